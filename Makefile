@@ -1,0 +1,33 @@
+# `make demo` and `make test` do all the set-up; they need Python 3.11+ with venv and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test check format clean
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("stamo needs Python 3.11 or newer, this is %d.%d; set PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+## demo: generate a small world and run the main job on it from end to end
+demo: $(INSTALLED)
+	$(BIN)/stamo demo demo
+
+## test: format, lint, types and all tests
+test: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Documents, mentions, the tokenizer and the readers."""

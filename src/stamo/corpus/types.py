@@ -1,0 +1,98 @@
+"""Documents, mentions and the emerging entity: plain values that every layer shares.
+
+Offsets count characters of `Document.text`, not tokens: links, labels and linked output all speak
+of characters, and the encoding is the only place that needs tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from stamo.errors import CorpusFormatError, SettingsError
+
+MAX_ALIASES = 3
+
+LabelKey = tuple[str, int]
+"""A candidate mention: (document id, index in `Document.mentions`)."""
+
+Labels = Mapping[LabelKey, str]
+"""The entity of each labelled mention, by its title or id."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmergingEntity:
+    """An emerging entity e*: all we know of it is its aliases A(e*)."""
+
+    id: str
+    aliases: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.id.strip():
+            raise SettingsError("An emerging entity needs a name; the name given is empty.")
+        if not 1 <= len(self.aliases) <= MAX_ALIASES:
+            raise SettingsError(
+                f"{self.id!r} has {len(self.aliases)} aliases; give at least one and at most three."
+            )
+        if any(not alias.strip() for alias in self.aliases):
+            raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
+        if len(set(self.aliases)) != len(self.aliases):
+            raise SettingsError(f"{self.id!r} has the same alias twice; give each one once.")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A stretch of text that may refer to an entity; `entity` is None while it is not linked."""
+
+    surface: str
+    start: int
+    end: int
+    entity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text with its mentions, ordered by their start."""
+
+    id: str
+    text: str
+    mentions: tuple[Mention, ...] = ()
+    title: str | None = None
+
+    def __post_init__(self) -> None:
+        for mention in self.mentions:
+            if not 0 <= mention.start < mention.end <= len(self.text):
+                raise CorpusFormatError(
+                    f"Document {self.id!r} has a mention at {mention.start}-{mention.end}, but its "
+                    f"text has {len(self.text)} characters; give spans inside the text."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """An ordered set of documents; `left | right` joins two."""
+
+    documents: tuple[Document, ...]
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self.documents)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __or__(self, other: Corpus) -> Corpus:
+        return Corpus(self.documents + other.documents)
+
+    def with_labels(self, labels: Labels) -> Corpus:
+        """Return a corpus whose unlinked mentions carry `labels`; linked ones stay as they are."""
+
+        def relabel(document: Document) -> Document:
+            mentions = tuple(
+                replace(mention, entity=labels.get((document.id, i)))
+                if mention.entity is None
+                else mention
+                for i, mention in enumerate(document.mentions)
+            )
+            return replace(document, mentions=mentions)
+
+        return Corpus(tuple(relabel(document) for document in self.documents))

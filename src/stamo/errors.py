@@ -1,0 +1,75 @@
+"""The errors of stamo: each one says what came, what was expected, and what to do."""
+
+
+class StamoError(Exception):
+    """Base of every error that a user can cause; the command line prints it as one line."""
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of its argument; our messages are sentences.
+        return str(self.args[0]) if self.args else ""
+
+
+class SettingsError(StamoError, ValueError):
+    """A setting is outside its range or contradicts another one."""
+
+
+class DumpError(StamoError, ValueError):
+    """A dump cannot be read at all (single bad pages are counted, not raised)."""
+
+
+class VectorsError(StamoError, ValueError):
+    """A file of word vectors cannot be used."""
+
+
+class CorpusFormatError(StamoError, ValueError):
+    """A document, label or request does not have the documented form."""
+
+
+class KnowledgeBaseError(StamoError, ValueError):
+    """A knowledge base is incomplete, corrupted or of another format version."""
+
+
+class ArtifactMismatchError(StamoError, ValueError):
+    """Two artifacts that do not belong together were combined."""
+
+
+class ModelError(StamoError, ValueError):
+    """A saved linking model is incomplete, corrupted or of another format version."""
+
+
+class PackError(StamoError, ValueError):
+    """An entity pack is incomplete, corrupted or out of range."""
+
+
+class UnknownEntityError(StamoError, KeyError):
+    """An entity is not in the knowledge base."""
+
+
+class UnknownAliasError(StamoError, KeyError):
+    """A surface form is not an alias of any entity."""
+
+
+class LearningError(StamoError, ValueError):
+    """Learning cannot start or go on with these documents and labels."""
+
+
+class DivergenceError(LearningError):
+    """A slot produced a value that is not finite."""
+
+
+class WorkspaceError(StamoError, ValueError):
+    """The folder of an emerging entity is missing, incomplete or in another state."""
+
+
+class SuiteError(StamoError, ValueError):
+    """A benchmark suite cannot be made, opened or run."""
+
+
+class MissingExtraError(StamoError, ImportError):
+    """A command needs an optional dependency that is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"This needs the package {package!r}, which is not installed; "
+            f"install it with: pip install 'stamo[{extra}]'."
+        )

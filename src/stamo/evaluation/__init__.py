@@ -1,0 +1,1 @@
+"""Metrics, benchmark suites, baselines, tables and figures."""

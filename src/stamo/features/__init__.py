@@ -1,0 +1,1 @@
+"""The entity-linking features (theta) and the encoded corpus they are looked up on."""

@@ -1,0 +1,1 @@
+"""The knowledge base - dump, aliases, links, vectors and entity packs."""

@@ -1,0 +1,1 @@
+"""Mention detection and the end-to-end linker."""

@@ -1,0 +1,1 @@
+"""The linking models (phi), their training and their calibration."""

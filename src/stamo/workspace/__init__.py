@@ -1,0 +1,1 @@
+"""The folder of one emerging entity - collect, label, learn, report."""

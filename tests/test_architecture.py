@@ -1,0 +1,80 @@
+"""Imports point downwards only, importing only defines, and torch stays out of the lower layers."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "stamo"
+
+LAYERS = [
+    {"cli", "service", "integrations"},
+    {"workspace"},
+    {"evaluation"},
+    {"linking", "learning"},
+    {"models"},
+    {"features"},
+    {"world"},
+    {"kb"},
+    {"corpus"},
+    {"errors"},
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+SAME_LAYER_MAY_MEET = {("cli", "service"), ("cli", "integrations")}
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path.name} line {node.lineno}: imports are absolute"
+            names = [node.module]
+            if node.module == "stamo":
+                names = [f"stamo.{alias.name}" for alias in node.names]
+        rooms |= {name.split(".")[1] for name in names if name.startswith("stamo.")}
+    return rooms
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_downwards(path):
+    """A package imports only from the layers below it."""
+    here = room(path)
+    assert here in RANK, f"{here} is not a layer; add it to LAYERS where it belongs"
+    for other in imported_rooms(path) - {here, "__version__"}:
+        meets = (here, other) in SAME_LAYER_MAY_MEET
+        assert RANK[other] > RANK[here] or meets, f"{path.name} imports {other}, not below {here}"
+
+
+def test_lower_layers_work_without_torch():
+    """errors, corpus, kb and world never load torch, so their commands start at once."""
+    names = [
+        "stamo." + ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        for path in MODULES
+        if room(path) in {"errors", "corpus", "kb", "world"} and path.stem != "__init__"
+    ]
+    code = (
+        f"import sys, importlib\nfor name in {names!r}: importlib.import_module(name)\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_command_line_starts_without_heavy_parts():
+    """`stamo --help` loads neither torch nor the numeric stack; commands import them inside."""
+    code = (
+        "import sys\nfrom stamo.cli.main import create_app\ncreate_app()\n"
+        "print(sorted({'torch', 'duckdb', 'matplotlib', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
