@@ -1,0 +1,85 @@
+"""Refuse web pages that are made to exhaust an HTML parser, before it sees them.
+
+The parser takes time quadratic in the number of one element's attributes, and extraction takes time
+proportional to depth times elements. No page meant for people comes near these limits: a browser
+nests at most 512 elements. The check reads tags as the HTML standard does, once, left to right.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_DEPTH = 512
+MAX_ATTRIBUTES = 2000
+MAX_WORK = 5_000_000
+"""Depth times the number of tags: about two seconds of extraction."""
+MAX_UNCLOSED = 100
+"""Quotes, comments and scripts that never end; after each, the rest is looked at again."""
+
+_SPACE = r"[ \t\n\f\r]"
+_TAG = re.compile(r"<(?:(!--)|(/?)([a-zA-Z][^ \t\n\f\r/>]*+))")
+_ATTRIBUTE = re.compile(
+    rf"""(?:{_SPACE}|/)*+(?:(>)|[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+{_SPACE}*+"""
+    rf"""(?:={_SPACE}*+(?:"[^"]*+("|\Z)|'[^']*+('|\Z)|[^ \t\n\f\r>]*+))?+)"""
+)
+# These never contain elements, or a new one ends the one before it.
+_FLAT = re.compile(
+    r"area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr|"
+    r"p|li|dt|dd|option|optgroup|tr|td|th|thead|tbody|tfoot|colgroup|rp|rt"
+)
+_RAW = re.compile(r"script|style|textarea|title|xmp|iframe|noembed|noframes")
+
+
+def is_excessive(html: str) -> bool:
+    """Tell whether parsing a page would take far longer than its size allows."""
+    if html.count("<") < 100 and len(html) < MAX_ATTRIBUTES:
+        return False
+    n_open: dict[str, int] = {}
+    depth = deepest = n_tags = n_unclosed = 0
+    at = 0
+    while tag := _TAG.search(html, at):
+        name = (tag.group(3) or "").lower()
+        end, n_attributes = _skip_tag(html, tag, name)
+        if n_attributes > MAX_ATTRIBUTES:
+            return True
+        if end < 0:
+            # The parser may see this place differently; go on right behind the tag's name.
+            n_unclosed += 1
+            if n_unclosed > MAX_UNCLOSED:
+                return True
+        at = max(end, tag.end())
+        n_tags += 1
+        if deepest > MAX_DEPTH or deepest * n_tags > MAX_WORK:
+            return True
+        if not name or _FLAT.fullmatch(name):
+            continue
+        if not tag.group(2):
+            n_open[name] = n_open.get(name, 0) + 1
+            depth += 1
+            deepest = max(deepest, depth)
+        elif n_open.get(name):
+            n_open[name] -= 1
+            depth -= 1
+    return False
+
+
+def _skip_tag(html: str, tag: re.Match[str], name: str) -> tuple[int, int]:
+    """Return where a tag, comment or script ends, -1 where it never does, and its attributes."""
+    if tag.group(1):
+        end = html.find("-->", tag.start() + 2)
+        return (end + 3 if end >= 0 else -1), 0
+    at = tag.end()
+    n = 0
+    while (attribute := _ATTRIBUTE.match(html, at)) and not attribute.group(1):
+        at = attribute.end()
+        n += 1
+        # An empty group is a quote that runs to the end of the page.
+        if attribute.group(2) == "" or attribute.group(3) == "" or n > MAX_ATTRIBUTES:
+            return -1, n
+    if attribute is None:
+        return -1, n
+    if not tag.group(2) and _RAW.fullmatch(name):
+        closing = re.compile(rf"</{name}(?=[ \t\n\f\r/>])", re.IGNORECASE)
+        found = closing.search(html, attribute.end())
+        return (found.start() if found else -1), n
+    return attribute.end(), n

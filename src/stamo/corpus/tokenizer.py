@@ -1,0 +1,175 @@
+"""One tokenizer for everything: knowledge base, word vectors, contexts and mention boundaries.
+
+A word is a run of letters, digits and combining marks of any script, lower-cased. Apostrophes and
+hyphens separate words: on English encyclopaedia text this finds more of GloVe's vocabulary (95.7 %
+of the characters in words) than keeping either inside (94.9 %), and it is what "l'homme" needs.
+Scripts written without spaces (Han, Hiragana, Thai, Lao, Khmer, Burmese) give one word for each
+character together with its marks; a run of Katakana, mostly a loan word or a name, stays whole.
+
+Characters are classified in bulk through a table, which is eight times faster than a regular
+expression that reports its spans.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+from itertools import repeat
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.errors import SettingsError
+
+Int32 = NDArray[np.int32]
+
+UNKNOWN_WORD = -1
+"""The id of a word that the vocabulary does not hold."""
+
+STOP_WORD_FREQUENCY = 1e-3
+"""A word above this share of the running text is a stop word: about 100 words in English."""
+
+_OTHER, _WORD, _SINGLE, _MARK = range(4)
+_LAST_ASSIGNED_LETTER = 0x323AF
+_VARIATION_SELECTORS = slice(0xE0100, 0xE01F0)
+_JOINERS = (0x200C, 0x200D)
+_UNSPACED_SCRIPTS = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Burmese
+    (0x1780, 0x17FF),  # Khmer
+    (0x3005, 0x3007),  # ideographic iteration mark, closing mark, zero
+    (0x3040, 0x309F),  # Hiragana
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x323AF),
+)
+
+
+class VocabularyLike(Protocol):
+    """What encoding asks of a vocabulary; a dict from word to id is one."""
+
+    def get(self, word: str, default: int, /) -> int:
+        """Return the id of `word`, or `default`."""
+
+
+class EncodedWords(NamedTuple):
+    """The words of a text as ids, with the characters each one covers."""
+
+    ids: Int32
+    """Vocabulary ids, `UNKNOWN_WORD` where the vocabulary lacks the word; shape (n,)."""
+    starts: Int32
+    """First character of each word."""
+    ends: Int32
+    """One past the last character of each word."""
+
+
+def tokenize(text: str) -> tuple[list[str], Int32, Int32]:
+    """Split a text into lower-cased words.
+
+    Returns:
+        The n words, and where each starts and ends (exclusive) in `text`, both of shape (n,).
+    """
+    lowered = lower(text)
+    starts, ends = _spans(lowered)
+    words = [lowered[i:j] for i, j in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return words, starts, ends
+
+
+def encode_words(text: str, word_to_id: VocabularyLike) -> EncodedWords:
+    """Look up every word of a text in a vocabulary, keeping its place in the text."""
+    lowered = lower(text)
+    starts, ends = _spans(lowered)
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    words = (lowered[i:j] for i, j in pairs)
+    ids = np.fromiter(map(word_to_id.get, words, repeat(UNKNOWN_WORD)), np.int32, len(starts))
+    return EncodedWords(ids, starts, ends)
+
+
+def words_in_spans(words: EncodedWords, starts: Int32, ends: Int32) -> tuple[Int32, Int32]:
+    """Find which words overlap each of n character spans.
+
+    Args:
+        words: The words of the text.
+        starts: First character of each span, shape (n,).
+        ends: One past the last character of each span, shape (n,).
+
+    Returns:
+        First word and one past the last word of each span; equal where a span covers no word.
+    """
+    first = np.searchsorted(words.ends, starts, side="right").astype(np.int32)
+    last = np.searchsorted(words.starts, ends, side="left").astype(np.int32)
+    return first, np.maximum(first, last)
+
+
+def stop_words(
+    word_counts: NDArray[np.int64], frequency: float = STOP_WORD_FREQUENCY
+) -> NDArray[np.bool_]:
+    """Mark the words so frequent that they say nothing about what a text is about.
+
+    The counts decide, not a list, so that any language works.
+
+    Args:
+        word_counts: How often each word of the vocabulary occurs in running text, shape (V,).
+        frequency: Share of the running text above which a word is a stop word.
+
+    Returns:
+        True for stop words, shape (V,).
+    """
+    if not 0 < frequency <= 1:
+        raise SettingsError(
+            f"The stop word frequency is {frequency}; it is a share above 0 and at most 1."
+        )
+    total = int(word_counts.sum())
+    return np.asarray(word_counts > frequency * total)
+
+
+def lower(text: str) -> str:
+    """Lower-case a text without moving any character.
+
+    The capital İ is the one character whose lower case is two characters long.
+    """
+    return text.replace("\u0130", "i").lower()
+
+
+def _spans(text: str) -> tuple[Int32, Int32]:
+    kinds = _kinds(text)
+    is_token = kinds != _OTHER
+    # One padding cell on either side: a word may touch the edge of the text.
+    token = np.zeros(len(kinds) + 2, dtype=np.bool_)
+    token[1:-1] = is_token
+    begins = is_token & ~token[:-2]
+    single = kinds == _SINGLE
+    if single.any():
+        begins |= single
+        begins[1:] |= (kinds[1:] == _WORD) & single[:-1]
+    finishes = is_token & ~token[2:]
+    finishes[:-1] |= is_token[:-1] & begins[1:]
+    starts = np.flatnonzero(begins).astype(np.int32)
+    ends = (np.flatnonzero(finishes) + 1).astype(np.int32)
+    return starts, ends
+
+
+def _kinds(text: str) -> NDArray[np.uint8]:
+    table = _kind_by_code_point()
+    if text.isascii():
+        return table[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+    # Lone surrogates reach us from broken JSON escapes; they separate words like any other sign.
+    return table[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)]
+
+
+@cache
+def _kind_by_code_point() -> NDArray[np.uint8]:
+    kind_by_category = {"L": _WORD, "N": _WORD, "M": _MARK}
+    table = np.zeros(0x110000, dtype=np.uint8)
+    categories = map(unicodedata.category, map(chr, range(_LAST_ASSIGNED_LETTER + 1)))
+    kinds = (kind_by_category.get(category[0], _OTHER) for category in categories)
+    table[: _LAST_ASSIGNED_LETTER + 1] = np.fromiter(kinds, np.uint8, _LAST_ASSIGNED_LETTER + 1)
+    for first, last in _UNSPACED_SCRIPTS:
+        script = table[first : last + 1]
+        script[script == _WORD] = _SINGLE
+    # Persian and the scripts of India write these inside words.
+    table[list(_JOINERS)] = _MARK
+    table[_VARIATION_SELECTORS] = _MARK
+    return table
