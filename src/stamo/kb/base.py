@@ -1,0 +1,397 @@
+"""The knowledge base: read-only, memory-mapped, opened in constant time.
+
+Entities and aliases are int32 numbers inside; titles and surface forms go in and out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from stamo.errors import KnowledgeBaseError, UnknownEntityError
+from stamo.kb.candidates import Candidates, CandidateTable
+from stamo.kb.embeddings import background_vector, word_weights
+from stamo.kb.manifest import Manifest
+from stamo.kb.matching import NameMatcher
+from stamo.kb.names import normalise_surface
+from stamo.kb.relatedness import joint_documents, wlm
+from stamo.kb.settings import Estimator
+from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+
+__all__ = ["Candidates", "KnowledgeBase"]
+
+ARTICLES_FILE = "articles.parquet"
+ARTICLES_PER_BATCH = 256
+
+
+class KnowledgeBase:
+    """What entity linking needs to know of the non-emerging entities; see `open`."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.fingerprint = manifest.fingerprint
+        self.name = path.name
+        self._entities = StringTable.open(path, "entities")
+        self._aliases = StringTable.open(path, "aliases")
+        self.document_frequency: Int32 = self._array("document_frequency")
+        """|D(e)| of every entity."""
+        self.entity_counts: Int32 = self._array("entity_counts")
+        """How many links point to every entity."""
+        self.has_article: NDArray[np.bool_] = self._array("has_article")
+        """Whether the dump holds an article on the entity."""
+        self.alias_counts: Int32 = self._array("alias_counts")
+        """How many links have every alias as their text."""
+        self.alias_documents: Int32 = self._array("alias_documents")
+        """In how many articles every alias occurs, linked or not."""
+        self.link_probability: Float32 = self._array("link_probability")
+        """The share of articles that link an alias among those in which it occurs."""
+        self._candidates = CandidateTable.open(path)
+        self._documents = self._csr("document_indptr", "documents")
+
+    @classmethod
+    def open(cls, path: str | Path) -> KnowledgeBase:
+        """Open a knowledge base without reading it.
+
+        Raises:
+            KnowledgeBaseError: It is missing, incomplete, corrupted or of another version.
+        """
+        directory = Path(path)
+        manifest = Manifest.load(directory)
+        manifest.check_files(directory)
+        return cls(directory, manifest)
+
+    def __repr__(self) -> str:
+        return f"<KnowledgeBase {self.name!r}: {self.n_entities} entities>"
+
+    def _array(self, name: str) -> NDArray[Any]:
+        return open_array(self.path / f"{name}.npy")
+
+    def _csr(self, indptr: str, values: str) -> Csr:
+        return Csr(self._array(indptr), self._array(values))
+
+    def verify(self) -> None:
+        """Compare every file with its hash in the manifest.
+
+        Raises:
+            KnowledgeBaseError: A file has changed since the build.
+        """
+        self.manifest.verify(self.path)
+
+    # Sizes
+
+    @property
+    def n_entities(self) -> int:
+        """The number of entities."""
+        return len(self._entities)
+
+    @property
+    def n_aliases(self) -> int:
+        """The number of surface forms that name an entity."""
+        return len(self._aliases)
+
+    @property
+    def n_documents(self) -> int:
+        """|D|: the number of articles that were counted; held-out ones are not."""
+        return int(self.manifest.counts["counted articles"])
+
+    @property
+    def dimensions(self) -> int:
+        """Q: the length of word and entity vectors, 0 when the build left them out."""
+        return int(self.manifest.counts["dimensions"])
+
+    # Entities
+
+    def entity_id(self, title: str) -> int:
+        """Return the number of the entity with a title, or with a redirect to it.
+
+        Raises:
+            UnknownEntityError: There is no such title.
+        """
+        found = int(self.entity_ids([title])[0])
+        if found < 0:
+            raise UnknownEntityError(
+                f"There is no entity {title!r} in {self.name}; check the spelling with `stamo "
+                "show`, use a newer dump or declare it as an emerging entity."
+            )
+        return found
+
+    def entity_ids(self, titles: Sequence[str]) -> Int32:
+        """Return the number of each title or redirect, -1 for unknown ones, shape (n,)."""
+        names = [normalise_surface(title.replace("_", " ")) for title in titles]
+        ids = self._entities.find_many(names)
+        for i in np.flatnonzero(ids < 0).tolist():
+            ids[i] = self._find_other(names[i])
+        return ids
+
+    def _find_other(self, name: str) -> int:
+        capital = name[:1].upper() + name[1:]
+        for title in dict.fromkeys((name, capital)):
+            redirect = self._redirects.find(title)
+            found = int(self._redirect_targets[redirect]) if redirect >= 0 else -1
+            found = self._entities.find(title) if found < 0 else found
+            if found >= 0:
+                return found
+        return -1
+
+    @cached_property
+    def _redirects(self) -> StringTable:
+        return StringTable.open(self.path, "redirects")
+
+    @cached_property
+    def _redirect_targets(self) -> Int32:
+        return self._array("redirect_targets")
+
+    def title(self, entity: int) -> str:
+        """Return the title of an entity."""
+        return self._entities.text(entity)
+
+    def titles(self, entities: ArrayLike) -> list[str]:
+        """Return the titles of entities."""
+        return self._entities.texts(entities)
+
+    # Aliases
+
+    def alias_id(self, surface: str) -> int:
+        """Return the number of a surface form, -1 when it names nothing."""
+        return self._aliases.find(normalise_surface(surface))
+
+    def alias_ids(self, surfaces: Sequence[str]) -> Int32:
+        """Return the number of each surface form, -1 for unknown ones, shape (n,)."""
+        return self._aliases.find_many([normalise_surface(surface) for surface in surfaces])
+
+    def alias(self, alias: int) -> str:
+        """Return the surface form with a number."""
+        return self._aliases.text(alias)
+
+    def aliases(self, aliases: ArrayLike) -> list[str]:
+        """Return the surface forms with the given numbers."""
+        return self._aliases.texts(aliases)
+
+    def names_with_prefix(self, prefix: str, limit: int) -> list[str]:
+        """Return up to `limit` aliases that begin with `prefix`."""
+        return self._aliases.with_prefix(prefix, limit)
+
+    def candidates(self, surface: str) -> Candidates:
+        """Return E(m) with counts and priors, empty for an unknown surface form."""
+        return self._candidates.single(self.alias_id(surface))
+
+    @cached_property
+    def matcher(self) -> NameMatcher:
+        """Finds every alias that some link uses in a text, as numbers of aliases."""
+        return NameMatcher.open(self.path, "linked_aliases")
+
+    @property
+    def n_candidates(self) -> Int64:
+        """How many entities each alias may mean, shape (n_aliases,)."""
+        return self._candidates.n_candidates
+
+    def candidate_batch(self, aliases: NDArray[Any], top: int) -> tuple[Int32, Float32]:
+        """Return the first candidates of many aliases at once.
+
+        Args:
+            aliases: Alias numbers, -1 for unknown ones, shape (n,).
+            top: How many candidates to give for each.
+
+        Returns:
+            Entities, shape (n, top), padded with -1, and their priors, padded with 0.
+        """
+        return self._candidates.batch(aliases, top)
+
+    def candidate_table(
+        self, surfaces: Sequence[str], top: int | None = None
+    ) -> tuple[Int32, Float32]:
+        """Return the candidates of many surface forms, all of them when `top` is None.
+
+        Returns:
+            Entities, shape (n, C), padded with -1, and their priors, padded with 0.
+        """
+        aliases = self.alias_ids(surfaces)
+        widest = int(self.n_candidates[aliases[aliases >= 0]].max(initial=1))
+        return self.candidate_batch(aliases, widest if top is None else min(top, widest))
+
+    def aliases_of(self, entity: int) -> list[tuple[str, int]]:
+        """Return the surface forms of an entity with count(e, m), the most used first."""
+        begin, end = self._names.indptr[entity : entity + 2]
+        names = self._aliases.texts(self._names.values[begin:end])
+        return list(zip(names, self._name_counts[begin:end].tolist(), strict=True))
+
+    @cached_property
+    def _names(self) -> Csr:
+        return self._csr("entity_indptr", "entity_aliases")
+
+    @cached_property
+    def _name_counts(self) -> Int32:
+        return self._array("entity_alias_counts")
+
+    # Documents
+
+    def documents(self, entity: int) -> Int32:
+        """Return D(e), ascending."""
+        return self._documents.row(entity)
+
+    def document_entities(self, document: int) -> Int32:
+        """Return the entities a counted article links to, ascending."""
+        return self._contents.row(document)
+
+    @cached_property
+    def _contents(self) -> Csr:
+        return self._csr("content_indptr", "content_entities")
+
+    @cached_property
+    def _keys(self) -> Int64:
+        return self._array("document_keys")
+
+    def relatedness(self, a: ArrayLike, b: ArrayLike) -> Float32:
+        """Return the WLM of pairs of entities (Eq. 3), in blocks of bounded memory.
+
+        Args:
+            a: First entities, shape (n,).
+            b: Second entities, shape (n,).
+
+        Returns:
+            Values in [0, 1], shape (n,).
+        """
+        first, second = np.asarray(a, dtype=np.int64), np.asarray(b, dtype=np.int64)
+        joint = joint_documents(self._documents, self._keys, self._n_numbers, first, second)
+        n_first, n_second = self.document_frequency[first], self.document_frequency[second]
+        return wlm(n_first, n_second, joint, self.n_documents)
+
+    def relatedness_matrix(self, a: Int32, b: Int32) -> Float32:
+        """Return the WLM of every entity of `a` with every entity of `b`, shape (len(a), len(b)).
+
+        One sparse product counts all shared documents; for the entities of one document this is
+        far cheaper than asking pair by pair.
+        """
+        joint = self.joint_matrix(a, b)
+        n_rows = self.document_frequency[np.asarray(a, dtype=np.int64)][:, None]
+        n_columns = self.document_frequency[np.asarray(b, dtype=np.int64)][None, :]
+        return wlm(n_rows, n_columns, joint, self.n_documents)
+
+    def joint_matrix(self, a: Int32, b: Int32) -> NDArray[np.int32]:
+        """Count the documents shared by every entity of `a` and every entity of `b`."""
+        rows, columns = (self._incidence(np.asarray(ids, dtype=np.int64)) for ids in (a, b))
+        return np.asarray((rows @ columns.T).toarray())
+
+    def _incidence(self, entities: Int64) -> sparse.csr_matrix:
+        documents, lengths = self._documents.gather(entities)
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        ones = np.ones(len(documents), dtype=np.int32)
+        return sparse.csr_matrix((ones, documents, indptr), shape=(len(entities), self._n_numbers))
+
+    @property
+    def _n_numbers(self) -> int:
+        return max(len(self._contents), 1)
+
+    def related(self, entity: int, n: int) -> tuple[Int32, Float32]:
+        """Return the n entities most related to one, best first, with their relatedness."""
+        shared, _ = self._contents.gather(self.documents(entity).astype(np.int64))
+        others, joint = np.unique(shared, return_counts=True)
+        others, joint = others[others != entity], joint[others != entity]
+        n_one = np.full(len(others), self.document_frequency[entity], dtype=np.int64)
+        scores = wlm(n_one, self.document_frequency[others], joint, self.n_documents)
+        # Among equals, an entity seen together more often says more.
+        best = np.lexsort((others, -joint, -scores))[:n]
+        return others[best].astype(np.int32), scores[best]
+
+    # Vectors
+
+    def word_id(self, word: str) -> int:
+        """Return the number of a word, -1 when it has no vector."""
+        return self.words.find(word)
+
+    def word_ids(self, words: Sequence[str]) -> Int32:
+        """Return the number of each word, -1 where it has no vector, shape (n,)."""
+        return self.words.find_many(words)
+
+    @cached_property
+    def words(self) -> StringTable:
+        """The vocabulary."""
+        return StringTable.open(self.path, "words")
+
+    @cached_property
+    def word_vectors(self) -> VectorTable:
+        """Word vectors, centred and at unit norm, shape (V, Q)."""
+        return VectorTable.open(self._vectors_path("word_vectors.npy"))
+
+    @cached_property
+    def word_counts(self) -> Int64:
+        """How often each word occurs in the counted articles, shape (V,)."""
+        return self._array("word_counts")
+
+    @cached_property
+    def word_weights(self) -> Float32:
+        """How much each word says in an entity's context, shape (V,)."""
+        return word_weights(self.word_counts)
+
+    @cached_property
+    def background(self) -> Float32:
+        """The mean vector of running text, shape (Q,)."""
+        return background_vector(np.asarray(self.word_vectors), self.word_weights, self.word_counts)
+
+    def entity_vectors(self, estimator: Estimator = "closed-form") -> VectorTable:
+        """Return the entity vectors of an estimator, shape (n_entities, Q), at unit norm.
+
+        Raises:
+            KnowledgeBaseError: The build did not make them.
+        """
+        return VectorTable.open(self._vectors_path(f"entity_vectors.{estimator}.npy"))
+
+    def _vectors_path(self, file: str) -> Path:
+        if file not in self.manifest.files:
+            raise KnowledgeBaseError(
+                f"The knowledge base {self.name!r} has no {file}: it was built without; build it "
+                "again with these vectors."
+            )
+        return self.path / file
+
+    def nearest(
+        self, entity: int, n: int, estimator: Estimator = "closed-form"
+    ) -> tuple[Int32, Float32]:
+        """Return the n entities with the most similar vectors, best first, with the cosine."""
+        vectors = self.entity_vectors(estimator)
+        query = vectors[entity]
+        if not query.any():  # an entity without context is near nothing
+            return np.empty(0, np.int32), np.empty(0, np.float32)
+        scores = np.concatenate([block @ query for _, block in vectors.blocks()])
+        scores[entity] = -np.inf
+        n = min(n, len(scores) - 1)
+        top = np.argpartition(-scores, max(n - 1, 0))[:n]
+        top = top[np.lexsort((top, -scores[top]))]
+        return top.astype(np.int32), scores[top].astype(np.float32)
+
+    # Articles
+
+    def articles(
+        self, *, held_out: bool | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the articles with their linked mentions, batch by batch in the dump's order.
+
+        Args:
+            held_out: Only the held-out articles (True), only the others (False) or all (None).
+            columns: Which of document, page_id, title, text, mentions and held_out to read.
+        """
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        wanted = None if columns is None else list(columns)
+        read = None if wanted is None else [*wanted, *({"held_out"} - set(wanted))]
+        with pq.ParquetFile(self.path / ARTICLES_FILE) as file:
+            for batch in file.iter_batches(ARTICLES_PER_BATCH, columns=read):
+                if held_out is not None:
+                    batch = batch.filter(pc.equal(batch["held_out"], held_out))
+                if len(batch):
+                    yield batch if wanted is None else batch.select(wanted)

@@ -1,0 +1,84 @@
+"""Candidate entities of aliases with their counts and priors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.kb.storage import Csr, expand, open_array
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidate entities of a mention, the most linked first."""
+
+    ids: Int32
+    counts: Int32
+    """count(e, m): how often the surface links to the entity."""
+    priors: Float32
+    """P(e | m); they sum to one."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class CandidateTable:
+    """E(m) and count(e, m) of every alias."""
+
+    def __init__(self, entities: Csr, counts: Int32, totals: Int32) -> None:
+        self._entities = entities
+        self._counts = counts
+        self._totals = totals
+
+    @classmethod
+    def open(cls, directory: Path) -> CandidateTable:
+        """Map the table of a knowledge base."""
+        entities = Csr.open(directory / "alias_indptr.npy", directory / "alias_entities.npy")
+        counts = open_array(directory / "alias_entity_counts.npy")
+        return cls(entities, counts, open_array(directory / "alias_counts.npy"))
+
+    @property
+    def n_candidates(self) -> Int64:
+        """How many entities each alias may mean, shape (n_aliases,)."""
+        return np.diff(self._entities.indptr)
+
+    def single(self, alias: int) -> Candidates:
+        """Return the candidates of one alias, none for -1."""
+        begin, end = self._entities.indptr[alias : alias + 2] if alias >= 0 else (0, 0)
+        counts = np.asarray(self._counts[begin:end])
+        n, total = np.array([len(counts)]), np.array([counts.sum()])
+        return Candidates(
+            np.asarray(self._entities.values[begin:end]), counts, _priors(counts, n, total, n)
+        )
+
+    def batch(self, aliases: NDArray[Any], top: int) -> tuple[Int32, Float32]:
+        """Return the first candidates of many aliases; see `KnowledgeBase.candidate_batch`."""
+        ids = np.full((len(aliases), top), -1, dtype=np.int32)
+        priors = np.zeros((len(aliases), top), dtype=np.float32)
+        known = np.flatnonzero(np.asarray(aliases) >= 0)
+        rows = np.asarray(aliases, dtype=np.int64)[known]
+        n_all = self._entities.lengths(rows)
+        n_taken = np.minimum(n_all, top)
+        places = expand(np.asarray(self._entities.indptr[rows]), n_taken)
+        at = np.repeat(known, n_taken), expand(np.zeros(len(rows), np.int64), n_taken)
+        ids[at] = self._entities.values[places]
+        counts = np.asarray(self._counts[places])
+        priors[at] = _priors(counts, n_all, np.asarray(self._totals[rows]), n_taken)
+        return ids, priors
+
+
+def _priors(
+    counts: NDArray[Any], n_all: NDArray[Any], totals: NDArray[Any], n_taken: NDArray[Any]
+) -> Float32:
+    """Return count / total for each candidate, the same for all when no link uses the alias."""
+    total = np.repeat(totals, n_taken)
+    uniform = np.repeat(1.0 / np.maximum(n_all, 1), n_taken)
+    return np.where(total > 0, counts / np.maximum(total, 1), uniform).astype(np.float32)

@@ -1,0 +1,264 @@
+"""Counting in SQL over Parquet: pages and links become entities, aliases and document sets.
+
+Portability. Every statement below is written once and runs on DuckDB and on Spark SQL: plain joins,
+GROUP BY, UNION, CASE, COALESCE, CAST and ROW_NUMBER; no QUALIFY, no `::`, no list functions, and
+pointer jumping in place of WITH RECURSIVE, which Spark before version 4 lacks. Only `connect` and
+`stream`, at the end, are DuckDB's own. Every result that is written to disk is ordered by a unique
+key, so that it does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+BATCH_ROWS = 131_072
+
+PAGE = """
+CREATE TABLE page AS
+SELECT p.position, p.page_id, p.title, p.kind, p.target, p.held_out
+FROM staged_page p
+JOIN (SELECT title, MIN(position) AS position FROM staged_page GROUP BY title) first_page
+  ON p.title = first_page.title AND p.position = first_page.position
+"""
+"""The first page of each title; later ones are counted and left out."""
+
+DOCUMENT = """
+CREATE TABLE document AS
+SELECT CAST(ROW_NUMBER() OVER (ORDER BY position) - 1 AS INT) AS document,
+       position, page_id, title, held_out
+FROM page
+WHERE kind = 'article'
+"""
+"""Articles, numbered in the order of the dump."""
+
+REDIRECT_FIRST_HOP = """
+CREATE TABLE redirect_0 AS
+SELECT title AS source, target FROM page WHERE kind = 'redirect'
+"""
+
+REDIRECT_NEXT_HOP = """
+CREATE TABLE redirect_{next} AS
+SELECT a.source, COALESCE(b.target, a.target) AS target
+FROM redirect_{last} a
+LEFT JOIN redirect_{last} b ON a.target = b.source
+"""
+"""Pointer jumping: each step doubles how far a redirect reaches, so long chains take few steps."""
+
+REDIRECT_OPEN = """
+SELECT COUNT(*) FROM redirect_{last} a JOIN redirect_0 b ON a.target = b.source
+"""
+"""How many redirects still point to a redirect; when it stops falling, the rest are cycles."""
+
+REDIRECT = """
+CREATE TABLE redirect AS
+SELECT a.source, CASE WHEN b.source IS NULL THEN a.target END AS target
+FROM redirect_{last} a
+LEFT JOIN redirect_0 b ON a.target = b.source
+"""
+"""Where each redirect ends; NULL when it leads into a cycle."""
+
+TARGET = """
+CREATE TABLE target AS
+SELECT t.target,
+       COALESCE(r.target, t.target) AS title,
+       CASE WHEN r.source IS NOT NULL AND r.target IS NULL THEN 'cycle'
+            ELSE COALESCE(p.kind, 'missing') END AS kind
+FROM (SELECT target FROM staged_link UNION SELECT source FROM redirect) t
+LEFT JOIN redirect r ON r.source = t.target
+LEFT JOIN page p ON p.title = COALESCE(r.target, t.target)
+"""
+"""What each title that is linked to, or is a redirect, finally means."""
+
+LINK = """
+CREATE TABLE link AS
+SELECT d.document, l.number, l.start, l.stop, l.surface, d.held_out, t.title, t.kind
+FROM staged_link l
+JOIN document d ON d.position = l.position
+JOIN target t ON t.target = l.target
+"""
+"""Links of the articles that are kept, with the title they finally mean."""
+
+ENTITY = """
+CREATE TABLE entity AS
+SELECT CAST(ROW_NUMBER() OVER (ORDER BY n_links DESC, title) - 1 AS INT) AS entity,
+       title, n_links, n_documents, has_article
+FROM (
+  SELECT title,
+         SUM(n_links) AS n_links, SUM(n_documents) AS n_documents, MAX(has_article) AS has_article
+  FROM (
+    SELECT title, 0 AS n_links, 0 AS n_documents, 1 AS has_article FROM document
+    UNION ALL
+    SELECT t.title, 0, 0, 0
+    FROM redirect r JOIN target t ON t.target = r.source WHERE t.kind IN ({kinds})
+    UNION ALL
+    SELECT title, COUNT(*), COUNT(DISTINCT document), 0
+    FROM link WHERE kind IN ({kinds}) AND NOT held_out GROUP BY title
+  ) parts
+  GROUP BY title
+) counted
+"""
+"""Entities, the most linked first: articles, ends of redirects and targets of counted links.
+
+A title that only held-out articles link to is none, or its name would give the answer away.
+"""
+
+MENTION = """
+CREATE TABLE mention AS
+SELECT l.document, l.number, l.start, l.stop, l.surface, l.held_out, e.entity
+FROM link l
+JOIN entity e ON e.title = l.title
+WHERE l.kind IN ({kinds})
+"""
+
+NAME = """
+CREATE TABLE name AS
+SELECT title AS surface, entity FROM entity
+UNION
+SELECT r.source, e.entity FROM redirect r JOIN entity e ON e.title = r.target
+"""
+"""Titles and redirects: names that count as aliases even when no link uses them."""
+
+ALIAS_ENTITY = """
+CREATE TABLE alias_entity AS
+SELECT surface, entity, CAST(SUM(n) AS INT) AS n
+FROM (
+  SELECT surface, entity, COUNT(*) AS n
+  FROM mention WHERE NOT held_out GROUP BY surface, entity
+  UNION ALL
+  SELECT surface, entity, 0 FROM name
+  UNION ALL
+  SELECT REGEXP_REPLACE(surface, ' [(][^()]*[)]$', ''), entity, 0 FROM name
+) uses
+WHERE surface <> '' AND LENGTH(surface) <= {max_surface}
+GROUP BY surface, entity
+"""
+"""count(e, m): how often surface m links to entity e in the counted articles."""
+
+ALIAS = """
+CREATE TABLE alias AS
+SELECT CAST(ROW_NUMBER() OVER (ORDER BY surface) - 1 AS INT) AS alias, surface, n
+FROM (SELECT surface, CAST(SUM(n) AS INT) AS n FROM alias_entity GROUP BY surface) surfaces
+"""
+
+OCCURS_IN = """
+CREATE TABLE occurs_in AS
+SELECT DISTINCT entity, document FROM mention WHERE NOT held_out
+"""
+"""D(e): the counted articles that link to an entity, each once."""
+
+ENTITIES_IN_ORDER = """
+SELECT entity, title, n_links, n_documents, has_article FROM entity ORDER BY entity
+"""
+REDIRECTS_IN_ORDER = """
+SELECT r.source, e.entity FROM redirect r JOIN entity e ON e.title = r.target
+LEFT JOIN entity same ON same.title = r.source
+WHERE same.title IS NULL
+ORDER BY r.source
+"""
+ALIASES_IN_ORDER = "SELECT alias, surface, n FROM alias ORDER BY alias"
+CANDIDATES_IN_ORDER = """
+SELECT a.alias, c.entity, c.n
+FROM alias_entity c JOIN alias a ON a.surface = c.surface
+ORDER BY a.alias, c.n DESC, c.entity
+"""
+NAMES_IN_ORDER = """
+SELECT c.entity, a.alias, c.n
+FROM alias_entity c JOIN alias a ON a.surface = c.surface
+ORDER BY c.entity, c.n DESC, a.alias
+"""
+DOCUMENTS_IN_ORDER = "SELECT entity, document FROM occurs_in ORDER BY entity, document"
+CONTENTS_IN_ORDER = "SELECT document, entity FROM occurs_in ORDER BY document, entity"
+POSITIONS_IN_ORDER = "SELECT position FROM document ORDER BY document"
+MENTIONS_IN_ORDER = """
+SELECT document, start, stop, entity FROM mention
+WHERE start >= 0 ORDER BY document, start, number
+"""
+
+PAGE_COUNTS = "SELECT kind, COUNT(*) FROM page GROUP BY kind ORDER BY kind"
+LINK_COUNTS = """
+SELECT kind, CASE WHEN start < 0 THEN 0 ELSE 1 END AS in_text,
+       CASE WHEN held_out THEN 1 ELSE 0 END AS is_held_out, COUNT(*)
+FROM link GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
+SINGLE_COUNTS = {
+    "link to a title that only held-out articles know": """
+        SELECT COUNT(*) FROM link l LEFT JOIN entity e ON e.title = l.title
+        WHERE l.kind IN ({kinds}) AND e.title IS NULL""",
+    "page whose title came before": """
+        SELECT (SELECT COUNT(*) FROM staged_page) - COUNT(*) FROM page""",
+    "redirect in a cycle": "SELECT COUNT(*) FROM redirect WHERE target IS NULL",
+    "held-out articles": "SELECT COUNT(*) FROM document WHERE held_out",
+    "link text too long for a name": "SELECT COUNT(*) FROM mention WHERE surface = ''",
+}
+
+
+def connect(directory: Path, *, memory: str, threads: int) -> duckdb.DuckDBPyConnection:
+    """Open a database file in `directory` that spills to disk beyond `memory`."""
+    connection = duckdb.connect(str(directory / "counting.duckdb"))
+    connection.execute(f"SET memory_limit = '{memory}'")
+    connection.execute(f"SET threads = {threads:d}")
+    connection.execute(f"SET temp_directory = '{_quoted(directory / 'spill')}'")
+    for name in ("page", "text", "link"):
+        source = _quoted(directory / f"{name}.parquet")
+        connection.execute(f"CREATE VIEW staged_{name} AS SELECT * FROM read_parquet('{source}')")
+    return connection
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def kept_kinds(missing_targets: bool) -> str:
+    """Return the kinds of link targets that are entities, as a list in SQL."""
+    return "'article', 'missing'" if missing_targets else "'article'"
+
+
+def count(
+    connection: duckdb.DuckDBPyConnection, *, missing_targets: bool, max_surface: int
+) -> None:
+    """Run all statements; afterwards the tables above hold the knowledge base."""
+    kinds = kept_kinds(missing_targets)
+    # Tables need no order, and making them without takes less memory.
+    connection.execute("SET preserve_insertion_order = false")
+    connection.execute(PAGE)
+    connection.execute(DOCUMENT)
+    resolve_redirects(connection)
+    for statement in (TARGET, LINK, ENTITY, MENTION, NAME, ALIAS_ENTITY, ALIAS, OCCURS_IN):
+        connection.execute(statement.format(kinds=kinds, max_surface=max_surface))
+    connection.execute("SET preserve_insertion_order = true")
+
+
+def resolve_redirects(connection: duckdb.DuckDBPyConnection) -> None:
+    """Follow redirects through chains; mark those that never arrive."""
+    connection.execute(REDIRECT_FIRST_HOP)
+    last = 0
+    n_open = single(connection, REDIRECT_OPEN.format(last=last))
+    while n_open:
+        connection.execute(REDIRECT_NEXT_HOP.format(last=last, next=last + 1))
+        last += 1
+        n_open, n_before = single(connection, REDIRECT_OPEN.format(last=last)), n_open
+        if n_open == n_before:
+            break
+    connection.execute(REDIRECT.format(last=last))
+
+
+def single(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    """Return the one number a query gives."""
+    row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
+def stream(
+    connection: duckdb.DuckDBPyConnection, query: str, rows: int = BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Yield the result of a query batch by batch, never the whole of it."""
+    # A cursor of its own, since several streams run side by side.
+    relation: Any = connection.cursor().sql(query)
+    # Releases of DuckDB before 1.4 know the same method under another name.
+    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    yield from reader(rows)

@@ -1,0 +1,543 @@
+"""Entity vectors in the space of the word vectors, by two estimators (Section 2.2 (3)).
+
+The closed form is the mean of the words around an entity's links minus what any text says on
+average, at unit norm. It needs one pass over the text. Sums are kept as fixed-point integers:
+integer addition has no order, so the result is the same bytes for any number of workers and any
+order of the documents.
+
+The max-margin estimator starts there and makes words of the entity's contexts score higher than
+random words. Every random choice is a hash of seed, entity and place, so that an entity's vector
+does not depend on which entities are trained beside it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stamo.corpus.tokenizer import UNKNOWN_WORD, stop_words
+from stamo.errors import SettingsError, VectorsError
+
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+UInt64 = NDArray[np.uint64]
+
+CONTEXT_WINDOW = 50
+"""Words on either side of a link that belong to its context (Section 2.2 (3))."""
+
+ARTICLE_WORDS = 200
+"""Words of an entity's own article that can serve as one more context.
+
+It makes no difference to frequent entities, lifts entities with at most five links (choosing among
+candidates by cosine alone: 54 to 63 %), and gives articles that nothing links to a vector at all.
+"""
+
+SMOOTHING = 1e-3
+"""a in the word weight a / (a + p(w)).
+
+Held-out links hardly distinguish the weights: with a in 1e-2..1e-5, no weights, sqrt or log, the
+accuracy on ambiguous mentions stays within 86.3..86.5 % (prior alone 84.4 %).
+"""
+
+STOP_FREQUENCY = 2e-3
+"""Share of the running text above which a word carries no weight at all."""
+
+NEGATIVE_POWER = 0.6
+"""Negatives are drawn by word count to this power, as in DeepED."""
+
+_SCALE = float(1 << 24)
+_BLOCK_WORDS = 1 << 16
+_BLOCK_ROWS = 1 << 15
+_BLOCK_CONTEXTS = 48
+
+
+def word_weights(
+    word_counts: Int64, smoothing: float = SMOOTHING, stop_frequency: float = STOP_FREQUENCY
+) -> Float32:
+    """Weigh words by how much they say: a / (a + p(w)), and nothing for stop words.
+
+    Args:
+        word_counts: How often each word occurs in running text, shape (V,).
+        smoothing: The constant a; the smaller, the less frequent words count.
+        stop_frequency: Share of the running text above which a word is left out.
+
+    Returns:
+        Weights in [0, 1], shape (V,).
+    """
+    if smoothing <= 0:
+        raise SettingsError(f"The smoothing is {smoothing}; it must be above 0.")
+    probabilities = word_counts / max(int(word_counts.sum()), 1)
+    weights = smoothing / (smoothing + probabilities)
+    weights[stop_words(word_counts, stop_frequency)] = 0.0
+    return weights.astype(np.float32)
+
+
+def background_vector(word_vectors: Float32, weights: Float32, word_counts: Int64) -> Float32:
+    """Average the words of all running text: the part of a context that says nothing.
+
+    Args:
+        word_vectors: Word vectors, shape (V, Q).
+        weights: Word weights, shape (V,).
+        word_counts: How often each word occurs, shape (V,).
+
+    Returns:
+        The weighted mean vector, shape (Q,); zeros for an empty corpus.
+    """
+    mass = word_counts * weights.astype(np.float64)
+    total = np.zeros(word_vectors.shape[1])
+    # Summed block by block without BLAS, whose order of addition depends on its threads.
+    for i in range(0, len(mass), _BLOCK_ROWS):
+        rows = slice(i, i + _BLOCK_ROWS)
+        total += (word_vectors[rows] * mass[rows, None]).sum(axis=0)
+    return np.asarray(total / max(mass.sum(), 1e-300), dtype=np.float32)
+
+
+def closed_form(
+    word_ids: Int32,
+    context_weights: NDArray[np.floating],
+    word_vectors: Float32,
+    weights: Float32,
+    background: Float32,
+) -> Float32:
+    """Estimate the vector of one entity from weighted contexts, as for an emerging entity.
+
+    With all context weights equal this is what `ClosedFormAccumulator` gives for the same words.
+
+    Args:
+        word_ids: Context words, padded with -1, shape (M, H).
+        context_weights: How surely each context belongs to the entity (a soft label), shape (M,).
+        word_vectors: Word vectors, shape (V, Q).
+        weights: Word weights, shape (V,).
+        background: Mean vector of running text, shape (Q,).
+
+    Returns:
+        The entity vector at unit norm, shape (Q,); zeros when no context has a weighted word.
+    """
+    known = word_ids != UNKNOWN_WORD
+    mass_by_place = np.where(known, weights[np.where(known, word_ids, 0)], 0.0)
+    mass_by_place *= np.asarray(context_weights, dtype=np.float64)[:, None]
+    distinct, place = np.unique(word_ids[known], return_inverse=True)
+    mass = np.bincount(place, weights=mass_by_place[known], minlength=len(distinct))
+    sums = (word_vectors[distinct] * mass[:, None]).sum(axis=0)
+    return np.asarray(entity_directions(sums[None], mass.sum()[None], background)[0])
+
+
+def entity_directions(sums: Float64, mass: Float64, background: Float32) -> Float32:
+    """Turn sums of context words into entity vectors: mean minus background, at unit norm.
+
+    Args:
+        sums: Weighted sums of word vectors, shape (n, Q).
+        mass: Total word weight behind each sum, shape (n,).
+        background: Mean vector of running text, shape (Q,).
+
+    Returns:
+        Unit vectors, shape (n, Q); zeros where there is no word or nothing but background.
+    """
+    has_words = mass > 0
+    means = sums / np.where(has_words, mass, 1.0)[:, None] - background
+    means[~has_words] = 0.0
+    norms = np.sqrt((means * means).sum(axis=1))
+    # Below this length rounding decides the direction.
+    norms[norms < 1e-9] = np.inf
+    return np.asarray(means / norms[:, None], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class PartialSums:
+    """What one chunk of documents adds to the entity vectors; cheap to send between processes."""
+
+    entities: Int32
+    """Entities met in the chunk, ascending, shape (n,)."""
+    sums: Int64
+    """Fixed-point sums of their context words, the word weight as last column, shape (n, Q + 1)."""
+
+
+def sum_segments(
+    word_ids: Int32,
+    starts: Int64,
+    ends: Int64,
+    entities: Int32,
+    word_vectors: Float32,
+    weights: Float32,
+) -> PartialSums:
+    """Sum the weighted vectors of stretches of words, entity by entity.
+
+    Prefix sums give every stretch by two look-ups. They are made for a block of words at a time, so
+    memory stays at about 50 MB for 100 dimensions plus one row per entity met.
+
+    Args:
+        word_ids: Words of the documents, one after the other, -1 for unknown ones, shape (N,).
+        starts: First word of each stretch, shape (m,).
+        ends: One past its last word, shape (m,).
+        entities: The entity each stretch belongs to, shape (m,).
+        word_vectors: Word vectors, shape (V, Q).
+        weights: Word weights, shape (V,).
+
+    Returns:
+        The sums of the entities that occur.
+    """
+    distinct, rows = np.unique(entities, return_inverse=True)
+    totals = np.zeros((len(distinct), word_vectors.shape[1] + 1), dtype=np.int64)
+    order = np.argsort(starts, kind="stable")
+    starts, ends, rows = starts[order], ends[order], rows[order]
+    borders = np.searchsorted(starts, np.arange(0, len(word_ids) + _BLOCK_WORDS, _BLOCK_WORDS))
+    for first, last in itertools.pairwise(borders.tolist()):
+        here = slice(first, last)
+        if first < last:
+            met, local = np.unique(rows[here], return_inverse=True)
+            bounds = starts[here], ends[here]
+            totals[met] += _sum_block(word_ids, *bounds, local, word_vectors, weights)
+    return PartialSums(distinct.astype(np.int32), totals)
+
+
+def _sum_block(
+    word_ids: Int32,
+    starts: Int64,
+    ends: Int64,
+    rows: Int64,
+    word_vectors: Float32,
+    weights: Float32,
+) -> Int64:
+    edges, place = np.unique(np.concatenate([starts, ends]), return_inverse=True)
+    words, columns = np.unique(word_ids[edges[0] : edges[-1]], return_inverse=True)
+    ones = np.ones(len(columns), dtype=np.int64)
+    # Row i counts the words between edge i and edge i + 1; the running total over rows then gives
+    # every stretch as a difference. Only as many rows as there are edges are ever made.
+    counts = csr_array((ones, columns, edges - edges[0]), shape=(len(edges) - 1, len(words)))
+    prefix = np.zeros((len(edges), word_vectors.shape[1] + 1), dtype=np.int64)
+    np.cumsum(counts @ _fixed_point(words, word_vectors, weights), axis=0, out=prefix[1:])
+    signs = np.repeat(np.array([-1, 1]), len(starts))
+    difference = csr_array((signs, (np.concatenate([rows, rows]), place)))
+    difference.resize(int(rows.max()) + 1, len(edges))
+    return np.asarray(difference @ prefix)
+
+
+def _fixed_point(words: Int32, word_vectors: Float32, weights: Float32) -> Int64:
+    table = np.zeros((len(words), word_vectors.shape[1] + 1), dtype=np.int64)
+    known = words != UNKNOWN_WORD
+    mass = weights[words[known]].astype(np.float64) * _SCALE
+    table[known, :-1] = np.rint(word_vectors[words[known]] * mass[:, None])
+    table[known, -1] = np.rint(mass)
+    return table
+
+
+def link_segments(
+    offsets: Int64, starts: Int64, ends: Int64, window: int = CONTEXT_WINDOW
+) -> tuple[Int64, Int64]:
+    """Find the words before and after each link, inside its document and without the link itself.
+
+    Args:
+        offsets: First word of each document and, last, the number of words, shape (n + 1,).
+        starts: First word of each link, shape (m,).
+        ends: One past its last word, shape (m,).
+        window: Words to take on either side.
+
+    Returns:
+        Starts and ends of 2 m stretches: first the left sides of all links, then the right sides.
+    """
+    document = np.clip(np.searchsorted(offsets, starts, side="right") - 1, 0, len(offsets) - 2)
+    left = np.maximum(starts - window, offsets[document])
+    right = np.maximum(np.minimum(ends + window, offsets[document + 1]), ends)
+    # A link without a word, such as "!!!", that ends its document would see the next one.
+    astray = (starts == ends) & (starts == offsets[document])
+    return (
+        np.concatenate([np.where(astray, starts, left), ends]),
+        np.concatenate([starts, np.where(astray, ends, right)]),
+    )
+
+
+class ClosedFormAccumulator:
+    """Collect the contexts of all entities chunk by chunk, then give their vectors.
+
+    Memory: 8 (Q + 1) bytes for each entity and one block of words.
+    """
+
+    def __init__(
+        self,
+        n_entities: int,
+        word_vectors: Float32,
+        weights: Float32,
+        window: int = CONTEXT_WINDOW,
+    ) -> None:
+        if len(word_vectors) != len(weights):
+            raise VectorsError(
+                f"There are {len(word_vectors)} word vectors but {len(weights)} word weights; "
+                "give one weight for each word."
+            )
+        self.word_vectors = word_vectors
+        self.weights = weights
+        self.window = window
+        self.sums: Int64 = np.zeros((n_entities, word_vectors.shape[1] + 1), dtype=np.int64)
+
+    def add(
+        self, word_ids: Int32, offsets: Int64, starts: Int64, ends: Int64, entities: Int32
+    ) -> None:
+        """Add the links of some documents.
+
+        Args:
+            word_ids: Words of the documents, one after the other, -1 for unknown, shape (N,).
+            offsets: First word of each document and, last, N; shape (n + 1,).
+            starts: First word of each link, counted over all documents, shape (m,).
+            ends: One past its last word, shape (m,).
+            entities: The linked entities, shape (m,).
+        """
+        self.add_partial(self.partial(word_ids, offsets, starts, ends, entities))
+
+    def partial(
+        self, word_ids: Int32, offsets: Int64, starts: Int64, ends: Int64, entities: Int32
+    ) -> PartialSums:
+        """Sum the links of some documents without adding them; workers send this back."""
+        left, right = link_segments(offsets, starts, ends, self.window)
+        twice = np.concatenate([entities, entities])
+        return sum_segments(word_ids, left, right, twice, self.word_vectors, self.weights)
+
+    def article_partial(
+        self, word_ids: Int32, offsets: Int64, entities: Int32, n_words: int = ARTICLE_WORDS
+    ) -> PartialSums:
+        """Sum the beginnings of articles as one more context of the entities they are about.
+
+        Args:
+            word_ids: Words of the articles, one after the other, -1 for unknown, shape (N,).
+            offsets: First word of each article and, last, N; shape (n + 1,).
+            entities: The entity of each article, shape (n,).
+            n_words: Words to take from each.
+        """
+        ends = np.minimum(offsets[:-1] + n_words, offsets[1:])
+        return sum_segments(word_ids, offsets[:-1], ends, entities, self.word_vectors, self.weights)
+
+    def add_partial(self, partial: PartialSums) -> None:
+        """Add what a worker summed."""
+        self.sums[partial.entities] += partial.sums
+
+    def merge(self, other: Self) -> None:
+        """Add all that another accumulator of the same entities holds."""
+        if self.sums.shape != other.sums.shape:
+            raise VectorsError(
+                f"Entity sums of shape {other.sums.shape} cannot be added to {self.sums.shape}; "
+                "use the same entities and word vectors on both sides."
+            )
+        self.sums += other.sums
+
+    def finish(self, background: Float32) -> Float32:
+        """Return the entity vectors, shape (n_entities, Q); zeros for entities without context."""
+        vectors = np.empty((len(self.sums), self.sums.shape[1] - 1), dtype=np.float32)
+        for i in range(0, len(vectors), _BLOCK_ROWS):
+            rows = self.sums[i : i + _BLOCK_ROWS] / _SCALE
+            vectors[i : i + _BLOCK_ROWS] = entity_directions(rows[:, :-1], rows[:, -1], background)
+        return vectors
+
+
+@dataclass(frozen=True)
+class MaxMarginArgs:
+    """Settings of the max-margin estimator (Section 2.2 (3) and Training Details)."""
+
+    n_epochs: int = 35
+    """Gradient steps, each over all contexts of an entity."""
+    learning_rate: float = 1e-2
+    """Length of a step along the gradient of the mean loss of a question."""
+    margin: float = 0.1
+    """How much higher a context word shall score than a random word."""
+    n_questions: int = 20
+    """Context words drawn from each context."""
+    n_negatives: int = 4
+    """Random words that each of them is compared with."""
+    max_contexts: int = 100
+    """Contexts drawn for an entity that has more."""
+    seed: int = 0
+    """Decides every draw, together with the entity's id."""
+
+    def __post_init__(self) -> None:
+        counts = (self.n_epochs, self.n_questions, self.n_negatives, self.max_contexts)
+        if min(counts) < 1 or self.learning_rate <= 0 or self.margin < 0:
+            raise SettingsError(
+                f"{self} is out of range; counts are at least 1, the learning rate is above 0 and "
+                "the margin is not negative."
+            )
+
+
+def negative_words(
+    word_counts: Int64, weights: Float32, power: float = NEGATIVE_POWER, size: int = 1 << 20
+) -> Int32:
+    """List words as often as they shall be drawn as negatives: unigram to the power 0.6.
+
+    Returns:
+        Word ids, shape (size,): a uniform draw from it follows the distribution.
+    """
+    mass = np.where(weights > 0, word_counts.astype(np.float64) ** power, 0.0)
+    if not mass.any():
+        raise VectorsError("No word has both a count and a weight, so no negatives can be drawn.")
+    shares = (np.arange(size) + 0.5) / size * mass.sum()
+    return np.asarray(np.searchsorted(np.cumsum(mass), shares), dtype=np.int32)
+
+
+def context_windows(
+    word_ids: Int32, offsets: Int64, starts: Int64, ends: Int64, window: int = CONTEXT_WINDOW
+) -> Int32:
+    """Copy the words around each link; arguments as for `ClosedFormAccumulator.add`.
+
+    Returns:
+        Word ids, -1 outside the document, shape (m, 2 * window).
+    """
+    first, last = link_segments(offsets, starts, ends, window)
+    steps = np.arange(window)
+    before = starts[:, None] + steps - window
+    after = ends[:, None] + steps
+    inside = np.hstack([before >= first[: len(starts), None], after < last[len(starts) :, None]])
+    places = np.where(inside, np.hstack([before, after]), 0)
+    return np.asarray(np.where(inside, word_ids[places], UNKNOWN_WORD), dtype=np.int32)
+
+
+def max_margin(
+    initial: Float32,
+    keys: NDArray[np.integer],
+    word_ids: Int32,
+    rows: NDArray[np.integer],
+    context_weights: Float32,
+    word_vectors: Float32,
+    negatives: Int32,
+    args: MaxMarginArgs,
+) -> Float32:
+    """Train entity vectors so that their context words beat random words (Section 2.2 (3)).
+
+    The loss of a question is the sum over its negatives of max(0, margin - e (w⁺ - w⁻)); each epoch
+    takes one step along its weighted mean over an entity's contexts and returns to unit norm.
+    Questions are drawn once, which lets all epochs of a block run on data in the cache.
+
+    Args:
+        initial: Unit vectors to start from, usually the closed form, shape (n, Q).
+        keys: A number for each entity, part of its random seed, shape (n,).
+        word_ids: Context words that may be positives, -1 elsewhere, shape (M, H).
+        rows: The entity of each context, ascending, shape (M,).
+        context_weights: How surely each context belongs to its entity, shape (M,).
+        word_vectors: Word vectors, shape (V, Q).
+        negatives: What `negative_words` returned.
+        args: Settings.
+
+    Returns:
+        Unit vectors, shape (n, Q); entities without a usable context keep their initial vector.
+    """
+    vectors = initial.copy()
+    if len(rows) == 0:
+        return vectors
+    trained, first, n_contexts = np.unique(rows, return_index=True, return_counts=True)
+    rank = np.arange(len(rows)) - np.repeat(first, n_contexts)
+    usable = (word_ids != UNKNOWN_WORD).any(axis=1) & (context_weights > 0)
+    mass = np.where(usable, context_weights, 0.0).astype(np.float32)
+    total = np.add.reduceat(mass, first)
+    share = mass / np.repeat(np.where(total > 0, total, 1.0), n_contexts) / args.n_questions
+    draws = _hash(args.seed, keys[rows], rank)
+    gaps = _questions(word_ids, draws, word_vectors, negatives, args)  # (M, K, Q)
+    slot = np.repeat(np.arange(len(trained)), n_contexts)
+    theta = vectors[trained]
+    for _ in range(args.n_epochs):
+        scores = np.einsum("mkq,mq->mk", gaps, theta[slot])
+        pull = (scores < args.margin) * share[:, None]
+        step = np.add.reduceat(np.einsum("mk,mkq->mq", pull, gaps), first, axis=0)
+        theta += np.float32(args.learning_rate) * step
+        norms = np.sqrt((theta * theta).sum(axis=1, keepdims=True))
+        theta /= np.where(norms > 0, norms, 1.0)
+    vectors[trained[total > 0]] = theta[total > 0]
+    return vectors
+
+
+def max_margin_vectors(
+    initial: Float32,
+    word_ids: Int32,
+    offsets: Int64,
+    starts: Int64,
+    ends: Int64,
+    entities: Int32,
+    word_vectors: Float32,
+    weights: Float32,
+    negatives: Int32,
+    args: MaxMarginArgs,
+    window: int = CONTEXT_WINDOW,
+) -> Float32:
+    """Train the vectors of all linked entities, a block of contexts at a time.
+
+    `word_ids` may be memory-mapped. Workers may each take the links of some of the entities: the
+    vectors come out the same.
+
+    Args:
+        initial: Unit vectors to start from, shape (n_entities, Q).
+        word_ids: Words of the documents, one after the other, -1 for unknown, shape (N,).
+        offsets: First word of each document and, last, N; shape (n + 1,).
+        starts: First word of each link in document order, shape (m,).
+        ends: One past its last word, shape (m,).
+        entities: The linked entities, shape (m,).
+        word_vectors: Word vectors, shape (V, Q).
+        weights: Word weights, shape (V,); words without weight are never positives.
+        negatives: What `negative_words` returned.
+        args: Settings.
+        window: Words to take on either side of a link.
+
+    Returns:
+        Unit vectors, shape (n_entities, Q).
+    """
+    vectors = initial.copy()
+    chosen = _draw_contexts(entities, args)
+    rows = entities[chosen]
+    for first, last in _entity_blocks(rows):
+        here = chosen[first:last]
+        words = context_windows(word_ids, offsets, starts[here], ends[here], window)
+        words[(words != UNKNOWN_WORD) & (weights[words] == 0)] = UNKNOWN_WORD
+        keys, local = np.unique(rows[first:last], return_inverse=True)
+        even = np.ones(last - first, dtype=np.float32)
+        vectors[keys] = max_margin(
+            initial[keys], keys, words, local, even, word_vectors, negatives, args
+        )
+    return vectors
+
+
+def _draw_contexts(entities: Int32, args: MaxMarginArgs) -> Int64:
+    order = np.argsort(entities, kind="stable")
+    grouped = entities[order]
+    rank = _rank_in_group(grouped)
+    shuffled = np.lexsort((_hash(args.seed + 1, grouped, rank), grouped))
+    # Sorted again so that contexts of one entity stay in document order.
+    return order[np.sort(shuffled[rank < args.max_contexts])]
+
+
+def _rank_in_group(sorted_groups: Int32) -> Int64:
+    _, first, sizes = np.unique(sorted_groups, return_index=True, return_counts=True)
+    return np.arange(len(sorted_groups)) - np.repeat(first, sizes)
+
+
+def _entity_blocks(rows: Int32) -> list[tuple[int, int]]:
+    first = np.unique(rows, return_index=True)[1]
+    block_starts = first[np.unique(first // _BLOCK_CONTEXTS, return_index=True)[1]].tolist()
+    return list(itertools.pairwise([*block_starts, len(rows)]))
+
+
+def _questions(
+    word_ids: Int32, draws: UInt64, word_vectors: Float32, negatives: Int32, args: MaxMarginArgs
+) -> Float32:
+    n, k = args.n_questions, args.n_negatives
+    known = word_ids != UNKNOWN_WORD
+    to_the_left = np.argsort(~known, axis=1, kind="stable")
+    positive_draw = _hash(2, draws[:, None], np.arange(n))
+    choice = positive_draw % np.maximum(known.sum(axis=1), 1).astype(np.uint64)[:, None]
+    place = np.take_along_axis(to_the_left, choice.astype(np.int64), axis=1)
+    positives = np.take_along_axis(word_ids, place, axis=1)  # (M, n)
+    negative_draw = _hash(3, draws[:, None], np.arange(n * k)) % np.uint64(len(negatives))
+    against = negatives[negative_draw.astype(np.int64)]  # (M, n k)
+    return word_vectors[np.repeat(positives, k, axis=1)] - word_vectors[against]
+
+
+def _hash(seed: int, left: NDArray[np.integer], right: NDArray[np.integer]) -> UInt64:
+    """Mix two numbers into 64 random-looking bits (the finaliser of SplitMix64)."""
+    odd = 0x9E3779B97F4A7C15
+    mixed = np.asarray(left).astype(np.uint64) + np.uint64(seed * odd % (1 << 64))
+    for number in (right, np.zeros(1, dtype=np.int64)):
+        mixed = (mixed + np.uint64(odd)) ^ (np.asarray(number).astype(np.uint64) * np.uint64(odd))
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = mixed ^ (mixed >> np.uint64(31))
+    return mixed

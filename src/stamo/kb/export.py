@@ -1,0 +1,223 @@
+"""Write the counted tables as the files of a knowledge base, streaming from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stamo.kb.counting import (
+    ALIASES_IN_ORDER,
+    CANDIDATES_IN_ORDER,
+    CONTENTS_IN_ORDER,
+    DOCUMENTS_IN_ORDER,
+    ENTITIES_IN_ORDER,
+    MENTIONS_IN_ORDER,
+    NAMES_IN_ORDER,
+    POSITIONS_IN_ORDER,
+    REDIRECTS_IN_ORDER,
+    stream,
+)
+from stamo.kb.storage import ArrayWriter, StringTable, save_array
+
+ARTICLES_FILE = "articles.parquet"
+ARTICLES_PER_ROW_GROUP = 512
+
+MENTION_TYPE = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
+ARTICLE_SCHEMA = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("page_id", pa.int64()),
+        ("title", pa.string()),
+        ("text", pa.string()),
+        ("mentions", pa.list_(MENTION_TYPE)),
+        ("held_out", pa.bool_()),
+    ]
+)
+
+
+def write_entities(connection: duckdb.DuckDBPyConnection, result: Path) -> int:
+    """Write titles, redirects and the counts of every entity; return how many there are."""
+    titles: list[str] = []
+    with (
+        ArrayWriter(result / "entity_counts.npy", np.int32) as counts,
+        ArrayWriter(result / "document_frequency.npy", np.int32) as frequency,
+        ArrayWriter(result / "has_article.npy", np.bool_) as has_article,
+    ):
+        for batch in stream(connection, ENTITIES_IN_ORDER):
+            _check_order(batch["entity"], len(titles))
+            titles += batch["title"].to_pylist()
+            counts.append(_numbers(batch["n_links"]))
+            frequency.append(_numbers(batch["n_documents"]))
+            has_article.append(_numbers(batch["has_article"]))
+    StringTable.build(result, "entities", titles)
+    return len(titles)
+
+
+def write_redirects(connection: duckdb.DuckDBPyConnection, result: Path) -> int:
+    """Write which entity each redirect means; return how many there are."""
+    sources: list[str] = []
+    with ArrayWriter(result / "redirect_targets.npy", np.int32) as targets:
+        for batch in stream(connection, REDIRECTS_IN_ORDER):
+            sources += batch["source"].to_pylist()
+            targets.append(_numbers(batch["entity"]))
+    StringTable.build(result, "redirects", sources)
+    return len(sources)
+
+
+def write_aliases(connection: duckdb.DuckDBPyConnection, result: Path, n_entities: int) -> int:
+    """Write the surface forms and their candidates in both directions; return their number."""
+    surfaces: list[str] = []
+    with ArrayWriter(result / "alias_counts.npy", np.int32) as counts:
+        for batch in stream(connection, ALIASES_IN_ORDER):
+            _check_order(batch["alias"], len(surfaces))
+            surfaces += batch["surface"].to_pylist()
+            counts.append(_numbers(batch["n"]))
+    StringTable.build(result, "aliases", surfaces)
+    n_aliases = len(surfaces)
+    candidates = ("alias_entities", "alias_entity_counts")
+    _write_csr(connection, CANDIDATES_IN_ORDER, result, "alias_indptr", candidates, n_aliases)
+    names = ("entity_aliases", "entity_alias_counts")
+    _write_csr(connection, NAMES_IN_ORDER, result, "entity_indptr", names, n_entities)
+    return n_aliases
+
+
+def write_documents(
+    connection: duckdb.DuckDBPyConnection, result: Path, n_entities: int, n_numbers: int
+) -> None:
+    """Write D(e), the entities of each document, and the keys that relatedness searches."""
+    _write_csr(
+        connection, DOCUMENTS_IN_ORDER, result, "document_indptr", ("documents",), n_entities
+    )
+    _write_csr(
+        connection, CONTENTS_IN_ORDER, result, "content_indptr", ("content_entities",), n_numbers
+    )
+    with ArrayWriter(result / "document_keys.npy", np.int64) as keys:
+        for batch in stream(connection, DOCUMENTS_IN_ORDER):
+            entities = _numbers(batch["entity"]).astype(np.int64)
+            keys.append(entities * max(n_numbers, 1) + _numbers(batch["document"]))
+
+
+def _write_csr(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    result: Path,
+    indptr: str,
+    values: tuple[str, ...],
+    n_rows: int,
+) -> None:
+    """Write an ordered query as lists: its first column is the row, the others are values."""
+    lengths = np.zeros(n_rows + 1, dtype=np.int64)
+    writers = [ArrayWriter(result / f"{name}.npy", np.int32) for name in values]
+    try:
+        for batch in stream(connection, query):
+            rows, counts = np.unique(_numbers(batch.column(0)), return_counts=True)
+            lengths[rows.astype(np.int64) + 1] += counts
+            for number, writer in enumerate(writers, start=1):
+                writer.append(_numbers(batch.column(number)))
+    finally:
+        for writer in writers:
+            writer.close()
+    save_array(result / f"{indptr}.npy", np.cumsum(lengths), np.int64)
+
+
+def _check_order(numbers: pa.Array, first: int) -> None:
+    # Everything else refers to these numbers, so a database that lost the order must not pass.
+    expected = np.arange(first, first + len(numbers))
+    if not np.array_equal(_numbers(numbers), expected):
+        raise AssertionError("the database returned rows out of order")
+
+
+def _numbers(column: pa.Array) -> NDArray[Any]:
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+class _MentionStream:
+    """The mentions of all documents in order, taken from the front document by document."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._rows = np.empty((0, 4), dtype=np.int32)
+
+    def take(self, end: int) -> NDArray[np.int32]:
+        """Return the rows (document, start, stop, entity) of all documents before `end`."""
+        while not len(self._rows) or self._rows[-1, 0] < end:
+            batch = next(self._batches, None)
+            if batch is None:
+                break
+            columns = [_numbers(column) for column in batch.columns]
+            self._rows = np.concatenate([self._rows, np.stack(columns, axis=1)])
+        n = int(np.searchsorted(self._rows[:, 0], end))
+        taken, self._rows = self._rows[:n], self._rows[n:]
+        return taken
+
+
+def write_articles(
+    connection: duckdb.DuckDBPyConnection, staged_texts: Path, result: Path
+) -> Iterator[int]:
+    """Write the articles with their resolved mentions; yield how many are written so far."""
+    positions = np.concatenate(
+        [np.empty(0, np.int64)]
+        + [_numbers(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
+    )
+    mentions = _MentionStream(stream(connection, MENTIONS_IN_ORDER))
+    first = 0
+    with pq.ParquetWriter(
+        result / ARTICLES_FILE, ARTICLE_SCHEMA, compression="zstd", compression_level=3
+    ) as writer:
+        for texts in _in_groups(_kept_texts(staged_texts, positions)):
+            end = first + len(texts)
+            batch = _with_mentions(texts, first, mentions.take(end))
+            writer.write_batch(batch, row_group_size=ARTICLES_PER_ROW_GROUP)
+            first = end
+            yield first
+
+
+def _kept_texts(staged_texts: Path, positions: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """Read the staged texts in the dump's order without those of repeated titles."""
+    with pq.ParquetFile(staged_texts) as file:
+        for batch in file.iter_batches(ARTICLES_PER_ROW_GROUP):
+            here = _numbers(batch["position"])
+            place = np.searchsorted(positions, here)
+            kept = place < len(positions)
+            kept[kept] = positions[place[kept]] == here[kept]
+            yield batch.filter(pa.array(kept))
+
+
+def _in_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut a stream of batches into batches of one row group each."""
+    waiting: list[pa.RecordBatch] = []
+    n_waiting = 0
+    for batch in batches:
+        waiting.append(batch)
+        n_waiting += len(batch)
+        while n_waiting >= ARTICLES_PER_ROW_GROUP:
+            joined = pa.concat_batches(waiting)
+            yield joined.slice(0, ARTICLES_PER_ROW_GROUP)
+            waiting = [joined.slice(ARTICLES_PER_ROW_GROUP)]
+            n_waiting -= ARTICLES_PER_ROW_GROUP
+    if n_waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _with_mentions(
+    texts: pa.RecordBatch, first: int, mentions: NDArray[np.int32]
+) -> pa.RecordBatch:
+    edges = np.searchsorted(mentions[:, 0], np.arange(first, first + len(texts) + 1))
+    spans = pa.StructArray.from_arrays(
+        [pa.array(mentions[:, column]) for column in (1, 2, 3)], fields=list(MENTION_TYPE)
+    )
+    columns = {
+        "document": pa.array(np.arange(first, first + len(texts), dtype=np.int32)),
+        "mentions": pa.ListArray.from_arrays(pa.array(edges.astype(np.int32)), spans),
+        **{name: texts[name] for name in ("page_id", "title", "text", "held_out")},
+    }
+    return pa.RecordBatch.from_arrays(
+        [columns[name] for name in ARTICLE_SCHEMA.names], schema=ARTICLE_SCHEMA
+    )

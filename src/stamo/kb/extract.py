@@ -1,0 +1,156 @@
+"""From a chunk of a dump to tables of pages, texts and links: the part that runs in parallel."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stamo.kb.dump import Chunk, RawPage, parse_chunk
+from stamo.kb.names import normalise_surface
+from stamo.kb.site import Site
+from stamo.kb.wikitext import clean, find_redirect, is_disambiguation
+
+ARTICLE, REDIRECT, DISAMBIGUATION = "article", "redirect", "disambiguation"
+MAX_SURFACE = 200
+"""Longer link texts (whole sentences) are no names; the link counts, its surface does not."""
+
+PAGES_PER_CHUNK = 1 << 24
+"""Room for page numbers inside a chunk; positions order all pages as the dump does."""
+
+PAGE_SCHEMA = pa.schema(
+    [
+        ("position", pa.int64()),
+        ("page_id", pa.int64()),
+        ("title", pa.string()),
+        ("kind", pa.string()),
+        ("target", pa.string()),
+        ("held_out", pa.bool_()),
+    ]
+)
+TEXT_SCHEMA = pa.schema(
+    [
+        ("position", pa.int64()),
+        ("page_id", pa.int64()),
+        ("title", pa.string()),
+        ("text", pa.string()),
+        ("held_out", pa.bool_()),
+    ]
+)
+LINK_SCHEMA = pa.schema(
+    [
+        ("position", pa.int64()),
+        ("number", pa.int32()),
+        ("start", pa.int32()),
+        ("stop", pa.int32()),
+        ("surface", pa.string()),
+        ("target", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractSettings:
+    """What a worker needs to know."""
+
+    site: Site
+    held_out: float
+    disambiguation_templates: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What one chunk holds, as Arrow batches that travel between processes without copies."""
+
+    pages: pa.RecordBatch
+    texts: pa.RecordBatch
+    links: pa.RecordBatch
+    skipped: Counter[str]
+
+
+@dataclass(slots=True)
+class _Columns:
+    """The rows of a chunk while they are gathered."""
+
+    pages: list[tuple[Any, ...]] = field(default_factory=list)
+    texts: list[tuple[Any, ...]] = field(default_factory=list)
+    links: list[tuple[Any, ...]] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+def is_held_out(title: str, share: float) -> bool:
+    """Tell by the hash of its title whether an article is held out of all statistics."""
+    digest = hashlib.blake2b(title.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
+    """Parse and clean every page of a chunk."""
+    pages, skipped = parse_chunk(chunk, settings.site)
+    columns = _Columns(skipped=Counter(skipped))
+    for number, page in enumerate(pages):
+        _extract_page(page, chunk.index * PAGES_PER_CHUNK + number, settings, columns)
+    return Extract(
+        _batch(columns.pages, PAGE_SCHEMA),
+        _batch(columns.texts, TEXT_SCHEMA),
+        _batch(columns.links, LINK_SCHEMA),
+        columns.skipped,
+    )
+
+
+def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [
+        pa.array(column, type=kind.type) for column, kind in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _extract_page(
+    page: RawPage, position: int, settings: ExtractSettings, columns: _Columns
+) -> None:
+    site = settings.site
+    title = site.normalise_title(page.title)
+    if page.namespace != 0:
+        columns.skipped["page of another namespace"] += 1
+        return
+    if not title:
+        columns.skipped["page without a title"] += 1
+        return
+    target = page.redirect or find_redirect(page.text, site)
+    if target is not None:
+        target = site.normalise_title(target.partition("#")[0])
+        if not target or site.namespace_of(target)[0] != 0:
+            columns.skipped["redirect out of the articles"] += 1
+            return
+        columns.pages.append((position, page.page_id, title, REDIRECT, target, False))
+    elif not page.text.strip():
+        columns.skipped["empty page"] += 1
+    elif is_disambiguation(page.text, title, site, settings.disambiguation_templates):
+        columns.pages.append((position, page.page_id, title, DISAMBIGUATION, None, False))
+    else:
+        held_out = is_held_out(title, settings.held_out)
+        columns.pages.append((position, page.page_id, title, ARTICLE, None, held_out))
+        text = _extract_links(page.text, title, position, site, columns)
+        columns.texts.append((position, page.page_id, title, text, held_out))
+
+
+def _extract_links(wikitext: str, title: str, position: int, site: Site, columns: _Columns) -> str:
+    page = clean(wikitext, site, title)
+    spans = [
+        (anchor.start, anchor.end, page.text[anchor.start : anchor.end], anchor.target)
+        for anchor in page.anchors
+    ]
+    # Links outside the running text (tables, captions, templates) have no span but still count.
+    spans += [(-1, -1, surface, target) for surface, target in page.other_links]
+    for number, (start, stop, surface, target) in enumerate(spans):
+        name = normalise_surface(surface)
+        columns.links.append(
+            (position, number, start, stop, name if len(name) <= MAX_SURFACE else "", target)
+        )
+    for reason, n in page.n_dropped.items():
+        columns.skipped[f"link: {reason}"] += n
+    return page.text

@@ -1,0 +1,183 @@
+"""The manifest: what a knowledge base was made from, how, and which files belong to it.
+
+It holds neither times nor absolute paths, so that the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from stamo.errors import KnowledgeBaseError
+
+FORMAT = "stamo knowledge base"
+FORMAT_VERSION = 1
+MANIFEST_FILE = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that went into the build: its name without the folder, its size and its hash."""
+
+    name: str
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Source:
+        """Describe a file; of a pipe or standard input only the name can be told."""
+        if not path.is_file():
+            return cls(path.name, 0, "")
+        return cls(path.name, path.stat().st_size, sha256_of(path))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is written to `manifest.json`."""
+
+    sources: Mapping[str, Source]
+    """The dump, and the word vectors when they were given."""
+
+    settings: Mapping[str, Any]
+    """The settings that shape the result; not the number of workers."""
+
+    site: Mapping[str, Any]
+    """What the dump says of its wiki."""
+
+    counts: Mapping[str, int]
+    """Pages, links, entities, aliases and so on."""
+
+    skipped: Mapping[str, int]
+    """What was left out, by reason."""
+
+    files: Mapping[str, Mapping[str, Any]]
+    """Size and sha256 of every other file, by name."""
+
+    version: int = FORMAT_VERSION
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash over the files' hashes: two knowledge bases with one fingerprint are equal."""
+        lines = [f"{name} {self.files[name]['sha256']}\n" for name in sorted(self.files)]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def save(self, directory: Path) -> None:
+        """Write the manifest into `directory`."""
+        record = {"format": FORMAT, **asdict(self), "fingerprint": self.fingerprint}
+        text = json.dumps(record, ensure_ascii=False, indent=1)
+        (directory / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: Path) -> Manifest:
+        """Read and check the manifest of a knowledge base.
+
+        Raises:
+            KnowledgeBaseError: It is missing, damaged or of another format version.
+        """
+        record = _read_record(directory)
+        version = record.pop("version", None)
+        if version != FORMAT_VERSION:
+            raise KnowledgeBaseError(
+                f"The knowledge base {directory.name!r} has format version {version!r}, this "
+                f"stamo reads version {FORMAT_VERSION}; build it again from its dump."
+            )
+        fingerprint = record.pop("fingerprint", None)
+        record.pop("format")
+        try:
+            sources = {key: Source(**value) for key, value in record.pop("sources").items()}
+            manifest = cls(sources=sources, **record)
+            intact = manifest.fingerprint == fingerprint
+        except (AttributeError, KeyError, TypeError) as error:
+            raise _damaged(directory, f"has unexpected content ({error})") from error
+        if not intact:
+            raise _damaged(directory, "does not match its own fingerprint")
+        return manifest
+
+    def check_files(self, directory: Path) -> None:
+        """Check that every file is there with its size; takes the same time for any size.
+
+        Raises:
+            KnowledgeBaseError: A file is missing or has another size.
+        """
+        for name, entry in self.files.items():
+            try:
+                size = (directory / name).stat().st_size
+            except OSError as error:
+                raise KnowledgeBaseError(
+                    f"The knowledge base {directory.name!r} is incomplete: the file {name} is "
+                    "missing; build it again."
+                ) from error
+            if size != entry["size"]:
+                raise KnowledgeBaseError(
+                    f"The knowledge base {directory.name!r} is corrupted: the file {name} has "
+                    f"{size} bytes instead of {entry['size']}; build it again."
+                )
+
+    def verify(self, directory: Path) -> None:
+        """Compare the hash of every file with the manifest; reads everything.
+
+        Raises:
+            KnowledgeBaseError: A file is missing or has other content.
+        """
+        self.check_files(directory)
+        for name, entry in self.files.items():
+            if sha256_of(directory / name) != entry["sha256"]:
+                raise KnowledgeBaseError(
+                    f"The knowledge base {directory.name!r} is corrupted: the content of the file "
+                    f"{name} has changed since the build; build it again."
+                )
+
+
+def _read_record(directory: Path) -> dict[str, Any]:
+    path = directory / MANIFEST_FILE
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise KnowledgeBaseError(
+            f"{str(directory)!r} is not a knowledge base: it has no {MANIFEST_FILE}; make one with "
+            "`stamo build DUMP KB`."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise _damaged(directory, f"cannot be read ({error})") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise KnowledgeBaseError(
+            f"{str(directory)!r} is not a knowledge base: its {MANIFEST_FILE} belongs to something "
+            "else; make one with `stamo build DUMP KB`."
+        )
+    return record
+
+
+def _damaged(directory: Path, what: str) -> KnowledgeBaseError:
+    return KnowledgeBaseError(
+        f"The knowledge base {directory.name!r} is corrupted: its {MANIFEST_FILE} {what}; "
+        "build it again."
+    )
+
+
+def is_knowledge_base(directory: Path) -> bool:
+    """Tell whether a directory is a knowledge base of any version."""
+    try:
+        return bool(_read_record(directory))
+    except KnowledgeBaseError:
+        return False
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file's content in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def describe_files(directory: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return size and sha256 of each named file, in the order of the names."""
+    return {
+        name: {
+            "size": (directory / name).stat().st_size,
+            "sha256": sha256_of(directory / name),
+        }
+        for name in sorted(names)
+    }

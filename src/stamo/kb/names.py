@@ -1,0 +1,11 @@
+"""The form in which surface forms are kept and looked up."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def normalise_surface(surface: str) -> str:
+    """Bring a surface form into the form in which aliases are kept: NFC, single spaces."""
+    joined = " ".join(surface.split())
+    return joined if joined.isascii() else unicodedata.normalize("NFC", joined)

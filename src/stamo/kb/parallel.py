@@ -1,0 +1,89 @@
+"""Run functions over many items in processes, in order and with a bounded number in flight."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from types import TracebackType
+from typing import TypeVar
+
+from stamo.errors import KnowledgeBaseError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+IN_FLIGHT_PER_WORKER = 2
+"""Items that wait, run or are done but not yet taken, for each worker: this bounds memory."""
+
+
+class Workers:
+    """A fixed number of processes; a single worker is the calling process itself.
+
+    Processes are started afresh (not forked), so a script that asks for several needs the usual
+    `if __name__ == "__main__":`.
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
+        self._pool: ProcessPoolExecutor | None = None
+        if n_workers > 1:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(
+                n_workers, mp_context=context, initializer=_prepare_worker
+            )
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield `function(item)` for each item, in the order of the items.
+
+        Raises:
+            KnowledgeBaseError: A worker process died.
+        """
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(self._pool.submit(function, item))
+                if len(waiting) >= self.n_workers * IN_FLIGHT_PER_WORKER:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise KnowledgeBaseError(
+                "A worker process died, most likely because memory ran out; use fewer workers or "
+                "a machine with more memory."
+            ) from error
+
+
+def _prepare_worker() -> None:
+    # Ctrl-C reaches every process of the terminal; the main process decides what happens.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this worker when the main process is gone, even by `kill -9`."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,248 @@
+"""Arrays and strings on disk: plain `.npy` files and tries, opened in constant time by mapping.
+
+Nothing here is a pickle. A file that cannot be mapped raises `KnowledgeBaseError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import marisa_trie
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from stamo.errors import KnowledgeBaseError
+
+HEADER_BYTES = 128
+BLOCK_ROWS = 65_536
+
+
+class ArrayWriter:
+    """Append rows to a `.npy` file whose length is not known beforehand."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, columns: int | None = None) -> None:
+        self.dtype = np.dtype(dtype)
+        self.n_rows = 0
+        self._columns = columns
+        self._file = path.open("wb")
+        self._file.write(b"\0" * HEADER_BYTES)
+
+    def append(self, rows: ArrayLike) -> None:
+        """Write `rows` behind the rows already there, converted to the array's type."""
+        array = np.ascontiguousarray(rows, dtype=self.dtype)
+        self.n_rows += len(array)
+        self._file.write(array.data)
+
+    def __enter__(self) -> ArrayWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write the header, now that the number of rows is known."""
+        shape = (self.n_rows,) if self._columns is None else (self.n_rows, self._columns)
+        with self._file:
+            self._file.seek(0)
+            self._file.write(_header(self.dtype, shape))
+
+
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    # A header of fixed size can be written after the rows, when their number is known.
+    text = f"{{'descr': {dtype.str!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    body = text.encode("ascii").ljust(HEADER_BYTES - 11) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body
+
+
+def save_array(path: Path, array: ArrayLike, dtype: DTypeLike) -> None:
+    """Write a whole array at once, with the same header as `ArrayWriter`."""
+    values = np.asarray(array, dtype=dtype)
+    with ArrayWriter(path, dtype, values.shape[1] if values.ndim == 2 else None) as writer:
+        writer.append(values)
+
+
+def open_array(path: Path) -> NDArray[Any]:
+    """Map an array read-only.
+
+    Raises:
+        KnowledgeBaseError: The file is missing, cut short or not an array.
+    """
+    try:
+        if path.stat().st_size == HEADER_BYTES:  # an empty array cannot be mapped
+            array: NDArray[Any] = np.load(path, allow_pickle=False)
+        else:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise KnowledgeBaseError(
+            f"The file {path.name} of the knowledge base {path.parent.name!r} cannot be read "
+            f"({error}); build the knowledge base again."
+        ) from error
+    array.flags.writeable = False
+    return array
+
+
+class Csr:
+    """Lists of integers of different lengths, one after the other: row i is one slice."""
+
+    def __init__(self, indptr: NDArray[np.int64], values: NDArray[Any]) -> None:
+        self.indptr = indptr
+        self.values = values
+
+    @classmethod
+    def open(cls, indptr_path: Path, values_path: Path) -> Csr:
+        """Map both files of the lists."""
+        return cls(open_array(indptr_path), open_array(values_path))
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def row(self, index: int) -> NDArray[Any]:
+        """Return one list."""
+        return self.values[self.indptr[index] : self.indptr[index + 1]]
+
+    def lengths(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """Return how long each of the given lists is, shape (n,)."""
+        return np.asarray(self.indptr[rows + 1] - self.indptr[rows], dtype=np.int64)
+
+    def gather(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Join the given lists; return the values and the length of each list."""
+        lengths = self.lengths(rows)
+        return self.values[expand(np.asarray(self.indptr[rows]), lengths)], lengths
+
+
+def expand(starts: NDArray[Any], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return start, start + 1, ... for `lengths` steps from each start, joined."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    shift = np.repeat(starts - (ends - lengths), lengths)
+    return np.asarray(np.arange(total, dtype=np.int64) + shift, dtype=np.int64)
+
+
+class VectorTable:
+    """Vectors kept as half floats on disk and handed out as single floats.
+
+    Indexing works as with an array: `table[ids]` is float32 of shape (len(ids), Q).
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, stored: NDArray[Any]) -> None:
+        self._stored = stored
+
+    @classmethod
+    def open(cls, path: Path) -> VectorTable:
+        """Map the vectors of a file."""
+        return cls(open_array(path))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of vectors and their dimensions (n, Q)."""
+        return (int(self._stored.shape[0]), int(self._stored.shape[1]))
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __getitem__(self, index: Any) -> NDArray[np.float32]:
+        return np.asarray(self._stored[index], dtype=np.float32)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self._stored, dtype=dtype or np.float32)
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield the first row and the vectors of one block after the other."""
+        for start in range(0, len(self), rows):
+            yield start, self[start : start + rows]
+
+
+class StringTable:
+    """Numbered strings in a memory-mapped trie, found in both directions.
+
+    The trie numbers its keys as it likes; two small arrays translate to our order, in which the
+    most frequent entity is 0.
+    """
+
+    def __init__(self, trie: Any, id_by_key: NDArray[Any], key_by_id: NDArray[Any]) -> None:
+        self._trie = trie
+        self._id_by_key = id_by_key
+        self._key_by_id = key_by_id
+
+    @staticmethod
+    def files(name: str) -> tuple[str, str, str]:
+        """Name the three files of the table."""
+        return f"{name}.trie", f"{name}.ids.npy", f"{name}.keys.npy"
+
+    @classmethod
+    def build(cls, directory: Path, name: str, strings: Sequence[str]) -> None:
+        """Write a table in which `strings[i]` gets the number i; all must differ."""
+        trie = marisa_trie.Trie(strings)
+        if len(trie) != len(strings):
+            raise ValueError(f"{len(strings) - len(trie)} of the {name} come twice")
+        trie_path, ids_path, keys_path = (directory / file for file in cls.files(name))
+        trie.save(str(trie_path))
+        key_by_id = np.fromiter((trie[text] for text in strings), np.int32, len(strings))
+        id_by_key = np.empty_like(key_by_id)
+        id_by_key[key_by_id] = np.arange(len(strings), dtype=np.int32)
+        save_array(ids_path, id_by_key, np.int32)
+        save_array(keys_path, key_by_id, np.int32)
+
+    @classmethod
+    def open(cls, directory: Path, name: str) -> StringTable:
+        """Map a table.
+
+        Raises:
+            KnowledgeBaseError: A file is missing or corrupted.
+        """
+        trie_path, ids_path, keys_path = (directory / file for file in cls.files(name))
+        trie = marisa_trie.Trie()
+        try:
+            trie.mmap(str(trie_path))
+        except (OSError, RuntimeError) as error:
+            raise KnowledgeBaseError(
+                f"The file {trie_path.name} of the knowledge base {directory.name!r} cannot be "
+                f"read ({error}); build the knowledge base again."
+            ) from error
+        return cls(trie, open_array(ids_path), open_array(keys_path))
+
+    def __len__(self) -> int:
+        return len(self._key_by_id)
+
+    def find(self, text: str) -> int:
+        """Return the number of a string, -1 when it is unknown."""
+        key = self._trie.get(text, -1)
+        return -1 if key < 0 else int(self._id_by_key[key])
+
+    def find_many(self, texts: Sequence[str]) -> NDArray[np.int32]:
+        """Return the number of each string, -1 for unknown ones."""
+        get: Callable[[str, int], int] = self._trie.get
+        keys = np.fromiter((get(text, -1) for text in texts), np.int32, len(texts))
+        if not len(self):
+            return keys
+        ids = np.asarray(self._id_by_key[keys], dtype=np.int32)
+        ids[keys < 0] = -1
+        return ids
+
+    def text(self, index: int) -> str:
+        """Return the string with a number."""
+        return str(self._trie.restore_key(int(self._key_by_id[index])))
+
+    def texts(self, indices: ArrayLike) -> list[str]:
+        """Return the strings with the given numbers."""
+        keys = self._key_by_id[np.asarray(indices, dtype=np.int64)]
+        return [self._trie.restore_key(key) for key in keys.tolist()]
+
+    def with_prefix(self, prefix: str, limit: int) -> list[str]:
+        """Return up to `limit` strings that begin with `prefix`."""
+        found = []
+        for text in self._trie.iterkeys(prefix):
+            found.append(text)
+            if len(found) == limit:
+                break
+        return found

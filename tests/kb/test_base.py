@@ -1,0 +1,217 @@
+"""The knowledge base as its readers see it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from stamo.errors import KnowledgeBaseError, UnknownEntityError
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.build import build_knowledge_base
+from stamo.kb.settings import BuildSettings
+from tests.kb.dumps import make_pages, write_dump
+
+
+def by_title(kb, pairs):
+    """Return ids as titles."""
+    return [(kb.title(entity), *rest) for entity, *rest in pairs]
+
+
+def test_candidates_come_with_counts_and_priors(small_kb):
+    """Candidates are ordered by count; priors are shares of the links with that text."""
+    found = small_kb.candidates("Avalon")
+    rows = zip(found.ids.tolist(), found.counts.tolist(), found.priors.tolist(), strict=True)
+    assert by_title(small_kb, rows) == [
+        ("Avalon (river)", 2, pytest.approx(2 / 3)),
+        ("Avalon (film)", 1, pytest.approx(1 / 3)),
+    ]
+
+
+def test_names_nobody_links_have_uniform_priors(small_kb):
+    """A redirect is an alias with count 0 and, alone, prior 1."""
+    found = small_kb.candidates("Town of Brig")
+    assert by_title(small_kb, zip(found.ids.tolist(), found.counts.tolist(), strict=True)) == [
+        ("Brig", 0)
+    ]
+    assert found.priors.tolist() == [1.0]
+
+
+def test_unknown_surface_has_no_candidates(small_kb):
+    """An unknown surface form gives an empty result, not an error."""
+    assert len(small_kb.candidates("Nobody")) == 0
+    assert small_kb.alias_id("Nobody") == -1
+
+
+def test_batch_equals_single_look_ups(small_kb):
+    """Many aliases at once give what each gives alone, cut and padded."""
+    names = ["Avalon", "nobody", "Brig", "Voss", "Old Brig"]
+    ids, priors = small_kb.candidate_batch(small_kb.alias_ids(names), 2)
+    assert ids.shape == priors.shape == (5, 2)
+    for row, name in enumerate(names):
+        single = small_kb.candidates(name)
+        n = min(len(single), 2)
+        assert ids[row].tolist() == [*single.ids[:2].tolist(), *[-1] * (2 - n)]
+        assert priors[row].tolist() == [*single.priors[:2].tolist(), *[0.0] * (2 - n)]
+    top, _ = small_kb.candidate_batch(small_kb.alias_ids(names), 1)
+    assert top[:, 0].tolist() == ids[:, 0].tolist()
+
+
+def test_entities_are_found_by_title_redirect_and_spelling(small_kb):
+    """Redirect chains, underscores and a small first letter lead to the same entity."""
+    brig = small_kb.entity_id("Brig")
+    assert {small_kb.entity_id(t) for t in ("Brigg", "Town of Brig", "Town_of_Brig", "brig")} == {
+        brig
+    }
+    assert small_kb.title(brig) == "Brig"
+    assert small_kb.entity_ids(["Brig", "Nobody", "Loop"]).tolist() == [brig, -1, -1]
+    with pytest.raises(UnknownEntityError, match="no entity 'Nobody'"):
+        small_kb.entity_id("Nobody")
+
+
+def test_frequencies_and_articles(small_kb):
+    """|D(e)| counts articles, entity counts count links, and a missing page is no article."""
+    brig, lake = small_kb.entity_id("Brig"), small_kb.entity_id("Lake Corm")
+    assert small_kb.document_frequency[brig] == 4
+    assert small_kb.entity_counts[brig] == 4
+    assert [bool(small_kb.has_article[e]) for e in (brig, lake)] == [True, False]
+    assert small_kb.n_documents == 5
+    assert np.all(np.diff(small_kb.entity_counts) <= 0)
+
+
+def test_disambiguation_page_is_no_entity(small_kb):
+    """The page Avalon only lists meanings; the one link to it is dropped."""
+    assert small_kb.entity_ids(["Avalon"]).tolist() == [-1]
+    assert small_kb.manifest.skipped["link to a disambiguation page"] == 1
+
+
+def test_aliases_of_an_entity(small_kb):
+    """All names of an entity come with their counts, the most used first."""
+    names = small_kb.aliases_of(small_kb.entity_id("Dara Voss"))
+    assert names == [("Dara Voss", 2), ("Voss", 1)]
+
+
+def test_documents_and_their_entities_agree(small_kb):
+    """An entity is among those of a document exactly when the document is in D(e)."""
+    pairs = {(e, d) for e in range(small_kb.n_entities) for d in small_kb.documents(e).tolist()}
+    n_articles = small_kb.manifest.counts["articles"]
+    assert pairs == {
+        (e, d) for d in range(n_articles) for e in small_kb.document_entities(d).tolist()
+    }
+    assert len(pairs) == small_kb.document_frequency.sum()
+
+
+def test_relatedness_equals_the_formula_on_sets(small_kb):
+    """Every pair of entities has the WLM of its document sets."""
+    n = small_kb.n_entities
+    a, b = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(n)))
+    got = small_kb.relatedness(a, b)
+    sets = [set(small_kb.documents(e).tolist()) for e in range(n)]
+    for i, j, value in zip(a, b, got, strict=True):
+        joint = len(sets[i] & sets[j])
+        expected = 0.0
+        if joint:
+            sizes = sorted((len(sets[i]), len(sets[j])))
+            room = math.log(small_kb.n_documents) - math.log(sizes[0])
+            expected = 1 - (math.log(sizes[1]) - math.log(joint)) / room if room else 1.0
+        assert value == pytest.approx(max(expected, 0.0), abs=1e-6)
+
+
+def test_related_lists_the_best_pairs(small_kb):
+    """The most related entities have the highest pairwise relatedness; itself is left out."""
+    brig = small_kb.entity_id("Brig")
+    others, scores = small_kb.related(brig, 3)
+    assert brig not in others
+    assert scores.tolist() == sorted(scores.tolist(), reverse=True)
+    assert small_kb.relatedness(np.full(len(others), brig), others) == pytest.approx(scores)
+    everyone = np.arange(small_kb.n_entities)
+    best = small_kb.relatedness(np.full(len(everyone), brig), everyone)
+    assert scores[0] == pytest.approx(np.delete(best, brig).max())
+
+
+def test_articles_carry_mentions_with_exact_spans(small_kb):
+    """Each mention cuts an alias of its entity out of the text."""
+    rows = [row for batch in small_kb.articles() for row in batch.to_pylist()]
+    assert [row["document"] for row in rows] == list(range(5))
+    assert [row["title"] for row in rows][:2] == ["Avalon (river)", "Avalon (film)"]
+    spans = [(row, mention) for row in rows for mention in row["mentions"]]
+    assert len(spans) == 11
+    for row, mention in spans:
+        surface = row["text"][mention["start"] : mention["end"]]
+        assert mention["entity"] in small_kb.candidates(surface).ids
+
+
+def test_articles_can_be_chosen_by_column(small_kb):
+    """Only the asked columns come, also when the choice needs another one."""
+    batches = list(small_kb.articles(held_out=False, columns=["title"]))
+    assert all(batch.schema.names == ["title"] for batch in batches)
+    assert sum(len(batch) for batch in batches) == 5
+    assert list(small_kb.articles(held_out=True)) == []
+
+
+def test_vectors_left_out_are_reported(small_kb):
+    """A knowledge base without vectors says so."""
+    assert small_kb.dimensions == 0
+    with pytest.raises(KnowledgeBaseError, match="built without"):
+        small_kb.entity_vectors()
+
+
+@pytest.fixture(scope="module")
+def learned_kb(tmp_path_factory):
+    """A knowledge base with vectors learned from its own text and held-out articles."""
+    folder = tmp_path_factory.mktemp("learned")
+    dump = write_dump(folder / "dump.xml", [*make_pages(60), ("Lonely", "Nobody links here.")])
+    build_knowledge_base(dump, folder / "kb", BuildSettings(held_out=0.2, dimensions=8))
+    return KnowledgeBase.open(folder / "kb")
+
+
+def test_word_vectors_are_centred_and_of_unit_norm(learned_kb):
+    """Every word has a vector of length one, and its count in the counted articles."""
+    vectors = np.asarray(learned_kb.word_vectors)
+    assert vectors.shape == (len(learned_kb.word_counts), learned_kb.dimensions)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=2e-3)
+    texts = [t for b in learned_kb.articles(held_out=False) for t in b["text"].to_pylist()]
+    name = learned_kb.words.text(0)
+    n = sum(text.lower().split().count(name) for text in texts)
+    assert learned_kb.word_counts[0] == n > 0
+    assert learned_kb.word_ids([name, "unheard"]).tolist() == [0, -1]
+
+
+def test_entity_vectors_have_unit_norm_or_are_zero(learned_kb):
+    """Entities with a context have a vector of length one, all others zeros."""
+    norms = np.linalg.norm(np.asarray(learned_kb.entity_vectors()), axis=1)
+    has_context = learned_kb.document_frequency > 0
+    assert norms[has_context] == pytest.approx(1, abs=2e-3)
+    assert not norms[~has_context].any()
+
+
+def test_max_margin_vectors_are_made_on_request(tmp_path):
+    """Both estimators are there, of unit norm, alike but not the same, for any workers."""
+    dump = write_dump(tmp_path / "dump.xml", make_pages(60))
+    for workers in (1, 2):
+        settings = BuildSettings(dimensions=8, embedding="max-margin", workers=workers)
+        build_knowledge_base(dump, tmp_path / f"kb{workers}", settings)
+    kb, twin = (KnowledgeBase.open(tmp_path / name) for name in ("kb1", "kb2"))
+    assert kb.fingerprint == twin.fingerprint
+    closed, trained = (np.asarray(kb.entity_vectors(e)) for e in ("closed-form", "max-margin"))
+    linked = kb.document_frequency > 0
+    assert np.linalg.norm(trained[linked], axis=1) == pytest.approx(1, abs=2e-3)
+    cosines = (closed * trained).sum(axis=1)[linked]
+    assert 0.5 < cosines.mean() < 0.9999
+
+
+def test_nearest_agrees_with_all_cosines(learned_kb):
+    """The nearest entities are those with the highest cosine, itself left out."""
+    vectors = np.asarray(learned_kb.entity_vectors())
+    cosines = vectors @ vectors[0]
+    cosines[0] = -1
+    ids, scores = learned_kb.nearest(0, 5)
+    assert ids.tolist() == np.argsort(-cosines, kind="stable")[:5].tolist()
+    assert scores == pytest.approx(cosines[ids])
+
+
+def test_entity_without_context_is_near_nothing(learned_kb):
+    """A vector of zeros has no neighbours."""
+    lonely = np.flatnonzero(np.asarray(learned_kb.document_frequency) == 0)
+    assert len(lonely)
+    ids, scores = learned_kb.nearest(int(lonely[0]), 5)
+    assert len(ids) == len(scores) == 0

@@ -1,0 +1,123 @@
+"""Arrays, lists, vectors and strings on disk."""
+
+import numpy as np
+import pytest
+
+from stamo.errors import KnowledgeBaseError
+from stamo.kb.storage import (
+    ArrayWriter,
+    Csr,
+    StringTable,
+    VectorTable,
+    expand,
+    open_array,
+    save_array,
+)
+
+
+def test_array_written_in_parts_reads_as_one(tmp_path):
+    """Rows appended in parts come back as one array of the given type that NumPy itself reads."""
+    path = tmp_path / "a.npy"
+    with ArrayWriter(path, np.int32) as writer:
+        writer.append([1, 2])
+        writer.append(np.array([3], dtype=np.int64))
+    assert open_array(path).tolist() == [1, 2, 3]
+    assert np.load(path).dtype == np.int32
+
+
+def test_array_of_rows_keeps_its_shape(tmp_path):
+    """A matrix comes back with its columns."""
+    save_array(tmp_path / "m.npy", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float16)
+    assert open_array(tmp_path / "m.npy").tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_empty_array_can_be_opened(tmp_path):
+    """An array without rows opens although an empty file cannot be mapped."""
+    save_array(tmp_path / "e.npy", [], np.int64)
+    assert open_array(tmp_path / "e.npy").shape == (0,)
+
+
+def test_opened_array_is_read_only(tmp_path):
+    """Writing into an opened array fails."""
+    save_array(tmp_path / "a.npy", [1, 2], np.int32)
+    with pytest.raises(ValueError, match="read-only"):
+        open_array(tmp_path / "a.npy")[0] = 7
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not an array at all", b"\x93NUMPY\x01\x00\x76\x00{'descr'"]
+)
+def test_damaged_array_is_reported_by_name(tmp_path, content):
+    """A file that is no array raises an error that names it."""
+    path = tmp_path / "bad.npy"
+    path.write_bytes(content)
+    with pytest.raises(KnowledgeBaseError, match=r"bad\.npy"):
+        open_array(path)
+
+
+def test_lists_are_gathered_in_the_given_order():
+    """Gathering rows joins their lists, empty ones included, and tells their lengths."""
+    lists = Csr(np.array([0, 2, 2, 5]), np.array([7, 8, 1, 2, 3]))
+    values, lengths = lists.gather(np.array([2, 1, 0, 2]))
+    assert values.tolist() == [1, 2, 3, 7, 8, 1, 2, 3]
+    assert lengths.tolist() == [3, 0, 2, 3]
+    assert lists.row(1).tolist() == []
+
+
+def test_expand_counts_up_from_each_start():
+    """Each start is followed by as many consecutive numbers as asked for."""
+    assert expand(np.array([10, 5, 7]), np.array([2, 0, 3])).tolist() == [10, 11, 7, 8, 9]
+    assert expand(np.array([], dtype=np.int64), np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_vectors_come_out_as_single_floats(tmp_path):
+    """Half floats on disk are handed out as float32, by row, by list and in blocks."""
+    stored = np.arange(12, dtype=np.float32).reshape(6, 2)
+    save_array(tmp_path / "v.npy", stored, np.float16)
+    table = VectorTable.open(tmp_path / "v.npy")
+    assert table.shape == (6, 2)
+    assert table[[5, 0]].dtype == np.float32
+    assert table[[5, 0]].tolist() == [[10, 11], [0, 1]]
+    assert np.concatenate([block for _, block in table.blocks(4)]).tolist() == stored.tolist()
+    assert np.asarray(table).dtype == np.float32
+
+
+def test_strings_are_found_by_text_and_by_number(tmp_path):
+    """The number of a string is its place in the list, and both directions agree."""
+    names = ["zebra", "Ähre", "ape", "", "apex"]
+    StringTable.build(tmp_path, "names", names)
+    table = StringTable.open(tmp_path, "names")
+    assert table.find_many(names).tolist() == [0, 1, 2, 3, 4]
+    assert table.texts([4, 0]) == ["apex", "zebra"]
+    assert [table.find("Ähre"), table.find("Zebra")] == [1, -1]
+    assert table.find_many(["nobody", "ape"]).tolist() == [-1, 2]
+
+
+def test_strings_with_a_prefix_are_limited(tmp_path):
+    """Only strings with the prefix come, and no more than asked for."""
+    StringTable.build(tmp_path, "names", ["ape", "apex", "bee", "apiary"])
+    table = StringTable.open(tmp_path, "names")
+    assert set(table.with_prefix("ap", 10)) == {"ape", "apex", "apiary"}
+    assert len(table.with_prefix("ap", 2)) == 2
+
+
+def test_no_strings_are_a_table_too(tmp_path):
+    """A table of nothing opens and finds nothing."""
+    StringTable.build(tmp_path, "names", [])
+    table = StringTable.open(tmp_path, "names")
+    assert len(table) == 0
+    assert table.find_many(["x"]).tolist() == [-1]
+
+
+def test_string_that_comes_twice_is_refused(tmp_path):
+    """Two numbers for one string would make the table wrong."""
+    with pytest.raises(ValueError, match="twice"):
+        StringTable.build(tmp_path, "names", ["a", "a"])
+
+
+def test_damaged_trie_is_reported_by_name(tmp_path):
+    """A file that is no trie raises an error that names it."""
+    StringTable.build(tmp_path, "names", ["a"])
+    (tmp_path / "names.trie").write_bytes(b"nonsense")
+    with pytest.raises(KnowledgeBaseError, match=r"names\.trie"):
+        StringTable.open(tmp_path, "names")
