@@ -1,0 +1,62 @@
+"""`stamo world`: write the embedded default world, to try things on without any download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from stamo.world.settings import World
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application."""
+    app.command("world")(world)
+
+
+def world(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for the files.")],
+    seed: Annotated[int, typer.Option(help="Another seed gives another world.")] = 7,
+    articles: Annotated[int, typer.Option(help="Articles of the dump.")] = 700,
+    emerging: Annotated[int, typer.Option(help="Entities that only the pile mentions.")] = 6,
+    documents: Annotated[int, typer.Option(help="Documents per emerging entity.")] = 300,
+    plain: Annotated[bool, typer.Option("--plain", help="Do not compress the dump.")] = False,
+) -> None:
+    """Write an invented encyclopaedia, later documents, and the answers."""
+    from stamo.world import WorldSettings, generate_world
+
+    settings = WorldSettings(
+        seed=seed,
+        n_articles=articles,
+        n_emerging=emerging,
+        documents_per_entity=documents,
+        compress=not plain,
+    )
+    console = Console()
+    with Console(stderr=True).status("Inventing a world"):
+        made = generate_world(settings, out)
+    console.print(_emerging_table(made))
+    for path in (made.paths.dump_path, made.paths.pile_path, made.paths.gold_path):
+        console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB", highlight=False)
+
+
+def _emerging_table(made: World) -> Table:
+    """Show the emerging entities and how often their names mean them."""
+    table = Table(title="Emerging entities", title_justify="left")
+    for heading in ("Entity", "Aliases", "What it is"):
+        table.add_column(heading)
+    table.add_column("Mentions", justify="right")
+    table.add_column("of", justify="right")
+    for entry in made.describe():
+        table.add_row(
+            entry["id"],
+            ", ".join(entry["aliases"]),
+            entry["description"],
+            str(entry["n_mentions"]),
+            str(entry["n_candidate_mentions"]),
+        )
+    return table

@@ -1,0 +1,236 @@
+"""Compose the wikitext of an article."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from stamo.world.entities import Catalogue, Entity
+from stamo.world.lexicon import TOPICS
+from stamo.world.links import LinkWriter
+from stamo.world.scene import Scene
+from stamo.world.template import Piece
+from stamo.world.titles import Titles
+
+PERSON_SECTIONS = ("Life", "Career", "Work", "Early years", "Later years")
+THING_SECTIONS = ("History", "Background", "Description", "Development", "Details")
+LAST_SECTIONS = ("Legacy", "Reception", "In culture", "Notes on the name", "Trivia")
+PLACES = ("city", "town", "stadium", "castle", "hospital", "restaurant")
+LANGUAGES = ("de", "fr", "nl", "sv", "eo", "fi")
+COMMENTS = ("check this date", "source needed", "please do not add a list here", "expand")
+
+
+@dataclass
+class Page:
+    """One article while it is written."""
+
+    entity: Entity
+    scene: Scene
+    links: LinkWriter
+    rng: random.Random
+
+    def sentence(self, template: str, me: Piece | None = None) -> str:
+        """Return a filled template as wikitext."""
+        return self.links.write(self.scene.fill(template, me))
+
+    def famous_link(self, kind: str) -> str:
+        """Return a link to a well-known entity of a kind."""
+        index = self.scene.catalogue.sample(kind, self.rng)
+        return self.links.link(index, self.scene.catalogue.entities[index].name)
+
+    def catalogue_link(self, kind: str) -> str:
+        """Return a link to a related entity of a kind."""
+        index = self.scene.catalogue.related(self.entity, kind, self.rng)
+        return self.links.link(index, self.scene.catalogue.entities[index].name)
+
+
+def write_article(
+    entity: Entity, catalogue: Catalogue, titles: Titles, cited: Sequence[int], rng: random.Random
+) -> str:
+    """Return the wikitext of an entity's article; `cited` are entities it has to mention."""
+    topic = entity.kind.topic
+    mixture = [(topic, 0.98), (rng.choice(TOPICS), 0.02)]
+    scene = Scene(catalogue, rng, entity, mixture, encyclopaedic=True)
+    links = LinkWriter(catalogue, titles, rng, own=entity.index)
+    page = Page(entity, scene, links, rng)
+    facts = rng.sample(entity.kind.facts, len(entity.kind.facts) - rng.randint(0, 1))
+    scene.defining = True
+    parts = [_hatnote(page, titles), _infobox(page), _picture(page)]
+    lead = page.sentence(rng.choice(entity.kind.lead))
+    scene.defining = False
+    parts.append(lead + " " + page.sentence(facts.pop()))
+    parts += _body(page, facts)
+    parts += _citations(page, cited)
+    parts += _tail(page)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _hatnote(page: Page, titles: Titles) -> str:
+    other = f"{page.entity.base} (disambiguation)"
+    if page.entity.title == page.entity.base and other in titles.taken:
+        return f"{{{{about|the {page.entity.kind.label}|other uses|{other}}}}}"
+    return ""
+
+
+def _infobox(page: Page) -> str:
+    if page.rng.random() < 0.25:
+        return ""
+    rows = [
+        f"| {field} = {page.links.write(page.scene.fill(value))}"
+        for field, value in page.entity.kind.infobox
+    ]
+    # What stands in a box is not yet introduced to the reader of the text.
+    page.links.linked.clear()
+    page.scene.seen.clear()
+    head = f"{{{{Infobox {page.entity.kind.label}\n| name = {page.entity.name}"
+    return "\n".join([head, *rows, "}}"])
+
+
+def _picture(page: Page) -> str:
+    if page.rng.random() > 0.35:
+        return ""
+    place = page.catalogue_link("town")
+    file = page.entity.name.replace(" ", "_")
+    view = page.rng.choice(["in an old photograph", "from the south", "on a postcard", "today"])
+    return f"[[File:{file}.jpg|thumb|upright|{page.entity.name} {view}, near {place}]]"
+
+
+def _body(page: Page, facts: Sequence[str]) -> list[str]:
+    """Return sections that mix what is known of the entity with sentences of its topic."""
+    rng = page.rng
+    topics = page.scene.catalogue.lexicon.topics
+    fillers = topics[page.entity.kind.topic].wiki
+    sentences = [*facts, *rng.sample(fillers, rng.randint(3, 6))]
+    rng.shuffle(sentences)
+    names = rng.sample(PERSON_SECTIONS if page.entity.kind.person else THING_SECTIONS, 2)
+    half = (len(sentences) + 1) // 2
+    parts = []
+    for name, chosen in zip(names, (sentences[:half], sentences[half:]), strict=True):
+        text = " ".join(_annotated(page, page.sentence(template)) for template in chosen)
+        parts += [f"== {name} ==", text]
+    if rng.random() < 0.35:
+        parts[-1] += " " + _stray(page)
+    if rng.random() < 0.2:
+        parts.append(_table(page))
+    return parts
+
+
+def _stray(page: Page) -> str:
+    """Return a sentence of another topic."""
+    topic = page.rng.choice([name for name in TOPICS if name != page.entity.kind.topic])
+    scene = replace(page.scene, mixture=[(topic, 1.0)])
+    template = page.rng.choice(scene.catalogue.lexicon.topics[topic].wiki)
+    return page.links.write(scene.fill(template))
+
+
+def _annotated(page: Page, sentence: str) -> str:
+    """Now and then add a reference or a comment behind a sentence."""
+    rng = page.rng
+    draw = rng.random()
+    someone = rng.choice(page.scene.catalogue.bystanders)
+    year = rng.randint(1960, 2018)
+    if draw < 0.18:
+        cite = f"{{{{cite book|author={someone}|title={rng.choice(THING_SECTIONS)}|year={year}}}}}"
+        return f"{sentence}<ref>{cite}</ref>"
+    if draw < 0.22:
+        return (
+            f'{sentence}<ref name="n{year}">{someone}, {year}, p.&nbsp;{rng.randint(2, 300)}.</ref>'
+        )
+    if draw < 0.25:
+        return f"{sentence}<!-- {rng.choice(COMMENTS)} -->"
+    return sentence
+
+
+def _table(page: Page) -> str:
+    rng = page.rng
+    places = dict.fromkeys(page.famous_link("city") for _ in range(rng.randint(3, 9)))
+    years = sorted(rng.randint(1950, 2018) for _ in places)
+    rows = [
+        f"|-\n| {year} || {place} || align=right | {rng.randint(2, 990)}"
+        for year, place in zip(years, places, strict=True)
+    ]
+    return "\n".join(['{| class="wikitable"\n! Year !! Place !! Number', *rows, "|}"])
+
+
+def _citations(page: Page, cited: Sequence[int]) -> list[str]:
+    """Return the last section, which mentions entities from near and far."""
+    rng, catalogue = page.rng, page.scene.catalogue
+    kinds = list(catalogue.lexicon.kinds)
+    own_topic = [k for k in kinds if catalogue.lexicon.kinds[k].topic == page.entity.kind.topic]
+    chosen = list(cited)
+    for _ in range(rng.randint(2, 4)):
+        kind = rng.choice(own_topic if rng.random() < 0.5 else kinds)
+        chosen.append(catalogue.related(page.entity, kind, rng))
+    rng.shuffle(chosen)
+    sentences = []
+    used: list[str] = []
+    for index in dict.fromkeys(chosen):
+        suitable = _suitable_cites(catalogue.entities[index], page.entity)
+        free = [template for template in suitable if template not in used]
+        if index == page.entity.index or not free:
+            continue
+        template = rng.choice(free)
+        used.append(template)
+        before = template[: template.index("{me}")]
+        me = page.scene.mention(index, before)
+        sentences.append(page.sentence(template, me))
+    return [f"== {rng.choice(LAST_SECTIONS)} ==", " ".join(sentences)] if sentences else []
+
+
+def _suitable_cites(cited: Entity, host: Entity) -> list[str]:
+    """Return the sentences about `cited` that make sense in an article on a place or a person."""
+    marks = ["@place "] if host.kind.name in PLACES else ["@person "] if host.kind.person else []
+    general = [template for template in cited.kind.cites if not template.startswith("@")]
+    special = [
+        template.removeprefix(mark)
+        for mark in marks
+        for template in cited.kind.cites
+        if template.startswith(mark)
+    ]
+    return general + special
+
+
+def _tail(page: Page) -> list[str]:
+    rng, entity = page.rng, page.entity
+    catalogue = page.scene.catalogue
+    parts = []
+    if rng.random() < 0.4:
+        near = [catalogue.related(entity, entity.kind.name, rng) for _ in range(2)]
+        items = dict.fromkeys(
+            f"* [[{catalogue.entities[i].title}]]" for i in near if i != entity.index
+        )
+        if items:
+            parts.append("\n".join(["== See also ==", *items]))
+    parts.append("== References ==\n{{reflist}}")
+    if rng.random() < 0.2:
+        parts.append(
+            f"== External links ==\n* [http://www.example.org/{entity.index} Official page]"
+        )
+    if rng.random() < 0.3:
+        parts.append(f"{{{{{entity.kind.topic.capitalize()} in the provinces}}}}")
+    place = catalogue.entities[catalogue.country_of_region[entity.region]].base
+    categories = [
+        f"[[Category:{place}]]",
+        f"[[Category:{entity.kind.label.capitalize()}|{entity.base}]]",
+    ]
+    if entity.kind.person:
+        categories.append(f"[[Category:{entity.year} births]]")
+    languages = [f"[[{code}:{entity.name}]]" for code in LANGUAGES if rng.random() < 0.2]
+    parts.append("\n".join([*categories, *languages]))
+    return parts
+
+
+def write_disambiguation(
+    title: str, members: Sequence[int], catalogue: Catalogue, rng: random.Random
+) -> str:
+    """Return the wikitext of a page that lists who shares a name."""
+    name = title.removesuffix(" (disambiguation)")
+    lines = [f"'''{name}''' may refer to:"]
+    for index in members:
+        entity = catalogue.entities[index]
+        scene = Scene(catalogue, rng, entity, [(entity.kind.topic, 1.0)], encyclopaedic=False)
+        gloss = "".join(piece.text for piece in scene.fill(entity.kind.gloss))
+        lines.append(f"* [[{entity.title}]], {gloss[0].lower()}{gloss[1:]}")
+    template = rng.choice(["{{disambiguation}}", "{{disambig}}", "{{disambiguation|surname}}"])
+    return "\n".join([*lines, "", template])

@@ -1,0 +1,144 @@
+"""Populate the world: countries, their provinces, and all that is found in a province."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from stamo.world.entities import Catalogue, Entity
+from stamo.world.lexicon import Kind, Lexicon, Topic
+from stamo.world.names import STYLES, NameMaker, demonym
+
+# How many of each kind a province has. Places come first, because other names derive from them.
+PROVINCE = {
+    "region": 1, "city": 1, "town": 5, "river": 1, "mountain": 1,
+    "club": 2, "stadium": 2, "manager": 2, "footballer": 7,
+    "film": 3, "director": 2, "actor": 5, "studio": 1, "filmfest": 1, "character": 2,
+    "band": 3, "musician": 5, "album": 3, "label": 1, "musicfest": 1,
+    "party": 1, "politician": 4, "law": 1,
+    "company": 2, "software": 2, "engineer": 2,
+    "bank": 1, "economist": 1,
+    "battle": 1, "general": 2, "castle": 1, "treaty": 1,
+    "species": 2, "biologist": 1,
+    "dish": 1, "chef": 1, "restaurant": 1,
+    "virus": 1, "hospital": 1, "physician": 1,
+    "novel": 2, "author": 2,
+}  # fmt: skip
+PROVINCE_SIZE = sum(PROVINCE.values())
+PROVINCES_PER_COUNTRY = 3
+FILLERS = ("footballer", "town", "actor", "politician", "musician", "species", "novel", "river")
+N_BYSTANDERS = 120
+N_GIVEN_NAMES = 90
+
+
+@dataclass
+class NamePools:
+    """Names that several entities share."""
+
+    maker: NameMaker
+    surnames: list[str]
+    given: list[str]
+
+
+def build_catalogue(
+    n_articles: int, lexicon: Lexicon, rng: random.Random
+) -> tuple[Catalogue, NamePools]:
+    """Invent the entities of `n_articles` articles, of which the concepts take a few."""
+    n_entities = n_articles - len(lexicon.concepts)
+    catalogue = Catalogue(lexicon)
+    pools = make_pools(n_entities, lexicon, rng)
+    region = 0
+    while region == 0 or n_entities - len(catalogue.entities) > PROVINCE_SIZE:
+        if region % PROVINCES_PER_COUNTRY == 0:
+            country = add_entity(catalogue, "country", region, pools, rng)
+        catalogue.country_of_region[region] = country.index
+        for kind, count in PROVINCE.items():
+            for _ in range(count):
+                add_entity(catalogue, kind, region, pools, rng)
+        region += 1
+    while len(catalogue.entities) < n_entities:
+        kind = FILLERS[len(catalogue.entities) % len(FILLERS)]
+        add_entity(catalogue, kind, rng.randrange(region), pools, rng)
+    catalogue.bystanders = [
+        f"{rng.choice(pools.given)} {pools.maker.surname(i)}" for i in range(N_BYSTANDERS)
+    ]
+    return catalogue, pools
+
+
+def make_pools(n_entities: int, lexicon: Lexicon, rng: random.Random) -> NamePools:
+    """Make the surnames and given names; there are far fewer of them than people."""
+    maker = NameMaker(rng, forbidden_words(lexicon))
+    n_surnames = max(40, n_entities // 11)
+    return NamePools(
+        maker,
+        surnames=[maker.surname(i) for i in range(n_surnames)],
+        given=[maker.given(i) for i in range(N_GIVEN_NAMES)],
+    )
+
+
+def forbidden_words(lexicon: Lexicon) -> list[str]:
+    """Return the words of the language, which no name may be."""
+    topics: list[Topic] = list(lexicon.topics.values())
+    phrases = [phrase for t in topics for phrase in (*t.nouns, *t.adjs, *t.acts)]
+    return [word for phrase in phrases for word in phrase.split()]
+
+
+def add_entity(
+    catalogue: Catalogue, kind_name: str, region: int, pools: NamePools, rng: random.Random
+) -> Entity:
+    """Invent one entity and add it to its region."""
+    kind = catalogue.lexicon.kinds[kind_name]
+    base = choose_base(catalogue, kind, region, pools, rng)
+    form = rng.choice(kind.forms)
+    if form != "{x}":
+        # "The Quiet Harbour" lends its name as "Quiet Harbour Records".
+        base = base.removeprefix("The ")
+    entity = Entity(
+        index=len(catalogue.entities),
+        kind=kind,
+        region=region,
+        base=base,
+        name=form.replace("{x}", base).replace("{given}", rng.choice(pools.given)),
+        year=rng.randint(*kind.era),
+        # A few are known everywhere, most only at home.
+        weight=1 + 60 // rng.randint(1, 60),
+        female=rng.random() < 0.5,
+        demonym=demonym(base) if kind_name == "country" else "",
+    )
+    catalogue.add(entity)
+    return entity
+
+
+def choose_base(
+    catalogue: Catalogue, kind: Kind, region: int, pools: NamePools, rng: random.Random
+) -> str:
+    """Draw the base of a name from where names of this kind come from."""
+    sources = [name for name, weight in kind.sources for _ in range(weight)]
+    source = rng.choice(sources)
+    if source == "surname":
+        # The lower of two draws prefers the first names: some families are everywhere.
+        n_surnames = len(pools.surnames)
+        return pools.surnames[min(rng.randrange(n_surnames), rng.randrange(n_surnames))]
+    if source == "given":
+        return rng.choice(pools.given)
+    if source == "phrase":
+        return choose_phrase(catalogue.lexicon, rng)
+    if source == "place":
+        return choose_place(catalogue, region, rng)
+    if source == "demonym":
+        return catalogue.entities[catalogue.country_of_region[region]].demonym
+    return pools.maker.place(region % len(STYLES))
+
+
+def choose_place(catalogue: Catalogue, region: int, rng: random.Random) -> str:
+    """Draw the name of a place in the region, its city more often than a town."""
+    local = catalogue.local
+    cities, towns = local.get((region, "city"), []), local.get((region, "town"), [])
+    return catalogue.entities[rng.choice(cities * max(1, len(towns)) + towns)].base
+
+
+def choose_phrase(lexicon: Lexicon, rng: random.Random) -> str:
+    """Compose a title such as "The Quiet Harbour"."""
+    first, second = lexicon.phrase_words
+    phrase = f"{rng.choice(first)} {rng.choice(second)}"
+    return rng.choice(["", "The ", "The "]) + phrase

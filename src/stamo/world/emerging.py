@@ -1,0 +1,221 @@
+"""Choose the emerging entities and the known ones that share their names."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from stamo.world.catalogue import NamePools
+from stamo.world.entities import Catalogue, Entity
+from stamo.world.lexicon import Kind
+from stamo.world.names import STYLES
+from stamo.world.titles import Titles, distinct_title
+
+EMERGING_YEAR = 2021
+MOST_CITATIONS = 44
+FEWEST_CITATIONS = 7
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A kind of emerging entity and how hard it is to tell from its rivals."""
+
+    kind: str
+    rivals: tuple[str, ...]
+    """Kinds of the known entities with the same name; the first shares the topic."""
+    share: float
+    """How often the name means the emerging entity."""
+    forms: tuple[str, ...]
+    """Aliases; `{x}` is the shared name."""
+    focused: float = 0.82
+    """Share of documents that are about what they mention."""
+    thin: float = 0.08
+    """Share of documents that give hardly any context."""
+    neighbour: bool = False
+    """Whether the first rival lives in the same province."""
+    twin: bool = False
+    """Whether the first rival shares the full name as well."""
+
+
+BLUEPRINTS = (
+    Blueprint(
+        kind="company",
+        rivals=("software", "river", "actor", "bank", "town"),
+        share=0.5,
+        forms=("{x}", "{x} Labs"),
+    ),
+    Blueprint(
+        kind="character",
+        rivals=("filmfest", "film", "musician", "town"),
+        share=0.6,
+        forms=("{x}", "{x} {surname}"),
+        focused=0.85,
+        neighbour=True,
+    ),
+    Blueprint(
+        kind="footballer",
+        rivals=("footballer", "politician", "club", "battle"),
+        share=0.42,
+        forms=("{x}", "{given} {x}"),
+        focused=0.94,
+        thin=0.03,
+        twin=True,
+    ),
+    Blueprint(
+        kind="musicfest",
+        rivals=("band", "castle", "mountain", "novel", "dish", "engineer"),
+        share=0.43,
+        forms=("{x}", "{x} Festival"),
+        focused=0.9,
+    ),
+    Blueprint(
+        kind="virus",
+        rivals=("hospital", "town", "river", "club", "general", "stadium", "politician"),
+        share=0.55,
+        forms=("{x}", "{x} virus"),
+        focused=0.78,
+    ),
+    Blueprint(
+        kind="band",
+        rivals=("musician", "album", "bank"),
+        share=0.45,
+        forms=("{x}",),
+        focused=0.9,
+        neighbour=True,
+    ),
+    Blueprint(
+        kind="politician",
+        rivals=("politician", "economist", "town", "album", "castle"),
+        share=0.45,
+        forms=("{x}", "{given} {x}"),
+        focused=0.94,
+        thin=0.03,
+        twin=True,
+    ),
+    Blueprint(
+        kind="software",
+        rivals=("company", "mountain", "novel", "chef"),
+        share=0.65,
+        forms=("{x}",),
+    ),
+    Blueprint(
+        kind="novel",
+        rivals=("author", "film", "river", "restaurant", "studio"),
+        share=0.5,
+        forms=("{x}",),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Emergence:
+    """An emerging entity together with its rivals."""
+
+    entity: Entity
+    aliases: tuple[str, ...]
+    rivals: tuple[int, ...]
+    blueprint: Blueprint
+
+
+def add_emerging(
+    catalogue: Catalogue, pools: NamePools, n_emerging: int, rng: random.Random
+) -> list[Emergence]:
+    """Invent the emerging entities and rename known ones after them. Call before titles are set."""
+    renamed: set[int] = set()
+    return [
+        _emerge(catalogue, pools, BLUEPRINTS[i % len(BLUEPRINTS)], renamed, rng)
+        for i in range(n_emerging)
+    ]
+
+
+def _emerge(
+    catalogue: Catalogue,
+    pools: NamePools,
+    blueprint: Blueprint,
+    renamed: set[int],
+    rng: random.Random,
+) -> Emergence:
+    region = rng.randrange(len(catalogue.country_of_region))
+    base = pools.maker.place(rng.randrange(len(STYLES)))
+    given, surname = rng.choice(pools.given), rng.choice(pools.surnames)
+    aliases = tuple(
+        form.replace("{x}", base).replace("{given}", given).replace("{surname}", surname)
+        for form in blueprint.forms
+    )
+    kind = catalogue.lexicon.kinds[blueprint.kind]
+    n_known = len(catalogue.entities)
+    entity = Entity(
+        index=n_known + len(catalogue.emerging),
+        kind=kind,
+        region=region,
+        base=base,
+        name=aliases[-1],
+        year=EMERGING_YEAR - (24 if kind.person else 0),
+        weight=1,
+        female=rng.random() < 0.5,
+        ordinal=rng.randrange(3),
+    )
+    catalogue.emerging.append(entity)
+    others = [name for name in pools.given if name != given]
+    rivals = []
+    for i, rival_kind in enumerate(blueprint.rivals):
+        near = blueprint.neighbour and i == 0
+        rival = _choose_rival(catalogue, rival_kind, region, near, renamed, rng)
+        twin = aliases[-1] if blueprint.twin and i == 0 else None
+        rival.base = base
+        rival.name = twin or _other_form(rival.kind, base, rng.choice(others), aliases, rng)
+        rivals.append(rival.index)
+    return Emergence(entity, aliases, tuple(rivals), blueprint)
+
+
+def _choose_rival(
+    catalogue: Catalogue, kind: str, region: int, near: bool, renamed: set[int], rng: random.Random
+) -> Entity:
+    """Draw a known entity of a kind that is not a rival yet, from the region or from others."""
+    free = [i for i in catalogue.by_kind[kind] if i not in renamed]
+    preferred = [i for i in free if (catalogue.entities[i].region == region) == near]
+    index = rng.choice(preferred or free)
+    renamed.add(index)
+    return catalogue.entities[index]
+
+
+def _other_form(
+    kind: Kind, base: str, given: str, aliases: tuple[str, ...], rng: random.Random
+) -> str:
+    """Return a full name that is not by chance a longer alias of the emerging entity."""
+    names = [form.replace("{x}", base).replace("{given}", given) for form in kind.forms]
+    free = [name for name in names if name == base or name not in aliases]
+    return rng.choice(free)
+
+
+def title_emerging(emergences: list[Emergence], catalogue: Catalogue, titles: Titles) -> None:
+    """Give the emerging entities titles that no page of the dump has."""
+    for emergence in emergences:
+        entity = emergence.entity
+        free = entity.name not in titles.taken
+        entity.title = entity.name if free else distinct_title(entity, catalogue, titles)
+        titles.taken[entity.title] = entity.index
+
+
+def plan_citations(
+    emergences: list[Emergence], catalogue: Catalogue, rng: random.Random
+) -> dict[int, list[int]]:
+    """Choose the articles that cite each rival, so that its shared name is in use in the dump.
+
+    The priors of the dump are skewed, and not in the way of the pile.
+    """
+    hosts_of_topic: dict[str, list[int]] = {}
+    for entity in catalogue.entities:
+        hosts_of_topic.setdefault(entity.kind.topic, []).append(entity.index)
+    citations: dict[int, list[int]] = {}
+    for emergence in emergences:
+        ranked = list(emergence.rivals)
+        rng.shuffle(ranked)
+        for rank, rival in enumerate(ranked):
+            hosts = hosts_of_topic[catalogue.entities[rival].kind.topic]
+            for _ in range(max(FEWEST_CITATIONS, MOST_CITATIONS // (rank + 1))):
+                at_home = rng.random() < 0.7
+                host = rng.choice(hosts) if at_home else rng.randrange(len(catalogue.entities))
+                if host != rival:
+                    citations.setdefault(host, []).append(rival)
+    return citations

@@ -1,0 +1,131 @@
+"""The words and sentences of the world, read from the files in `text/`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+TOPICS = (
+    "geography",
+    "football",
+    "film",
+    "music",
+    "politics",
+    "technology",
+    "finance",
+    "history",
+    "biology",
+    "food",
+    "medicine",
+    "literature",
+)
+PERSON_ERA = (1930, 1992)
+THING_ERA = (1890, 2010)
+IRREGULAR_PLURALS = {"larva": "larvae", "leaf": "leaves", "loaf": "loaves"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of entity: how it is named and what is said of it."""
+
+    name: str
+    topic: str
+    label: str
+    noun: str
+    gloss: str
+    sources: tuple[tuple[str, int], ...]
+    forms: tuple[str, ...]
+    infobox: tuple[tuple[str, str], ...]
+    lead: tuple[str, ...]
+    facts: tuple[str, ...]
+    news: tuple[str, ...]
+    cites: tuple[str, ...]
+    era: tuple[int, int]
+    person: bool = False
+    italic: bool = False
+    article: bool = False
+    shortened: bool = True
+    abbreviated: bool = False
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A subject area: its words and the sentences that belong to no entity in particular."""
+
+    name: str
+    nouns: tuple[str, ...]
+    adjs: tuple[str, ...]
+    acts: tuple[str, ...]
+    wiki: tuple[str, ...]
+    news: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Everything the world can say."""
+
+    topics: Mapping[str, Topic]
+    kinds: Mapping[str, Kind]
+    concepts: Mapping[str, tuple[str, str]]
+    """Title of a common noun's article, to its topic and text."""
+    general: Mapping[str, tuple[str, ...]]
+    phrase_words: tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun or of a phrase that ends in one."""
+    if noun in IRREGULAR_PLURALS:
+        return IRREGULAR_PLURALS[noun]
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+@cache
+def load_lexicon() -> Lexicon:
+    """Read the files in `text/`."""
+    folder = resources.files("stamo.world") / "text"
+    raw = {
+        name: tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+        for name in (*TOPICS, "general")
+    }
+    general = raw.pop("general")
+    phrases = general.pop("phrases")
+    return Lexicon(
+        topics={name: _topic(name, raw[name]) for name in TOPICS},
+        kinds={
+            kind: _kind(kind, name, entry)
+            for name in TOPICS
+            for kind, entry in raw[name]["kinds"].items()
+        },
+        concepts={
+            title: (name, text) for name in TOPICS for title, text in raw[name]["concepts"].items()
+        },
+        general={key: tuple(lines) for key, lines in general.items()},
+        phrase_words=(tuple(phrases["first"]), tuple(phrases["second"])),
+    )
+
+
+def _topic(name: str, raw: Mapping[str, Any]) -> Topic:
+    return Topic(
+        name,
+        nouns=tuple(raw["nouns"]),
+        adjs=tuple(raw["adjs"]),
+        acts=tuple(raw["acts"]),
+        wiki=tuple(raw["filler"]["wiki"]),
+        news=tuple(raw["filler"]["news"]),
+    )
+
+
+def _kind(name: str, topic: str, raw: Mapping[str, Any]) -> Kind:
+    values = dict(raw)
+    era = values.pop("era", PERSON_ERA if raw.get("person") else THING_ERA)
+    for key in ("forms", "lead", "facts", "news", "cites"):
+        values[key] = tuple(values[key])
+    values["sources"] = tuple(values["sources"].items())
+    values["infobox"] = tuple((field, value) for field, value in values["infobox"])
+    return Kind(name=name, topic=topic, era=(era[0], era[1]), **values)
