@@ -1,0 +1,53 @@
+"""Commands that train linking models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from stamo.models.training import Epoch
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    app.command("train")(train)
+
+
+def train(
+    kb_path: Path = typer.Argument(..., metavar="KB", help="A knowledge base."),
+    model: str = typer.Option("deeped", "--model", help="deeped or yamada."),
+    out: Path = typer.Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
+    n_pairs: int = typer.Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
+    n_epochs: int = typer.Option(40, "--epochs", help="Epochs at most."),
+    seed: int = typer.Option(0, help="Same seed, same bytes."),
+) -> None:
+    """Train a linking model on the held-out articles of a knowledge base."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from stamo.kb.base import KnowledgeBase
+    from stamo.models.trainer import train_linking_model
+    from stamo.models.training import TrainingArgs
+
+    kb = KnowledgeBase.open(kb_path)
+    args = TrainingArgs(n_pairs=n_pairs, n_epochs=n_epochs, seed=seed)
+    path = out or Path(f"{model}.safetensors")
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task(f"Training {model}", total=n_epochs)
+
+        def show(epoch: Epoch) -> None:
+            text = f"Training {model} (held-out accuracy {epoch.best_accuracy:.3f})"
+            progress.update(task, completed=epoch.number, description=text)
+
+        trained = train_linking_model(kb, model, args, on_epoch=show)
+        progress.update(task, completed=n_epochs)
+    trained.save(path)
+    report = trained.report
+    Console().print(
+        f"Saved [bold]{path}[/]: on {report['test_mentions']} ambiguous mentions of unseen "
+        f"articles it is right in {report['test_accuracy']:.3f}, the prior alone in "
+        f"{report['test_prior_accuracy']:.3f}."
+    )

@@ -1,0 +1,55 @@
+"""The knowledge base's own articles as a flat corpus, for training and evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stamo.features.encoding import UNKNOWN, FlatCorpus, FlatCorpusBuilder, IntArray, Lexicon
+from stamo.kb.base import KnowledgeBase
+
+Article = tuple[str, IntArray, IntArray, IntArray]
+"""Text, and start, end and entity of its mentions."""
+
+
+def iterate_articles(kb: KnowledgeBase, *, held_out: bool | None) -> Iterator[Article]:
+    """Yield the text and the linked mentions of articles, in the dump's order."""
+    for batch in kb.articles(held_out=held_out, columns=["text", "mentions"]):
+        column = batch["mentions"]
+        offsets = column.offsets.to_numpy(zero_copy_only=False)
+        values = column.values
+        starts, ends, entities = (
+            values.field(name).to_numpy(zero_copy_only=False).astype(np.int32)
+            for name in ("start", "end", "entity")
+        )
+        for i, text in enumerate(batch["text"].to_pylist()):
+            rows = slice(offsets[i], offsets[i + 1])
+            yield text, starts[rows], ends[rows], entities[rows]
+
+
+def flatten_articles(
+    kb: KnowledgeBase, *, held_out: bool | None = True, n_articles: int | None = None
+) -> FlatCorpus:
+    """Flatten articles of the knowledge base, by default those that were held out of its counts."""
+    builder = FlatCorpusBuilder(Lexicon.of(kb))
+    for i, (text, starts, ends, entities) in enumerate(iterate_articles(kb, held_out=held_out)):
+        if n_articles is not None and i >= n_articles:
+            break
+        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        builder.add(text, starts, ends, entities, [text[a:b] for a, b in spans])
+    return builder.finish()
+
+
+def most_frequent_entities(
+    corpus: FlatCorpus, kb: KnowledgeBase, least_prior: float = 0.0
+) -> IntArray:
+    """Return the candidate with the highest prior for every mention: the first pass of linking.
+
+    Where no candidate reaches `least_prior` the mention stays unlinked.
+    """
+    if not corpus.n_mentions:
+        return np.zeros(0, dtype=np.int32)
+    candidates, priors = kb.candidate_table(corpus.surface_table, 1)
+    best = np.where(priors[:, 0] >= least_prior, candidates[:, 0], UNKNOWN)
+    return best[corpus.surfaces].astype(np.int32)

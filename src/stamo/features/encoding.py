@@ -1,0 +1,327 @@
+"""Documents as arrays: the one encoding that training, linking and learning share.
+
+`FlatCorpus` holds the content words and mentions of many documents end to end; `encode` cuts from
+it, for any choice of mentions, what the features need: context words, candidates, entity context.
+Neither step loops over mentions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.corpus.tokenizer import EncodedWords, stop_words, tokenize
+from stamo.corpus.types import Document
+from stamo.errors import SettingsError
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.storage import StringTable
+
+IntArray = NDArray[np.int32]
+FloatArray = NDArray[np.float32]
+
+UNKNOWN = -1
+"""Padding, and the entity of a mention that is not linked."""
+EMERGING = -2
+"""Stands for e* wherever an entity id is expected; the i-th of several is EMERGING - i."""
+OTHER = -(2**31)
+"""The label of a mention that means something the knowledge base does not hold."""
+
+
+class CandidateSource(Protocol):
+    """Where the candidate entities of a surface come from: a knowledge base or a view of one."""
+
+    def candidate_table(
+        self, surfaces: Sequence[str], top: int | None
+    ) -> tuple[IntArray, FloatArray]:
+        """Return candidates (n, C), padded with -1, and their priors (n, C)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The words that carry meaning: a vocabulary and which of its words are stop words."""
+
+    words: StringTable
+    is_stop_word: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, kb: KnowledgeBase) -> Lexicon:
+        """Take the words of a knowledge base; its own counts decide what a stop word is."""
+        return cls(kb.words, stop_words(kb.word_counts))
+
+    def encode(self, text: str) -> EncodedWords:
+        """Return the content words of a text with their places."""
+        words, starts, ends = tokenize(text)
+        ids = self.words.find_many(words)
+        keep = ids >= 0
+        keep[keep] = ~self.is_stop_word[ids[keep]]
+        return EncodedWords(ids[keep], starts[keep], ends[keep])
+
+
+@dataclass(frozen=True)
+class EncodingSettings:
+    """How much of a document surrounds a mention."""
+
+    n_words: int = 100
+    """Context words H (Sec. 2.3): half before and half after the mention, stop words left out."""
+    n_context: int = 30
+    """Size K of the entity context: the nearest other linked mentions (PAPER-NOTES 3)."""
+    n_candidates: int | None = None
+    """Keep the candidates with the highest prior; None keeps all (training uses 30)."""
+
+    def __post_init__(self) -> None:
+        if self.n_words < 2 or self.n_context < 1:
+            raise SettingsError(
+                f"The context needs at least 2 words and 1 entity, not {self.n_words} and "
+                f"{self.n_context}."
+            )
+        if self.n_candidates is not None and self.n_candidates < 1:
+            raise SettingsError(f"Keep at least one candidate, not {self.n_candidates}.")
+
+
+@dataclass(frozen=True)
+class FlatCorpus:
+    """Documents end to end: N content words and M mentions."""
+
+    words: IntArray  # (N,) word ids
+    word_offsets: NDArray[np.int64]  # (documents + 1,)
+    documents: IntArray  # (M,) document of each mention
+    before: NDArray[np.int64]  # (M,) index in words: the context before ends here
+    after: NDArray[np.int64]  # (M,) index in words: the context after starts here
+    surfaces: IntArray  # (M,) index into surface_table
+    entities: IntArray  # (M,) linked entity or UNKNOWN or EMERGING
+    surface_table: tuple[str, ...]
+
+    @property
+    def n_documents(self) -> int:
+        """Return the number of documents."""
+        return len(self.word_offsets) - 1
+
+    @property
+    def n_mentions(self) -> int:
+        """Return the number of mentions M."""
+        return len(self.documents)
+
+    def with_entities(self, entities: IntArray) -> FlatCorpus:
+        """Return the same corpus with other links."""
+        return replace(self, entities=entities.astype(np.int32))
+
+
+class FlatCorpusBuilder:
+    """Collect documents one by one, then `finish` once."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+        self._words: list[IntArray] = []
+        self._lengths: list[int] = []
+        self._documents: list[IntArray] = []
+        self._before: list[NDArray[np.int64]] = []
+        self._after: list[NDArray[np.int64]] = []
+        self._entities: list[IntArray] = []
+        self._surfaces: list[int] = []
+        self._surface_index: dict[str, int] = {}
+        self._n_words = 0
+
+    def add(
+        self,
+        text: str,
+        starts: IntArray,
+        ends: IntArray,
+        entities: IntArray,
+        surfaces: Sequence[str],
+    ) -> None:
+        """Add one document; the mentions are ordered by start."""
+        ids, word_starts, word_ends = self._lexicon.encode(text)
+        # A word that overlaps the mention belongs to neither side of its context.
+        self._before.append(self._n_words + np.searchsorted(word_ends, starts, side="right"))
+        self._after.append(self._n_words + np.searchsorted(word_starts, ends, side="left"))
+        self._documents.append(np.full(len(starts), len(self._lengths), dtype=np.int32))
+        self._entities.append(np.asarray(entities, dtype=np.int32))
+        index = self._surface_index
+        self._surfaces.extend([index.setdefault(surface, len(index)) for surface in surfaces])
+        self._words.append(ids)
+        self._lengths.append(len(ids))
+        self._n_words += len(ids)
+
+    def finish(self) -> FlatCorpus:
+        """Join everything that was added."""
+
+        def join(parts: list[NDArray[np.int64]], dtype: type) -> NDArray[np.int64]:
+            return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype=dtype)
+
+        return FlatCorpus(
+            words=join(self._words, np.int32),  # type: ignore[arg-type]
+            word_offsets=np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64),
+            documents=join(self._documents, np.int32),  # type: ignore[arg-type]
+            before=join(self._before, np.int64),
+            after=join(self._after, np.int64),
+            surfaces=np.asarray(self._surfaces, dtype=np.int32),
+            entities=join(self._entities, np.int32),  # type: ignore[arg-type]
+            surface_table=tuple(self._surface_index),
+        )
+
+
+def flatten(
+    documents: Iterable[Document], lexicon: Lexicon, entity_ids: Mapping[str, int]
+) -> FlatCorpus:
+    """Flatten documents; an entity that `entity_ids` does not hold counts as `OTHER`."""
+    builder = FlatCorpusBuilder(lexicon)
+    for document in documents:
+        mentions = document.mentions
+        builder.add(
+            document.text,
+            np.array([m.start for m in mentions], dtype=np.int32),
+            np.array([m.end for m in mentions], dtype=np.int32),
+            np.array(
+                [
+                    UNKNOWN if m.entity is None else entity_ids.get(m.entity, OTHER)
+                    for m in mentions
+                ],
+                dtype=np.int32,
+            ),
+            [m.surface for m in mentions],
+        )
+    return builder.finish()
+
+
+@dataclass(frozen=True)
+class EncodedMentions:
+    """M mentions ready for the features; every array's first axis is the mention."""
+
+    documents: IntArray  # (M,)
+    surfaces: IntArray  # (M,) index into surface_table
+    gold: IntArray  # (M,) entity id, EMERGING, or UNKNOWN
+    words: IntArray  # (M, H) context words, padded with -1
+    context: IntArray  # (M, K) entity context, padded with -1
+    candidates: IntArray  # (M, C) padded with -1
+    known: Mapping[str, FloatArray]  # feature name -> (M, C) or (M, C, n) of the candidates
+    surface_table: tuple[str, ...] = field(compare=False)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Return where a candidate stands, (M, C)."""
+        return self.candidates >= 0
+
+    def take(
+        self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice, *, trim: bool = True
+    ) -> EncodedMentions:
+        """Return the chosen mentions; `trim` drops candidate columns that none of them uses."""
+        changes: dict[str, object] = {
+            f.name: getattr(self, f.name)[rows]
+            for f in fields(self)
+            if f.name not in {"known", "surface_table"}
+        }
+        candidates = changes["candidates"]
+        assert isinstance(candidates, np.ndarray)
+        width = max(1, int((candidates >= 0).sum(axis=1).max(initial=0)))
+        width = width if trim else candidates.shape[1]
+        changes["candidates"] = candidates[:, :width]
+        changes["known"] = {name: values[rows][:, :width] for name, values in self.known.items()}
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def with_known(self, name: str, values: FloatArray) -> EncodedMentions:
+        """Return the same mentions with one more feature looked up."""
+        return replace(self, known={**self.known, name: values})
+
+    def gold_column(self) -> NDArray[np.int64]:
+        """Return the column of the gold entity among the candidates, -1 where it is not there."""
+        hit = (self.candidates == self.gold[:, None]) & self.mask
+        return np.where(hit.any(axis=1), hit.argmax(axis=1), -1)
+
+
+def encode(
+    corpus: FlatCorpus,
+    source: CandidateSource,
+    settings: EncodingSettings = EncodingSettings(),
+    *,
+    rows: NDArray[np.int64] | None = None,
+    add_gold: bool = False,
+    context_entities: IntArray | None = None,
+) -> EncodedMentions:
+    """Encode the mentions `rows` (all by default) of a corpus.
+
+    Args:
+        corpus: The flattened documents.
+        source: Gives the candidates of a surface with their priors.
+        settings: Sizes of the contexts.
+        rows: Which mentions to encode.
+        add_gold: Add the gold entity to the candidates where it is missing (training only).
+        context_entities: Links to use as entity context instead of `corpus.entities`, (mentions,).
+    """
+    rows = np.arange(corpus.n_mentions) if rows is None else rows
+    used, surfaces = np.unique(corpus.surfaces[rows], return_inverse=True)
+    table = tuple(corpus.surface_table[i] for i in used)
+    candidate_table, prior_table = source.candidate_table(table, settings.n_candidates)
+    gold = corpus.entities[rows]
+    candidates, priors = candidate_table[surfaces], prior_table[surfaces]
+    if add_gold:
+        candidates, priors = _add_gold(candidates, priors, gold)
+    entities = corpus.entities if context_entities is None else context_entities
+    return EncodedMentions(
+        documents=corpus.documents[rows],
+        surfaces=surfaces.astype(np.int32),
+        gold=gold,
+        words=context_words(corpus, rows, settings.n_words),
+        context=entity_context(corpus, rows, entities, settings.n_context),
+        candidates=candidates,
+        known={"prior": priors},
+        surface_table=table,
+    )
+
+
+def _add_gold(
+    candidates: IntArray, priors: FloatArray, gold: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Put the gold entity in the last place where it is not among the candidates."""
+    missing = (gold >= 0) & ~(candidates == gold[:, None]).any(axis=1)
+    free = np.minimum((candidates >= 0).sum(axis=1), candidates.shape[1] - 1)
+    candidates, priors = candidates.copy(), priors.copy()
+    candidates[missing, free[missing]] = gold[missing]
+    priors[missing, free[missing]] = 0.0
+    return candidates, priors
+
+
+def context_words(corpus: FlatCorpus, rows: NDArray[np.int64], n_words: int) -> IntArray:
+    """Return the content words around each mention, (M, H), padded with -1."""
+    half = n_words // 2
+    first = corpus.word_offsets[corpus.documents[rows]][:, None]
+    last = corpus.word_offsets[corpus.documents[rows] + 1][:, None]
+    left = corpus.before[rows][:, None] + np.arange(-half, 0)
+    right = corpus.after[rows][:, None] + np.arange(n_words - half)
+    positions = np.concatenate([left, right], axis=1)  # (M, H)
+    inside = (positions >= first) & (positions < last)
+    if not len(corpus.words):
+        return np.full(positions.shape, UNKNOWN, dtype=np.int32)
+    words = corpus.words[np.clip(positions, 0, len(corpus.words) - 1)]
+    return np.where(inside, words, UNKNOWN).astype(np.int32)
+
+
+def entity_context(
+    corpus: FlatCorpus, rows: NDArray[np.int64], entities: IntArray, n_context: int
+) -> IntArray:
+    """Return the nearest linked mentions of the same document, (M, K), padded with -1.
+
+    Mentions with the same surface are left out: they are candidate mentions too, and one label
+    would answer for the other.
+    """
+    linked = np.flatnonzero(entities >= 0)
+    if not len(linked) or not len(rows):
+        return np.full((len(rows), n_context), UNKNOWN, dtype=np.int32)
+    place = np.searchsorted(linked, rows)  # (M,)
+    near = place[:, None] + np.arange(-n_context, n_context + 1)  # (M, 2K + 1)
+    index = linked[np.clip(near, 0, len(linked) - 1)]
+    usable = (near >= 0) & (near < len(linked))
+    usable &= corpus.documents[index] == corpus.documents[rows][:, None]
+    usable &= corpus.surfaces[index] != corpus.surfaces[rows][:, None]
+    distance = np.abs(corpus.before[index] - corpus.before[rows][:, None]).astype(np.float64)
+    distance[~usable] = np.inf
+    order = np.argsort(distance, axis=1, kind="stable")[:, :n_context]
+    found = np.take_along_axis(np.where(usable, entities[index], UNKNOWN), order, axis=1)
+    return found.astype(np.int32)

@@ -1,0 +1,186 @@
+"""W as arrays: the candidate mentions of emerging entities, and the evidence of their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from stamo.corpus.types import EmergingEntity
+from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Pile:
+    """The candidate mentions of E emerging entities, encoded.
+
+    Usually E is 1; entities that share an alias compete for the same mentions and are learned
+    together. The non-emerging candidates are the C columns of `mentions`; the emerging entities
+    follow them as columns C to C + E - 1 of everything that is scored.
+    """
+
+    entities: tuple[EmergingEntity, ...]
+    aliases: tuple[str, ...]  # A surfaces, all aliases of all entities
+    mentions: EncodedMentions
+    alias: IntArray  # (M,) index into aliases
+    neighbours: IntArray  # (R,) sorted entity ids: the support of the relatedness rows
+    context: IntArray  # (M, K) index into neighbours, padded with -1
+    groups: NDArray[np.int64]  # (M,) document and surface: one sense per document and surface
+    occurrence: sparse.csr_matrix  # (documents, R) 1 where a document links a neighbour
+    background: NDArray[np.float64] | None = None  # (R + 1,) see make_pile; None: the KB's
+    extra: dict[str, object] = field(default_factory=dict, compare=False)  # what features keep
+
+    def __len__(self) -> int:
+        return len(self.mentions)
+
+    @property
+    def n_documents(self) -> int:
+        """Return the number of documents the pile was made of."""
+        return int(self.occurrence.shape[0])
+
+    @property
+    def is_alias(self) -> NDArray[np.bool_]:
+        """Return which entity has which alias, (E, A)."""
+        return np.array([[a in entity.aliases for a in self.aliases] for entity in self.entities])
+
+    @property
+    def is_candidate(self) -> NDArray[np.bool_]:
+        """Return which emerging entity each mention may refer to, (M, E)."""
+        return self.is_alias.T[self.alias]
+
+    @property
+    def votes(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
+        if "votes" not in self.extra:
+            _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
+            self.extra["votes"] = (first, vote, np.bincount(vote, minlength=len(first)))
+        return cast("tuple[Any, Any, Any]", self.extra["votes"])
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Pile:
+        """Return some of the mentions; columns and documents keep their numbers."""
+        return replace(
+            self,
+            mentions=self.mentions.take(rows, trim=False),
+            alias=self.alias[rows],
+            context=self.context[rows],
+            groups=self.groups[rows],
+            extra={},
+        )
+
+
+def make_pile(
+    entities: Sequence[EmergingEntity],
+    mentions: EncodedMentions,
+    pairs: NDArray[np.int64],
+    n_documents: int,
+    neighbours: IntArray | None = None,
+    background: NDArray[np.float64] | None = None,
+) -> Pile:
+    """Arrange encoded candidate mentions for learning or for linking with what was learned.
+
+    Args:
+        entities: The emerging entities; every mention's surface is an alias of at least one.
+        mentions: The candidate mentions of the documents, encoded.
+        pairs: The distinct (document, entity) pairs that the documents link, (n, 2).
+        n_documents: How many documents there are.
+        neighbours: The support of the relatedness rows; by default all entities in `pairs`.
+        background: How many documents of a background sample link each neighbour and, last, how
+            many documents the sample has, (R + 1,).
+    """
+    aliases = tuple(dict.fromkeys(alias for entity in entities for alias in entity.aliases))
+    by_alias = {alias: i for i, alias in enumerate(aliases)}
+    alias_of_surface = np.array([by_alias[s] for s in mentions.surface_table], dtype=np.int32)
+    alias = alias_of_surface[mentions.surfaces] if len(mentions) else np.zeros(0, dtype=np.int32)
+    if neighbours is None:
+        neighbours = np.unique(pairs[:, 1]).astype(np.int32)
+    return Pile(
+        entities=tuple(entities),
+        aliases=aliases,
+        mentions=mentions,
+        alias=alias,
+        neighbours=neighbours,
+        context=positions(neighbours, mentions.context),
+        groups=mentions.documents.astype(np.int64) * len(aliases) + alias,
+        occurrence=occurrence_matrix(pairs, neighbours, n_documents),
+        background=background,
+    )
+
+
+def linked_pairs(corpus: FlatCorpus) -> NDArray[np.int64]:
+    """Return the distinct (document, entity) pairs of the linked mentions, shape (n, 2)."""
+    linked = corpus.entities >= 0
+    pairs = np.stack([corpus.documents[linked], corpus.entities[linked]], axis=1).astype(np.int64)
+    return np.unique(pairs, axis=0)
+
+
+def occurrence_matrix(
+    pairs: NDArray[np.int64], neighbours: IntArray, n_documents: int
+) -> sparse.csr_matrix:
+    """Return which document links which neighbour, (documents, R)."""
+    column = positions(neighbours, pairs[:, 1].astype(np.int32))
+    kept = column >= 0
+    ones = np.ones(int(kept.sum()), dtype=np.float64)
+    shape = (n_documents, len(neighbours))
+    return sparse.csr_matrix((ones, (pairs[kept, 0], column[kept])), shape=shape)
+
+
+def positions(keys: IntArray, values: IntArray) -> IntArray:
+    """Return where each value stands in the sorted `keys`, -1 where it does not."""
+    if not len(keys):
+        return np.full(values.shape, UNKNOWN, dtype=np.int32)
+    place = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
+    return np.where(keys[place] == values, place, UNKNOWN).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """S_web: a pile and how far each mention counts as each emerging entity.
+
+    Hard labels are 0 and 1; a pseudo-label may be a probability. Mentions with `counted` 0 are
+    not part of S_web.
+    """
+
+    pile: Pile
+    weights: FloatArray  # (M, E) in [0, 1]
+    counted: FloatArray  # (M,) in [0, 1]
+
+    def vote(self) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+        """Return one vote a document and surface: weights (G, E), counted (G,), first row (G,).
+
+        Occurrences of one name in one document share their sense (PAPER-NOTES 10), so a document
+        that repeats the name fifty times still counts once.
+        """
+        first, group, size = self.pile.votes
+        weights = np.stack(
+            [
+                np.bincount(group, weights=w * self.counted, minlength=len(first))
+                for w in self.weights.T
+            ],
+            axis=1,
+        )
+        counted = np.bincount(group, weights=self.counted, minlength=len(first))
+        return (
+            (weights / size[:, None]).astype(np.float32),
+            (counted / size).astype(np.float32),
+            first,
+        )
+
+    def document_weights(self) -> FloatArray:
+        """Return how far each document counts as one that mentions each entity, (documents, E)."""
+        weights = np.zeros((self.pile.n_documents, self.weights.shape[1]), dtype=np.float32)
+        np.maximum.at(weights, self.pile.mentions.documents, self.weights * self.counted[:, None])
+        return weights
+
+    def counted_documents(self) -> FloatArray:
+        """Return which documents are part of S_web, (documents,)."""
+        counted = np.zeros(self.pile.n_documents, dtype=np.float32)
+        np.maximum.at(counted, self.pile.mentions.documents, self.counted)
+        return counted
+
+    def without(self, rows: NDArray[np.bool_]) -> Evidence:
+        """Return the evidence that is left when some mentions are not counted."""
+        return replace(self, counted=np.where(rows, np.float32(0), self.counted))

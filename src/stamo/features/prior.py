@@ -1,0 +1,77 @@
+"""Prior probability (Eq. 1 and 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stamo.errors import SettingsError
+from stamo.features.base import append_emerging
+from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.pile import Evidence, Pile
+from stamo.kb.base import KnowledgeBase
+
+
+@dataclass(frozen=True)
+class Prior:
+    """f₁(e, m) = P(e | m); the group of θ(e*) holds one probability for each alias, (E, A)."""
+
+    name = "prior"
+
+    smoothing: float = 1.0
+    """Votes that every alias receives at the entity's overall share, so that an alias never seen
+    in L, or seen with one label only, keeps a prior inside (0, 1). 0 is the paper as printed."""
+    renormalise: bool = True
+    """Give the known candidates (1 - P(e*|m)) P(n|m), so that all sum to one (PAPER-NOTES 4);
+    False leaves them as counted on Wikipedia, as Eq. 2 is printed."""
+    odds: bool = False
+    """Keep p / (1 - p) instead of p, and 0 where p is 0 or 1 or the alias is unseen, normalised
+    over the candidates when it is looked up: what the published experiments did."""
+
+    def __post_init__(self) -> None:
+        if self.smoothing < 0:
+            raise SettingsError(
+                f"The prior's smoothing is {self.smoothing}; it cannot be negative."
+            )
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+        """Return P(n | m) of the known candidates, (M, C)."""
+        return mentions.known[self.name]
+
+    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+        """Count how often each alias means each entity (Eq. 2), (E, A)."""
+        pile = evidence.pile
+        weights, counted, first = evidence.vote()
+        alias = pile.alias[first]
+        n_aliases = len(pile.aliases)
+        total = np.bincount(alias, weights=counted, minlength=n_aliases)  # (A,)
+        count = np.stack(
+            [np.bincount(alias, weights=w, minlength=n_aliases) for w in weights.T]
+        )  # (E, A)
+        votes = (total * pile.is_alias).sum(axis=1)  # (E,)
+        # Laplace's rule for the overall share: one label of each kind that nobody gave.
+        share = (count.sum(axis=1) + 1) / (votes + 2)
+        divisor = total + self.smoothing
+        p = (count + self.smoothing * share[:, None]) / np.where(divisor > 0, divisor, 1)
+        p = np.where(pile.is_alias, p, 0.0)
+        if self.odds:
+            p = np.where((p > 0) & (p < 1), p / np.where(p < 1, 1 - p, 1), 0.0)
+        return torch.as_tensor(p, dtype=torch.float32)
+
+    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+        """Return P(e | m) of all candidates, (M, C + E)."""
+        is_alias = torch.as_tensor(pile.is_alias)
+        p = torch.where(is_alias, theta, torch.zeros_like(theta)).T[pile.alias.astype(np.int64)]
+        known = torch.as_tensor(pile.mentions.known[self.name])
+        if self.odds:
+            values = torch.cat([known, p], dim=1)
+            return values / values.abs().sum(dim=1, keepdim=True).clamp_min(1e-12)
+        p = p.clamp(0.0, 1.0)
+        # Entities that share an alias cannot claim more than the whole mention between them.
+        p = p / p.sum(dim=1, keepdim=True).clamp_min(1.0)
+        if self.renormalise:
+            known = known * (1 - p.sum(dim=1, keepdim=True))
+        return append_emerging(known, p)  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+"""Relatedness: the Wikipedia Link-based Measure (Eq. 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stamo.errors import SettingsError
+from stamo.features.base import append_emerging
+from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.pile import Evidence, Pile
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.relatedness import wlm
+
+FloatArray64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Relatedness:
+    """f₂(e, e'), averaged over the entity context; θ(e*) holds its row, (E, R)."""
+
+    name = "relatedness"
+
+    scale: float = 1.0
+    """Documents that each counted document of W stands for. 1 takes the counts as they are; the
+    published experiments used the size of the crawl over the size of W."""
+    match_pile: bool = True
+    """Scale the counts of a part of W up to the whole of W, so that rows estimated on L and on
+    L and U live on one scale; False is the paper as printed."""
+    shrinkage: float = 1.0
+    """Documents that e* is given at independence, so that an entity met once or by chance stays
+    near 0; 0 is the paper as printed."""
+
+    def __post_init__(self) -> None:
+        if self.scale <= 0:
+            raise SettingsError(f"The scale of relatedness is {self.scale}; give more than 0.")
+        if self.shrinkage < 0:
+            raise SettingsError(f"The shrinkage is {self.shrinkage}; it cannot be negative.")
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+        """Return each candidate's mean relatedness to the entity context, (M, C)."""
+        values = np.zeros(mentions.candidates.shape, dtype=np.float32)
+        cuts = np.flatnonzero(np.diff(mentions.documents)) + 1
+        for rows in np.split(np.arange(len(mentions)), cuts):
+            values[rows] = _document_relatedness(
+                mentions.candidates[rows], mentions.context[rows], kb
+            )
+        return values
+
+    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+        """Estimate the relatedness of e* to every neighbour on W, (E, R)."""
+        pile = evidence.pile
+        mentioned = evidence.document_weights().astype(np.float64)  # (documents, E)
+        counted = evidence.counted_documents().astype(np.float64)  # (documents,)
+        scale = self.scale
+        if self.match_pile and counted.sum() > 0:
+            scale *= pile.n_documents / counted.sum()
+        joint = np.asarray((pile.occurrence.T @ mentioned).T)  # (E, R)
+        others, total = self._background(pile, counted * scale, kb)
+        frequency = mentioned.sum(axis=0)[:, None]  # (E, 1)
+        chance = others / total  # (R,) how often any document links each neighbour
+        share = (joint + self.shrinkage * chance) / np.maximum(frequency + self.shrinkage, 1e-9)
+        # The measure is log(share / chance) / log(|D| / min(...)): 0 at independence, and the
+        # scale of the counts enters below the line only.
+        meet = np.where(joint > 0, share * np.maximum(frequency * scale, 1.0), 0.0)
+        row = wlm(np.maximum(frequency * scale, 1.0), others[None, :], meet, total)
+        return torch.as_tensor(row, dtype=torch.float32)
+
+    def _background(
+        self, pile: Pile, counted: FloatArray64, kb: KnowledgeBase
+    ) -> tuple[FloatArray64, float]:
+        """Return |D(e)| of every neighbour, (R,), and |D|, on one scale.
+
+        A sample of the crawl that the pile was found in is the best background; without one the
+        articles of the knowledge base together with the pile serve.
+        """
+        if pile.background is not None:
+            return np.maximum(pile.background[:-1], 1.0), float(pile.background[-1])
+        in_kb = kb.document_frequency[pile.neighbours].astype(np.float64)
+        in_pile = np.asarray(pile.occurrence.T @ counted)
+        return np.maximum(in_kb + in_pile, 1.0), float(kb.n_documents + counted.sum())
+
+    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+        """Return the mean relatedness to the entity context of all candidates, (M, C + E)."""
+        index = torch.as_tensor(pile.context.astype(np.int64))  # (M, K), -1 where unknown or empty
+        padded = torch.cat([theta, theta.new_zeros(theta.shape[0], 1)], dim=1)  # -1 reads a zero
+        total = padded[:, index].sum(dim=2)  # (E, M)
+        size = torch.as_tensor((pile.mentions.context >= 0).sum(axis=1)).clamp_min(1)
+        return append_emerging(pile.mentions.known[self.name], (total / size).T)
+
+
+def _document_relatedness(
+    candidates: NDArray[np.int32], context: NDArray[np.int32], kb: KnowledgeBase
+) -> FloatArray:
+    """Return the mean relatedness of candidates (m, C) to contexts (m, K) of one document."""
+    ids, column = np.unique(candidates, return_inverse=True)
+    others, place = np.unique(context, return_inverse=True)
+    table = np.zeros((len(ids), len(others)), dtype=np.float32)
+    rows, columns = ids >= 0, others >= 0
+    if rows.any() and columns.any():
+        table[np.ix_(rows, columns)] = kb.relatedness_matrix(ids[rows], others[columns])
+    # How often each distinct entity stands in each mention's context, (m, others).
+    m = len(candidates)
+    counts = np.zeros((m, len(others)), dtype=np.float32)
+    np.add.at(counts, (np.repeat(np.arange(m), context.shape[1]), place.ravel()), 1.0)
+    counts[:, ~columns] = 0.0
+    counts /= np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    mean = counts @ table.T  # (m, ids)
+    return np.take_along_axis(mean, column.reshape(candidates.shape), axis=1)

@@ -1,0 +1,192 @@
+"""What a linking model is: a score for every candidate, from looked-up features (Sec. 2.3)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stamo.features.base import Feature, lookup
+from stamo.features.encoding import EncodedMentions, IntArray
+from stamo.features.params import FeatureParams
+from stamo.features.pile import Pile
+
+MASKED = -1e9
+"""The score of padding; no real score comes near it, and it survives softmax and argmax."""
+
+
+class Vectors(Protocol):
+    """Vectors by id: an array, or a table on disk."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of vectors and Q."""
+        ...
+
+    def __getitem__(self, ids: Any, /) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The frozen vectors of words and known entities, looked up by id."""
+
+    words: Vectors  # (V, Q)
+    entities: Vectors  # (n, Q)
+
+    @property
+    def dimensions(self) -> int:
+        """Return Q."""
+        return int(self.words.shape[1])
+
+    def word_vectors(self, ids: IntArray) -> Tensor:
+        """Return word vectors, zero for padding, ids.shape + (Q,)."""
+        return _gather(self.words, ids)
+
+    def entity_vectors(self, ids: IntArray) -> Tensor:
+        """Return entity vectors, zero for padding, ids.shape + (Q,)."""
+        return _gather(self.entities, ids)
+
+
+def _gather(table: Vectors, ids: IntArray) -> Tensor:
+    distinct, place = np.unique(ids, return_inverse=True)
+    rows = np.asarray(table[np.maximum(distinct, 0)], dtype=np.float32)
+    rows[distinct < 0] = 0.0
+    return torch.from_numpy(rows)[torch.from_numpy(place.reshape(ids.shape))]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a model sees of B mentions with C candidates each."""
+
+    mask: Tensor  # (B, C) bool: where a candidate stands
+    vectors: Tensor  # (B, C, Q) entity embeddings f₃(e)
+    words: Tensor  # (B, H, Q) word embeddings f₄(w) of the context
+    word_mask: Tensor  # (B, H) bool
+    context: Tensor  # (B, K, Q) embeddings of the entity context
+    context_mask: Tensor  # (B, K) bool
+    features: Mapping[str, Tensor]  # name -> (B, C) or (B, C, n): prior, relatedness, ...
+
+
+def make_batch(mentions: EncodedMentions, tables: Tables) -> Batch:
+    """Look up everything for mentions whose candidates are all known."""
+    return Batch(
+        mask=torch.from_numpy(mentions.mask),
+        vectors=tables.entity_vectors(mentions.candidates),
+        words=tables.word_vectors(mentions.words),
+        word_mask=torch.from_numpy(mentions.words >= 0),
+        context=tables.entity_vectors(mentions.context),
+        context_mask=torch.from_numpy(mentions.context >= 0),
+        features={name: torch.from_numpy(v) for name, v in mentions.known.items()},
+    )
+
+
+def make_emerging_batch(
+    pile: Pile, theta: FeatureParams, features: tuple[Feature, ...], tables: Tables
+) -> Batch:
+    """Look up everything for candidate mentions; θ(e*) fills the last columns, differentiably."""
+    known = make_batch(pile.mentions, tables)
+    emerging = theta["embedding"][None].expand(len(pile), -1, -1)  # (M, E, Q)
+    return Batch(
+        mask=torch.cat([known.mask, torch.from_numpy(pile.is_candidate)], dim=1),
+        vectors=torch.cat([known.vectors, emerging], dim=1),
+        words=known.words,
+        word_mask=known.word_mask,
+        context=known.context,
+        context_mask=known.context_mask,
+        features=lookup(theta, features, pile),
+    )
+
+
+class Scorer(Protocol):
+    """Scores the mentions of one pile under any θ(e*); everything else is prepared."""
+
+    def __call__(self, theta: FeatureParams) -> Tensor:
+        """Return g(e; m) of all candidates, (M, C + E); padding scores `MASKED`."""
+        ...
+
+    def take(self, rows: NDArray[np.int64]) -> Scorer:
+        """Return a scorer of some of the mentions."""
+        ...
+
+
+class LinkingModel(nn.Module, ABC):
+    """A linking model g with parameters φ.
+
+    A model implements `forward`. Where a part of it does not depend on θ(e*), `prepare` may return
+    a faster `Scorer` that gives the same scores.
+    """
+
+    name: ClassVar[str]
+    features: tuple[Feature, ...]
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Tensor:
+        """Return g(e; m), (B, C); padding scores `MASKED`."""
+
+    @abstractmethod
+    def scores(self, batch: Batch) -> Tensor:
+        """Return the scores Ψ that `forward` combines, (B, C, n), for explanations."""
+
+    def prepare(self, pile: Pile, tables: Tables) -> Scorer:
+        """Prepare to score a pile again and again under changing θ(e*)."""
+        return PlainScorer(self, pile, tables)
+
+    def check_features(self) -> None:
+        """Nothing to check by default; a model may demand certain features."""
+
+
+@dataclass(frozen=True)
+class PlainScorer:
+    """The scorer any model has: look everything up and call `forward`."""
+
+    model: LinkingModel
+    pile: Pile
+    tables: Tables
+    block: int = 512
+
+    def __call__(self, theta: FeatureParams) -> Tensor:
+        """Score in blocks, so that memory does not grow with the pile."""
+        if not len(self.pile):
+            n_columns = self.pile.mentions.candidates.shape[1] + len(self.pile.entities)
+            return torch.zeros(0, n_columns)
+        rows = np.arange(len(self.pile))
+        starts = range(0, len(rows), self.block)
+        return torch.cat([self._score(rows[i : i + self.block], theta) for i in starts])
+
+    def _score(self, rows: NDArray[np.int64], theta: FeatureParams) -> Tensor:
+        batch = make_emerging_batch(self.pile.take(rows), theta, self.model.features, self.tables)
+        scores: Tensor = self.model(batch)
+        return scores
+
+    def take(self, rows: NDArray[np.int64]) -> PlainScorer:
+        """Return a scorer of some of the mentions."""
+        return PlainScorer(self.model, self.pile.take(rows), self.tables, self.block)
+
+
+class Combine(nn.Sequential):
+    """Γ: the layers that turn n scores into one (Training Details)."""
+
+    def __init__(self, n_scores: int, n_hidden: int = 100, dropout: float = 0.1) -> None:
+        super().__init__(
+            nn.Linear(n_scores, n_hidden), nn.Dropout(dropout), nn.ReLU(), nn.Linear(n_hidden, 1)
+        )
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Average over the second axis where the mask holds; zero where it holds nowhere.
+
+    Args:
+        values: Shape (B, K, Q).
+        mask: Shape (B, K).
+
+    Returns:
+        Shape (B, Q).
+    """
+    total = (values * mask[..., None]).sum(dim=1)
+    return total / mask.sum(dim=1, keepdim=True).clamp_min(1)

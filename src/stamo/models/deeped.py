@@ -1,0 +1,207 @@
+"""DeepED: four scores, with attention over the context words (Sec. 2.3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stamo.errors import SettingsError
+from stamo.features.base import Feature
+from stamo.features.embedding import Embedding
+from stamo.features.params import FeatureParams
+from stamo.features.pile import Pile
+from stamo.features.prior import Prior
+from stamo.features.relatedness import Relatedness
+from stamo.models.base import MASKED, Batch, Combine, LinkingModel, Tables, masked_mean
+
+
+def attention(support: Tensor, mask: Tensor, n_kept: int) -> Tensor:
+    """Weight the H' words with the highest support score (Eq. 9); padding is never selected.
+
+    Args:
+        support: u(w), shape (B, H).
+        mask: Where a word stands, shape (B, H).
+        n_kept: H'.
+
+    Returns:
+        α(w), shape (B, H): zero outside the H' words, and everywhere when there is no word.
+    """
+    support = support.masked_fill(~mask, MASKED)
+    if n_kept < support.shape[1]:
+        kept = support.topk(n_kept, dim=1).indices
+        chosen = torch.zeros_like(mask).scatter_(1, kept, torch.ones_like(kept, dtype=torch.bool))
+        support = support.masked_fill(~chosen, MASKED)
+    return torch.softmax(support, dim=1) * (support > MASKED / 2)
+
+
+class DeepED(LinkingModel):
+    """g(e; m) = Γ(Ψ₁ prior, Ψ₂ context, Ψ₃ coherence of embeddings, Ψ₄ relatedness)."""
+
+    name: ClassVar[str] = "deeped"
+
+    def __init__(
+        self,
+        dimensions: int,
+        n_attended: int = 50,
+        features: tuple[Feature, ...] = (Prior(), Relatedness(), Embedding()),
+    ) -> None:
+        """Create a model.
+
+        Args:
+            dimensions: Q, the size of word and entity vectors.
+            n_attended: H', the context words that attention keeps.
+            features: Prior, relatedness and embedding, and any others; each other one adds a score.
+        """
+        super().__init__()
+        if n_attended < 1:
+            raise SettingsError(f"Attention must keep at least one word, not {n_attended}.")
+        self.features = features
+        self.n_attended = n_attended
+        self.extra = tuple(
+            f.name for f in features if f.name not in {"prior", "relatedness", "embedding"}
+        )
+        self.phi1 = nn.Parameter(torch.ones(dimensions))
+        self.phi2 = nn.Parameter(torch.ones(dimensions))
+        self.phi3 = nn.Parameter(torch.ones(dimensions))
+        self.combine = Combine(4 + len(self.extra))
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Return Ψ₁ to Ψ₄ and the scores of added features, (B, C, n)."""
+        support = torch.einsum("bcq,q,bhq->bch", batch.vectors, self.phi2, batch.words)
+        support = support.masked_fill(~batch.mask[..., None], MASKED)
+        alpha = attention(support.amax(dim=1), batch.word_mask, self.n_attended)  # (B, H)
+        attended = torch.einsum("bh,bhq->bq", alpha, batch.words)
+        psi2 = torch.einsum("bcq,q,bq->bc", batch.vectors, self.phi1, attended)
+        coherence = masked_mean(batch.context, batch.context_mask)  # (B, Q)
+        psi3 = torch.einsum("bcq,q,bq->bc", batch.vectors, self.phi3, coherence)
+        names = ("prior", "relatedness", *self.extra)
+        prior, relatedness, *extra = (batch.features[name] for name in names)
+        return torch.stack([prior, psi2, psi3, relatedness, *extra], dim=-1)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return g(e; m) (Eq. 11), (B, C)."""
+        scores: Tensor = self.combine(self.scores(batch)).squeeze(-1)
+        return scores.masked_fill(~batch.mask, MASKED)
+
+    def prepare(self, pile: Pile, tables: Tables) -> DeepEDScorer:
+        """Compute everything that does not depend on θ(e*) once."""
+        return prepare_deeped(self, pile, tables)
+
+
+@dataclass(frozen=True)
+class DeepEDScorer:
+    """Scores a pile under θ(e*) by recomputing only what e* changes.
+
+    With φ and the known entities frozen, the support of the known candidates, their similarity to
+    every context word and their coherence are numbers; e* enters by two products with the distinct
+    context words and two with the contexts.
+    """
+
+    model: DeepED
+    pile: Pile
+    distinct: Tensor  # (V', Q) the distinct context words of the pile
+    word: Tensor  # (M, H) index into distinct, 0 where padded
+    word_mask: Tensor  # (M, H)
+    support: Tensor  # (M, H) max over the known candidates of f₃(n)ᵀ φ₂ f₄(w)
+    similarity: Tensor  # (M, C, H) f₃(n)ᵀ φ₁ f₄(w)
+    coherence: Tensor  # (M, C) Ψ₃ of the known candidates
+    context: Tensor  # (M, Q) mean vector of the entity context
+    mask: Tensor  # (M, C)
+
+    def __call__(self, theta: FeatureParams) -> Tensor:
+        """Return g(e; m) of all candidates, (M, C + E)."""
+        model, vectors = self.model, theta["embedding"]  # (E, Q)
+        psi2 = self._context_similarity(vectors)
+        psi3 = torch.cat([self.coherence, self.context @ (vectors * model.phi3).T], dim=1)
+        names = ("prior", "relatedness", *model.extra)
+        by_name = {feature.name: feature for feature in model.features}
+        prior, relatedness, *extra = (by_name[n].lookup(theta[n], self.pile) for n in names)
+        psi = torch.stack([prior, psi2, psi3, relatedness, *extra], dim=-1)
+        mask = torch.cat([self.mask, torch.from_numpy(self.pile.is_candidate)], dim=1)
+        scores: Tensor = model.combine(psi).squeeze(-1)
+        return scores.masked_fill(~mask, MASKED)
+
+    def _context_similarity(self, vectors: Tensor) -> Tensor:
+        """Return Ψ₂ of all candidates, (M, C + E)."""
+        a = (vectors * self.model.phi2) @ self.distinct.T  # (E, V') support by e*
+        b = (vectors * self.model.phi1) @ self.distinct.T  # (E, V')
+        is_candidate = torch.from_numpy(self.pile.is_candidate)  # (M, E)
+        support = self.support
+        for e in range(len(vectors)):
+            by_entity = a[e][self.word].masked_fill(~is_candidate[:, e, None], MASKED)
+            support = torch.maximum(support, by_entity)
+        alpha = attention(support, self.word_mask, self.model.n_attended)  # (M, H)
+        known = torch.einsum("mch,mh->mc", self.similarity, alpha)
+        emerging = [(alpha * row[self.word]).sum(dim=1) for row in b]
+        return torch.cat([known, torch.stack(emerging, dim=1)], dim=1)
+
+    def take(self, rows: NDArray[np.int64]) -> DeepEDScorer:
+        """Return a scorer of some of the mentions."""
+        pile = self.pile.take(rows)
+        index = torch.from_numpy(rows)
+        return DeepEDScorer(
+            self.model,
+            pile,
+            self.distinct,
+            self.word[index],
+            self.word_mask[index],
+            self.support[index],
+            self.similarity[index],
+            self.coherence[index],
+            self.context[index],
+            self.mask[index],
+        )
+
+
+@torch.no_grad()
+def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
+    """Compute the frozen part of DeepED's scores for a pile.
+
+    Mentions of one surface share their candidates, so the work is two products of candidates and
+    distinct words for each surface, whatever the number of mentions.
+    """
+    mentions = pile.mentions
+    ids, word = np.unique(mentions.words, return_inverse=True)
+    distinct = tables.word_vectors(ids)  # (V', Q), padding is a zero row
+    word_index = torch.from_numpy(word.reshape(mentions.words.shape))
+    n, n_columns = mentions.candidates.shape
+    support = torch.full(mentions.words.shape, MASKED)
+    similarity = torch.zeros(n, n_columns, mentions.words.shape[1])
+    coherence = torch.zeros(n, n_columns)
+    context = masked_mean(
+        tables.entity_vectors(mentions.context), torch.from_numpy(mentions.context >= 0)
+    )
+    for rows in _rows_by_surface(mentions.surfaces):
+        candidates = mentions.candidates[rows[0]]
+        width = int((candidates >= 0).sum())
+        if not width:
+            continue
+        vectors = tables.entity_vectors(candidates[:width])  # (c, Q)
+        index = torch.from_numpy(rows)
+        used, place = torch.unique(word_index[index], return_inverse=True)
+        words = distinct[used].T  # (Q, v)
+        support[index] = ((vectors * model.phi2) @ words).amax(dim=0)[place]
+        similarity[index, :width] = ((vectors * model.phi1) @ words)[:, place].transpose(0, 1)
+        coherence[index, :width] = context[index] @ (vectors * model.phi3).T
+    return DeepEDScorer(
+        model,
+        pile,
+        distinct,
+        word_index,
+        torch.from_numpy(mentions.words >= 0),
+        support,
+        similarity,
+        coherence,
+        context,
+        torch.from_numpy(mentions.mask),
+    )
+
+
+def _rows_by_surface(surfaces: NDArray[np.int32]) -> list[NDArray[np.int64]]:
+    order = np.argsort(surfaces, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(surfaces[order])) + 1) if len(order) else []

@@ -1,0 +1,129 @@
+"""Saved models: one safetensors file that knows which knowledge base it belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from stamo.errors import ArtifactMismatchError, ModelError
+from stamo.features.encoding import EncodingSettings
+from stamo.kb.base import KnowledgeBase
+from stamo.models.base import LinkingModel, Tables
+from stamo.models.calibration import Calibration
+from stamo.models.deeped import DeepED
+from stamo.models.yamada import Yamada
+
+FORMAT_VERSION = 1
+MAX_BYTES = 64 * 2**20
+
+MODELS: Mapping[str, type[LinkingModel]] = {DeepED.name: DeepED, Yamada.name: Yamada}
+"""The linking models that the command line knows by name."""
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A linking model with what is needed to use it."""
+
+    model: LinkingModel
+    dimensions: int
+    kb_fingerprint: str
+    encoding: EncodingSettings = field(default_factory=EncodingSettings)
+    calibration: Calibration = field(default_factory=Calibration)
+    report: Mapping[str, Any] = field(default_factory=dict)
+    """How it was trained and what it reached; plain values only."""
+
+    def check(self, kb: KnowledgeBase) -> None:
+        """Refuse a knowledge base that the model was not trained with."""
+        if kb.fingerprint != self.kb_fingerprint:
+            raise ArtifactMismatchError(
+                f"The model was trained with the knowledge base {self.kb_fingerprint[:12]}, but "
+                f"{kb.name!r} is {kb.fingerprint[:12]}; use that knowledge base or train again."
+            )
+
+    def tables(self, kb: KnowledgeBase) -> Tables:
+        """Return the vectors that the model looks up."""
+        self.check(kb)
+        return Tables(kb.word_vectors, kb.entity_vectors())
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a hash of everything that is saved."""
+        return hashlib.sha256(_to_bytes(self)).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Write the model; an interrupted write leaves the old file as it was."""
+        temporary = path.with_name(path.name + ".part")
+        with temporary.open("wb") as file:
+            file.write(_to_bytes(self))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
+def _to_bytes(trained: TrainedModel) -> bytes:
+    metadata = {
+        "format": "stamo-model",
+        "version": FORMAT_VERSION,
+        "model": trained.model.name,
+        "dimensions": trained.dimensions,
+        "kb": trained.kb_fingerprint,
+        "encoding": asdict(trained.encoding),
+        "calibration": asdict(trained.calibration),
+        "report": trained.report,
+    }
+    tensors = {name: value.contiguous() for name, value in trained.model.state_dict().items()}
+    # One key keeps the order of the bytes fixed whatever the order of the fields.
+    return bytes(save(tensors, {"stamo": json.dumps(metadata, sort_keys=True)}))
+
+
+def load_model(path: Path) -> TrainedModel:
+    """Load a saved model.
+
+    Raises:
+        ModelError: The file is missing, corrupted, too large or of another version.
+    """
+    if not path.is_file():
+        raise ModelError(f"There is no model file {path}; make one with `stamo train`.")
+    if path.stat().st_size > MAX_BYTES:
+        raise ModelError(f"{path.name} has more than {MAX_BYTES} bytes; it is no stamo model.")
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = json.loads((file.metadata() or {}).get("stamo", "{}"))
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelError(f"{path.name} is no readable model ({error}); train it again.") from error
+    return _from_parts(path, metadata, state)
+
+
+def _from_parts(
+    path: Path, metadata: dict[str, Any], state: dict[str, torch.Tensor]
+) -> TrainedModel:
+    if metadata.get("format") != "stamo-model" or metadata.get("version") != FORMAT_VERSION:
+        raise ModelError(
+            f"{path.name} is not a stamo model of version {FORMAT_VERSION}; train it again."
+        )
+    try:
+        kind = MODELS[metadata["model"]]
+        model = kind(metadata["dimensions"])
+        model.load_state_dict(state)
+        return TrainedModel(
+            model=model.eval().requires_grad_(False),
+            dimensions=int(metadata["dimensions"]),
+            kb_fingerprint=str(metadata["kb"]),
+            encoding=EncodingSettings(**metadata["encoding"]),
+            calibration=Calibration(**metadata["calibration"]),
+            report=metadata["report"],
+        )
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ModelError(
+            f"{path.name} does not hold what a stamo model needs ({error}); train it again."
+        ) from error

@@ -1,0 +1,119 @@
+"""From a knowledge base to a trained, calibrated linking model (Sec. 2.3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.errors import LearningError, SettingsError
+from stamo.features.articles import flatten_articles, most_frequent_entities
+from stamo.features.base import encode_features
+from stamo.features.encoding import EncodedMentions, EncodingSettings, encode
+from stamo.kb.base import KnowledgeBase
+from stamo.models.base import LinkingModel, Tables
+from stamo.models.calibration import Calibration, fit_calibration
+from stamo.models.store import MODELS, TrainedModel
+from stamo.models.training import Epoch, TrainingArgs, predict, score_mentions, train
+
+TEST_SHARE = 0.4
+"""Share of the held-out articles that training never sees, for `stamo evaluate`."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The linked mentions of held-out articles, encoded, split by article."""
+
+    mentions: EncodedMentions
+    is_test: NDArray[np.bool_]  # (M,) mentions that training must not see
+
+    @property
+    def training(self) -> EncodedMentions:
+        """Return the mentions to train on."""
+        return self.mentions.take(np.flatnonzero(~self.is_test))
+
+    @property
+    def test(self) -> EncodedMentions:
+        """Return the mentions to evaluate on."""
+        return self.mentions.take(np.flatnonzero(self.is_test))
+
+
+def encode_held_out(
+    kb: KnowledgeBase,
+    model: LinkingModel,
+    settings: EncodingSettings,
+    seed: int = 0,
+    *,
+    ambiguous_only: bool = True,
+) -> HeldOut:
+    """Encode the held-out articles as linking will see them.
+
+    The entity context comes from the first pass (the most frequent entity of each mention), not
+    from the gold links: at linking time nobody gives those.
+    """
+    corpus = flatten_articles(kb)
+    if not corpus.n_mentions:
+        raise LearningError(
+            f"The knowledge base {kb.name!r} has no held-out articles to train on; build it with "
+            "--held-out 0.1."
+        )
+    rows = np.flatnonzero(corpus.entities >= 0)
+    if ambiguous_only:
+        n_candidates = (kb.candidate_table(corpus.surface_table, 2)[0] >= 0).sum(axis=1)
+        rows = rows[n_candidates[corpus.surfaces[rows]] > 1]
+    context = most_frequent_entities(corpus, kb)
+    mentions = encode(corpus, kb, settings, rows=rows, context_entities=context)
+    features = [feature for feature in model.features if feature.name != "embedding"]
+    mentions = encode_features(mentions, features, kb)
+    order = np.random.default_rng(seed).permutation(corpus.n_documents)
+    test_documents = order[: round(TEST_SHARE * corpus.n_documents)]
+    return HeldOut(mentions, np.isin(mentions.documents, test_documents))
+
+
+def train_linking_model(
+    kb: KnowledgeBase,
+    name: str,
+    args: TrainingArgs = TrainingArgs(),
+    *,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> TrainedModel:
+    """Train and calibrate a linking model on the held-out articles of a knowledge base."""
+    if name not in MODELS:
+        raise SettingsError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
+    if not kb.dimensions:
+        raise LearningError(
+            f"The knowledge base {kb.name!r} has no vectors; build it again with vectors."
+        )
+    model = MODELS[name](kb.dimensions)
+    held_out = encode_held_out(
+        kb, model, EncodingSettings(n_candidates=args.n_candidates), args.seed
+    )
+    tables = Tables(np.asarray(kb.word_vectors), np.asarray(kb.entity_vectors()))
+    trained = train(model, held_out.training, tables, args, on_epoch=on_epoch)
+    test = held_out.test
+    gold = test.gold_column()
+    best = predict(trained, test, tables)
+    return TrainedModel(
+        model=trained.requires_grad_(False),
+        dimensions=kb.dimensions,
+        kb_fingerprint=kb.fingerprint,
+        encoding=EncodingSettings(),
+        calibration=calibrate(trained, held_out.training, tables),
+        report={
+            "training": asdict(args),
+            "test_accuracy": round(float((best == gold).mean()), 4),
+            "test_prior_accuracy": round(float((gold == 0).mean()), 4),
+            "test_mentions": len(gold),
+        },
+    )
+
+
+def calibrate(
+    model: LinkingModel, mentions: EncodedMentions, tables: Tables, n_mentions: int = 8192
+) -> Calibration:
+    """Fit the confidence of a model on mentions with gold."""
+    mentions = mentions.take(slice(0, n_mentions))
+    blocks = score_mentions(model, mentions, tables, block=max(len(mentions), 1))
+    return fit_calibration(blocks[0], mentions.gold_column())

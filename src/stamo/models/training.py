@@ -1,0 +1,173 @@
+"""Train φ on mentions of non-emerging entities (Sec. 2.3.3)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stamo.errors import LearningError, SettingsError
+from stamo.features.encoding import EncodedMentions
+from stamo.models.base import MASKED, LinkingModel, Tables, make_batch
+
+
+@dataclass(frozen=True)
+class TrainingArgs:
+    """How φ is optimised."""
+
+    n_pairs: int = 10_000
+    """Mention-entity pairs in S_model (Sec. 2.3.3)."""
+    n_candidates: int = 30
+    """Candidates kept by prior while training (Training Details)."""
+    margin: float = 0.01
+    """μ of the max-margin objective (Eq. 12)."""
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    n_epochs: int = 40
+    """At most; training stops when held-out accuracy no longer rises."""
+    patience: int = 6
+    """Epochs without a better held-out accuracy before training stops."""
+    validation_share: float = 0.2
+    """Share of the training documents kept for early stopping."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.n_pairs, self.n_candidates, self.batch_size, self.n_epochs) < 1:
+            raise SettingsError("Training needs at least one pair, candidate, batch and epoch.")
+        if not 0 < self.validation_share < 1:
+            raise SettingsError(
+                f"The validation share is {self.validation_share}; it lies between 0 and 1."
+            )
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch of training did."""
+
+    number: int
+    loss: float
+    accuracy: float
+    best_accuracy: float
+
+
+def max_margin_loss(scores: Tensor, gold: Tensor, margin: float) -> Tensor:
+    """Return Σ_e [μ - g(e†; m) + g(e; m)]₊ of each mention (Eq. 12), (B,).
+
+    The gold entity itself is left out of the sum, where it would only add the constant μ.
+    """
+    best = scores.gather(1, gold[:, None])
+    excess = torch.relu(margin - best + scores) * (scores > MASKED / 2)
+    return excess.scatter(1, gold[:, None], 0.0).sum(dim=1)
+
+
+def train(
+    model: LinkingModel,
+    mentions: EncodedMentions,
+    tables: Tables,
+    args: TrainingArgs = TrainingArgs(),
+    *,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> LinkingModel:
+    """Return a copy of the model trained on mentions whose gold entity is among their candidates.
+
+    Some documents are kept aside; the epoch that links them best is the one returned.
+    """
+    gold = mentions.gold_column()
+    ambiguous = mentions.mask.sum(axis=1) > 1
+    usable = np.flatnonzero((gold >= 0) & ambiguous)
+    if len(usable) < 2 * args.batch_size:
+        raise LearningError(
+            f"Only {len(usable)} ambiguous mentions with a known entity were found; training needs "
+            f"at least {2 * args.batch_size}: build the knowledge base from more text."
+        )
+    fitting, validation = _split_by_document(mentions.documents, usable, args)
+    torch.manual_seed(args.seed)
+    model = copy.deepcopy(model)
+    rng = np.random.default_rng(args.seed)
+    optimiser = torch.optim.Adam(
+        model.parameters(), lr=args.learning_rate, weight_decay=args.weight_decay
+    )
+    best, best_accuracy, since = copy.deepcopy(model.state_dict()), -1.0, 0
+    for number in range(1, args.n_epochs + 1):
+        loss = _run_epoch(model, mentions, gold, rng.permutation(fitting), tables, optimiser, args)
+        accuracy = _accuracy(model, mentions, gold, validation, tables)
+        since = 0 if accuracy > best_accuracy else since + 1
+        if not since:
+            best, best_accuracy = copy.deepcopy(model.state_dict()), accuracy
+        on_epoch(Epoch(number, loss, accuracy, best_accuracy))
+        if since >= args.patience:
+            break
+    model.load_state_dict(best)
+    return model.eval()
+
+
+def _split_by_document(
+    documents: NDArray[np.int32], usable: NDArray[np.int64], args: TrainingArgs
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split the usable mentions by document into those to fit and those to validate on."""
+    rng = np.random.default_rng(args.seed)
+    order = rng.permutation(np.unique(documents[usable]))
+    aside = order[: max(1, round(len(order) * args.validation_share))]
+    is_aside = np.isin(documents[usable], aside)
+    fitting = rng.permutation(usable[~is_aside])[: args.n_pairs]
+    if not len(fitting):
+        raise LearningError(
+            "All usable mentions lie in one document; training needs several documents."
+        )
+    return fitting, usable[is_aside]
+
+
+def _run_epoch(
+    model: LinkingModel,
+    mentions: EncodedMentions,
+    gold: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    tables: Tables,
+    optimiser: torch.optim.Optimizer,
+    args: TrainingArgs,
+) -> float:
+    model.train()
+    total = 0.0
+    for i in range(0, len(rows), args.batch_size):
+        chosen = rows[i : i + args.batch_size]
+        scores = model(make_batch(mentions.take(chosen), tables))
+        loss = max_margin_loss(scores, torch.from_numpy(gold[chosen]), args.margin).mean()
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        total += float(loss.detach()) * len(chosen)
+    return total / len(rows)
+
+
+@torch.no_grad()
+def score_mentions(
+    model: LinkingModel, mentions: EncodedMentions, tables: Tables, block: int = 512
+) -> list[NDArray[np.float32]]:
+    """Return g(e; m) block by block; each block is as wide as its widest mention."""
+    model.eval()
+    return [
+        model(make_batch(mentions.take(slice(i, i + block)), tables)).numpy()
+        for i in range(0, len(mentions), block)
+    ]
+
+
+def predict(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> NDArray[np.int64]:
+    """Return the column of the best candidate of each mention, (M,)."""
+    parts = [scores.argmax(axis=1) for scores in score_mentions(model, mentions, tables)]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _accuracy(
+    model: LinkingModel,
+    mentions: EncodedMentions,
+    gold: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    tables: Tables,
+) -> float:
+    return float((predict(model, mentions.take(rows), tables) == gold[rows]).mean())
