@@ -1,0 +1,167 @@
+"""Algorithm 1: self-training as multiple optimisations (Sec. 3)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from stamo.errors import LearningError, SettingsError
+from stamo.features.base import Feature, estimate
+from stamo.features.encoding import FloatArray
+from stamo.features.params import FeatureParams
+from stamo.features.pile import Evidence, Pile
+from stamo.kb.base import KnowledgeBase
+from stamo.learning.inter import InterSlotArgs, Moments, inter_slot
+from stamo.learning.intra import IntraSlotArgs, gold_columns, intra_slot
+from stamo.models.base import LinkingModel, Scorer, Tables
+
+
+@dataclass(frozen=True)
+class StamoArgs:
+    """The settings of Algorithm 1; the defaults are the paper's."""
+
+    n_slots: int = 100
+    """T, the most slots to run (PAPER-NOTES 9)."""
+    intra: IntraSlotArgs = field(default_factory=IntraSlotArgs)
+    first_intra: IntraSlotArgs | None = None
+    """Intra-slot optimisation on L alone, before the first slot; None uses `intra`."""
+    inter: InterSlotArgs | None = field(default_factory=InterSlotArgs)
+    """Inter-slot optimisation; None takes θ_intra as it is (vanilla Self-Training)."""
+    patience: int | None = 5
+    """Stop when no pseudo-label changed for this many slots; None always runs all slots."""
+
+    def __post_init__(self) -> None:
+        if self.n_slots < 0:
+            raise SettingsError(f"The number of slots is {self.n_slots}; give 0 or more.")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What learning works on: the encoded W, the labels of L, and the frozen rest."""
+
+    pile: Pile
+    labels: FloatArray  # (M, E) 1 where a mention of L is the entity
+    labelled: NDArray[np.bool_]  # (M,) which mentions belong to L
+    model: LinkingModel
+    tables: Tables
+    features: tuple[Feature, ...]
+    kb: KnowledgeBase
+
+    def __post_init__(self) -> None:
+        if not self.labelled.any():
+            raise LearningError(
+                "None of the candidate mentions is labelled; label about twenty documents first."
+            )
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one slot did."""
+
+    number: int
+    theta_hat: FeatureParams
+    pseudo_labels: FloatArray  # (M, E) of all mentions; those of L carry their labels
+    n_flipped: int  # unlabelled mentions whose entity changed since the slot before
+    seconds: Mapping[str, float]
+
+
+OnSlot = Callable[[Slot], None]
+
+
+def pseudo_label(scores: torch.Tensor, n_entities: int) -> FloatArray:
+    """Return 1 for the emerging entity that scores highest of all candidates, (M, E)."""
+    best = scores.argmax(dim=1, keepdim=True)
+    first = scores.shape[1] - n_entities
+    return (best == torch.arange(first, scores.shape[1])).numpy().astype(np.float32)
+
+
+def stamo(
+    task: Task,
+    args: StamoArgs = StamoArgs(),
+    *,
+    on_slot: OnSlot = lambda slot: None,
+) -> FeatureParams:
+    """Learn θ̂(e*) by self-training as multiple optimisations (Algorithm 1)."""
+    pile, features, kb = task.pile, task.features, task.kb
+    scorer = task.model.prepare(pile, task.tables)
+    labelled_scorer, gold = labelled_part(task, scorer)
+    everything = np.ones(len(pile), dtype=np.float32)
+    clock = _Clock()
+
+    on_l = Evidence(pile, task.labels, task.labelled.astype(np.float32))
+    theta = estimate(on_l, features, kb)  # 1   θ⁰
+    theta_hat = intra_slot(theta, labelled_scorer, gold, args.first_intra or args.intra)  # 2   θ̂⁰
+    moments = Moments(theta_hat.zeros(), theta_hat.zeros())  # 3
+    before, unchanged = None, 0
+    for t in range(1, args.n_slots + 1):  # 4
+        with clock("link"):
+            weights = link(task, scorer, theta_hat)  # 5   ê, m ∈ U
+        with clock("estimate"):
+            theta = estimate(Evidence(pile, weights, everything), features, kb)  # 6   θᵗ
+        with clock("intra"):
+            theta_intra = intra_slot(theta, labelled_scorer, gold, args.intra)  # 7   Eq. 13
+        with clock("inter"):
+            if args.inter is None:
+                theta_hat = theta_intra  # Eq. 14
+            else:
+                theta_hat, moments = inter_slot(theta_hat, theta_intra, moments, t, args.inter)
+        theta_hat.check_finite(f"Slot {t}")
+        n_flipped = len(pile) if before is None else int((before != weights).any(axis=1).sum())
+        before, unchanged = weights, unchanged + 1 if not n_flipped else 0
+        on_slot(Slot(t, theta_hat, weights, n_flipped, clock.lap()))
+        if args.patience is not None and unchanged >= args.patience:
+            break
+    return theta_hat  # 15  θ̂ᵀ
+
+
+def link(task: Task, scorer: Scorer, theta: FeatureParams) -> FloatArray:
+    """Label U by the model under θ(e*); the mentions of L keep their real labels."""
+    with torch.no_grad():
+        predicted = pseudo_label(scorer(theta), task.labels.shape[1])
+    return np.where(task.labelled[:, None], task.labels, predicted)
+
+
+def labelled_part(task: Task, scorer: Scorer) -> tuple[Scorer, NDArray[np.int64]]:
+    """Return a scorer of L and the gold column of each of its mentions.
+
+    Mentions whose gold entity is no candidate at all teach nothing inside a slot and are left out.
+    """
+    mentions = task.pile.mentions
+    width = mentions.candidates.shape[1] + task.labels.shape[1]
+    gold = gold_columns(width, mentions.gold_column(), task.labels)
+    rows = np.flatnonzero(task.labelled & (gold >= 0))
+    return scorer.take(rows), gold[rows]
+
+
+class _Clock:
+    """Seconds spent in each phase of a slot."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._phase, self._start = "", 0.0
+
+    def __call__(self, phase: str) -> _Clock:
+        self._phase = phase
+        return self
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        spent = time.perf_counter() - self._start
+        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + spent
+
+    def lap(self) -> Mapping[str, float]:
+        """Return the seconds since the last lap."""
+        seconds, self._seconds = self._seconds, {}
+        return seconds
+
+
+def features_named(features: Sequence[Feature]) -> Mapping[str, Feature]:
+    """Return features by their names."""
+    return {feature.name: feature for feature in features}

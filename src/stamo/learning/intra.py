@@ -1,0 +1,136 @@
+"""Intra-slot optimisation: fit θ(e*) to the real labels, starting from the estimate (Eq. 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stamo.errors import SettingsError
+from stamo.features.params import FeatureParams
+from stamo.models.base import Scorer
+from stamo.models.training import max_margin_loss
+
+
+@dataclass(frozen=True)
+class IntraSlotArgs:
+    """How θ(e*) is optimised inside a slot; `n_epochs` 0 leaves the estimate as it is."""
+
+    n_epochs: int = 50
+    learning_rate: Mapping[str, float] = field(default_factory=dict)
+    """Rate of single groups; the others use `default_rate`."""
+    default_rate: float = 1e-4
+    batch_size: int = 32
+    margin: float = 0.01
+    """μ of the objective (Eq. 12)."""
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    pull: float = 0.0
+    """Weight of the squared distance to the estimate; keeps twenty labels from overfitting."""
+    mean_over_candidates: int | None = None
+    """Divide the loss by this number of candidates, as the published experiments did (30)."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_epochs < 0 or self.batch_size < 1:
+            raise SettingsError("Intra-slot optimisation needs 0 or more epochs and a batch of 1.")
+        if self.pull < 0 or self.default_rate < 0:
+            raise SettingsError("The pull and the learning rates cannot be negative.")
+
+
+def intra_slot(
+    theta: FeatureParams,
+    scorer: Scorer,
+    gold: NDArray[np.int64],
+    args: IntraSlotArgs,
+) -> FeatureParams:
+    """Minimise the model's own objective on L with respect to θ(e*) (Eq. 13).
+
+    Args:
+        theta: The initial guess: what was estimated on real and pseudo-labels.
+        scorer: Scores the mentions of L.
+        gold: The column of each mention's gold entity.
+        args: Epochs, rates, batch size.
+
+    Returns:
+        θ_intra, which shares nothing with `theta`.
+    """
+    trained = frozenset(
+        name
+        for name, values in theta.groups.items()
+        if values.numel() and args.learning_rate.get(name, args.default_rate) > 0
+    )
+    if not args.n_epochs or not len(gold) or not trained:
+        return theta.detach()
+    moving = theta.requires_grad(trained)
+    optimiser = _optimiser(moving, trained, args)
+    rng = np.random.default_rng(args.seed)
+    batches: list[tuple[Scorer, Tensor]] = []
+    if len(gold) <= args.batch_size:
+        batches = [(scorer, torch.from_numpy(gold))]
+    for _ in range(args.n_epochs):
+        for part, target in batches or _shuffled(scorer, gold, args.batch_size, rng):
+            loss = max_margin_loss(part(moving), target, args.margin)
+            objective = (
+                loss.sum()
+                if args.mean_over_candidates is None
+                else (loss.mean() / args.mean_over_candidates)
+            )
+            if args.pull:
+                objective = objective + args.pull * _distance(moving, theta, trained)
+            optimiser.zero_grad()
+            objective.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+    return moving.detach()
+
+
+def objective(
+    theta: FeatureParams, scorer: Scorer, gold: NDArray[np.int64], margin: float
+) -> float:
+    """Return O(θ(e*); L) (Eq. 12 and 13)."""
+    with torch.no_grad():
+        return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())
+
+
+def _optimiser(
+    theta: FeatureParams, trained: frozenset[str], args: IntraSlotArgs
+) -> torch.optim.Optimizer:
+    groups = [
+        {"params": [theta[name]], "lr": args.learning_rate.get(name, args.default_rate)}
+        for name in sorted(trained)
+    ]
+    return torch.optim.SGD(groups) if args.optimiser == "sgd" else torch.optim.Adam(groups)
+
+
+def _shuffled(
+    scorer: Scorer, gold: NDArray[np.int64], size: int, rng: np.random.Generator
+) -> list[tuple[Scorer, Tensor]]:
+    order = rng.permutation(len(gold))
+    parts = [order[i : i + size] for i in range(0, len(order), size)]
+    return [(scorer.take(rows), torch.from_numpy(gold[rows])) for rows in parts]
+
+
+def _distance(theta: FeatureParams, start: FeatureParams, names: frozenset[str]) -> Tensor:
+    return torch.stack([((theta[n] - start[n]) ** 2).sum() for n in sorted(names)]).sum()
+
+
+def gold_columns(
+    scores_width: int, known_gold: NDArray[np.int64], weights: NDArray[np.float32]
+) -> NDArray[np.int64]:
+    """Return each labelled mention's gold column: an emerging entity's, or a known candidate's.
+
+    Args:
+        scores_width: C + E.
+        known_gold: Column of the gold entity among the known candidates, -1 if not there, (M,).
+        weights: 1 where a mention is labelled as an emerging entity, (M, E).
+
+    Returns:
+        Columns, -1 where the gold entity is no candidate at all.
+    """
+    first = scores_width - weights.shape[1]
+    emerging = weights.max(axis=1) > 0.5
+    return np.where(emerging, first + weights.argmax(axis=1), known_gold)
