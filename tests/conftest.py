@@ -1,10 +1,14 @@
-"""What several tests share."""
+"""What several tests share: real data where it is there, and a small real world everywhere."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 SHARED_DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+
+# One thread each: the test runner already uses every core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +17,55 @@ def shared_data() -> Path:
     if not (SHARED_DATA / "enwik8.xml.xz").exists():
         pytest.skip("the development data is not beside this checkout")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """The embedded world, made once."""
+    from stamo.world import WorldSettings, generate_world
+
+    settings = WorldSettings(n_articles=500, n_emerging=3, documents_per_entity=150)
+    return generate_world(settings, tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="session")
+def world_kb(world, tmp_path_factory):
+    """The knowledge base of the embedded world, with vectors learned from its own text."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo.kb.build import build_knowledge_base
+    from stamo.kb.settings import BuildSettings
+
+    path = tmp_path_factory.mktemp("kb") / "world"
+    build_knowledge_base(world.paths.dump_path, path, BuildSettings(dimensions=40, held_out=0.3))
+    return KnowledgeBase.open(path)
+
+
+@pytest.fixture(scope="session")
+def world_model(world_kb):
+    """A DeepED trained on the embedded world."""
+    from stamo.models.trainer import train_linking_model
+    from stamo.models.training import TrainingArgs
+
+    args = TrainingArgs(n_pairs=2000, n_epochs=4, batch_size=64)
+    return train_linking_model(world_kb, "deeped", args)
+
+
+@pytest.fixture(scope="session")
+def world_corpus(world):
+    """The pile of the embedded world: gold of every mention, by document."""
+    import json
+
+    from stamo.corpus.types import Document, Mention
+
+    gold = {}
+    for line in world.paths.gold_path.read_text().splitlines():
+        row = json.loads(line)
+        gold[row["id"]] = [
+            Mention(m["surface"], m["start"], m["end"], m["entity"]) for m in row["mentions"]
+        ]
+    documents = []
+    for line in world.paths.pile_path.read_text().splitlines():
+        row = json.loads(line)
+        mentions = tuple(sorted(gold.get(row["id"], []), key=lambda m: m.start))
+        documents.append(Document(row["id"], row["text"], mentions, row["title"]))
+    return tuple(documents)

@@ -35,6 +35,9 @@ class Relatedness:
     """Documents that e* is given at independence, so that an entity met once or by chance stays
     near 0; 0 is the paper as printed."""
 
+    clip: bool = True
+    """Keep the row within [0, 1]; the published experiments did not."""
+
     def __post_init__(self) -> None:
         if self.scale <= 0:
             raise SettingsError(f"The scale of relatedness is {self.scale}; give more than 0.")
@@ -67,7 +70,7 @@ class Relatedness:
         # The measure is log(share / chance) / log(|D| / min(...)): 0 at independence, and the
         # scale of the counts enters below the line only.
         meet = np.where(joint > 0, share * np.maximum(frequency * scale, 1.0), 0.0)
-        row = wlm(np.maximum(frequency * scale, 1.0), others[None, :], meet, total)
+        row = wlm(np.maximum(frequency * scale, 1.0), others[None, :], meet, total, clip=self.clip)
         return torch.as_tensor(row, dtype=torch.float32)
 
     def _background(

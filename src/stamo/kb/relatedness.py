@@ -17,7 +17,9 @@ Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 
 
-def wlm(n_a: Counts, n_b: Counts, n_joint: Counts, n_documents: float) -> Float32:
+def wlm(
+    n_a: Counts, n_b: Counts, n_joint: Counts, n_documents: float, *, clip: bool = True
+) -> Float32:
     """Return the relatedness of pairs of entities from their document counts.
 
     Eq. 3 prints log(max(..) - log(..)); we follow Milne & Witten 2008: log(max) - log(joint).
@@ -27,9 +29,10 @@ def wlm(n_a: Counts, n_b: Counts, n_joint: Counts, n_documents: float) -> Float3
         n_b: |D(b)|, shape (n,).
         n_joint: |D(a) ∩ D(b)|, shape (n,).
         n_documents: |D|.
+        clip: Keep the values within [0, 1].
 
     Returns:
-        Values in [0, 1], 0 where nothing is shared, shape (n,).
+        Values, 0 where nothing is shared, shape (n,).
     """
     shares = n_joint > 0
     larger = np.where(shares, np.maximum(n_a, n_b), 1).astype(np.float64)
@@ -38,7 +41,10 @@ def wlm(n_a: Counts, n_b: Counts, n_joint: Counts, n_documents: float) -> Float3
     room = np.log(max(n_documents, 1)) - np.log(smaller)
     # An entity of every document leaves no room: nothing can tell it apart from its partner.
     distance = (np.log(larger) - np.log(joint)) / np.where(room > 0, room, 1.0)
-    return np.asarray(np.where(shares, np.clip(1.0 - distance, 0.0, 1.0), 0.0), np.float32)
+    return np.asarray(
+        np.where(shares, np.clip(1.0 - distance, 0.0, 1.0) if clip else 1.0 - distance, 0.0),
+        np.float32,
+    )
 
 
 def joint_documents(documents: Csr, keys: Int64, n_numbers: int, a: Int64, b: Int64) -> Int64:

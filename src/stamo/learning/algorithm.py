@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +32,11 @@ class StamoArgs:
     """Intra-slot optimisation on L alone, before the first slot; None uses `intra`."""
     inter: InterSlotArgs | None = field(default_factory=InterSlotArgs)
     """Inter-slot optimisation; None takes θ_intra as it is (vanilla Self-Training)."""
+    first_features: tuple[Feature, ...] | None = None
+    """Features that estimate θ⁰ on L; None uses the task's."""
+    relatedness_scale: bool = False
+    """Learn one number that multiplies the relatedness row, never reset between slots, as the
+    published experiments did."""
     patience: int | None = 5
     """Stop when no pseudo-label changed for this many slots; None always runs all slots."""
 
@@ -68,6 +73,8 @@ class Slot:
     pseudo_labels: FloatArray  # (M, E) of all mentions; those of L carry their labels
     n_flipped: int  # unlabelled mentions whose entity changed since the slot before
     seconds: Mapping[str, float]
+    moments: Moments | None = None
+    n_unchanged: int = 0  # slots since a pseudo-label changed
 
 
 OnSlot = Callable[[Slot], None]
@@ -85,24 +92,40 @@ def stamo(
     args: StamoArgs = StamoArgs(),
     *,
     on_slot: OnSlot = lambda slot: None,
+    resume: Slot | None = None,
 ) -> FeatureParams:
-    """Learn θ̂(e*) by self-training as multiple optimisations (Algorithm 1)."""
+    """Learn θ̂(e*) by self-training as multiple optimisations (Algorithm 1).
+
+    A run that stopped after any slot goes on from what `on_slot` saw of it, and ends with the same
+    θ̂(e*) as if it had never stopped.
+    """
     pile, features, kb = task.pile, task.features, task.kb
     scorer = task.model.prepare(pile, task.tables)
+    if args.relatedness_scale:
+        scorer = _ScaledScorer(scorer)
     labelled_scorer, gold = labelled_part(task, scorer)
     everything = np.ones(len(pile), dtype=np.float32)
     clock = _Clock()
 
-    on_l = Evidence(pile, task.labels, task.labelled.astype(np.float32))
-    theta = estimate(on_l, features, kb)  # 1   θ⁰
-    theta_hat = intra_slot(theta, labelled_scorer, gold, args.first_intra or args.intra)  # 2   θ̂⁰
-    moments = Moments(theta_hat.zeros(), theta_hat.zeros())  # 3
-    before, unchanged = None, 0
-    for t in range(1, args.n_slots + 1):  # 4
+    if resume is None:
+        on_l = Evidence(pile, task.labels, task.labelled.astype(np.float32))
+        theta = _estimate(on_l, args.first_features or features, kb, args)  # 1   θ⁰
+        first = args.first_intra or args.intra
+        theta_hat = intra_slot(theta, labelled_scorer, gold, first)  # 2   θ̂⁰, Eq. 13
+        moments = Moments(theta_hat.zeros(), theta_hat.zeros())  # 3
+        start, before, unchanged = 0, None, 0
+    else:
+        start, theta_hat, before = resume.number, resume.theta_hat, resume.pseudo_labels
+        moments = resume.moments or Moments(theta_hat.zeros(), theta_hat.zeros())
+        unchanged = resume.n_unchanged
+    for t in range(start + 1, args.n_slots + 1):  # 4
+        if args.patience is not None and unchanged >= args.patience:
+            break
         with clock("link"):
             weights = link(task, scorer, theta_hat)  # 5   ê, m ∈ U
         with clock("estimate"):
-            theta = estimate(Evidence(pile, weights, everything), features, kb)  # 6   θᵗ
+            evidence = Evidence(pile, weights, everything)
+            theta = _estimate(evidence, features, kb, args, theta_hat)  # 6   θᵗ
         with clock("intra"):
             theta_intra = intra_slot(theta, labelled_scorer, gold, args.intra)  # 7   Eq. 13
         with clock("inter"):
@@ -113,10 +136,52 @@ def stamo(
         theta_hat.check_finite(f"Slot {t}")
         n_flipped = len(pile) if before is None else int((before != weights).any(axis=1).sum())
         before, unchanged = weights, unchanged + 1 if not n_flipped else 0
-        on_slot(Slot(t, theta_hat, weights, n_flipped, clock.lap()))
-        if args.patience is not None and unchanged >= args.patience:
-            break
-    return theta_hat  # 15  θ̂ᵀ
+        on_slot(Slot(t, theta_hat, weights, n_flipped, clock.lap(), moments, unchanged))
+    return _folded(theta_hat)  # 15  θ̂ᵀ
+
+
+RELATEDNESS_SCALE = "relatedness scale"
+
+
+def _estimate(
+    evidence: Evidence,
+    features: tuple[Feature, ...],
+    kb: KnowledgeBase,
+    args: StamoArgs,
+    previous: FeatureParams | None = None,
+) -> FeatureParams:
+    theta = estimate(evidence, features, kb)
+    if not args.relatedness_scale:
+        return theta
+    one = torch.ones(len(evidence.pile.entities), 1)
+    return theta.replace(
+        **{RELATEDNESS_SCALE: one if previous is None else previous[RELATEDNESS_SCALE]}
+    )
+
+
+def _folded(theta: FeatureParams) -> FeatureParams:
+    """Multiply the relatedness row by its scale, if one was learned."""
+    if RELATEDNESS_SCALE not in theta.groups:
+        return theta
+    scaled = theta.replace(relatedness=theta["relatedness"] * theta[RELATEDNESS_SCALE])
+    return FeatureParams({n: v for n, v in scaled.groups.items() if n != RELATEDNESS_SCALE})
+
+
+@dataclass(frozen=True)
+class _ScaledScorer:
+    """A scorer under a θ(e*) whose relatedness row has a scale of its own."""
+
+    scorer: Scorer
+
+    @property
+    def model(self) -> LinkingModel:
+        return self.scorer.model
+
+    def __call__(self, theta: FeatureParams) -> torch.Tensor:
+        return self.scorer(_folded(theta))
+
+    def take(self, rows: NDArray[np.int64]) -> _ScaledScorer:
+        return _ScaledScorer(self.scorer.take(rows))
 
 
 def link(task: Task, scorer: Scorer, theta: FeatureParams) -> FloatArray:
@@ -160,8 +225,3 @@ class _Clock:
         """Return the seconds since the last lap."""
         seconds, self._seconds = self._seconds, {}
         return seconds
-
-
-def features_named(features: Sequence[Feature]) -> Mapping[str, Feature]:
-    """Return features by their names."""
-    return {feature.name: feature for feature in features}

@@ -33,6 +33,8 @@ class IntraSlotArgs:
     """Weight of the squared distance to the estimate; keeps twenty labels from overfitting."""
     mean_over_candidates: int | None = None
     """Divide the loss by this number of candidates, as the published experiments did (30)."""
+    dropout: bool = False
+    """Leave the model's dropout on, as the published experiments did."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -72,6 +74,8 @@ def intra_slot(
     batches: list[tuple[Scorer, Tensor]] = []
     if len(gold) <= args.batch_size:
         batches = [(scorer, torch.from_numpy(gold))]
+    torch.manual_seed(args.seed)
+    scorer.model.train(args.dropout)
     for _ in range(args.n_epochs):
         for part, target in batches or _shuffled(scorer, gold, args.batch_size, rng):
             loss = max_margin_loss(part(moving), target, args.margin)
@@ -85,6 +89,7 @@ def intra_slot(
             optimiser.zero_grad()
             objective.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
+    scorer.model.eval()
     return moving.detach()
 
 

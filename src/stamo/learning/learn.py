@@ -20,9 +20,11 @@ from stamo.features.encoding import (
     encode,
     flatten,
 )
+from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.algorithm import Task
+from stamo.learning.algorithm import OnSlot, Task
+from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 
 
@@ -96,6 +98,88 @@ def entity_numbers(
     found = kb.entity_ids(names) if names else np.zeros(0, dtype=np.int32)
     numbers = {name: int(i) for name, i in zip(names, found, strict=True) if i >= 0}
     return numbers | {entity.id: EMERGING - i for i, entity in enumerate(entities)}
+
+
+@dataclass(frozen=True)
+class LearnedEntity:
+    """What was learned of one emerging entity: all that an entity pack holds."""
+
+    entity: EmergingEntity
+    theta: FeatureParams
+    """θ̂(e*); the first axis of every group is 1."""
+    aliases: tuple[str, ...]
+    """What the prior's columns stand for."""
+    neighbours: NDArray[np.int32]
+    """What the relatedness row's columns stand for."""
+    pile_helped: bool | None
+    """Whether the unlabelled documents helped; None where the reading does not ask."""
+
+
+def learn(
+    entities: EmergingEntity | Sequence[EmergingEntity],
+    labelled: Corpus,
+    unlabelled: Corpus,
+    trained: TrainedModel,
+    kb: KnowledgeBase,
+    *,
+    reading: str | Reading = "default",
+    source: CandidateSource | None = None,
+    on_slot: OnSlot = lambda slot: None,
+) -> list[LearnedEntity]:
+    """Learn the features of emerging entities from labelled and unlabelled documents.
+
+    Entities that share an alias compete for its mentions and are learned together; all others are
+    learned one by one, with the same result as if each were alone.
+
+    Args:
+        entities: One emerging entity, or several.
+        labelled: L; every candidate mention carries an entity: the id of an emerging entity, the
+            title of a known one, or any other text for neither.
+        unlabelled: U; its candidate mentions carry no entity.
+        trained: The linking model, frozen.
+        kb: The knowledge base, frozen.
+        reading: How to learn; see `stamo.learning.readings`.
+        source: Gives the candidates of a name; the knowledge base by default.
+        on_slot: Sees every slot.
+    """
+    chosen = reading_named(reading) if isinstance(reading, str) else reading
+    everyone = [entities] if isinstance(entities, EmergingEntity) else list(entities)
+    learned: dict[str, LearnedEntity] = {}
+    for group in sharing_aliases(everyone):
+        names = {alias for entity in group for alias in entity.aliases}
+        corpus = _mentioning(labelled | unlabelled, names)
+        encoded = encode_pile(group, corpus, kb, trained, source=source)
+        task = make_task(encoded, kb, trained)
+        outcome = run_reading(task, chosen, trained.calibration.temperature, on_slot=on_slot)
+        for i, entity in enumerate(group):
+            learned[entity.id] = LearnedEntity(
+                entity=entity,
+                theta=outcome.theta.map(lambda values, i=i: values[i : i + 1]),  # type: ignore[misc]
+                aliases=encoded.pile.aliases,
+                neighbours=encoded.pile.neighbours,
+                pile_helped=outcome.pile_helped,
+            )
+    return [learned[entity.id] for entity in everyone]
+
+
+def sharing_aliases(entities: Sequence[EmergingEntity]) -> list[list[EmergingEntity]]:
+    """Group entities that share an alias, directly or through others."""
+    groups: list[tuple[set[str], list[EmergingEntity]]] = []
+    for entity in entities:
+        names, members = set(entity.aliases), [entity]
+        apart = []
+        for other_names, others in groups:
+            if names & other_names:
+                names, members = names | other_names, others + members
+            else:
+                apart.append((other_names, others))
+        groups = [*apart, (names, members)]
+    return [members for _, members in groups]
+
+
+def _mentioning(corpus: Corpus, names: set[str]) -> Corpus:
+    documents = (d for d in corpus if any(m.surface in names for m in d.mentions))
+    return Corpus(tuple(documents))
 
 
 def make_task(encoded: EncodedPile, kb: KnowledgeBase, trained: TrainedModel) -> Task:

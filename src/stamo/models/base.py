@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from stamo.errors import ModelError
 from stamo.features.base import Feature, lookup
 from stamo.features.encoding import EncodedMentions, IntArray
 from stamo.features.params import FeatureParams
@@ -106,6 +108,11 @@ def make_emerging_batch(
 class Scorer(Protocol):
     """Scores the mentions of one pile under any θ(e*); everything else is prepared."""
 
+    @property
+    def model(self) -> LinkingModel:
+        """The model whose scores these are."""
+        ...
+
     def __call__(self, theta: FeatureParams) -> Tensor:
         """Return g(e; m) of all candidates, (M, C + E); padding scores `MASKED`."""
         ...
@@ -137,8 +144,16 @@ class LinkingModel(nn.Module, ABC):
         """Prepare to score a pile again and again under changing θ(e*)."""
         return PlainScorer(self, pile, tables)
 
-    def check_features(self) -> None:
-        """Nothing to check by default; a model may demand certain features."""
+    def with_features(self, features: tuple[Feature, ...]) -> Self:
+        """Return the same model, sharing φ, that looks its features up in another way."""
+        if {f.name for f in features} != {f.name for f in self.features}:
+            raise ModelError(
+                f"The model {self.name!r} was trained with {_names(self.features)}; it cannot "
+                f"score {_names(features)}."
+            )
+        other = copy.copy(self)
+        other.features = features
+        return other
 
 
 @dataclass(frozen=True)
@@ -167,6 +182,10 @@ class PlainScorer:
     def take(self, rows: NDArray[np.int64]) -> PlainScorer:
         """Return a scorer of some of the mentions."""
         return PlainScorer(self.model, self.pile.take(rows), self.tables, self.block)
+
+
+def _names(features: tuple[Feature, ...]) -> str:
+    return ", ".join(feature.name for feature in features)
 
 
 class Combine(nn.Sequential):

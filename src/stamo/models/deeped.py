@@ -20,17 +20,25 @@ from stamo.features.relatedness import Relatedness
 from stamo.models.base import MASKED, Batch, Combine, LinkingModel, Tables, masked_mean
 
 
-def attention(support: Tensor, mask: Tensor, n_kept: int) -> Tensor:
+def attention(
+    support: Tensor, mask: Tensor, n_kept: int, *, padding_counts: bool = False
+) -> Tensor:
     """Weight the H' words with the highest support score (Eq. 9); padding is never selected.
 
     Args:
         support: u(w), shape (B, H).
         mask: Where a word stands, shape (B, H).
         n_kept: H'.
+        padding_counts: Do as the published experiments did: padding is a word with support 0, and
+            only words strictly above the H'-th score are kept.
 
     Returns:
         α(w), shape (B, H): zero outside the H' words, and everywhere when there is no word.
     """
+    if padding_counts and n_kept < support.shape[1]:
+        support = support.masked_fill(~mask, 0.0)
+        edge = support.topk(n_kept, dim=1).values[:, -1:]
+        return torch.softmax(support.masked_fill(support <= edge, MASKED), dim=1) * mask
     support = support.masked_fill(~mask, MASKED)
     if n_kept < support.shape[1]:
         kept = support.topk(n_kept, dim=1).indices
@@ -62,6 +70,7 @@ class DeepED(LinkingModel):
             raise SettingsError(f"Attention must keep at least one word, not {n_attended}.")
         self.features = features
         self.n_attended = n_attended
+        self.padding_counts = False
         self.extra = tuple(
             f.name for f in features if f.name not in {"prior", "relatedness", "embedding"}
         )
@@ -74,7 +83,12 @@ class DeepED(LinkingModel):
         """Return Ψ₁ to Ψ₄ and the scores of added features, (B, C, n)."""
         support = torch.einsum("bcq,q,bhq->bch", batch.vectors, self.phi2, batch.words)
         support = support.masked_fill(~batch.mask[..., None], MASKED)
-        alpha = attention(support.amax(dim=1), batch.word_mask, self.n_attended)  # (B, H)
+        alpha = attention(
+            support.amax(dim=1),
+            batch.word_mask,
+            self.n_attended,
+            padding_counts=self.padding_counts,
+        )  # (B, H)
         attended = torch.einsum("bh,bhq->bq", alpha, batch.words)
         psi2 = torch.einsum("bcq,q,bq->bc", batch.vectors, self.phi1, attended)
         coherence = masked_mean(batch.context, batch.context_mask)  # (B, Q)
@@ -135,7 +149,12 @@ class DeepEDScorer:
         for e in range(len(vectors)):
             by_entity = a[e][self.word].masked_fill(~is_candidate[:, e, None], MASKED)
             support = torch.maximum(support, by_entity)
-        alpha = attention(support, self.word_mask, self.model.n_attended)  # (M, H)
+        alpha = attention(
+            support,
+            self.word_mask,
+            self.model.n_attended,
+            padding_counts=self.model.padding_counts,
+        )  # (M, H)
         known = torch.einsum("mch,mh->mc", self.similarity, alpha)
         emerging = [(alpha * row[self.word]).sum(dim=1) for row in b]
         return torch.cat([known, torch.stack(emerging, dim=1)], dim=1)

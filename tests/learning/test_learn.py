@@ -1,0 +1,309 @@
+"""Learning an emerging entity of the embedded world, from documents to θ̂(e*)."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from stamo.corpus.types import Corpus, EmergingEntity, Mention
+from stamo.errors import DivergenceError, LearningError, SettingsError
+from stamo.features.pile import Evidence
+from stamo.learning.algorithm import StamoArgs, labelled_part, link, stamo
+from stamo.learning.corrected import CorrectedArgs, f1_shift
+from stamo.learning.inter import InterSlotArgs
+from stamo.learning.intra import IntraSlotArgs, intra_slot, objective
+from stamo.learning.learn import encode_pile, learn, make_task, sharing_aliases
+from stamo.learning.readings import QUIRKS, READINGS, Reading, reading_named
+from stamo.models.evidence import CorrectedScorer, mention_views
+
+
+def split(documents, entity, n_labelled):
+    """Label the first documents that mention the entity; hide the labels of the others."""
+    about = [d for d in documents if any(m.surface in entity.aliases for m in d.mentions)]
+
+    def hide(document):
+        mentions = tuple(
+            replace(m, entity=None) if m.surface in entity.aliases else m for m in document.mentions
+        )
+        return replace(document, mentions=mentions)
+
+    labelled = Corpus(tuple(about[:n_labelled]))
+    return labelled, Corpus(tuple(hide(d) for d in about[n_labelled:])), about[n_labelled:]
+
+
+@pytest.fixture(scope="module")
+def case(world, world_corpus):
+    entity = world.emerging[0]
+    return entity, *split(world_corpus, entity, 20)
+
+
+@pytest.fixture(scope="module")
+def task(case, world_kb, world_model):
+    entity, labelled, unlabelled, _ = case
+    encoded = encode_pile([entity], labelled | unlabelled, world_kb, world_model)
+    return make_task(encoded, world_kb, world_model)
+
+
+def accuracy(learned, case, kb, trained):
+    """How often the unlabelled mentions are judged rightly as e* or not."""
+    entity, _, _, gold_documents = case
+    encoded = encode_pile([entity], Corpus(tuple(gold_documents)), kb, trained)
+    pile = encoded.pile
+    pile = replace(
+        pile,
+        neighbours=learned.neighbours,
+        context=np.where(pile.context >= 0, pile.context, -1),
+        extra={},
+    )
+    from stamo.features.pile import positions
+
+    pile = replace(pile, context=positions(learned.neighbours, pile.mentions.context))
+    scorer = trained.model.prepare(pile, trained.tables(kb))
+    temperature = trained.calibration.temperature
+    scores = CorrectedScorer(scorer, mention_views(pile, kb), temperature, 1)(learned.theta)
+    predicted = scores.argmax(dim=1).numpy() == scores.shape[1] - 1
+    return float((predicted == (encoded.labels[:, 0] > 0.5)).mean())
+
+
+def test_the_default_beats_the_larger_class(case, world_kb, world_model):
+    """Twenty labels and the pile judge the other mentions far better than always or never."""
+    entity, labelled, unlabelled, gold = case
+    (learned,) = learn(entity, labelled, unlabelled, world_model, world_kb)
+    flags = [m.entity == entity.id for d in gold for m in d.mentions if m.surface in entity.aliases]
+    share = float(np.mean(flags))
+    assert accuracy(learned, case, world_kb, world_model) > max(share, 1 - share) + 0.1
+
+
+def test_same_seed_same_bytes(case, world_kb, world_model):
+    """Two runs give the same θ̂(e*), to the last bit."""
+    entity, labelled, unlabelled, _ = case
+    first, second = (
+        learn(entity, labelled, unlabelled, world_model, world_kb)[0] for _ in range(2)
+    )
+    for name, values in first.theta.groups.items():
+        assert torch.equal(values, second.theta[name]), name
+
+
+def test_model_and_knowledge_base_stay_as_they_are(case, world_kb, world_model):
+    """Learning changes neither φ nor a byte of the knowledge base."""
+    entity, labelled, unlabelled, _ = case
+    before = world_model.fingerprint
+    for reading in ("default", "stamo"):
+        chosen = READINGS[reading]
+        if isinstance(chosen.args, StamoArgs):
+            chosen = replace(chosen, args=replace(chosen.args, n_slots=2))
+        learn(entity, labelled, unlabelled, world_model, world_kb, reading=chosen)
+    assert world_model.fingerprint == before
+    world_kb.verify()
+
+
+def test_gold_labels_survive_self_training(task):
+    """After any number of slots, every mention in L still carries its gold entity."""
+    seen = []
+    stamo(task, StamoArgs(n_slots=4), on_slot=lambda slot: seen.append(slot.pseudo_labels))
+    assert seen
+    for labels in seen:
+        np.testing.assert_array_equal(labels[task.labelled], task.labels[task.labelled])
+
+
+def test_intra_slot_lowers_the_objective_on_l(task):
+    """θ_intra fits the real labels better than the estimate it starts from."""
+    from stamo.features.base import estimate
+
+    theta = estimate(
+        Evidence(task.pile, task.labels, task.labelled.astype(np.float32)), task.features, task.kb
+    )
+    scorer, gold = labelled_part(task, task.model.prepare(task.pile, task.tables))
+    args = IntraSlotArgs(n_epochs=30, default_rate=1e-2)
+    fitted = intra_slot(theta, scorer, gold, args)
+    assert objective(fitted, scorer, gold, args.margin) < objective(
+        theta, scorer, gold, args.margin
+    )
+
+
+def test_vanilla_self_training_estimates_on_its_own_labels(task):
+    """Without intra- and inter-slot optimisation a slot is link and estimate, nothing else."""
+    from stamo.features.base import estimate
+
+    args = READINGS["self-training"].args
+    one = stamo(task, replace(args, n_slots=1))
+    on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
+    weights = link(
+        task, task.model.prepare(task.pile, task.tables), estimate(on_l, task.features, task.kb)
+    )
+    everything = np.ones(len(task.pile), dtype=np.float32)
+    expected = estimate(Evidence(task.pile, weights, everything), task.features, task.kb)
+    for name, values in expected.groups.items():
+        torch.testing.assert_close(one[name], values)
+
+
+@pytest.mark.parametrize("stop_after", [1, 3])
+def test_an_interrupted_run_resumes_to_the_same_bytes(task, stop_after):
+    """Going on from any slot ends where the uninterrupted run ends."""
+    args = StamoArgs(n_slots=5, patience=None)
+    slots = []
+    whole = stamo(task, args, on_slot=slots.append)
+    resumed = stamo(task, args, resume=slots[stop_after - 1])
+    for name, values in whole.groups.items():
+        assert torch.equal(values, resumed[name]), name
+
+
+def test_a_diverging_setting_is_reported_with_slot_and_group(task):
+    """No NaN or infinity leaves a slot; the error names where it happened."""
+    wild = StamoArgs(
+        n_slots=3,
+        intra=IntraSlotArgs(n_epochs=3, learning_rate={"embedding": 1e38}, default_rate=1e38),
+        inter=InterSlotArgs(adaptive=False, eta={"embedding": 1e30}, default_eta=1e30),
+    )
+    with pytest.raises(DivergenceError, match=r"Slot \d+: the '.+' group"):
+        stamo(task, wild)
+
+
+@pytest.mark.parametrize("name", sorted(READINGS))
+def test_every_reading_learns_something_finite(task, world_model, name):
+    """Each named reading and variant runs and returns finite parameters."""
+    from stamo.learning.readings import run_reading
+
+    reading = READINGS[name]
+    if isinstance(reading.args, StamoArgs):
+        reading = replace(reading, args=replace(reading.args, n_slots=2))
+    outcome = run_reading(task, reading, world_model.calibration.temperature)
+    outcome.theta.check_finite(name)
+
+
+@pytest.mark.parametrize("quirk", sorted(QUIRKS))
+def test_every_quirk_is_a_switch_of_its_own(task, world_model, quirk):
+    """A quirk changes the result of the reading it is switched on over."""
+    from stamo.learning.readings import run_reading
+
+    plain = Reading("stamo", READINGS["stamo"].features, StamoArgs(n_slots=2))
+    temperature = world_model.calibration.temperature
+    with_quirk = run_reading(task, QUIRKS[quirk](plain), temperature)
+    without = run_reading(task, plain, temperature)
+    scores = [
+        o.model.prepare(task.pile, task.tables)(o.theta).detach() for o in (with_quirk, without)
+    ]
+    assert not torch.equal(*scores)
+
+
+def test_entities_that_share_an_alias_are_grouped():
+    """Sharing is transitive; strangers stay apart."""
+    a, b, c, d = (
+        EmergingEntity(name, aliases)
+        for name, aliases in [("A", ("x",)), ("B", ("y", "z")), ("C", ("x", "y")), ("D", ("w",))]
+    )
+    groups = [{e.id for e in group} for group in sharing_aliases([a, b, c, d])]
+    assert sorted(map(sorted, groups)) == [["A", "B", "C"], ["D"]]
+
+
+def test_strangers_learned_together_equal_each_alone(world, world_corpus, world_kb, world_model):
+    """Learning several entities at once changes nothing for those that share no alias."""
+    first, second = world.emerging[:2]
+    parts = [split(world_corpus, entity, 20) for entity in (first, second)]
+    documents = {d.id: d for labelled, _, _ in parts for d in labelled}
+    labelled = Corpus(tuple(documents.values()))
+    rest = {d.id: d for _, unlabelled, _ in parts for d in unlabelled if d.id not in documents}
+    both = learn([first, second], labelled, Corpus(tuple(rest.values())), world_model, world_kb)
+    mine = [d for d in labelled if any(m.surface in first.aliases for m in d.mentions)]
+    others = [d for d in rest.values() if any(m.surface in first.aliases for m in d.mentions)]
+    (alone,) = learn(first, Corpus(tuple(mine)), Corpus(tuple(others)), world_model, world_kb)
+    for name, values in alone.theta.groups.items():
+        assert torch.equal(values, both[0].theta[name]), name
+
+
+def test_priors_of_entities_that_share_an_alias_add_up(case, world_kb, world_model):
+    """Two emerging entities of one name claim at most the whole mention between them."""
+    entity, labelled, unlabelled, _ = case
+    twin = EmergingEntity("A twin", entity.aliases)
+    both = learn([entity, twin], labelled, unlabelled, world_model, world_kb)
+    total = both[0].theta["prior"] + both[1].theta["prior"]
+    assert float(total.max()) <= 1.0 + 1e-6
+    assert float(both[1].theta["prior"].max()) < 0.2
+
+
+def relabel(corpus, entity, label):
+    return Corpus(
+        tuple(
+            replace(
+                d,
+                mentions=tuple(
+                    replace(m, entity=label) if m.surface in entity.aliases else m
+                    for m in d.mentions
+                ),
+            )
+            for d in corpus
+        )
+    )
+
+
+@pytest.mark.parametrize("label", ["emerging", "other", "none of these"])
+def test_labels_of_one_class_only_give_a_sensible_result(case, world_kb, world_model, label):
+    """With all labels alike the prior moves that way, stays inside (0, 1), and nothing breaks."""
+    entity, labelled, unlabelled, _ = case
+    known = next(
+        m.entity
+        for d in labelled
+        for m in d.mentions
+        if m.surface in entity.aliases and m.entity != entity.id
+    )
+    text = {"emerging": entity.id, "other": known, "none of these": "nothing we know"}[label]
+    (learned,) = learn(entity, relabel(labelled, entity, text), unlabelled, world_model, world_kb)
+    prior = learned.theta["prior"]
+    assert bool(((prior > 0) & (prior < 1)).all())
+    assert (float(prior.mean()) > 0.5) == (label == "emerging")
+
+
+def test_an_alias_never_seen_in_l_keeps_a_prior(case, world_kb, world_model):
+    """An alias without a label takes the overall share instead of 0."""
+    entity, labelled, unlabelled, _ = case
+    wider = EmergingEntity(entity.id, (*entity.aliases[:2], "Nobody Wrote This"))
+    (learned,) = learn(wider, labelled, unlabelled, world_model, world_kb)
+    assert 0.05 < float(learned.theta["prior"][0, -1]) < 0.95
+
+
+def test_no_unlabelled_documents_is_fine(case, world_kb, world_model):
+    """With L alone learning returns what L says."""
+    entity, labelled, _, _ = case
+    (learned,) = learn(entity, labelled, Corpus(()), world_model, world_kb)
+    learned.theta.check_finite("no pile")
+
+
+def test_documents_without_words_or_links_are_fine(case, world_kb, world_model):
+    """A document that holds nothing but the name neither helps nor breaks anything."""
+    entity, labelled, unlabelled, _ = case
+    alias = entity.aliases[0]
+    bare = [
+        replace(d, id=f"bare {i}", text=alias, mentions=(Mention(alias, 0, len(alias)),))
+        for i, d in enumerate(unlabelled.documents[:5])
+    ]
+    (learned,) = learn(entity, labelled, unlabelled | Corpus(tuple(bare)), world_model, world_kb)
+    learned.theta.check_finite("bare documents")
+
+
+def test_a_document_that_comes_twice_is_refused(case, world_kb, world_model):
+    """Two labels for one document are a contradiction; the error names the document."""
+    entity, labelled, unlabelled, _ = case
+    twice = unlabelled | Corpus(labelled.documents[:1])
+    with pytest.raises(LearningError, match="comes twice"):
+        learn(entity, labelled, twice, world_model, world_kb)
+
+
+def test_no_labels_and_no_mentions_are_clear_errors(case, world_kb, world_model):
+    """Learning says what is missing before it starts."""
+    entity, _, unlabelled, _ = case
+    with pytest.raises(LearningError, match="label about twenty"):
+        learn(entity, Corpus(()), unlabelled, world_model, world_kb)
+    with pytest.raises(LearningError, match="check the spelling"):
+        learn(EmergingEntity("X", ("Qqqq",)), Corpus(()), unlabelled, world_model, world_kb)
+    with pytest.raises(SettingsError, match="no reading"):
+        reading_named("nonsense")
+    with pytest.raises(SettingsError, match="folds"):
+        CorrectedArgs(n_folds=1)
+
+
+def test_f1_shift_moves_the_line_below_one_half():
+    """Uncertain mentions are worth linking for F1; certain ones need no shift."""
+    assert f1_shift(np.array([0.99, 0.98, 0.01, 0.02], dtype=np.float32)) < 0.1
+    assert f1_shift(np.array([0.6, 0.45, 0.4, 0.35, 0.05], dtype=np.float32)) > 0.3
+    assert f1_shift(np.zeros(3, dtype=np.float32)) == 0.0
