@@ -22,6 +22,7 @@ def train(
     out: Path = typer.Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
     n_pairs: int = typer.Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
     n_epochs: int = typer.Option(40, "--epochs", help="Epochs at most."),
+    features: list[str] = typer.Option([], "--feature", help="An extra feature: keyphrase."),
     seed: int = typer.Option(0, help="Same seed, same bytes."),
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
@@ -42,7 +43,7 @@ def train(
             text = f"Training {model} (held-out accuracy {epoch.best_accuracy:.3f})"
             progress.update(task, completed=epoch.number, description=text)
 
-        trained = train_linking_model(kb, model, args, on_epoch=show)
+        trained = train_linking_model(kb, model, args, extra=features, on_epoch=show)
         progress.update(task, completed=n_epochs)
     trained.save(path)
     report = trained.report

@@ -49,13 +49,13 @@ class Embedding:
     def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
         """Average the context words of the mentions that count as e*, (E, Q)."""
         contexts = pile_contexts(evidence.pile, kb, self.n_words)
-        weights, _, first = evidence.vote()  # one vote a document
-        mass = np.asarray(contexts.matrix[first].T @ weights.astype(np.float64)).T  # (E, V')
-        sums = mass @ contexts.vectors  # (E, Q)
+        weights, _, _ = evidence.vote()  # one vote a document
+        mass = np.asarray(contexts.votes.T @ weights.astype(np.float64)).T  # (E, V')
+        sums = (mass.astype(np.float32) @ contexts.vectors).astype(np.float64)  # (E, Q)
         vectors = entity_directions(sums, mass.sum(axis=1), contexts.background)
         if self.max_margin is not None:
             vectors = self.max_margin.refine(
-                vectors, contexts.matrix[first], weights, contexts.vectors, contexts.counts
+                vectors, contexts.votes, weights, contexts.vectors, contexts.counts
             )
         return torch.as_tensor(vectors, dtype=torch.float32)
 
@@ -69,7 +69,8 @@ class Contexts:
     """The context words of a pile, gathered once."""
 
     matrix: sparse.csr_matrix  # (M, V') weight of each distinct word in each context
-    vectors: NDArray[np.float64]  # (V', Q)
+    votes: sparse.csr_matrix  # (G, V') the contexts that have a vote: one a document and surface
+    vectors: NDArray[np.float32]  # (V', Q)
     counts: NDArray[np.int64]  # (V',) how often each word occurs in the knowledge base's text
     background: NDArray[np.float32]  # (Q,)
 
@@ -78,13 +79,14 @@ def pile_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:
     """Gather the context words of a pile; kept with the pile, since no slot changes them."""
     key = f"contexts-{n_words}"
     if key not in pile.extra:
-        pile.extra[key] = _gather_contexts(pile.mentions, kb, n_words)
+        pile.extra[key] = _gather_contexts(pile, kb, n_words)
     contexts = pile.extra[key]
     assert isinstance(contexts, Contexts)
     return contexts
 
 
-def _gather_contexts(mentions: EncodedMentions, kb: KnowledgeBase, n_words: int) -> Contexts:
+def _gather_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:
+    mentions = pile.mentions
     middle, half = mentions.words.shape[1] // 2, n_words // 2
     words = mentions.words[:, max(0, middle - half) : middle + half]
     known = words >= 0
@@ -94,7 +96,8 @@ def _gather_contexts(mentions: EncodedMentions, kb: KnowledgeBase, n_words: int)
     matrix = sparse.csr_matrix((weight, (row, place)), shape=(len(words), len(ids)))
     return Contexts(
         matrix=matrix,
-        vectors=np.asarray(kb.word_vectors[ids], dtype=np.float64),
+        votes=matrix[pile.votes[0]],
+        vectors=np.asarray(kb.word_vectors[ids], dtype=np.float32),
         counts=np.asarray(kb.word_counts[ids]),
         background=kb.background,
     )

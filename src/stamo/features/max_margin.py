@@ -51,7 +51,7 @@ class MaxMargin:
         initial: FloatArray,
         contexts: sparse.csr_matrix,
         weights: FloatArray,
-        word_vectors: NDArray[np.float64],
+        word_vectors: FloatArray,
         word_counts: NDArray[np.int64],
     ) -> FloatArray:
         """Train the vectors of all entities of a pile, one after the other.
@@ -63,11 +63,10 @@ class MaxMargin:
             word_vectors: Vectors of the distinct words, shape (V', Q).
             word_counts: How often each occurs in running text, shape (V',).
         """
-        vectors = word_vectors.astype(np.float32)
         cumulative = np.cumsum(word_counts.astype(np.float64) ** self.power)
         return np.stack(
             [
-                self._train(start, contexts, weights[:, e], vectors, cumulative, e)
+                self._train(start, contexts, weights[:, e], word_vectors, cumulative, e)
                 for e, start in enumerate(initial)
             ]
         )

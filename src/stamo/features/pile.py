@@ -12,6 +12,7 @@ from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, FloatArray, IntArray
+from stamo.kb.base import KnowledgeBase
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Pile:
     context: IntArray  # (M, K) index into neighbours, padded with -1
     groups: NDArray[np.int64]  # (M,) document and surface: one sense per document and surface
     occurrence: sparse.csr_matrix  # (documents, R) 1 where a document links a neighbour
+    kb: KnowledgeBase = field(compare=False)  # what the neighbours' numbers belong to
     background: NDArray[np.float64] | None = None  # (R + 1,) see make_pile; None: the KB's
     extra: dict[str, object] = field(default_factory=dict, compare=False)  # what features keep
 
@@ -77,6 +79,7 @@ def make_pile(
     mentions: EncodedMentions,
     pairs: NDArray[np.int64],
     n_documents: int,
+    kb: KnowledgeBase,
     neighbours: IntArray | None = None,
     background: NDArray[np.float64] | None = None,
 ) -> Pile:
@@ -87,6 +90,7 @@ def make_pile(
         mentions: The candidate mentions of the documents, encoded.
         pairs: The distinct (document, entity) pairs that the documents link, (n, 2).
         n_documents: How many documents there are.
+        kb: The knowledge base that the entities belong to.
         neighbours: The support of the relatedness rows; by default all entities in `pairs`.
         background: How many documents of a background sample link each neighbour and, last, how
             many documents the sample has, (R + 1,).
@@ -106,6 +110,7 @@ def make_pile(
         context=positions(neighbours, mentions.context),
         groups=mentions.documents.astype(np.int64) * len(aliases) + alias,
         occurrence=occurrence_matrix(pairs, neighbours, n_documents),
+        kb=kb,
         background=background,
     )
 

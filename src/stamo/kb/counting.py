@@ -200,6 +200,7 @@ SINGLE_COUNTS = {
 def connect(directory: Path, *, memory: str, threads: int) -> duckdb.DuckDBPyConnection:
     """Open a database file in `directory` that spills to disk beyond `memory`."""
     connection = duckdb.connect(str(directory / "counting.duckdb"))
+    connection.execute("SET enable_progress_bar = false")  # it would write to stdout
     connection.execute(f"SET memory_limit = '{memory}'")
     connection.execute(f"SET threads = {threads:d}")
     connection.execute(f"SET temp_directory = '{_quoted(directory / 'spill')}'")

@@ -131,6 +131,12 @@ class LinkingModel(nn.Module, ABC):
 
     name: ClassVar[str]
     features: tuple[Feature, ...]
+    extra: tuple[str, ...] = ()
+    """Names of features beyond the model's own; each one adds a score."""
+
+    def __init__(self, dimensions: int, features: tuple[Feature, ...] = ()) -> None:
+        """Create a model for vectors of `dimensions`, with the given features."""
+        super().__init__()
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:

@@ -55,17 +55,17 @@ class DeepED(LinkingModel):
     def __init__(
         self,
         dimensions: int,
-        n_attended: int = 50,
         features: tuple[Feature, ...] = (Prior(), Relatedness(), Embedding()),
+        n_attended: int = 50,
     ) -> None:
         """Create a model.
 
         Args:
             dimensions: Q, the size of word and entity vectors.
-            n_attended: H', the context words that attention keeps.
             features: Prior, relatedness and embedding, and any others; each other one adds a score.
+            n_attended: H', the context words that attention keeps.
         """
-        super().__init__()
+        super().__init__(dimensions)
         if n_attended < 1:
             raise SettingsError(f"Attention must keep at least one word, not {n_attended}.")
         self.features = features

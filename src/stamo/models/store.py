@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from stamo.errors import ArtifactMismatchError, ModelError
+from stamo.errors import ArtifactMismatchError, ModelError, SettingsError
+from stamo.features.base import Feature
 from stamo.features.encoding import EncodingSettings
+from stamo.features.keyphrase import Keyphrase
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel, Tables
 from stamo.models.calibration import Calibration
@@ -27,6 +29,25 @@ MAX_BYTES = 64 * 2**20
 
 MODELS: Mapping[str, type[LinkingModel]] = {DeepED.name: DeepED, Yamada.name: Yamada}
 """The linking models that the command line knows by name."""
+
+EXTRA_FEATURES: Mapping[str, Feature] = {Keyphrase.name: Keyphrase()}
+"""Features that a model may have besides its own; each one adds a score."""
+
+
+def make_model(name: str, dimensions: int, extra: Sequence[str] = ()) -> LinkingModel:
+    """Create an untrained model by name, with extra features by name."""
+    if name not in MODELS:
+        raise SettingsError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
+    unknown = [feature for feature in extra if feature not in EXTRA_FEATURES]
+    if unknown:
+        raise SettingsError(
+            f"There is no extra feature {unknown[0]!r}; choose of {', '.join(EXTRA_FEATURES)}."
+        )
+    plain = MODELS[name](dimensions)
+    if not extra:
+        return plain
+    features = (*plain.features, *(EXTRA_FEATURES[feature] for feature in extra))
+    return MODELS[name](dimensions, features=features)
 
 
 @dataclass(frozen=True)
@@ -74,6 +95,7 @@ def _to_bytes(trained: TrainedModel) -> bytes:
         "format": "stamo-model",
         "version": FORMAT_VERSION,
         "model": trained.model.name,
+        "extra": list(trained.model.extra),
         "dimensions": trained.dimensions,
         "kb": trained.kb_fingerprint,
         "encoding": asdict(trained.encoding),
@@ -112,8 +134,7 @@ def _from_parts(
             f"{path.name} is not a stamo model of version {FORMAT_VERSION}; train it again."
         )
     try:
-        kind = MODELS[metadata["model"]]
-        model = kind(metadata["dimensions"])
+        model = make_model(metadata["model"], metadata["dimensions"], metadata["extra"])
         model.load_state_dict(state)
         return TrainedModel(
             model=model.eval().requires_grad_(False),
@@ -123,7 +144,7 @@ def _from_parts(
             calibration=Calibration(**metadata["calibration"]),
             report=metadata["report"],
         )
-    except (KeyError, TypeError, RuntimeError) as error:
+    except (KeyError, TypeError, RuntimeError, SettingsError) as error:
         raise ModelError(
             f"{path.name} does not hold what a stamo model needs ({error}); train it again."
         ) from error

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.errors import LearningError, SettingsError
+from stamo.errors import LearningError
 from stamo.features.articles import flatten_articles, most_frequent_entities
 from stamo.features.base import encode_features
 from stamo.features.encoding import EncodedMentions, EncodingSettings, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel, Tables
 from stamo.models.calibration import Calibration, fit_calibration
-from stamo.models.store import MODELS, TrainedModel
-from stamo.models.training import Epoch, TrainingArgs, predict, score_mentions, train
+from stamo.models.store import TrainedModel, make_model
+from stamo.models.training import (
+    Epoch,
+    TrainingArgs,
+    predict,
+    score_mentions,
+    split_by_document,
+    train,
+)
 
 TEST_SHARE = 0.4
 """Share of the held-out articles that training never sees, for `stamo evaluate`."""
@@ -77,16 +84,15 @@ def train_linking_model(
     name: str,
     args: TrainingArgs = TrainingArgs(),
     *,
+    extra: Sequence[str] = (),
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> TrainedModel:
     """Train and calibrate a linking model on the held-out articles of a knowledge base."""
-    if name not in MODELS:
-        raise SettingsError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
     if not kb.dimensions:
         raise LearningError(
             f"The knowledge base {kb.name!r} has no vectors; build it again with vectors."
         )
-    model = MODELS[name](kb.dimensions)
+    model = make_model(name, kb.dimensions, extra)
     held_out = encode_held_out(
         kb, model, EncodingSettings(n_candidates=args.n_candidates), args.seed
     )
@@ -100,20 +106,29 @@ def train_linking_model(
         dimensions=kb.dimensions,
         kb_fingerprint=kb.fingerprint,
         encoding=EncodingSettings(),
-        calibration=calibrate(trained, held_out.training, tables),
+        calibration=calibrate(trained, held_out.training, tables, args),
         report={
             "training": asdict(args),
             "test_accuracy": round(float((best == gold).mean()), 4),
             "test_prior_accuracy": round(float((gold == 0).mean()), 4),
             "test_mentions": len(gold),
+            "test_documents": np.unique(test.documents).tolist(),
         },
     )
 
 
 def calibrate(
-    model: LinkingModel, mentions: EncodedMentions, tables: Tables, n_mentions: int = 8192
+    model: LinkingModel,
+    mentions: EncodedMentions,
+    tables: Tables,
+    args: TrainingArgs,
+    n_mentions: int = 8192,
 ) -> Calibration:
-    """Fit the confidence of a model on mentions with gold."""
-    mentions = mentions.take(slice(0, n_mentions))
+    """Fit the confidence of a model on the documents that training kept aside."""
+    usable = np.flatnonzero((mentions.gold_column() >= 0) & (mentions.mask.sum(axis=1) > 1))
+    _, aside = split_by_document(mentions.documents, usable, args)
+    # All mentions of those documents, also those whose entity is no candidate.
+    rows = np.flatnonzero(np.isin(mentions.documents, np.unique(mentions.documents[aside])))
+    mentions = mentions.take(rows[:n_mentions])
     blocks = score_mentions(model, mentions, tables, block=max(len(mentions), 1))
     return fit_calibration(blocks[0], mentions.gold_column())

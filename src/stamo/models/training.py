@@ -86,7 +86,7 @@ def train(
             f"Only {len(usable)} ambiguous mentions with a known entity were found; training needs "
             f"at least {2 * args.batch_size}: build the knowledge base from more text."
         )
-    fitting, validation = _split_by_document(mentions.documents, usable, args)
+    fitting, validation = split_by_document(mentions.documents, usable, args)
     torch.manual_seed(args.seed)
     model = copy.deepcopy(model)
     rng = np.random.default_rng(args.seed)
@@ -107,7 +107,7 @@ def train(
     return model.eval()
 
 
-def _split_by_document(
+def split_by_document(
     documents: NDArray[np.int32], usable: NDArray[np.int64], args: TrainingArgs
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split the usable mentions by document into those to fit and those to validate on."""

@@ -47,7 +47,7 @@ class Yamada(LinkingModel):
             dimensions: Q; the scores do not depend on it, saved models carry it all the same.
             features: Prior, surface and embedding, and any others; each other one adds a score.
         """
-        super().__init__()
+        super().__init__(dimensions)
         self.dimensions = dimensions
         self.features = features
         self.extra = tuple(

@@ -1,0 +1,71 @@
+"""`stamo bench learn`: how long learning takes."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+PUBLISHED_SECONDS = 714
+"""CPU seconds that the published code needs for one slot of this work on a machine like ours."""
+
+
+def register_bench(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("learn")(learn)
+
+
+def learn(
+    entities: int = typer.Option(50, help="Emerging entities."),
+    documents: int = typer.Option(1000, help="Unlabelled documents of each."),
+    slots: int = typer.Option(5, help="Slots to average over."),
+    workers: int = typer.Option(2, help="Processes."),
+    grow: bool = typer.Option(False, "--grow", help="Also show how the cost grows."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Measure a slot of the paper's work, by phase, and the default reading for one entity."""
+    from dataclasses import asdict, replace
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from stamo.evaluation import bench_learn as bench
+
+    args = bench.LearnBenchArgs(
+        n_entities=entities, n_unlabelled=documents, n_slots=slots, n_workers=workers
+    )
+    closed = bench.bench_learn(args)
+    sampled = bench.bench_learn(replace(args, max_margin=True))
+    default_seconds = bench.bench_default(args)
+    fast, slow = bench.bench_per_mention(args)
+    grown = bench.growth(args) if grow else {}
+    if as_json:
+        record = {
+            "closed_form": asdict(closed),
+            "max_margin": asdict(sampled),
+            "default_seconds_for_one_entity": default_seconds,
+            "link_seconds": {"prepared": fast, "one mention at a time": slow},
+            "growth": grown,
+        }
+        typer.echo(json.dumps(record))
+        return
+    console = Console()
+    table = Table(title=f"One slot of {entities} entities x {documents} documents")
+    for name in ("", "closed form", "max-margin, 35 epochs"):
+        table.add_column(name, justify="left" if not name else "right")
+    for phase in ("link", "estimate", "intra", "inter"):
+        table.add_row(f"{phase} (CPU s)", *(f"{b.phases[phase]:.2f}" for b in (closed, sampled)))
+    wall = [b.seconds_per_slot for b in (closed, sampled)]
+    table.add_row(f"wall with {workers} workers (s)", *(f"{w:.2f}" for w in wall))
+    cpu = [sum(b.phases.values()) for b in (closed, sampled)]
+    ratios = [f"{PUBLISHED_SECONDS * entities / 50 / c:.0f} x" for c in cpu]
+    table.add_row(f"published code ({PUBLISHED_SECONDS} CPU s at 50 x 1000) / ours", *ratios)
+    table.add_row("peak memory grown (MB)", *(f"{b.memory_mb:.0f}" for b in (closed, sampled)))
+    console.print(table)
+    console.print(f"The default reading, one entity, all slots: {default_seconds:.2f} s.")
+    console.print(
+        f"Linking one pile: {fast * 1000:.1f} ms prepared, {slow * 1000:.0f} ms one mention at a "
+        f"time ({slow / fast:.0f} x)."
+    )
+    for name, points in grown.items():
+        console.print(f"{name}: " + ", ".join(f"{n:,}: {s:.3f} s" for n, s in points))

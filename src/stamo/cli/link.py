@@ -1,0 +1,256 @@
+"""`stamo link` and `stamo evaluate`: link text, and measure how well."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from stamo.evaluation.linking import HeldOutReport
+    from stamo.evaluation.zelda import ZeldaReport
+    from stamo.linking.documents import Source
+    from stamo.linking.linker import Linker
+    from stamo.linking.results import LinkedDocument
+
+
+class Mentions(StrEnum):
+    """Which mentions are linked."""
+
+    auto = "auto"
+    given = "given"
+    detect = "detect"
+
+
+class Output(StrEnum):
+    """How linked documents are written."""
+
+    auto = "auto"
+    jsonl = "jsonl"
+    text = "text"
+
+
+KbPath = Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")]
+LeastLinkProbability = Annotated[
+    float, typer.Option("--link-probability", help="How often a name must be a link to be found.")
+]
+NPasses = Annotated[int, typer.Option("--passes", help="1 links by prior alone, 2 by the model.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application."""
+    app.command("link")(link)
+    app.command("evaluate")(evaluate)
+
+
+def link(
+    kb: KbPath,
+    model: ModelPath,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILES]...", help="Texts or .jsonl files; - or none for stdin."),
+    ] = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
+    ] = False,
+    threshold: Annotated[
+        float, typer.Option(help="Leave mentions below this confidence unlinked (NIL).")
+    ] = 0.0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what each score adds to the decision.")
+    ] = False,
+    mentions: Annotated[
+        Mentions, typer.Option(help="Link given mentions, detect them, or detect where none are.")
+    ] = Mentions.auto,
+    output: Annotated[
+        Output, typer.Option(help="Coloured text in a terminal and JSON lines elsewhere, or one.")
+    ] = Output.auto,
+    link_probability: LeastLinkProbability = 0.1,
+    passes: NPasses = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    batch_size: Annotated[int, typer.Option(help="Documents linked together.")] = 64,
+    window: Annotated[
+        int, typer.Option(help="Characters of a long text that are linked together.")
+    ] = 100_000,
+) -> None:
+    """Link the mentions of texts to entities; bad documents become error records."""
+    from stamo.linking.detection import DetectionSettings
+    from stamo.linking.linker import LinkerSettings
+
+    settings = LinkerSettings(
+        threshold=threshold,
+        mentions=mentions.value,
+        n_passes=passes,
+        explain=explain,
+        batch_size=batch_size,
+        window=window,
+        detection=DetectionSettings(least_link_probability=link_probability),
+    )
+    linker = _open_linker(kb, model, settings)
+    sources = _sources(files or [Path("-")], window, jsonl or None)
+    as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
+    n_linked, n_failed = (_write_text if as_text else _write_jsonl)(linker, sources, workers)
+    if n_failed:
+        message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
+        Console(stderr=True).print(message, style="yellow", highlight=False)
+    if n_failed and not n_linked:
+        raise typer.Exit(1)
+
+
+def _open_linker(kb_path: Path, model_path: Path, settings: Any) -> Linker:
+    import torch
+
+    from stamo.kb.base import KnowledgeBase
+    from stamo.linking.linker import Linker
+    from stamo.models.store import load_model
+
+    # One thread a process: the arrays of a batch are small, and workers use the other cores.
+    torch.set_num_threads(1)
+    return Linker(KnowledgeBase.open(kb_path), load_model(model_path), settings=settings)
+
+
+def _sources(files: list[Path], window: int, jsonl: bool | None) -> Iterator[Source]:
+    from stamo.linking.documents import read_jsonl, read_path, read_text
+
+    for path in files:
+        if str(path) == "-":
+            yield from (read_jsonl if jsonl else read_text)(sys.stdin.buffer, "-", window)
+        else:
+            yield from read_path(path, window, jsonl=jsonl)
+
+
+def to_line(linked: LinkedDocument) -> tuple[bytes, bool]:
+    """Write a linked document as a line of JSON; say whether it could be linked."""
+    line = json.dumps(linked.to_record(), ensure_ascii=False) + "\n"
+    # A lone surrogate has no UTF-8 form; as an escape it stays valid JSON.
+    return line.encode("utf-8", "backslashreplace"), linked.error is None
+
+
+def _write_jsonl(linker: Linker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
+    from stamo.linking.parallel import link_in_processes
+
+    counts = [0, 0]
+    for lines in link_in_processes(linker, sources, to_line, n_workers):
+        for line, is_linked in lines:
+            sys.stdout.buffer.write(line)
+            counts[not is_linked] += 1
+        sys.stdout.buffer.flush()
+    return counts[0], counts[1]
+
+
+def _write_text(linker: Linker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
+    from stamo.linking.parallel import link_in_processes
+    from stamo.linking.render import legend, render_document
+
+    console = Console(highlight=False, soft_wrap=True)
+    counts = [0, 0]
+    for documents in link_in_processes(linker, sources, _itself, n_workers):
+        for linked in documents:
+            console.print(render_document(linked, explain=linker.settings.explain))
+            counts[linked.error is not None] += 1
+    console.print(legend(linker.settings.threshold))
+    return counts[0], counts[1]
+
+
+def _itself(linked: LinkedDocument) -> LinkedDocument:
+    return linked
+
+
+def evaluate(
+    kb: KbPath,
+    model: ModelPath,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Measure on the KB's held-out articles.")
+    ] = False,
+    zelda: Annotated[
+        list[Path] | None, typer.Option(help="Measure on a file in ZELDA's format; repeat it.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Leave mentions below this confidence unlinked, end to end.")
+    ] = 0.0,
+    link_probability: LeastLinkProbability = 0.1,
+    passes: NPasses = 2,
+    samples: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write the reliability curve to this PNG or SVG.")
+    ] = None,
+) -> None:
+    """Measure a model on held-out articles and on documents with gold entities."""
+    from stamo.errors import SettingsError
+
+    if not held_out and not zelda:
+        raise SettingsError("There is nothing to measure on; give --held-out or --zelda FILE.")
+    reports = _measure(
+        kb, model, zelda or [], held_out, threshold, link_probability, passes, samples
+    )
+    if figure is not None and reports[0] is not None:
+        from stamo.evaluation.reliability import save_reliability
+
+        save_reliability(reports[0].confidence, figure)
+    _print_reports(*reports, as_json=as_json, markdown=markdown)
+
+
+def _measure(
+    kb_path: Path,
+    model_path: Path,
+    zelda: list[Path],
+    held_out: bool,
+    threshold: float,
+    link_probability: float,
+    passes: int,
+    samples: int,
+) -> tuple[HeldOutReport | None, list[ZeldaReport]]:
+    from stamo.evaluation.linking import evaluate_held_out
+    from stamo.evaluation.zelda import iterate_reports
+    from stamo.kb.base import KnowledgeBase
+    from stamo.linking.detection import DetectionSettings
+    from stamo.linking.linker import LinkerSettings
+    from stamo.models.store import load_model
+
+    kb, trained = KnowledgeBase.open(kb_path), load_model(model_path)
+    trained.check(kb)
+    settings = LinkerSettings(
+        threshold=threshold,
+        n_passes=passes,
+        detection=DetectionSettings(least_link_probability=link_probability),
+    )
+    report = None
+    if held_out:
+        report = evaluate_held_out(kb, trained, settings=settings, n_samples=samples)
+    others = list(iterate_reports(kb, trained, zelda, settings, samples)) if zelda else []
+    return report, others
+
+
+def _print_reports(
+    held_out: HeldOutReport | None,
+    zelda: list[ZeldaReport],
+    *,
+    as_json: bool,
+    markdown: bool,
+) -> None:
+    from stamo.evaluation.link_tables import held_out_tables, to_markdown, to_rich, zelda_tables
+
+    console = Console(highlight=False)
+    if as_json:
+        record = {
+            "held_out": None if held_out is None else held_out.to_record(),
+            "zelda": [report.to_record() for report in zelda],
+        }
+        console.out(json.dumps(record, indent=2), highlight=False)
+        return
+    tables = [] if held_out is None else held_out_tables(held_out)
+    tables += zelda_tables(zelda) if zelda else []
+    for table in tables:
+        if markdown:
+            console.out(to_markdown(table) + "\n", highlight=False)
+        else:
+            console.print(to_rich(table))

@@ -1,0 +1,124 @@
+"""The figures of the paper from the results of a run: convergence, ablation, labelled size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stamo.evaluation.metrics import Summary
+from stamo.evaluation.suites.problem import SetName
+from stamo.evaluation.tables import INTER_ROWS, Results, outcome_of, shared_sizes, size_f1
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CONVERGENCE_ROWS = ("self-training", "self-training+intra", "self-training+inter", "stamo")
+METRICS = ("accuracy", "precision", "recall", "f1")
+SIZE_ROWS = ("estimation", "estimation+bias", "stamo", "default")
+
+
+def curve(results: Results, method: str, set_name: SetName) -> dict[int, Summary]:
+    """Return the metrics after each watched slot; runs that stopped keep their last result."""
+    watched = [row for row in results.of(method, "deeped") if row["curve"]]
+    slots = sorted({int(slot) for row in watched for slot in row["curve"]})
+    found = {}
+    for slot in slots:
+        outcomes = [_at(row, slot, set_name) for row in watched]
+        found[slot] = Summary.of([outcome_of(o) for o in outcomes if o is not None])
+    return found
+
+
+def _at(row: Mapping[str, Any], slot: int, set_name: SetName) -> Mapping[str, Any] | None:
+    if slot >= row["n_slots"]:
+        outcome: Mapping[str, Any] | None = row["outcomes"].get(set_name)
+        return outcome
+    before = max((int(s) for s in row["curve"] if int(s) <= slot), default=None)
+    return None if before is None else row["curve"][str(before)].get(set_name)
+
+
+def draw_convergence(results: Results, path: Path) -> bool:
+    """Draw every metric on every test set as slots progress; False without such results."""
+    sets = results.test_sets
+    curves = {(m, s): curve(results, m, s) for m in CONVERGENCE_ROWS for s in sets}
+    if not any(curves.values()):
+        return False
+    axes = _grid(len(sets), len(METRICS))
+    for i, name in enumerate(sets):
+        for j, metric in enumerate(METRICS):
+            panel = axes[i][j]
+            for method in CONVERGENCE_ROWS:
+                points = curves[method, name]
+                values = [100 * getattr(s, metric) for s in points.values()]
+                panel.plot(list(points), values, label=method)
+            default = results.summary("default", "deeped", name, results.n_labels())
+            if default is not None:
+                panel.axhline(100 * getattr(default, metric), ls="--", c="black", label="default")
+            _label(panel, f"{name}: {metric}", "slot t", "%")
+    _save(axes, path)
+    return True
+
+
+def draw_ablation(results: Results, path: Path) -> bool:
+    """Draw the average F1 as slots progress without each part of inter-slot optimisation."""
+    sets = results.test_sets
+    axes = _grid(1, 1)
+    drawn = False
+    for method in INTER_ROWS:
+        curves = [curve(results, method, name) for name in sets]
+        slots = sorted(set.intersection(*(set(c) for c in curves))) if curves else []
+        values = [100 * float(np.mean([c[slot].f1 for c in curves])) for slot in slots]
+        drawn |= bool(slots)
+        axes[0][0].plot(slots, values, label=method)
+    _label(axes[0][0], "inter-slot optimisation", "slot t", "average F1, %")
+    if drawn:
+        _save(axes, path)
+    return drawn
+
+
+def draw_labelled_size(results: Results, path: Path) -> bool:
+    """Draw F1 by the number of labelled documents."""
+    sets = results.test_sets
+    sizes, problems = shared_sizes(results, SIZE_ROWS, "deeped")
+    if len(sizes) < 2:
+        return False
+    axes = _grid(1, len(sets))
+    for j, name in enumerate(sets):
+        for method in SIZE_ROWS:
+            values = [size_f1(results, method, "deeped", name, n, problems) for n in sizes]
+            points = [(n, 100 * v) for n, v in zip(sizes, values, strict=True) if v is not None]
+            axes[0][j].plot(
+                *zip(*points, strict=True), marker="o", label=method
+            ) if points else None
+        axes[0][j].set_xscale("log")
+        axes[0][j].set_xticks(sizes, [str(n) for n in sizes])
+        axes[0][j].minorticks_off()
+        _label(axes[0][j], f"{name} ({len(problems)} entities)", "|L|", "F1, %")
+    _save(axes, path)
+    return True
+
+
+def _grid(n_rows: int, n_columns: int) -> list[list[Axes]]:
+    from matplotlib.figure import Figure  # slow to import, and only needed here
+
+    figure = Figure(figsize=(4 * n_columns, 3 * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False)
+    return [list(row) for row in axes]
+
+
+def _label(panel: Axes, title: str, x: str, y: str) -> None:
+    panel.set_title(title, fontsize=9)
+    panel.set_xlabel(x, fontsize=8)
+    panel.set_ylabel(y, fontsize=8)
+    panel.tick_params(labelsize=8)
+    panel.grid(alpha=0.3)
+
+
+def _save(axes: Sequence[Sequence[Axes]], path: Path) -> None:
+    figure = axes[0][0].get_figure(root=True)
+    assert figure is not None
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    figure.savefig(path, dpi=120, metadata={"Software": None})

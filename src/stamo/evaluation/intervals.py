@@ -1,0 +1,83 @@
+"""Bootstrap intervals over documents: mentions of one document are not independent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.errors import SettingsError
+
+FloatArray = NDArray[np.float64]
+
+Statistic = Callable[[FloatArray], FloatArray]
+"""Turns sums of columns, shape (n, k), into values, shape (n,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def bootstrap(
+    columns: FloatArray,
+    statistic: Statistic,
+    rng: np.random.Generator,
+    *,
+    n_samples: int = 1000,
+    level: float = 0.95,
+) -> Estimate:
+    """Estimate a statistic of summed columns and its percentile interval.
+
+    Args:
+        columns: What each document adds to each of the k sums, shape (documents, k).
+        statistic: Turns sums into the value.
+        rng: Draws the samples of documents.
+        n_samples: How many samples to draw.
+        level: Share of the samples inside the interval.
+    """
+    if not 0 < level < 1 or n_samples < 1:
+        raise SettingsError(
+            f"An interval needs a level between 0 and 1 and a sample, not {level} and {n_samples}."
+        )
+    n = len(columns)
+    if not n:
+        return Estimate(float("nan"), float("nan"), float("nan"))
+    value = float(statistic(columns.sum(axis=0, keepdims=True))[0])
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=n_samples).astype(np.float64)
+    samples = statistic(drawn @ columns)
+    low, high = np.nanquantile(samples, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(value, float(low), float(high))
+
+
+def ratio(sums: FloatArray) -> FloatArray:
+    """Return the first sum over the second: accuracy from right and all."""
+    return sums[:, 0] / np.maximum(sums[:, 1], 1e-12)
+
+
+def difference(sums: FloatArray) -> FloatArray:
+    """Return (first - second) / third: how far two accuracies on the same mentions are apart."""
+    return (sums[:, 0] - sums[:, 1]) / np.maximum(sums[:, 2], 1e-12)
+
+
+def f1(sums: FloatArray) -> FloatArray:
+    """Return F1 from hits, predictions and gold mentions."""
+    return 2 * sums[:, 0] / np.maximum(sums[:, 1] + sums[:, 2], 1e-12)
+
+
+def by_document(
+    documents: NDArray[np.int32], *values: NDArray[np.bool_] | FloatArray
+) -> FloatArray:
+    """Sum values of mentions by document, shape (documents that have a mention, k)."""
+    _, place = np.unique(documents, return_inverse=True)
+    sums = [np.bincount(place, weights=np.asarray(v, dtype=np.float64)) for v in values]
+    return np.stack(sums, axis=1) if len(documents) else np.zeros((0, len(values)))

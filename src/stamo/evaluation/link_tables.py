@@ -1,0 +1,113 @@
+"""The results of linking as tables, for a terminal and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stamo.evaluation.linking import HeldOutReport, Row
+from stamo.evaluation.zelda import EndToEnd, ZeldaReport
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def held_out_tables(report: HeldOutReport) -> list[Table]:
+    """Show accuracy, ablations and calibration on held-out articles."""
+    title = (
+        f"Held-out articles: {report.n_ambiguous} ambiguous mentions ({report.n_hard} hard) of "
+        f"{report.n_mentions} in {report.n_documents} documents; candidate recall "
+        f"{report.candidate_recall}"
+    )
+    columns = ("linking by", "accuracy", "hard mentions", "above prior alone")
+    return [
+        Table(title, columns, tuple(map(_cells, report.rows))),
+        Table(
+            f"{report.model} with one score the same for all candidates",
+            ("linking by", "accuracy", "hard mentions", "change"),
+            tuple(map(_cells, report.ablations)),
+        ),
+        *(
+            Table(
+                f"Reliability on {part.name} ({part.n_mentions}); ECE {part.ece:.3f}",
+                ("mean confidence", "right", "mentions"),
+                tuple((f"{c:.3f}", f"{a:.3f}", str(n)) for c, a, n in part.curve),
+            )
+            for part in report.confidence
+        ),
+    ]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    gain = f"{row.gain.value:+.3f} [{row.gain.low:+.3f}, {row.gain.high:+.3f}]"
+    return (row.name, str(row.accuracy), str(row.hard), gain)
+
+
+def zelda_tables(reports: Sequence[ZeldaReport]) -> list[Table]:
+    """Show accuracy on given mentions and the results end to end."""
+    given = tuple(
+        (
+            report.name,
+            f"{report.n_in_kb} of {report.n_mentions}",
+            str(report.candidate_recall),
+            str(report.prior_alone),
+            str(report.accuracy),
+            str(report.gain),
+        )
+        for report in reports
+    )
+    model = reports[0].model
+    columns = ("file", "in the KB", "candidate recall", "prior alone", model, "gain")
+    return [
+        Table("Given mentions whose entity the knowledge base knows", columns, given),
+        Table(
+            "End to end, with our own mention detection",
+            ("file", "span", "precision", "on gold spans", "recall", "F1", "spans found"),
+            tuple(
+                _end_to_end(report.name, kind, values)
+                for report in reports
+                for kind, values in (("exact", report.exact), ("overlap", report.overlapping))
+            ),
+        ),
+    ]
+
+
+def _end_to_end(name: str, kind: str, values: EndToEnd) -> tuple[str, ...]:
+    estimates = (
+        values.precision,
+        values.precision_on_gold,
+        values.recall,
+        values.f1,
+        values.detection_recall,
+    )
+    return (name, kind, *map(str, estimates))
+
+
+def to_markdown(table: Table) -> str:
+    """Write a table in Markdown."""
+    lines = [f"**{table.title}**", ""]
+    lines += [f"| {' | '.join(cells)} |" for cells in (table.columns, ["---"] * len(table.columns))]
+    lines += [f"| {' | '.join(row)} |" for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def to_rich(table: Table) -> RichTable:
+    """Write a table for a terminal."""
+    from rich.table import Table as RichTable
+
+    rich = RichTable(title=table.title, title_justify="left")
+    for i, column in enumerate(table.columns):
+        rich.add_column(column, justify="left" if i == 0 else "right")
+    for row in table.rows:
+        rich.add_row(*row)
+    return rich

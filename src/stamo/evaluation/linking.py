@@ -1,0 +1,232 @@
+"""How well a model links: accuracy on held-out articles, ablations, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stamo.errors import SettingsError
+from stamo.evaluation.intervals import Estimate, bootstrap, by_document, difference, ratio
+from stamo.features.articles import flatten_articles, most_frequent_entities
+from stamo.features.encoding import EncodedMentions, encode
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.coherence import BatchRelatedness
+from stamo.linking.explain import combiner, score_names
+from stamo.linking.scoring import blocks, look_up
+from stamo.linking.settings import LinkerSettings
+from stamo.models.base import MASKED, Batch, LinkingModel, Tables, make_batch
+from stamo.models.calibration import expected_calibration_error, reliability
+from stamo.models.store import TrainedModel
+
+Bools = NDArray[np.bool_]
+
+HARD_PRIOR = 0.9
+"""A mention is hard when no candidate has a higher prior."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The accuracy of one way to link, on all ambiguous mentions and on the hard ones."""
+
+    name: str
+    accuracy: Estimate
+    hard: Estimate
+    gain: Estimate
+    """Accuracy above the first row's, on the same mentions."""
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """How far confidence can be trusted."""
+
+    name: str
+    n_mentions: int
+    ece: float
+    curve: tuple[tuple[float, float, int], ...]
+    """Mean confidence, share of right links and number of mentions of each bin."""
+
+
+@dataclass(frozen=True)
+class HeldOutReport:
+    """What a model does on articles that neither the knowledge base nor training has seen."""
+
+    model: str
+    n_documents: int
+    n_mentions: int
+    """Mentions whose entity the knowledge base knows."""
+    n_ambiguous: int
+    """Those with two candidates or more, the right one among them."""
+    n_hard: int
+    candidate_recall: Estimate
+    """Share of the mentions whose entity is among their candidates."""
+    rows: tuple[Row, ...]
+    ablations: tuple[Row, ...]
+    """The model with one score the same for all candidates; `gain` is what is lost."""
+    confidence: tuple[Confidence, ...]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """All scores of ambiguous mentions: g by way of linking, and the right column."""
+
+    right: Mapping[str, Bools]  # name -> (M,) whether the best candidate is right
+    confidence: NDArray[np.float64]  # (M,) of the model
+    found: Bools  # (M,) whether the entity is a candidate
+
+
+def evaluate_held_out(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    *,
+    settings: LinkerSettings = LinkerSettings(),
+    n_samples: int = 1000,
+    seed: int = 0,
+) -> HeldOutReport:
+    """Link the mentions of held-out articles and compare with their links.
+
+    The entity context comes from the first pass, as it does when text is linked: gold links are
+    never looked at. Articles that training has used are left out.
+    """
+    mentions = held_out_mentions(kb, trained, settings)
+    n_candidates = mentions.mask.sum(axis=1)
+    gold = mentions.gold_column()
+    ambiguous = (n_candidates > 1) & (gold >= 0)
+    if not ambiguous.any():
+        raise SettingsError(
+            f"{kb.name} has no held-out article with an ambiguous mention; build it with "
+            "--held-out 0.1 and from more text."
+        )
+    scored = score_all(trained, mentions, trained.tables(kb), kb)
+    hard = ambiguous & (mentions.known["prior"].max(axis=1) < HARD_PRIOR)
+    make = _RowMaker(mentions.documents, ambiguous, hard, n_samples, seed)
+    name = trained.model.name
+    right = scored.right
+    ablated = [key for key in right if key.startswith("without ")]
+    known = n_candidates > 0
+    return HeldOutReport(
+        model=name,
+        n_documents=len(np.unique(mentions.documents)),
+        n_mentions=len(mentions),
+        n_ambiguous=int(ambiguous.sum()),
+        n_hard=int(hard.sum()),
+        candidate_recall=make.share(gold >= 0),
+        rows=tuple(make(key, right[key], right["prior alone"]) for key in ("prior alone", name)),
+        ablations=tuple(make(key, right[key], right[name]) for key in ablated),
+        confidence=(
+            _confidence("ambiguous mentions", scored, right[name], ambiguous),
+            _confidence("all mentions with a candidate", scored, right[name], known),
+        ),
+    )
+
+
+def held_out_mentions(
+    kb: KnowledgeBase, trained: TrainedModel, settings: LinkerSettings
+) -> EncodedMentions:
+    """Encode the mentions of the held-out articles that training has not used."""
+    corpus = flatten_articles(kb, held_out=True)
+    entities = most_frequent_entities(corpus, kb, settings.context_prior)
+    rows = np.arange(corpus.n_mentions)
+    unseen = trained.report.get("test_documents")
+    if unseen is not None:
+        rows = rows[np.isin(corpus.documents, np.asarray(unseen, dtype=np.int64))]
+    rows = rows[corpus.entities[rows] >= 0]
+    sizes = replace(trained.encoding, n_candidates=settings.max_candidates)
+    return encode(corpus, kb, sizes, rows=rows, context_entities=entities)
+
+
+@torch.inference_mode()
+def score_all(
+    trained: TrainedModel, mentions: EncodedMentions, tables: Tables, kb: KnowledgeBase
+) -> Scored:
+    """Score all mentions by prior, by the model, and by the model without each of its scores."""
+    model = trained.model.eval()
+    mentions = look_up(model, mentions, BatchRelatedness.of(kb))
+    gold = mentions.gold_column()
+    parts = [
+        (rows, batch := make_batch(mentions.take(rows), tables), model.scores(batch))
+        for rows in blocks(mentions)
+    ]
+    means = _mean_scores(parts)
+    names = score_names(model, len(means))
+    right = {key: np.zeros(len(mentions), dtype=np.bool_) for key in ("prior alone", model.name)}
+    right |= {f"without {name}": np.zeros(len(mentions), dtype=np.bool_) for name in names}
+    confidence = np.zeros(len(mentions))
+    for rows, batch, psi in parts:
+        values = _combine(model, psi, batch)
+        confidence[rows] = trained.calibration.confidence(values.numpy())
+        right[model.name][rows] = values.argmax(dim=1).numpy() == gold[rows]
+        prior = batch.features["prior"].masked_fill(~batch.mask, -1.0)
+        right["prior alone"][rows] = prior.argmax(dim=1).numpy() == gold[rows]
+        for k, name in enumerate(names):
+            levelled = psi.clone()
+            levelled[..., k] = means[k]
+            best = _combine(model, levelled, batch).argmax(dim=1).numpy()
+            right[f"without {name}"][rows] = best == gold[rows]
+    return Scored(right, confidence, gold >= 0)
+
+
+def _combine(model: LinkingModel, psi: Tensor, batch: Batch) -> Tensor:
+    scores: Tensor = combiner(model)(psi).squeeze(-1)
+    return scores.masked_fill(~batch.mask, MASKED)
+
+
+def _mean_scores(parts: Sequence[tuple[NDArray[np.int64], Batch, Tensor]]) -> Tensor:
+    """Return the mean of each score over all candidates, (n,)."""
+    total = sum((psi * batch.mask[..., None]).sum(dim=(0, 1)) for _, batch, psi in parts)
+    count = sum(int(batch.mask.sum()) for _, batch, _ in parts)
+    return torch.as_tensor(total) / max(count, 1)
+
+
+@dataclass(frozen=True)
+class _RowMaker:
+    documents: NDArray[np.int32]
+    ambiguous: Bools
+    hard: Bools
+    n_samples: int
+    seed: int
+
+    def __call__(self, name: str, right: Bools, base: Bools) -> Row:
+        return Row(
+            name,
+            self._estimate(right, self.ambiguous),
+            self._estimate(right, self.hard),
+            self._gain(right, base),
+        )
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+    def _estimate(self, right: Bools, chosen: Bools) -> Estimate:
+        columns = by_document(self.documents[chosen], right[chosen], np.ones(int(chosen.sum())))
+        return bootstrap(columns, ratio, self._rng(), n_samples=self.n_samples)
+
+    def share(self, hit: Bools) -> Estimate:
+        """Return the share of all mentions that are hit."""
+        return self._estimate(hit, np.ones(len(hit), dtype=np.bool_))
+
+    def _gain(self, right: Bools, base: Bools) -> Estimate:
+        chosen = self.ambiguous
+        columns = by_document(
+            self.documents[chosen], right[chosen], base[chosen], np.ones(int(chosen.sum()))
+        )
+        return bootstrap(columns, difference, self._rng(), n_samples=self.n_samples)
+
+
+def _confidence(name: str, scored: Scored, right: Bools, chosen: Bools) -> Confidence:
+    values, hits = scored.confidence[chosen], right[chosen]
+    return Confidence(
+        name,
+        int(chosen.sum()),
+        expected_calibration_error(values, hits),
+        tuple(reliability(values, hits)),
+    )

@@ -1,0 +1,253 @@
+"""Linking measured on documents with gold entities in the format of ZELDA.
+
+One JSON object a line: `text`, `index` (a list of [start, end] in characters) and
+`wikipedia_titles`. Titles go through the knowledge base's redirects; a gold entity that it does not
+know cannot be found, so accuracy, recall and F1 are about those that it knows.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from stamo.corpus.types import Document, Mention
+from stamo.errors import CorpusFormatError
+from stamo.evaluation.intervals import Estimate, FloatArray, bootstrap, difference, f1, ratio
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.linker import Linker, LinkerSettings
+from stamo.linking.results import LinkedDocument
+from stamo.linking.surfaces import known_names
+from stamo.models.store import TrainedModel
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class GoldDocument:
+    """A document whose mentions carry the titles of their entities."""
+
+    document: Document
+    entities: tuple[int, ...]
+    """The gold entity of each mention in the knowledge base, -1 where it is unknown."""
+
+
+@dataclass(frozen=True)
+class EndToEnd:
+    """What detection and linking together find, against the gold mentions known to the KB."""
+
+    precision: Estimate
+    """Share of our links that are a gold mention with its entity."""
+    precision_on_gold: Estimate
+    """The same among our links that touch any gold mention: no annotator marks everything."""
+    recall: Estimate
+    f1: Estimate
+    detection_recall: Estimate
+    """Share of the gold mentions whose span we detect exactly."""
+    n_links: int
+
+
+@dataclass(frozen=True)
+class ZeldaReport:
+    """Results on one file."""
+
+    name: str
+    model: str
+    n_documents: int
+    n_mentions: int
+    n_in_kb: int
+    """Mentions whose gold entity the knowledge base knows."""
+    n_dropped: int
+    """Gold mentions left out because they overlap the one before or lie outside the text."""
+    candidate_recall: Estimate
+    prior_alone: Estimate
+    accuracy: Estimate
+    gain: Estimate
+    """Accuracy above prior alone."""
+    exact: EndToEnd
+    overlapping: EndToEnd
+    """The same, but a link counts when its span overlaps the gold mention."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def read_gold(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
+    """Read documents with gold; return also how many mentions were left out.
+
+    A mention that overlaps the one before it or lies outside the text cannot be used.
+
+    Raises:
+        CorpusFormatError: A line is not of the format.
+    """
+    documents, n_dropped = [], 0
+    with _open(path) as file:
+        for number, line in enumerate(file, start=1):
+            name = f"{path.name}:{number}"
+            try:
+                record = json.loads(line)
+                text, titles = record["text"], list(record["wikipedia_titles"])
+                spans = [(int(start), int(end)) for start, end in record["index"]]
+                pairs = sorted(zip(spans, titles, strict=True))
+            except (ValueError, KeyError, TypeError) as error:
+                raise CorpusFormatError(
+                    f"{name} is not of ZELDA's format ({error!r}); give text, index and "
+                    "wikipedia_titles."
+                ) from error
+            kept = _usable(pairs, len(text))
+            n_dropped += len(pairs) - len(kept)
+            mentions = tuple(Mention(text[a:b], a, b, title) for (a, b), title in kept)
+            ids = kb.entity_ids([title for _, title in kept])
+            documents.append(GoldDocument(Document(name, text, mentions), tuple(ids.tolist())))
+    return documents, n_dropped
+
+
+def _open(path: Path) -> IO[bytes]:
+    if path.suffix == ".xz":
+        return lzma.open(path)
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _usable(pairs: Iterable[tuple[Span, str]], length: int) -> list[tuple[Span, str]]:
+    kept: list[tuple[Span, str]] = []
+    for (start, end), title in pairs:
+        if start < end <= length and start >= (kept[-1][0][1] if kept else 0):
+            kept.append(((start, end), title))
+    return kept
+
+
+def evaluate_zelda(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    path: Path,
+    *,
+    settings: LinkerSettings = LinkerSettings(),
+    n_samples: int = 1000,
+    seed: int = 0,
+    linker: Linker | None = None,
+) -> ZeldaReport:
+    """Measure linking of given mentions and end to end on one file."""
+    gold, n_dropped = read_gold(path, kb)
+    linker = linker or Linker(kb, trained, settings=replace(settings, mentions="detect"))
+    given = replace(settings, mentions="given", threshold=0.0)
+    by_model = _best(Linker(kb, trained, settings=given), gold)
+    by_prior = _best(Linker(kb, trained, settings=replace(given, n_passes=1)), gold)
+    columns = _count_given(kb, gold, by_model, by_prior)
+    found = list(linker.link_documents([_bare(g.document) for g in gold]))
+    exact = np.array([_count_found(kb, g, f, exact=True) for g, f in zip(gold, found, strict=True)])
+    loose = np.array(
+        [_count_found(kb, g, f, exact=False) for g, f in zip(gold, found, strict=True)]
+    )
+
+    def estimate(values: FloatArray, statistic: Any = ratio) -> Estimate:
+        return bootstrap(values, statistic, np.random.default_rng(seed), n_samples=n_samples)
+
+    return ZeldaReport(
+        name=path.name,
+        model=trained.model.name,
+        n_documents=len(gold),
+        n_mentions=sum(len(g.entities) for g in gold),
+        n_in_kb=int(columns[:, 3].sum()),
+        n_dropped=n_dropped,
+        candidate_recall=estimate(columns[:, [2, 3]]),
+        prior_alone=estimate(columns[:, [1, 3]]),
+        accuracy=estimate(columns[:, [0, 3]]),
+        gain=estimate(columns[:, [0, 1, 3]], difference),
+        exact=_end_to_end(exact, estimate),
+        overlapping=_end_to_end(loose, estimate),
+    )
+
+
+def _bare(document: Document) -> Document:
+    return replace(document, mentions=())
+
+
+def _best(linker: Linker, gold: Sequence[GoldDocument]) -> list[list[str]]:
+    """Return the title of the best candidate of every gold mention, "" without one."""
+    return [
+        [mention.entity or "" for mention in linked.mentions]
+        for linked in linker.link_documents([g.document for g in gold])
+    ]
+
+
+def _count_given(
+    kb: KnowledgeBase,
+    gold: Sequence[GoldDocument],
+    by_model: list[list[str]],
+    by_prior: list[list[str]],
+) -> FloatArray:
+    """Count by document: right by model, right by prior, gold a candidate, mentions in the KB."""
+    rows = []
+    for g, model, prior in zip(gold, by_model, by_prior, strict=True):
+        target = np.array(g.entities, dtype=np.int32)
+        known = target >= 0
+        names = known_names(kb, [m.surface for m in g.document.mentions])
+        aliases = kb.alias_ids(names)
+        widest = int(kb.n_candidates[aliases[aliases >= 0]].max(initial=1))
+        candidates, _ = kb.candidate_batch(aliases, widest)
+        hit = (candidates == target[:, None]).any(axis=1) & known
+        rows.append(
+            [
+                ((kb.entity_ids(model) == target) & known).sum(),
+                ((kb.entity_ids(prior) == target) & known).sum(),
+                hit.sum(),
+                known.sum(),
+            ]
+        )
+    return np.array(rows, dtype=np.float64).reshape(-1, 4)
+
+
+def _count_found(
+    kb: KnowledgeBase, gold: GoldDocument, found: LinkedDocument, *, exact: bool
+) -> list[int]:
+    """Count hits, links, gold mentions in the KB, links that touch gold, and gold spans found."""
+    links = [m for m in found.mentions if m.entity is not None]
+    ids = kb.entity_ids([m.entity or "" for m in links]).tolist()
+    spans = [(m.start, m.end) for m in gold.document.mentions]
+    hits, touching, taken = 0, 0, set()
+    for link, entity in zip(links, ids, strict=True):
+        touched = [i for i, (a, b) in enumerate(spans) if link.start < b and a < link.end]
+        touching += bool(touched)
+        for i in touched:
+            same = spans[i] == (link.start, link.end) or not exact
+            if same and gold.entities[i] == entity and i not in taken:
+                taken.add(i)
+                hits += 1
+                break
+    detected = {(m.start, m.end) for m in found.mentions}
+    in_kb = [span for span, entity in zip(spans, gold.entities, strict=True) if entity >= 0]
+    return [hits, len(links), len(in_kb), touching, sum(span in detected for span in in_kb)]
+
+
+def _end_to_end(counts: FloatArray, estimate: Any) -> EndToEnd:
+    counts = counts.astype(np.float64).reshape(-1, 5)
+    return EndToEnd(
+        precision=estimate(counts[:, [0, 1]]),
+        precision_on_gold=estimate(counts[:, [0, 3]]),
+        recall=estimate(counts[:, [0, 2]]),
+        f1=estimate(counts[:, [0, 1, 2]], f1),
+        detection_recall=estimate(counts[:, [4, 2]]),
+        n_links=int(counts[:, 1].sum()),
+    )
+
+
+def iterate_reports(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    paths: Sequence[Path],
+    settings: LinkerSettings = LinkerSettings(),
+    n_samples: int = 1000,
+) -> Iterator[ZeldaReport]:
+    """Evaluate several files with one detector."""
+    linker = Linker(kb, trained, settings=replace(settings, mentions="detect"))
+    for path in paths:
+        yield evaluate_zelda(
+            kb, trained, path, settings=settings, n_samples=n_samples, linker=linker
+        )

@@ -1,0 +1,104 @@
+"""Keyphrases: do the names of an entity's neighbours stand in the text? An added feature.
+
+Entities are described by the names of those they are linked with, as in keyphrase-based linkers.
+The words of these names often stand in a text where no linker found the neighbour itself: a
+surname alone, a team's short name. This file is all it takes to add a feature; see
+docs/add-your-own-feature.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from stamo.corpus.tokenizer import tokenize
+from stamo.errors import SettingsError
+from stamo.features.base import append_emerging
+from stamo.features.encoding import EncodedMentions, FloatArray, IntArray
+from stamo.features.pile import Evidence, Pile
+from stamo.features.relatedness import Relatedness
+from stamo.kb.base import KnowledgeBase
+
+
+@dataclass(frozen=True)
+class Keyphrase:
+    """How much of the names of related entities the context holds, weighted by relatedness.
+
+    The group of θ(e*) holds a weight for each neighbour, (E, R).
+    """
+
+    name = "keyphrase"
+
+    n_phrases: int = 30
+    """Related entities whose names count."""
+
+    def __post_init__(self) -> None:
+        if self.n_phrases < 1:
+            raise SettingsError(f"Keep at least one keyphrase, not {self.n_phrases}.")
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+        """Return the overlap of the known candidates' keyphrases with the context, (M, C)."""
+        ids = np.unique(mentions.candidates[mentions.mask])
+        related = [kb.related(int(e), self.n_phrases) for e in ids]
+        phrases = np.unique(np.concatenate([r for r, _ in related] or [np.zeros(0, np.int32)]))
+        place = np.repeat(np.arange(len(ids)), [len(r) for r, _ in related])
+        columns = np.searchsorted(phrases, np.concatenate([r for r, _ in related] or [phrases]))
+        weights = np.concatenate([w for _, w in related] or [np.zeros(0, np.float32)])
+        table = sparse.csr_matrix((weights, (place, columns)), shape=(len(ids), len(phrases)))
+        overlap = phrase_overlap(mentions.words, phrases.astype(np.int32), kb)  # (M, phrases)
+        values = np.zeros(mentions.candidates.shape, dtype=np.float32)
+        for c in range(mentions.candidates.shape[1]):
+            rows = np.flatnonzero(mentions.candidates[:, c] >= 0)
+            chosen = table[np.searchsorted(ids, mentions.candidates[rows, c])]
+            values[rows, c] = np.asarray(overlap[rows].multiply(chosen).sum(axis=1)).ravel()
+        return values / np.float32(self.n_phrases)
+
+    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+        """Keep the relatedness of the most related neighbours as weights, (E, R)."""
+        row = Relatedness().estimate(evidence, kb)
+        n = min(self.n_phrases, row.shape[1])
+        if not n:
+            return row
+        edge = row.topk(n, dim=1).values[:, -1:]
+        return torch.where(row >= edge, row, torch.zeros_like(row))
+
+    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+        """Return the overlap of all candidates' keyphrases with the context, (M, C + E)."""
+        emerging = torch.sparse.mm(self._overlap(pile), theta.T) / self.n_phrases
+        return append_emerging(pile.mentions.known[self.name], emerging)
+
+    def _overlap(self, pile: Pile) -> Tensor:
+        """Compute the neighbours' overlap with each context once; no slot changes it."""
+        if self.name not in pile.extra:
+            matrix = phrase_overlap(pile.mentions.words, pile.neighbours, pile.kb).tocoo()
+            index = torch.from_numpy(np.stack([matrix.row, matrix.col]).astype(np.int64))
+            values = torch.from_numpy(matrix.data.astype(np.float32))
+            pile.extra[self.name] = torch.sparse_coo_tensor(
+                index, values, matrix.shape, check_invariants=True
+            ).coalesce()
+        return cast("Tensor", pile.extra[self.name])
+
+
+def phrase_overlap(words: IntArray, entities: IntArray, kb: KnowledgeBase) -> sparse.csr_matrix:
+    """Return which share of each entity's name each context holds, (M, entities)."""
+    names = [tokenize(title)[0] for title in kb.titles(entities)]
+    sizes = np.array([len(name) for name in names], dtype=np.int64)
+    ids = kb.word_ids([word for name in names for word in name])
+    column = np.repeat(np.arange(len(names)), sizes)
+    keep = ids >= 0
+    n_words = len(kb.words)
+    share = 1.0 / np.maximum(sizes[column], 1)
+    parts = sparse.csr_matrix((share[keep], (ids[keep], column[keep])), shape=(n_words, len(names)))
+    row, place = np.nonzero(words >= 0)
+    contexts = sparse.csr_matrix(
+        (np.ones(len(row)), (row, words[row, place])), shape=(len(words), n_words)
+    )
+    contexts.data[:] = 1.0
+    found: NDArray[np.float64] = (contexts @ parts).tocsr()
+    return cast("sparse.csr_matrix", found)

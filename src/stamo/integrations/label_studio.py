@@ -1,0 +1,292 @@
+"""Labels to and from Label Studio's JSON, without losing who chose what, when, and what was undone.
+
+Export writes one task per document. Its annotations, one per labeller, show what holds now as
+regions with one label each: an entity's title, `@emerging`, `@none` or `@skip`. The whole log lies
+in the task's data, which Label Studio keeps as it is.
+
+Import first joins the log, then adds each region whose label differs from what holds: corrections
+made in Label Studio, or all labels of a project that was never ours. A region that was deleted in
+Label Studio does not undo a label here. Importing a file twice adds nothing the second time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from stamo.corpus.jsonl import parse_json
+from stamo.corpus.types import Corpus, Document
+from stamo.errors import CorpusFormatError
+from stamo.workspace.label_events import (
+    EMERGING,
+    NONE,
+    SKIP,
+    LabelEvent,
+    LabelTarget,
+    check_label,
+    event_from_json,
+    event_to_json,
+    to_timestamp,
+)
+from stamo.workspace.labels import LabelStore
+
+FROM_NAME, TO_NAME = "label", "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import added."""
+
+    n_tasks: int
+    n_events: int
+    """Events of the log that were not here yet."""
+    n_changes: int
+    """Labels that were chosen or corrected in Label Studio."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    target: LabelTarget
+    choice: str
+    labeller: str
+    at: datetime
+    since: datetime
+    """When the file first may have said so; what the log says later is known already."""
+
+
+def export_tasks(
+    store: LabelStore, corpus: Corpus, *, only_labelled: bool = True
+) -> list[dict[str, Any]]:
+    """Write labels as Label Studio tasks.
+
+    Args:
+        store: The labels.
+        corpus: The documents.
+        only_labelled: Leave out documents without any event; their candidate mentions are listed
+            in the task's data, for people to label in Label Studio.
+    """
+    events, labels = _by_document(store.events()), _by_document(store.current_by_labeller())
+    documents = {document.id: document for document in corpus}
+    # Events of documents that are not there any more still belong to the log.
+    documents |= {id: Document(id, "") for id in events if id not in documents}
+    return [
+        _task(document, events.get(document.id, []), labels.get(document.id, []))
+        for document in documents.values()
+        if document.id in events or not only_labelled
+    ]
+
+
+def to_json(tasks: list[dict[str, Any]]) -> str:
+    """Write tasks as the text of a JSON file."""
+    return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
+
+
+def labelling_config(choices: Iterable[str]) -> str:
+    """Write the labelling interface that shows these choices and our three special ones."""
+    values = dict.fromkeys([EMERGING, NONE, SKIP, *choices])
+    labels = "\n".join(f"    <Label value={quoteattr(value)}/>" for value in values)
+    return (
+        f'<View>\n  <Labels name="{FROM_NAME}" toName="{TO_NAME}">\n{labels}\n  </Labels>\n'
+        f'  <Text name="{TO_NAME}" value="$text"/>\n</View>\n'
+    )
+
+
+def import_tasks(
+    store: LabelStore, text: str, corpus: Corpus, *, labeller: str, at: datetime
+) -> ImportReport:
+    """Add the labels of a Label Studio export.
+
+    Args:
+        store: Where they go.
+        text: The exported JSON.
+        corpus: The documents; a task is matched by its `document_id`, else by its text.
+        labeller: Who labelled, where the file does not say.
+        at: When, where the file does not say.
+
+    Raises:
+        CorpusFormatError: The file has another form; the message names the task, nothing is added.
+    """
+    tasks = parse_json(text)
+    tasks = tasks if isinstance(tasks, list) else [tasks]
+    by_id = {document.id: document for document in corpus}
+    by_text = {document.text: document for document in corpus}
+    events: list[LabelEvent] = []
+    choices: list[_Choice] = []
+    for number, task in enumerate(tasks, start=1):
+        try:
+            data = _expect(task, "data", dict, "a task")
+            events += map(event_from_json, _expect(data, "stamo_events", list, "data", []))
+            document = by_id.get(data.get("document_id", "")) or by_text.get(data.get("text", ""))
+            choices += _read_choices(task, data, document, labeller, at)
+        except (CorpusFormatError, TypeError) as error:
+            raise CorpusFormatError(f"Task {number} cannot be imported: {error}") from error
+    n_events = store.merge(events)
+    return ImportReport(len(tasks), n_events, _add_changes(store, choices))
+
+
+def _add_changes(store: LabelStore, choices: Iterable[_Choice]) -> int:
+    holds = {_place(e.labeller, e.target): e.choice for e in store.current_by_labeller()}
+    said = {(_place(e.labeller, e.target), e.choice): e.at for e in store.events()}
+    n_changes = 0
+    for choice in choices:
+        place = _place(choice.labeller, choice.target)
+        last_said = said.get((place, choice.choice))
+        # An old file must not bring back what was changed or undone here since.
+        is_known = last_said is not None and last_said >= choice.since
+        if holds.get(place) != choice.choice and not is_known:
+            store.add(choice.target, choice.choice, labeller=choice.labeller, at=choice.at)
+            n_changes += 1
+    return n_changes
+
+
+def _place(labeller: str, target: LabelTarget) -> tuple[str, str, int, int]:
+    return labeller, target.document, target.start, target.end
+
+
+def _by_document(events: Iterable[LabelEvent]) -> dict[str, list[LabelEvent]]:
+    found: dict[str, list[LabelEvent]] = defaultdict(list)
+    for event in events:
+        found[event.target.document].append(event)
+    return found
+
+
+def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]) -> dict[str, Any]:
+    labellers = dict.fromkeys(label.labeller for label in labels)
+    return {
+        "data": {
+            "text": document.text,
+            "document_id": document.id,
+            "title": document.title or "",
+            "candidates": [
+                {"start": m.start, "end": m.end, "text": m.surface}
+                for m in document.mentions
+                if m.entity is None
+            ],
+            "stamo_events": [event_to_json(event) for event in events],
+        },
+        "annotations": [
+            {"result": [_region(label) for label in labels if label.labeller == labeller]}
+            for labeller in labellers
+        ],
+    }
+
+
+def _region(label: LabelEvent) -> dict[str, Any]:
+    target = label.target
+    value = {"start": target.start, "end": target.end, "text": target.surface}
+    return {
+        "id": label.uid[:16],
+        "type": "labels",
+        "from_name": FROM_NAME,
+        "to_name": TO_NAME,
+        "value": value | {"labels": [label.choice]},
+        "meta": {"labeller": label.labeller, "at": to_timestamp(label.at)},
+    }
+
+
+def _read_choices(
+    task: dict[str, Any],
+    data: dict[str, Any],
+    document: Document | None,
+    labeller: str,
+    at: datetime,
+) -> Iterator[_Choice]:
+    if document is None:
+        if data.get("stamo_events"):
+            return  # our own export of a document that is gone: its log is all there is
+        raise CorpusFormatError(
+            "it is about none of the collected documents; import it where they were collected."
+        )
+    if data.get("text") != document.text:
+        raise CorpusFormatError(f"its text is not that of the document {document.id!r}.")
+    for annotation in _expect(task, "annotations", list, "a task", []):
+        if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
+            continue
+        regions: dict[object, list[dict[str, Any]]] = defaultdict(list)
+        for n, region in enumerate(_expect(annotation, "result", list, "an annotation")):
+            if isinstance(region, dict) and region.get("type") in ("labels", "choices"):
+                regions[region.get("id", n)].append(region)
+        for parts in regions.values():
+            yield _read_region(parts, annotation, document, labeller, at)
+
+
+def _read_region(
+    parts: list[dict[str, Any]],
+    annotation: dict[str, Any],
+    document: Document,
+    labeller: str,
+    at: datetime,
+) -> _Choice:
+    # A region may have a label and, under the same id, a choice made for it: the choice is meant.
+    part = sorted(parts, key=lambda part: str(part["type"]))[0]
+    value = _expect(part, "value", dict, "a region")
+    chosen = _expect(value, part["type"], list, "a region's value")
+    if len(chosen) != 1:
+        raise CorpusFormatError(f"a region has {len(chosen)} labels; each needs exactly one.")
+    start, end = _span(value, document)
+    target = _find_target(document, start, end)
+    meta = part["meta"] if isinstance(part.get("meta"), dict) else {}
+    who = meta.get("labeller") or _user(annotation) or labeller
+    check_label(target, chosen[0], who)
+    edited = _time(annotation.get("updated_at") or annotation.get("created_at"))
+    first = _time(meta.get("at"))
+    times = [time for time in (edited, first) if time is not None] or [at]
+    return _Choice(target, chosen[0], who, times[0], min(times))
+
+
+def _find_target(document: Document, start: int, end: int) -> LabelTarget:
+    for index, mention in enumerate(document.mentions):
+        if (mention.start, mention.end) == (start, end):
+            return LabelTarget.of(document.id, index, mention)
+    raise CorpusFormatError(
+        f"its region {start}-{end} is no candidate mention of the document {document.id!r}."
+    )
+
+
+def _span(value: dict[str, Any], document: Document) -> tuple[int, int]:
+    start = _expect(value, "start", int, "a region's value")
+    end = _expect(value, "end", int, "a region's value")
+    text = value.get("text")
+    if 0 <= start < end <= len(document.text) and text in (None, document.text[start:end]):
+        return start, end
+    # A browser counts characters beyond the basic plane as two.
+    units = document.text.encode("utf-16-le")
+    if 0 <= start < end and units[2 * start : 2 * end].decode("utf-16-le", "replace") == text:
+        first = len(units[: 2 * start].decode("utf-16-le", "replace"))
+        return first, first + len(str(text))
+    mentions = (m for m in document.mentions if m.start == start and m.end == end)
+    if any(mention.surface == text for mention in mentions):
+        return start, end
+    raise CorpusFormatError(f"its region {start}-{end} does not stand in the text as {text!r}.")
+
+
+def _user(annotation: dict[str, Any]) -> str:
+    user = annotation.get("completed_by")
+    user = user.get("email", user.get("id")) if isinstance(user, dict) else user
+    return "" if user is None else str(user)
+
+
+def _time(stamp: object) -> datetime | None:
+    if not stamp:
+        return None
+    try:
+        time = datetime.fromisoformat(str(stamp))
+    except ValueError as error:
+        raise CorpusFormatError(f"its time {stamp!r} is not in ISO form.") from error
+    to_timestamp(time)
+    return time
+
+
+def _expect(record: Any, name: str, kind: type, what: str, default: Any = None) -> Any:
+    if not isinstance(record, dict):
+        raise CorpusFormatError(f"{what} is not a JSON object.")
+    value = record.get(name, default)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        expected = {dict: "object", list: "list", int: "whole number"}[kind]
+        raise CorpusFormatError(f"{what} has no {expected} {name!r}.")
+    return value

@@ -1,0 +1,172 @@
+"""A batch of documents as one flat corpus of mentions, without a loop over mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.corpus.types import Document
+from stamo.errors import CorpusFormatError
+from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.detection import Detected, MentionDetector
+from stamo.linking.surfaces import known_names
+from stamo.linking.texts import JoinedTexts, join_texts
+
+MAX_CACHED_WORDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Located:
+    """The mentions of a batch, ordered by document and start."""
+
+    documents: IntArray  # (M,) index of the document in the batch
+    starts: IntArray  # (M,) places in the document
+    ends: IntArray  # (M,)
+    corpus: FlatCorpus
+
+
+class ContentWords(dict[str, int]):
+    """Word ids by word, -1 for unknown words and stop words; remembers what it has looked up."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        super().__init__()
+        self._lexicon = lexicon
+
+    def __missing__(self, word: str) -> int:
+        found = self._lexicon.words.find(word)
+        if found >= 0 and self._lexicon.is_stop_word[found]:
+            found = UNKNOWN
+        if len(self) < MAX_CACHED_WORDS:
+            self[word] = found
+        return found
+
+
+def check_mentions(document: Document) -> None:
+    """Check that given mentions are in order, do not overlap and show the text they stand on.
+
+    Raises:
+        CorpusFormatError: They do not.
+    """
+    ordered = sorted(document.mentions, key=lambda m: (m.start, m.end))
+    for left, right in pairwise(ordered):
+        if right.start < left.end:
+            raise CorpusFormatError(
+                f"Document {document.id!r} has overlapping mentions at {left.start}-{left.end} and "
+                f"{right.start}-{right.end}; give mentions that do not overlap."
+            )
+    for mention in ordered:
+        text = document.text[mention.start : mention.end]
+        if mention.surface != text:
+            raise CorpusFormatError(
+                f"Document {document.id!r} has a mention {mention.surface!r} at {mention.start}-"
+                f"{mention.end}, where its text says {text!r}; count the offsets in characters."
+            )
+
+
+def locate(
+    documents: Sequence[Document],
+    given: Sequence[bool],
+    detector: MentionDetector | None,
+    kb: KnowledgeBase,
+    words: ContentWords,
+) -> Located:
+    """Find or take over the mentions of a batch and flatten it.
+
+    Args:
+        documents: The documents.
+        given: Whether the mentions of each document are its own; the others are detected.
+        detector: Finds mentions; None when all are given.
+        kb: Knows the names.
+        words: The vocabulary.
+    """
+    joined = join_texts([document.text for document in documents])
+    taken = _taken(joined, documents, given)
+    found = _found(joined, given, detector)
+    starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
+    surfaces, table = _surface_table(kb, taken[2], found, detector)
+    order = np.argsort(starts, kind="stable")
+    starts, ends, surfaces = starts[order], ends[order], surfaces[order]
+    corpus = flatten_joined(joined, starts, ends, surfaces, table, words)
+    return Located(
+        corpus.documents,
+        joined.local(corpus.documents, starts),
+        joined.local(corpus.documents, ends),
+        corpus,
+    )
+
+
+def _taken(
+    joined: JoinedTexts, documents: Sequence[Document], given: Sequence[bool]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    starts, ends, surfaces = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
+    for i, document in enumerate(documents):
+        if given[i] and document.mentions:
+            mentions = document.mentions
+            spans = np.array([(m.start, m.end) for m in mentions], dtype=np.int32)
+            starts.append(joined.joined(i, spans[:, 0]))
+            ends.append(joined.joined(i, spans[:, 1]))
+            surfaces += [m.surface for m in mentions]
+    return np.concatenate(starts), np.concatenate(ends), surfaces
+
+
+def _found(
+    joined: JoinedTexts, given: Sequence[bool], detector: MentionDetector | None
+) -> Detected:
+    if detector is None or all(given):
+        none = np.zeros(0, dtype=np.int64)
+        return Detected(none, none, none.astype(np.int32), none.astype(np.int32))
+    found = detector.detect(joined)
+    if not any(given):
+        return found
+    wanted = ~np.asarray(given)[joined.document_of(found.starts)]
+    return Detected(
+        found.starts[wanted], found.ends[wanted], found.aliases[wanted], found.extras[wanted]
+    )
+
+
+def _surface_table(
+    kb: KnowledgeBase, taken: list[str], found: Detected, detector: MentionDetector | None
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Number the distinct names of all mentions."""
+    index: dict[str, int] = {}
+    distinct = list(dict.fromkeys(taken))
+    name_by_surface = dict(zip(distinct, known_names(kb, distinct), strict=True))
+    numbers = [index.setdefault(name_by_surface[s], len(index)) for s in taken]
+    # Names known to the knowledge base are numbered by alias, the others by extra alias.
+    extras = detector.extra_aliases if detector is not None else ()
+    keys = np.where(found.aliases >= 0, found.aliases, -1 - found.extras)
+    used, place = np.unique(keys, return_inverse=True)
+    names = [extras[-1 - key] for key in used[used < 0].tolist()] + kb.aliases(used[used >= 0])
+    number_by_key = np.array([index.setdefault(name, len(index)) for name in names], np.int32)
+    surfaces = number_by_key[place] if len(used) else np.zeros(0, np.int32)
+    return np.concatenate([np.array(numbers, np.int32), surfaces]), tuple(index)
+
+
+def flatten_joined(
+    joined: JoinedTexts,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    surfaces: IntArray,
+    table: tuple[str, ...],
+    words: ContentWords,
+) -> FlatCorpus:
+    """Flatten joined texts whose mentions are ordered by start."""
+    ids = np.fromiter(map(words.__getitem__, joined.words), np.int32, len(joined.words))
+    content = np.flatnonzero(ids >= 0)
+    word_starts, word_ends = joined.starts[content], joined.ends[content]
+    return FlatCorpus(
+        words=ids[content],
+        word_offsets=np.searchsorted(word_starts, joined.offsets).astype(np.int64),
+        documents=joined.document_of(starts),
+        # A word that overlaps the mention belongs to neither side of its context.
+        before=np.searchsorted(word_ends, starts, side="right").astype(np.int64),
+        after=np.searchsorted(word_starts, ends, side="left").astype(np.int64),
+        surfaces=surfaces,
+        entities=np.full(len(starts), UNKNOWN, dtype=np.int32),
+        surface_table=table,
+    )

@@ -1,0 +1,226 @@
+"""The text in which names are searched: words marked, white space folded, case variants added.
+
+Markers around every word make a name match whole words only, in any script: the tokenizer decides
+what a word is, and gives one for each character where a script writes no spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.kb.storage import expand
+from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts, join_texts
+
+WORD_BEGINS, WORD_ENDS = 1, 2
+MAX_VARIANT_WORDS = 6
+"""Words of a sentence's start in which a name may begin with a capital it does not have."""
+MIN_CAPITALS = 4
+"""A single word in capitals is tried in title case when it has at least so many letters."""
+MAX_SHORT_WORD = 3
+"""Words up to this length may be small in a name written in capitals, as "of" is."""
+
+_SEPARATOR_CODE = ord(SEPARATOR)
+_SPACE, _NEWLINE = ord(" "), ord("\n")
+_WHITE, _SENTENCE_END, _TRANSPARENT = 1, 2, 4
+_SIGNS = {
+    _WHITE: "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+    + "".join(map(chr, range(0x2000, 0x200B))),
+    _SENTENCE_END: ".!?…。！？؟।:\n" + SEPARATOR,
+    _TRANSPARENT: "\"'“”‘’«»„()[]*•-– \t\r",
+}
+_FOLDED = {"'": "\u2018\u2019\u02bc", "-": "\u2010\u2011\u2012\u2013\u2014\u2212"}
+_TABLE_SIZE = 0x10000
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Haystack:
+    """A marked text and where its characters come from."""
+
+    text: str
+    origin: Ints  # (marked characters,) place in the joined text
+    variant_at: Ints  # (marked characters,) -1 in the text as it is, else where the variant starts
+    is_sentence: Bools  # (marked characters,) part of a sentence's start with a small letter
+
+
+def mark_names(names: Sequence[str]) -> list[str]:
+    """Turn names into the patterns that match them in a haystack."""
+    if not names:
+        return []
+    joined = join_texts(names)
+    kept = np.arange(len(joined.codes) - 1, dtype=np.int64)
+    marked, _ = _mark(fold(joined.codes)[kept], kept, *_edges(joined))
+    return marked.tobytes().decode("utf-32-le").split(SEPARATOR)
+
+
+def make_haystack(joined: JoinedTexts, *, variants: bool = True) -> Haystack:
+    """Prepare texts for the search; `variants` adds sentence starts and capitals in other case."""
+    white = _is_kind(joined.codes, _WHITE)
+    kept = np.flatnonzero(_keep_white(white))
+    codes = _fold_white(joined.codes, white, kept)
+    parts = [(codes[kept], kept, np.full(len(kept), -1, np.int64), False)]
+    if variants:
+        parts += _sentence_variants(joined, codes) + _capital_variants(joined, codes)
+    chars = np.concatenate([part[0] for part in parts])
+    origin = np.concatenate([part[1] for part in parts])
+    marked, places = _mark(chars, origin, *_edges(joined))
+    variant_at = np.concatenate([part[2] for part in parts])
+    is_sentence = np.concatenate([np.full(len(part[1]), part[3]) for part in parts])
+    text = marked.tobytes().decode("utf-32-le")
+    return Haystack(text, origin[places], variant_at[places], is_sentence[places])
+
+
+_Part = tuple[CodeArray, Ints, Ints, bool]
+
+
+@cache
+def _kinds() -> NDArray[np.uint8]:
+    table = np.zeros(_TABLE_SIZE, dtype=np.uint8)
+    for kind, signs in _SIGNS.items():
+        table[[ord(sign) for sign in signs]] |= kind
+    return table
+
+
+@cache
+def _plain_signs() -> CodeArray:
+    table = np.arange(_TABLE_SIZE, dtype=np.uint32)
+    for plain, signs in _FOLDED.items():
+        table[[ord(sign) for sign in signs]] = ord(plain)
+    return table
+
+
+def _is_kind(codes: CodeArray, kind: int) -> Bools:
+    # The last code of the table is no character, so it stands for all beyond the table.
+    return (_kinds()[np.minimum(codes, _TABLE_SIZE - 1)] & kind) > 0
+
+
+def fold(codes: CodeArray) -> CodeArray:
+    """Write apostrophes and dashes in one way."""
+    plain = _plain_signs()[np.minimum(codes, _TABLE_SIZE - 1)]
+    return np.where(codes < _TABLE_SIZE, plain, codes)
+
+
+def _keep_white(white: Bools) -> Bools:
+    """Keep the first character of each run of white space."""
+    keep = np.ones(len(white), dtype=np.bool_)
+    keep[1:] = ~(white[1:] & white[:-1])
+    return keep
+
+
+def _fold_white(original: CodeArray, white: Bools, kept: Ints) -> CodeArray:
+    """Write a run of white space as a space, or as a line's end when it ends a paragraph."""
+    lines = np.concatenate([[0], np.cumsum(original == _NEWLINE)])
+    ends = np.append(kept[1:], len(original))
+    runs = white[kept]
+    n_lines = lines[ends] - lines[kept]
+    folded = fold(original)
+    folded[kept[runs]] = np.where(n_lines[runs] > 1, _NEWLINE, _SPACE)
+    return folded
+
+
+def _edges(joined: JoinedTexts) -> tuple[Bools, Bools]:
+    begins = np.zeros(len(joined.codes), dtype=np.bool_)
+    ends = np.zeros(len(joined.codes), dtype=np.bool_)
+    begins[joined.starts] = True
+    ends[joined.ends - 1] = True
+    return begins, ends
+
+
+def _mark(chars: CodeArray, origin: Ints, begins: Bools, ends: Bools) -> tuple[CodeArray, Ints]:
+    """Put markers around words; return also the index in `chars` of each new character."""
+    inside = chars != _SEPARATOR_CODE
+    begin, end = begins[origin] & inside, ends[origin] & inside
+    sizes = 1 + begin.astype(np.int64) + end
+    places = np.repeat(np.arange(len(chars), dtype=np.int64), sizes)
+    marked = chars[places]
+    firsts = np.cumsum(sizes) - sizes
+    marked[firsts[begin]] = WORD_BEGINS
+    marked[(firsts + sizes - 1)[end]] = WORD_ENDS
+    return marked, places
+
+
+def _gather(codes: CodeArray, starts: Ints, ends: Ints) -> tuple[CodeArray, Ints, Ints]:
+    """Cut stretches of the text, each closed by a separator; return chars, origins and starts."""
+    lengths = ends - starts + 1
+    origin = expand(starts, lengths)
+    variant_at = np.repeat(starts, lengths)
+    chars = codes[np.minimum(origin, len(codes) - 1)]
+    closing = np.cumsum(lengths) - 1
+    chars[closing] = _SEPARATOR_CODE
+    origin = np.minimum(origin, len(codes) - 1)
+    keep = _keep_white(_is_kind(chars, _WHITE))
+    return chars[keep], origin[keep], variant_at[keep]
+
+
+def _sentence_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
+    """Write the first word of each sentence with a small letter."""
+    first = np.flatnonzero(_begins_sentence(joined) & _is_capitalised(joined))
+    if not len(first):
+        return []
+    starts = joined.starts[first].astype(np.int64)
+    documents = joined.document_of(starts)
+    last = np.minimum(first + MAX_VARIANT_WORDS, len(joined.starts)) - 1
+    ends = np.minimum(joined.ends[last].astype(np.int64), joined.offsets[documents + 1] - 1)
+    chars, origin, variant_at = _gather(codes, starts, ends)
+    at_start = (origin == variant_at) & (chars != _SEPARATOR_CODE)
+    chars[at_start] = joined.lowered[origin[at_start]]
+    return [(chars, origin, variant_at, True)]
+
+
+def _is_capitalised(joined: JoinedTexts) -> Bools:
+    """Tell which words start with a capital and go on with a small letter."""
+    changed = joined.codes != joined.lowered
+    second = np.minimum(joined.starts + 1, joined.ends - 1)
+    longer = joined.ends - joined.starts > 1
+    return np.asarray(changed[joined.starts] & longer & ~changed[second])
+
+
+def _begins_sentence(joined: JoinedTexts) -> Bools:
+    """Tell which words follow the end of a sentence, a line or nothing at all."""
+    opaque = ~_is_kind(joined.codes, _TRANSPARENT)
+    # The last character before each place that is neither space, quote nor bracket.
+    index = np.where(opaque, np.arange(len(opaque)), -1)
+    last = np.concatenate([[-1], np.maximum.accumulate(index)[:-1]])[joined.starts]
+    before = np.where(last >= 0, joined.codes[np.maximum(last, 0)], _SEPARATOR_CODE)
+    return _is_kind(before.astype(np.uint32), _SENTENCE_END)
+
+
+def _capital_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
+    """Write stretches in capitals in title case, also with their short words small."""
+    first, last = _capital_runs(joined)
+    if not len(first):
+        return []
+    starts, ends = joined.starts[first].astype(np.int64), joined.ends[last - 1].astype(np.int64)
+    begins = np.zeros(len(codes), dtype=np.bool_)
+    begins[joined.starts] = True
+    title = np.where(begins, codes, fold(joined.lowered))
+    short = joined.ends - joined.starts <= MAX_SHORT_WORD
+    short[first] = False
+    begins[joined.starts[short]] = False
+    small = np.where(begins, codes, fold(joined.lowered))
+    parts: list[_Part] = [(*_gather(title, starts, ends), False)]
+    if (title != small).any():
+        parts.append((*_gather(small, starts, ends), False))
+    return parts
+
+
+def _capital_runs(joined: JoinedTexts) -> tuple[Ints, Ints]:
+    """Return first and one past the last word of each stretch written in capitals."""
+    changed = np.concatenate([[0], np.cumsum(joined.codes != joined.lowered)])
+    length = (joined.ends - joined.starts).astype(np.int64)
+    capital = (changed[joined.ends] - changed[joined.starts] == length) & (length > 0)
+    documents = joined.document_of(joined.starts) if len(length) else np.zeros(0, np.int32)
+    breaks = np.ones(len(length) + 1, dtype=np.bool_)
+    breaks[1:-1] = (capital[1:] != capital[:-1]) | (documents[1:] != documents[:-1])
+    edges = np.flatnonzero(breaks)
+    first, last = edges[:-1], edges[1:]
+    is_run = capital[first] if len(first) else np.zeros(0, np.bool_)
+    long = (last - first > 1) | (length[first] >= MIN_CAPITALS)
+    return first[is_run & long], last[is_run & long]

@@ -1,0 +1,284 @@
+"""The linker: text in, entities out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.corpus.types import Document
+from stamo.errors import CorpusFormatError
+from stamo.features.articles import most_frequent_entities
+from stamo.features.encoding import UNKNOWN, EncodedMentions, IntArray, Lexicon, encode
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.batches import ContentWords, Located, check_mentions, locate
+from stamo.linking.coherence import BatchRelatedness
+from stamo.linking.detection import MentionDetector
+from stamo.linking.documents import Part, Unreadable, merge_parts, split_document
+from stamo.linking.explain import score_names
+from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
+from stamo.linking.scoring import Ranking, merge, rank_by_model, rank_by_prior
+from stamo.linking.settings import LinkerSettings
+from stamo.models.store import TrainedModel
+
+Source = Part | Unreadable
+
+CONTEXT_SHARE = 0.5
+"""A scored link is part of the next pass's entity context when it has most of the distribution."""
+
+
+class Linker:
+    """Links the mentions of texts to the entities of a knowledge base.
+
+    Many documents are linked at once: tokenising, searching names, candidates, features and scores
+    each run over a whole batch.
+    """
+
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        trained: TrainedModel,
+        *,
+        settings: LinkerSettings = LinkerSettings(),
+        extra_aliases: Sequence[str] = (),
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            kb: The knowledge base.
+            trained: A model trained with it.
+            settings: How to link.
+            extra_aliases: Names that are always detected, besides those of the knowledge base.
+
+        Raises:
+            ArtifactMismatchError: The model belongs to another knowledge base.
+        """
+        self.kb = kb
+        self.trained = trained
+        self.settings = settings
+        self.extra_aliases = tuple(extra_aliases)
+        self.tables = trained.tables(kb)
+        self.encoding = replace(trained.encoding, n_candidates=settings.max_candidates)
+
+    @cached_property
+    def detector(self) -> MentionDetector:
+        """Finds mentions; made when it is first needed."""
+        return MentionDetector(self.kb, self.settings.detection, self.extra_aliases)
+
+    @cached_property
+    def relatedness(self) -> BatchRelatedness:
+        """Relates candidates to their context."""
+        return BatchRelatedness.of(self.kb)
+
+    @cached_property
+    def words(self) -> ContentWords:
+        """The vocabulary."""
+        return ContentWords(Lexicon.of(self.kb))
+
+    def warm_up(self) -> None:
+        """Make what is otherwise made at the first use."""
+        if self.settings.mentions != "given":
+            _ = self.detector
+        _ = self.words, self.relatedness
+
+    def link(self, text: str) -> list[LinkedMention]:
+        """Link one text."""
+        (linked,) = self.link_documents([Document("text", text)])
+        return list(linked.mentions)
+
+    def link_documents(self, documents: Iterable[Document]) -> Iterator[LinkedDocument]:
+        """Link documents in batches and yield them in their order.
+
+        A document that cannot be linked comes back with an `error`; the others are not affected.
+        """
+        parts = (part for document in documents for part in split_document(document, self.window))
+        yield from merge_parts(self.link_parts(parts))
+
+    @property
+    def window(self) -> int:
+        """Characters that are linked together."""
+        return self.settings.window
+
+    def link_parts(self, sources: Iterable[Source]) -> Iterator[LinkedDocument]:
+        """Link a stream of parts of documents, batch by batch, in bounded memory."""
+        for batch in batched(sources, self.settings.batch_size, self.window):
+            yield from self.link_batch(batch)
+
+    def link_batch(self, sources: Sequence[Source]) -> list[LinkedDocument]:
+        """Link one batch; parts that cannot be linked come back with their error."""
+        errors = {i: error for i, s in enumerate(sources) if (error := _error_of(s)) is not None}
+        parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Part)]
+        linked = iter(self._link(parts))
+        return [
+            LinkedDocument(s.id, "", error=errors[i], part=s.number)
+            if i in errors
+            else next(linked)
+            for i, s in enumerate(sources)
+        ]
+
+    def _link(self, parts: Sequence[Part]) -> list[LinkedDocument]:
+        if not parts:
+            return []
+        documents = [part.document for part in parts]
+        located = self.locate(documents)
+        ranking = self.rank(located)
+        mentions = self._describe(documents, parts, located, ranking)
+        edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
+        return [
+            LinkedDocument(
+                part.id,
+                part.document.text,
+                tuple(mentions[edges[i] : edges[i + 1]]),
+                part=part.number,
+                offset=part.offset,
+            )
+            for i, part in enumerate(parts)
+        ]
+
+    def locate(self, documents: Sequence[Document]) -> Located:
+        """Find the mentions of a batch of documents."""
+        choice = self.settings.mentions
+        given = [choice == "given" or (choice == "auto" and bool(d.mentions)) for d in documents]
+        detector = None if all(given) else self.detector
+        return locate(documents, given, detector, self.kb, self.words)
+
+    def encode(
+        self,
+        located: Located,
+        rows: NDArray[np.int64] | None = None,
+        entities: IntArray | None = None,
+    ) -> EncodedMentions:
+        """Encode located mentions, or some of them, with `entities` as links of the context."""
+        return encode(located.corpus, self.kb, self.encoding, rows=rows, context_entities=entities)
+
+    def first_pass(self, located: Located) -> IntArray:
+        """Link mentions by prior, those with a sufficient one: the first entity context."""
+        return most_frequent_entities(located.corpus, self.kb, self.settings.context_prior)
+
+    def rank(self, located: Located) -> Ranking:
+        """Rank the candidates of located mentions, pass by pass.
+
+        Mentions with a single candidate are scored only to explain them: there is nothing to rank.
+        """
+        settings, corpus = self.settings, located.corpus
+        by_prior = rank_by_prior(corpus, self.kb, settings.n_shown)
+        if settings.n_passes == 1 or not corpus.n_mentions:
+            return by_prior
+        entities = self.first_pass(located)
+        least = 1 if settings.explain else 2
+        rows = np.flatnonzero(by_prior.candidates[:, least - 1] >= 0)
+        alone = replace(
+            by_prior,
+            scores=np.zeros_like(by_prior.scores),
+            shares=(by_prior.candidates >= 0).astype(np.float32),
+        )
+        for left in reversed(range(settings.n_passes - 1)):
+            some = rank_by_model(
+                self.trained.model,
+                self.encode(located, rows, entities.astype(np.int32)),
+                self.tables,
+                self.relatedness,
+                self.trained.calibration,
+                n_kept=settings.n_shown,
+                explain=settings.explain and not left,
+            )
+            ranking = merge(alone, rows, some)
+            sure = ranking.shares[:, 0] >= CONTEXT_SHARE
+            entities = np.where(sure, ranking.best, UNKNOWN)
+        return ranking
+
+    def _describe(
+        self,
+        documents: Sequence[Document],
+        parts: Sequence[Part],
+        located: Located,
+        ranking: Ranking,
+    ) -> list[LinkedMention]:
+        """Turn arrays into values."""
+        title_by_id = _titles(self.kb, ranking)
+        confidence = self._confidence(ranking)
+        whys = _whys(self.trained, ranking)
+        rows = zip(
+            located.documents.tolist(),
+            located.starts.tolist(),
+            located.ends.tolist(),
+            ranking.candidates.tolist(),
+            confidence.tolist(),
+            ranking.scores.tolist(),
+            ranking.priors.tolist(),
+            whys,
+            strict=True,
+        )
+        threshold, mentions = self.settings.threshold, []
+        for document, start, end, ids, sure, scores, priors, why in rows:
+            shown = tuple(
+                ScoredCandidate(title_by_id[e], c, g, p)
+                for e, c, g, p in zip(ids, sure, scores, priors, strict=True)
+                if e >= 0
+            )
+            linked = bool(shown) and sure[0] >= threshold
+            offset = parts[document].offset
+            mentions.append(
+                LinkedMention(
+                    documents[document].text[start:end],
+                    start + offset,
+                    end + offset,
+                    shown[0].entity if linked else None,
+                    sure[0],
+                    shown,
+                    why,
+                )
+            )
+        return mentions
+
+    def _confidence(self, ranking: Ranking) -> NDArray[np.floating]:
+        if self.settings.n_passes == 1:
+            return ranking.priors
+        sure = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
+        return np.where(ranking.candidates >= 0, sure, 0.0)
+
+
+def _titles(kb: KnowledgeBase, ranking: Ranking) -> dict[int, str]:
+    ids = np.unique(ranking.candidates)
+    ids = ids[ids >= 0]
+    return dict(zip(ids.tolist(), kb.titles(ids), strict=True))
+
+
+def _whys(trained: TrainedModel, ranking: Ranking) -> list[tuple[Contribution, ...]]:
+    n_scores = ranking.leads.shape[1]
+    if not n_scores:
+        return [()] * len(ranking)
+    names = score_names(trained.model, n_scores)
+    rows = zip(ranking.psi.tolist(), ranking.leads.tolist(), strict=True)
+    return [tuple(map(Contribution, names, best, second, leads)) for (best, second), leads in rows]
+
+
+def _error_of(source: Source) -> str | None:
+    if isinstance(source, Unreadable):
+        return source.error
+    try:
+        check_mentions(source.document)
+    except CorpusFormatError as error:
+        return str(error)
+    return None
+
+
+def batched(sources: Iterable[Source], size: int, n_characters: int) -> Iterator[list[Source]]:
+    """Group sources into batches of at most `size` parts and about `n_characters` characters."""
+    batch: list[Source] = []
+    length = 0
+    for source in sources:
+        n = len(source.document.text) if isinstance(source, Part) else 0
+        if batch and (len(batch) >= size or length + n > 4 * n_characters):
+            yield batch
+            batch, length = [], 0
+        batch.append(source)
+        length += n
+    if batch:
+        yield batch
+
+
+__all__ = ["Linker", "LinkerSettings", "batched"]

@@ -1,0 +1,315 @@
+"""Linking with entity packs: the mentions that may mean a packed entity are scored with its θ(e*).
+
+Each pack is scored on its own against the known candidates of a mention. Adding or removing a pack
+therefore changes nothing for names that it does not share. Where several packs know one name, the
+odds of each against the known entities are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from stamo.corpus.types import Document, Mention
+from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon, encode, flatten
+from stamo.features.params import FeatureParams
+from stamo.features.pile import Pile, linked_pairs, make_pile
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.packs import EntityPack
+from stamo.linking.coherence import BatchRelatedness
+from stamo.linking.linker import Linker
+from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
+from stamo.linking.scoring import look_up
+from stamo.models.base import MASKED, Tables
+from stamo.models.evidence import (
+    BIAS,
+    CONTEXT,
+    ENTITIES,
+    GROUPS,
+    SCALE,
+    WORDS,
+    Views,
+    margins,
+    mention_views,
+)
+from stamo.models.store import TrainedModel
+
+FloatArray = NDArray[np.float64]
+
+SHIFT = "decision-shift"
+"""The group of a pack that holds what was added to the log odds to draw the line for F1."""
+PARTS = ("model", "words", "entity context", "single entities", "entity's bias")
+"""The parts that add up to the log odds of a packed entity."""
+CONTEXT_CONFIDENCE = 0.5
+"""A link at least this confident is part of the entity context."""
+
+
+def group_name(name: str) -> str:
+    """Return the name that a group of θ(e*) has in a pack."""
+    return name.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class PackScores:
+    """How far n mentions mean the entity of one pack."""
+
+    rows: NDArray[np.int64]  # (n,) rows of the corpus
+    odds: FloatArray  # (n,) decision: linked where > 0
+    parts: FloatArray  # (n, 5) what each of PARTS adds to `odds`, before names are averaged
+    probability: FloatArray  # (n,) calibrated probability that the mention means the entity
+    prior: FloatArray  # (n,) P(e* | m)
+    scores: NDArray[np.float32]  # (n, C + 1) g(e; m), the packed entity last
+    candidates: IntArray  # (n, C) the known candidates
+
+
+def pack_theta(pack: EntityPack, pile: Pile) -> FeatureParams:
+    """Return θ(e*) of a pack in the shapes that the features expect, (1, ...) each.
+
+    The pile's neighbours and aliases must be the pack's own.
+    """
+    groups = {
+        "prior": pack.priors,
+        "relatedness": pack.relatedness,
+        "embedding": pack.vector,
+        **{name: pack.groups[key] for name in GROUPS if (key := group_name(name)) in pack.groups},
+    }
+    theta = {name: torch.from_numpy(np.array(values))[None] for name, values in groups.items()}
+    known = {*theta, *map(group_name, GROUPS), SHIFT}
+    rest = {n: torch.from_numpy(np.array(v))[None] for n, v in pack.groups.items()}
+    return FeatureParams(theta | {n: v for n, v in rest.items() if n not in known})
+
+
+def score_pack(
+    pack: EntityPack,
+    corpus: FlatCorpus,
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    *,
+    relatedness: BatchRelatedness | None = None,
+) -> PackScores:
+    """Score the mentions of a corpus whose surface is an alias of the pack's entity.
+
+    Args:
+        pack: The pack; it was learned with this knowledge base and model.
+        corpus: Flattened documents; `corpus.entities` are the links that serve as entity context.
+        kb: The knowledge base.
+        trained: The linking model.
+        relatedness: Looks up relatedness for whole batches; made here when None.
+    """
+    aliases = set(pack.entity.aliases)
+    is_alias = np.array([s in aliases for s in corpus.surface_table], dtype=bool)
+    rows = np.flatnonzero(is_alias[corpus.surfaces]) if len(is_alias) else np.zeros(0, np.int64)
+    if not len(rows):
+        nothing = np.zeros(0)
+        parts, scores = np.zeros((0, len(PARTS))), np.zeros((0, 1), dtype=np.float32)
+        none = np.zeros((0, 0), dtype=np.int32)
+        return PackScores(rows, nothing, parts, nothing, nothing, scores, none)
+    # The candidate mentions are what is asked; they are nobody's context.
+    context = corpus.entities.copy()
+    context[rows] = UNKNOWN
+    mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
+    mentions = look_up(trained.model, mentions, relatedness or BatchRelatedness.of(kb))
+    pairs = linked_pairs(corpus.with_entities(context))
+    pile = make_pile([pack.entity], mentions, pairs, corpus.n_documents, kb, pack.neighbours)
+    return _score(pack, pile, rows, kb, trained)
+
+
+def _score(
+    pack: EntityPack,
+    pile: Pile,
+    rows: NDArray[np.int64],
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+) -> PackScores:
+    theta = pack_theta(pack, pile)
+    tables = Tables(kb.word_vectors, kb.entity_vectors())
+    with torch.no_grad():
+        scores = trained.model.prepare(pile, tables)(theta)
+    margin = margins(scores, 1).numpy()[:, 0].astype(np.float64)
+    prior = np.asarray(pack.priors, dtype=np.float64)[pile.alias]
+    scaled = margin / trained.calibration.temperature
+    if BIAS in theta.groups:
+        parts = _parts(scaled, theta, mention_views(pile, kb))
+    else:
+        # Without evidence and without a rival, the prior alone says how likely e* is.
+        alone = ~(scores[:, :-1] > MASKED / 2).any(dim=1).numpy()
+        p = np.clip(prior, 1e-3, 1 - 1e-3)
+        parts = np.zeros((len(rows), len(PARTS)))
+        parts[:, 0] = np.where(alone, np.log(p / (1 - p)), scaled)
+    # Mentions of one name in one document share their sense, as in learning.
+    _, vote, size = pile.votes
+    odds = (np.bincount(vote, weights=parts.sum(axis=1)) / size)[vote]
+    shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
+    return PackScores(
+        rows=rows,
+        odds=odds,
+        parts=parts,
+        probability=expit(odds - shift),
+        prior=prior,
+        scores=scores.numpy(),
+        candidates=pile.mentions.candidates,
+    )
+
+
+def _parts(scaled: FloatArray, theta: FeatureParams, views: Views) -> FloatArray:
+    """Return the terms of f, (n, 5); their sum is `log_odds` of `stamo.models.evidence`."""
+    group = {name: theta[name].numpy()[0].astype(np.float64) for name in GROUPS}
+    columns = [
+        scaled * (1 + group[SCALE][0]),
+        views.words @ group[WORDS],
+        views.context @ group[CONTEXT],
+        np.asarray(views.entities @ group[ENTITIES]),
+        np.full(len(scaled), group[BIAS][0]),
+    ]
+    return np.stack(columns, axis=1)
+
+
+class PackedLinker:
+    """A linker that knows the entities of some packs besides those of its knowledge base.
+
+    Mentions whose name no pack knows are linked exactly as without packs.
+    """
+
+    def __init__(self, linker: Linker, packs: Sequence[EntityPack]) -> None:
+        """Put a linker and packs together.
+
+        Raises:
+            ArtifactMismatchError: A pack was learned with another knowledge base or model.
+        """
+        fingerprint = linker.trained.fingerprint
+        for pack in packs:
+            pack.check(linker.kb, fingerprint)
+        self.packs = tuple(packs)
+        aliases = [alias for pack in packs for alias in pack.entity.aliases]
+        extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
+        self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
+        self._names = frozenset(aliases)
+
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        return Lexicon.of(self.base.kb)
+
+    def link(self, text: str) -> list[LinkedMention]:
+        """Link one text."""
+        (linked,) = self.link_documents([Document("text", text)])
+        return list(linked.mentions)
+
+    def link_documents(self, documents: Iterable[Document]) -> Iterator[LinkedDocument]:
+        """Link documents in their order."""
+        batch: list[LinkedDocument] = []
+        for linked in self.base.link_documents(documents):
+            batch.append(linked)
+            if len(batch) == self.base.settings.batch_size:
+                yield from self.relink(batch)
+                batch = []
+        yield from self.relink(batch)
+
+    def relink(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
+        """Decide again on the mentions that may mean a packed entity."""
+        touched = [
+            i for i, d in enumerate(linked) if any(m.surface in self._names for m in d.mentions)
+        ]
+        if not touched:
+            return list(linked)
+        changed = self._decide([linked[i] for i in touched])
+        result = list(linked)
+        for i, document in zip(touched, changed, strict=True):
+            result[i] = document
+        return result
+
+    def _decide(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
+        base = self.base
+        corpus = flatten_linked(linked, self._lexicon, base.kb)
+        scores = [
+            score_pack(pack, corpus, base.kb, base.trained, relatedness=base.relatedness)
+            for pack in self.packs
+        ]
+        # Several packs may know one name: row of the corpus -> (pack, place in its scores).
+        known_by: dict[int, list[tuple[int, int]]] = {}
+        for p, score in enumerate(scores):
+            for place, row in enumerate(score.rows.tolist()):
+                known_by.setdefault(row, []).append((p, place))
+        edges = np.cumsum([0, *(len(d.mentions) for d in linked)]).tolist()
+        result = []
+        for i, document in enumerate(linked):
+            mentions = tuple(
+                self._with_packs(m, known_by.get(edges[i] + j, []), scores)
+                for j, m in enumerate(document.mentions)
+            )
+            result.append(replace(document, mentions=mentions))
+        return result
+
+    def _with_packs(
+        self, mention: LinkedMention, known_by: list[tuple[int, int]], scores: list[PackScores]
+    ) -> LinkedMention:
+        if not known_by:
+            return mention
+        settings = self.base.settings
+        packed = sorted(known_by, key=lambda item: (-scores[item[0]].odds[item[1]], item[0]))
+        p = np.array([scores[i].probability[j] for i, j in packed])
+        # The odds of each against the known entities, brought to one distribution.
+        odds = p / np.maximum(1 - p, 1e-9)
+        shares = odds / (1 + odds.sum())
+        rest = float(1 - shares.sum())
+        new = [
+            ScoredCandidate(
+                self.packs[i].entity.id,
+                float(share),
+                float(scores[i].scores[j, -1]),
+                float(scores[i].prior[j]),
+            )
+            for (i, j), share in zip(packed, shares, strict=True)
+        ]
+        old = [c._replace(confidence=c.confidence * rest) for c in mention.candidates]
+        first, place = packed[0]
+        wins = bool(scores[first].odds[place] > 0)
+        ordered = [new[0], *old, *new[1:]] if wins else [*old, *new]
+        chosen = ordered[0] if old or wins else None
+        linked = chosen is not None and chosen.confidence >= settings.threshold
+        return mention._replace(
+            entity=chosen.entity if chosen is not None and linked else None,
+            confidence=chosen.confidence if chosen is not None else 0.0,
+            candidates=tuple(ordered),
+            why=explain_pack(scores[first], place) if settings.explain else mention.why,
+        )
+
+
+def explain_pack(scores: PackScores, place: int) -> tuple[Contribution, ...]:
+    """Return what each part adds to the log odds of the packed entity against the best other."""
+    return tuple(
+        Contribution(name, float(value), 0.0, float(value))
+        for name, value in zip(PARTS, scores.parts[place], strict=True)
+    )
+
+
+def flatten_linked(
+    linked: Sequence[LinkedDocument], lexicon: Lexicon, kb: KnowledgeBase
+) -> FlatCorpus:
+    """Flatten linked documents; confident links become entity context."""
+    documents = [
+        Document(
+            d.id,
+            d.text,
+            tuple(_context_mention(m, d.offset) for m in d.mentions),
+        )
+        for d in linked
+    ]
+    names = sorted({m.entity for d in documents for m in d.mentions if m.entity is not None})
+    ids = kb.entity_ids(names) if names else np.zeros(0, dtype=np.int32)
+    return flatten(documents, lexicon, dict(zip(names, ids.tolist(), strict=True)))
+
+
+def _context_mention(mention: LinkedMention, offset: int) -> Mention:
+    sure = mention.confidence >= CONTEXT_CONFIDENCE
+    return Mention(
+        mention.surface,
+        mention.start - offset,
+        mention.end - offset,
+        mention.entity if sure else None,
+    )

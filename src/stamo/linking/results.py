@@ -1,0 +1,110 @@
+"""What linking gives: plain values that turn into JSON records.
+
+Named tuples, because many are made: they cost a fifth of a frozen dataclass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class ScoredCandidate(NamedTuple):
+    """A candidate entity of a mention."""
+
+    entity: str
+    confidence: float
+    """Calibrated probability that this candidate is right."""
+    score: float
+    """g(e; m), 0 where there is a single candidate and nothing to rank.
+
+    It ranks the candidates of one mention and means nothing across mentions."""
+    prior: float
+    """P(e | m) of the knowledge base."""
+
+
+class Contribution(NamedTuple):
+    """What one score Ψ adds to the lead of the best candidate over the runner-up."""
+
+    name: str
+    best: float
+    """The score of the best candidate."""
+    runner_up: float
+    """The score of the runner-up, 0 when there is none."""
+    lead: float
+    """How much of the lead g(best) - g(runner-up) goes away when this score is made the same for
+    all candidates of the mention."""
+
+
+class LinkedMention(NamedTuple):
+    """A mention with its entity; `entity` is None (NIL) when nothing was confident enough."""
+
+    surface: str
+    start: int
+    end: int
+    entity: str | None
+    confidence: float
+    """Calibrated probability that the best candidate is right, 0 without a candidate."""
+    candidates: tuple[ScoredCandidate, ...] = ()
+    """The best candidates, the best first."""
+    why: tuple[Contribution, ...] = ()
+    """Each score's part in the decision, when asked for."""
+
+    @property
+    def runner_up(self) -> ScoredCandidate | None:
+        """The second-best candidate."""
+        return self.candidates[1] if len(self.candidates) > 1 else None
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        second = self.runner_up
+        record: dict[str, Any] = {
+            "start": self.start,
+            "end": self.end,
+            "surface": self.surface,
+            "entity": self.entity,
+            "confidence": round(self.confidence, 4),
+            "runner_up": None if second is None else _named(second),
+            "candidates": [
+                _named(c) | {"score": round(c.score, 4), "prior": round(c.prior, 4)}
+                for c in self.candidates
+            ],
+        }
+        if self.why:
+            record["why"] = {
+                c.name: {
+                    "best": round(c.best, 4),
+                    "runner_up": round(c.runner_up, 4),
+                    "lead": round(c.lead, 4),
+                }
+                for c in self.why
+            }
+        return record
+
+
+def _named(candidate: ScoredCandidate) -> dict[str, Any]:
+    return {"entity": candidate.entity, "confidence": round(candidate.confidence, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedDocument:
+    """A document, or a part of a long one, with its linked mentions; or why it has none."""
+
+    id: str
+    text: str
+    mentions: tuple[LinkedMention, ...] = ()
+    error: str | None = None
+    """What was wrong with the document; the others of its batch are linked all the same."""
+    part: int | None = None
+    """Number of the part when a long document comes in parts."""
+    offset: int = 0
+    """Where `text` starts in the whole document; mentions count from the document's start."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values for JSON; the text itself stays out."""
+        record: dict[str, Any] = {"id": self.id}
+        if self.part is not None:
+            record |= {"part": self.part, "offset": self.offset, "length": len(self.text)}
+        if self.error is not None:
+            return record | {"error": self.error}
+        return record | {"mentions": [mention.to_record() for mention in self.mentions]}

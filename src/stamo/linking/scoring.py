@@ -1,0 +1,226 @@
+"""Score encoded mentions and rank their candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stamo.features.base import encode_features
+from stamo.features.embedding import Embedding
+from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, IntArray
+from stamo.features.relatedness import Relatedness
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.coherence import BatchRelatedness
+from stamo.linking.explain import combine_scores, lead_by_score
+from stamo.models.base import LinkingModel, Tables, Vectors, make_batch
+from stamo.models.calibration import Calibration
+
+FloatArray = NDArray[np.float32]
+
+MENTIONS_PER_BLOCK = 128
+CELLS_PER_BLOCK = 8192
+"""Mentions times candidates scored at once: this bounds memory at about 10 MB."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best S candidates of M mentions, the best first; padded with -1 and 0."""
+
+    candidates: IntArray  # (M, S)
+    scores: FloatArray  # (M, S) g(e; m)
+    priors: FloatArray  # (M, S)
+    shares: FloatArray  # (M, S) P(e | m, the entity is a candidate)
+    psi: FloatArray  # (M, 2, n) scores of the best two candidates; n is 0 without explanation
+    leads: FloatArray  # (M, n) what each score adds to the lead of the best
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    @property
+    def best(self) -> IntArray:
+        """The best candidate of each mention, -1 where there is none, shape (M,)."""
+        return self.candidates[:, 0]
+
+
+def rank_by_prior(corpus: FlatCorpus, kb: KnowledgeBase, n_kept: int) -> Ranking:
+    """Rank candidates by their prior alone, which then is the score and the share."""
+    ids, priors = kb.candidate_batch(kb.alias_ids(corpus.surface_table), n_kept)
+    ids, priors = ids[corpus.surfaces], priors[corpus.surfaces]
+    none = np.zeros((len(ids), 2, 0), dtype=np.float32)
+    return Ranking(ids, priors, priors, priors, none, none[:, 0])
+
+
+def rank_by_model(
+    model: LinkingModel,
+    mentions: EncodedMentions,
+    tables: Tables,
+    relatedness: BatchRelatedness,
+    calibration: Calibration,
+    *,
+    n_kept: int,
+    explain: bool = False,
+) -> Ranking:
+    """Score all candidates of all mentions and keep the best.
+
+    Mentions with alike numbers of candidates are scored together, so that little is padding.
+    """
+    mentions = look_up(model, mentions, relatedness)
+    tables = LocalTables.of(tables, mentions)
+    n, n_psi = len(mentions), model_width(model, mentions, tables) if explain else 0
+    result = Ranking(
+        candidates=np.full((n, n_kept), UNKNOWN, dtype=np.int32),
+        scores=np.zeros((n, n_kept), dtype=np.float32),
+        priors=np.zeros((n, n_kept), dtype=np.float32),
+        shares=np.zeros((n, n_kept), dtype=np.float32),
+        psi=np.zeros((n, 2, n_psi), dtype=np.float32),
+        leads=np.zeros((n, n_psi), dtype=np.float32),
+    )
+    with torch.inference_mode():
+        for rows in blocks(mentions):
+            _rank_block(model, mentions, tables, calibration, rows, result)
+    return result
+
+
+@dataclass(frozen=True)
+class LocalTables(Tables):
+    """The vectors that one batch of documents uses, in memory as single floats.
+
+    A block of mentions then looks its vectors up by place, without searching or converting.
+    """
+
+    word_place: IntArray  # row of each word, the last one for padding
+    entity_ids: IntArray  # (n',) ascending; there are too many entities for a place of each
+    word_rows: Tensor  # (V' + 1, Q), the last one is the zero of padding
+    entity_rows: Tensor  # (n' + 1, Q)
+
+    @classmethod
+    def of(cls, tables: Tables, mentions: EncodedMentions) -> LocalTables:
+        """Gather the vectors of a batch."""
+        words = _distinct(mentions.words)
+        entities = _distinct(np.concatenate([mentions.candidates, mentions.context], axis=1))
+        place = np.full(int(words.max(initial=0)) + 2, len(words), dtype=np.int32)
+        place[words] = np.arange(len(words))
+        rows = (_rows(tables.words, words), _rows(tables.entities, entities))
+        return cls(tables.words, tables.entities, place, entities, *rows)
+
+    def word_vectors(self, ids: IntArray) -> Tensor:
+        """Return word vectors, zero for padding, ids.shape + (Q,)."""
+        return _pick(self.word_rows, self.word_place[ids])
+
+    def entity_vectors(self, ids: IntArray) -> Tensor:
+        """Return entity vectors, zero for padding, ids.shape + (Q,)."""
+        known = self.entity_ids
+        place = np.where(ids >= 0, np.searchsorted(known, ids), len(known)).astype(np.int32)
+        return _pick(self.entity_rows, place)
+
+
+def _distinct(ids: IntArray) -> IntArray:
+    if not ids.size:
+        return np.zeros(0, dtype=np.int32)
+    seen = np.zeros(int(ids.max()) + 2, dtype=np.bool_)
+    seen[ids] = True  # padding, -1, marks the last cell
+    return np.flatnonzero(seen[:-1]).astype(np.int32)
+
+
+def _rows(table: Vectors, ids: IntArray) -> Tensor:
+    rows = np.zeros((len(ids) + 1, table.shape[1]), dtype=np.float32)
+    rows[:-1] = table[ids]
+    return torch.from_numpy(rows)
+
+
+def _pick(rows: Tensor, place: IntArray) -> Tensor:
+    picked = rows.index_select(0, torch.from_numpy(place.ravel()))
+    return picked.view(*place.shape, rows.shape[1])
+
+
+def merge(all_mentions: Ranking, rows: NDArray[np.int64], some: Ranking) -> Ranking:
+    """Return a ranking of all mentions in which `rows` are those of another one."""
+
+    def put(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+        target = target.copy()
+        target[rows] = values
+        return target
+
+    n, n_psi = len(all_mentions), some.leads.shape[1]
+    return Ranking(
+        put(all_mentions.candidates, some.candidates),
+        put(all_mentions.scores, some.scores),
+        put(all_mentions.priors, some.priors),
+        put(all_mentions.shares, some.shares),
+        put(np.zeros((n, 2, n_psi), np.float32), some.psi),
+        put(np.zeros((n, n_psi), np.float32), some.leads),
+    )
+
+
+def look_up(
+    model: LinkingModel, mentions: EncodedMentions, relatedness: BatchRelatedness
+) -> EncodedMentions:
+    """Look up the features of a model, relatedness for all documents at once."""
+    if any(isinstance(feature, Relatedness) for feature in model.features):
+        mentions = mentions.with_known(Relatedness.name, relatedness.known(mentions))
+    # The model gathers embeddings from its tables; they are not part of the encoding.
+    others = [feature for feature in model.features if feature.name != Embedding.name]
+    return encode_features(mentions, others, relatedness.kb)
+
+
+def model_width(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> int:
+    """Return the number of scores that a model combines."""
+    if not len(mentions):
+        return 0
+    return int(model.scores(make_batch(mentions.take(slice(0, 1)), tables)).shape[-1])
+
+
+def blocks(mentions: EncodedMentions) -> Sequence[NDArray[np.int64]]:
+    """Cut the mentions with a candidate into blocks of alike width and bounded size."""
+    width = mentions.mask.sum(axis=1)
+    order = np.argsort(width, kind="stable")
+    order = order[width[order] > 0]
+    parts, start = [], 0
+    while start < len(order):
+        end = min(start + MENTIONS_PER_BLOCK, len(order))
+        cells = width[order[start:end]] * np.arange(1, end - start + 1)
+        end = start + max(1, int(np.searchsorted(cells, CELLS_PER_BLOCK, side="right")))
+        parts.append(order[start:end])
+        start = end
+    return parts
+
+
+def _rank_block(
+    model: LinkingModel,
+    mentions: EncodedMentions,
+    tables: Tables,
+    calibration: Calibration,
+    rows: NDArray[np.int64],
+    result: Ranking,
+) -> None:
+    part = mentions.take(rows)
+    batch = make_batch(part, tables)
+    psi: Tensor | None = None
+    if result.leads.shape[1]:
+        psi = model.scores(batch)
+        scores = combine_scores(model, psi, batch)
+    else:
+        scores = model(batch)
+    values = scores.numpy()
+    n_kept = min(result.candidates.shape[1], values.shape[1])
+    top = np.argsort(-values, axis=1, kind="stable")[:, :n_kept]
+    real = np.take_along_axis(part.mask, top, axis=1)
+
+    def best(array: NDArray[np.generic]) -> NDArray[np.generic]:
+        return np.take_along_axis(array, top, axis=1)
+
+    result.candidates[rows, :n_kept] = best(part.candidates)
+    result.scores[rows, :n_kept] = np.where(real, best(values), 0.0)
+    result.priors[rows, :n_kept] = best(part.known["prior"])
+    result.shares[rows, :n_kept] = np.where(real, best(calibration.distribution(values)), 0.0)
+    if psi is not None:
+        index = torch.from_numpy(top[:, :2])
+        result.psi[rows, : index.shape[1]], result.leads[rows] = lead_by_score(
+            model, psi, batch.mask, index
+        )

@@ -1,0 +1,120 @@
+"""`stamo build`, `stamo info` and `stamo show` as a person uses them."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stamo.cli.kb import register
+from stamo.errors import KnowledgeBaseError, UnknownEntityError
+from tests.kb.dumps import make_pages, write_dump
+
+OPTIONS = ["--workers", "1", "--held-out", "0", "--dimensions", "0"]
+
+
+def run(*arguments):
+    """Run one command and return what it printed."""
+    app = typer.Typer()
+    register(app)
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(app, list(map(str, arguments)))
+    if result.exception is not None:
+        raise result.exception
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def kb_path(tmp_path_factory):
+    """A small knowledge base made by the command itself."""
+    folder = tmp_path_factory.mktemp("cli")
+    run("build", write_dump(folder / "dump.xml"), folder / "kb", *OPTIONS)
+    return folder / "kb"
+
+
+def test_build_ends_with_a_summary(tmp_path):
+    """Pages, redirects, disambiguations, links, what was left out, seconds and memory are told."""
+    shown = run("build", write_dump(tmp_path / "dump.xml"), tmp_path / "kb", *OPTIONS)
+    for words in (
+        "disambiguation pages",
+        "redirect pages",
+        "links in running text",
+        "link to a redirect in a cycle",
+        "counting (seconds)",
+        "peak memory",
+        "fingerprint",
+    ):
+        assert words in shown
+
+
+def test_build_summary_as_json(tmp_path):
+    """Programs get the same numbers."""
+    dump = write_dump(tmp_path / "dump.xml")
+    record = json.loads(run("build", dump, tmp_path / "kb", *OPTIONS, "--json"))
+    assert record["counts"]["articles"] == 5
+    assert record["skipped"]["redirect in a cycle"] == 2
+    assert record["path"] == str(tmp_path / "kb")
+
+
+def test_build_learns_vectors_by_itself(tmp_path):
+    """Without --vectors the words of the dump get vectors of the asked length."""
+    dump = write_dump(tmp_path / "dump.xml", make_pages(40))
+    run("build", dump, tmp_path / "kb", "--workers", "1", "--dimensions", "4")
+    record = json.loads(run("info", tmp_path / "kb", "--json"))
+    assert record["counts"]["dimensions"] == 4
+    assert record["counts"]["words"] > 0
+
+
+def test_build_refuses_and_overwrites(kb_path):
+    """The target is only replaced with --overwrite."""
+    dump = kb_path.parent / "dump.xml"
+    with pytest.raises(KnowledgeBaseError, match="--overwrite"):
+        run("build", dump, kb_path, *OPTIONS)
+    assert "Knowledge base kb" in run("build", dump, kb_path, *OPTIONS, "--overwrite")
+
+
+def test_info_shows_sizes_and_ambiguity(kb_path, tmp_path):
+    """Counts and the distribution of ambiguity are printed, and drawn on request."""
+    shown = run("info", kb_path, "--figure", tmp_path / "ambiguity.png", "--verify")
+    assert "dump.xml" in shown
+    assert "How many entities a name may mean" in shown
+    assert "█" in shown
+    assert (tmp_path / "ambiguity.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_info_as_json_adds_up(kb_path):
+    """The classes of ambiguity hold every alias and every counted link once."""
+    record = json.loads(run("info", kb_path, "--json"))
+    assert sum(c["n_aliases"] for c in record["ambiguity"]) == record["counts"]["aliases"]
+    assert sum(c["n_links"] for c in record["ambiguity"]) == record["counts"]["counted links"]
+    assert len(record["fingerprint"]) == 64
+
+
+def test_show_a_name_and_its_likeliest_entity(kb_path):
+    """A name that is no title shows its candidates and the entity it most likely means."""
+    shown = run("show", kb_path, "Avalon")
+    assert "“Avalon” as a name: 2 entities; 3 links" in " ".join(shown.split())
+    assert "0.667" in shown
+    assert "“Avalon (river)” as an entity" in shown
+    record = json.loads(run("show", kb_path, "Avalon", "--json"))
+    assert [row["entity"] for row in record["alias"]["candidates"]] == [
+        "Avalon (river)",
+        "Avalon (film)",
+    ]
+    assert record["entity"]["entity"] == "Avalon (river)"
+
+
+def test_show_follows_redirects_and_limits_rows(kb_path):
+    """A redirect shows the entity it leads to; -n limits every table."""
+    record = json.loads(run("show", kb_path, "Town of Brig", "--json", "-n", "1"))
+    assert record["entity"]["entity"] == "Brig"
+    assert len(record["entity"]["aliases"]) == 1
+    assert record["entity"]["n_aliases"] == 4
+    assert len(record["entity"]["related"]) == 1
+
+
+def test_show_suggests_what_was_meant(kb_path):
+    """An unknown name is an error that offers similar names."""
+    with pytest.raises(UnknownEntityError, match=r"no entity or name 'Dara Vos'.*'Dara Voss'"):
+        run("show", kb_path, "Dara Vos")
+    with pytest.raises(UnknownEntityError, match="nothing like it"):
+        run("show", kb_path, "Qwertz")

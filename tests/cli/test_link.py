@@ -1,0 +1,156 @@
+"""`stamo link`, `stamo evaluate` and `stamo bench link` from the outside."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stamo.cli.bench_link import register_bench
+from stamo.cli.link import register
+from stamo.errors import ArtifactMismatchError, SettingsError
+from tests.linking.small import small_kb, untrained, world_kb
+
+
+@pytest.fixture
+def app():
+    app, bench = typer.Typer(), typer.Typer()
+    register(app)
+    register_bench(bench)
+    bench.callback()(lambda: None)
+    app.add_typer(bench, name="bench")
+    return app
+
+
+@pytest.fixture
+def model_path(tmp_path):
+    path = tmp_path / "model.safetensors"
+    untrained(small_kb()).save(path)
+    return path
+
+
+@pytest.fixture
+def run(app, model_path):
+    def run(*args, stdin=None, command="link", kb=None, model=None):
+        kb_path = str((kb or small_kb()).path)
+        line = [*command.split(), kb_path, str(model or model_path), *map(str, args)]
+        return CliRunner().invoke(app, line, input=stdin)
+
+    return run
+
+
+def records(result):
+    return [json.loads(line) for line in result.stdout.splitlines() if line]
+
+
+def test_text_from_stdin(run):
+    """Plain text on stdin is one document; the output is a line of JSON."""
+    (record,) = records(run(stdin="Java lies near Sumatra."))
+    assert [m["surface"] for m in record["mentions"]] == ["Java", "Sumatra"]
+
+
+def test_jsonl_with_bad_lines(run):
+    """A bad line becomes an error record, the others are linked, and the exit code is 0."""
+    result = run("--jsonl", stdin='{"id": "a", "text": "Java"}\nnonsense\n{"text": "York"}\n')
+    first, bad, last = records(result)
+    assert (first["id"], last["id"]) == ("a", "-:3")
+    assert "not valid JSON" in bad["error"]
+    assert result.exit_code == 0
+    assert "1 of 3" in result.stderr
+
+
+def test_nothing_could_be_done(run, tmp_path):
+    """When every document is bad, the exit code is 1 and each has its record."""
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"caf\xe9")
+    result = run(path, tmp_path / "missing.txt")
+    assert result.exit_code == 1
+    assert [sorted(record) for record in records(result)] == [["error", "id"]] * 2
+
+
+def test_files_workers_and_explanations(run, tmp_path):
+    """Files are linked in order by several processes, with explanations when asked for."""
+    paths = [tmp_path / f"{i}.txt" for i in range(3)]
+    for path in paths:
+        path.write_text("Java and York", encoding="utf-8")
+    found = records(run(*paths, "--workers", 2, "--explain", "--batch-size", 1))
+    assert [record["id"] for record in found] == [str(path) for path in paths]
+    assert set(found[0]["mentions"][0]["why"]) >= {"prior", "relatedness"}
+
+
+def test_given_mentions_and_threshold(run):
+    """Given mentions are linked as they are; above the threshold of 1 nothing is."""
+    line = json.dumps({"text": "on Java now", "mentions": [{"start": 3, "end": 7}]})
+    (record,) = records(run("--jsonl", "--mentions", "given", "--threshold", "1", stdin=line))
+    assert [(m["start"], m["entity"]) for m in record["mentions"]] == [(3, None)]
+
+
+def test_lone_surrogates_stay_json(run):
+    """Broken Unicode escapes in the input come out as valid JSON in UTF-8."""
+    (record,) = records(run("--jsonl", stdin='{"id": "\\ud800", "text": "Java \\udfff"}'))
+    assert record["id"] == "\ud800"
+    assert len(record["mentions"]) == 1
+
+
+def test_long_text_in_parts(run):
+    """A text beyond the window comes in numbered parts whose offsets are those of the whole."""
+    text = "Java is an island.\n\n" * 300
+    parts = records(run("--window", 1000, stdin=text))
+    assert [record["part"] for record in parts] == list(range(len(parts)))
+    starts = [m["start"] for record in parts for m in record["mentions"]]
+    assert [text[start : start + 4] for start in starts] == ["Java"] * 300
+
+
+def test_coloured_text(run):
+    """With --output text the entities stand in the text, and a legend below."""
+    result = run("--output", "text", "--explain", stdin="on Java")
+    assert "on Java [Java" in result.stdout
+    assert "NIL: not linked" in result.stdout
+
+
+def test_model_of_another_kb(run):
+    """A model of another knowledge base is refused before anything is linked."""
+    result = run(kb=world_kb(), stdin="Java")
+    assert isinstance(result.exception, ArtifactMismatchError)
+    assert result.stdout == ""
+
+
+def test_evaluate(run, tmp_path):
+    """Held-out articles and gold files are measured in one call, as JSON or Markdown."""
+    kb = world_kb()
+    model = tmp_path / "world.safetensors"
+    untrained(kb).save(model)
+    gold = tmp_path / "gold.jsonl"
+    title = kb.title(0)
+    gold.write_text(
+        json.dumps({"text": title, "index": [[0, len(title)]], "wikipedia_titles": [title]}) + "\n"
+    )
+    args = ("--held-out", "--zelda", gold, "--samples", 20)
+    figure = tmp_path / "curve.png"
+    result = run(*args, "--json", "--figure", figure, command="evaluate", kb=kb, model=model)
+    report = json.loads(result.stdout)
+    assert report["held_out"]["rows"][0]["name"] == "prior alone"
+    assert report["zelda"][0]["n_in_kb"] == 1
+    assert figure.exists()
+    tables = run(*args, "--markdown", command="evaluate", kb=kb, model=model).stdout
+    assert "| prior alone |" in tables
+    assert "prior alone" in run(*args, command="evaluate", kb=kb, model=model).stdout
+
+
+def test_evaluate_needs_something(run):
+    """Without anything to measure on, the command says what to give."""
+    assert isinstance(run(command="evaluate").exception, SettingsError)
+
+
+def test_bench_link(run, tmp_path):
+    """The benchmark reports every way to link, as a table or as JSON."""
+    kb = world_kb()
+    model = tmp_path / "world.safetensors"
+    untrained(kb).save(model)
+    args = ("--documents", 4, "--length", 400, "--workers", 2)
+    result = run(*args, "--json", command="bench link", kb=kb, model=model)
+    report = json.loads(result.stdout)
+    assert report["n_documents"] == 4
+    assert [way["name"] for way in report["ways"]][-1] == "mention by mention"
+    table = run(*args, command="bench link", kb=kb, model=model)
+    assert "documents/s" in table.stdout

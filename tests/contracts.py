@@ -1,0 +1,71 @@
+"""What every feature must do; a new feature inherits this and names itself."""
+
+import numpy as np
+import pytest
+import torch
+
+from stamo.corpus.types import Corpus
+from stamo.features.base import Feature, encode_features
+from stamo.features.pile import Evidence
+from stamo.learning.learn import encode_pile
+
+
+class FeatureContract:
+    """Inherit, set `feature`, and the feature is checked on the embedded world."""
+
+    feature: Feature
+    learns = True
+    """Whether the feature has anything to learn."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def evidence(cls, world, world_corpus, world_kb, world_model):
+        entity = world.emerging[0]
+        about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
+        encoded = encode_pile([entity], Corpus(tuple(about[:40])), world_kb, world_model)
+        mentions = encode_features(encoded.pile.mentions, [cls.feature], world_kb)
+        pile = type(encoded.pile)(**{**vars(encoded.pile), "mentions": mentions, "extra": {}})
+        return Evidence(pile, encoded.labels, encoded.labelled.astype(np.float32))
+
+    def test_is_a_feature(self):
+        """It has a name and the three functions."""
+        assert isinstance(self.feature, Feature)
+        assert self.feature.name
+
+    def test_known_values_have_a_row_for_each_mention_and_candidate(self, evidence, world_kb):
+        """Known candidates have finite values, one or several for each."""
+        mentions = evidence.pile.mentions
+        values = self.feature.known(mentions, world_kb)
+        assert values.shape[:2] == mentions.candidates.shape
+        assert np.isfinite(values).all()
+
+    def test_estimate_is_finite_and_repeatable(self, evidence, world_kb):
+        """The same labels give the same group of θ(e*), one row for each entity."""
+        first, second = (self.feature.estimate(evidence, world_kb) for _ in range(2))
+        assert first.shape[0] == len(evidence.pile.entities)
+        assert bool(torch.isfinite(first).all())
+        assert torch.equal(first, second)
+
+    def test_estimate_without_any_label_is_finite(self, evidence, world_kb):
+        """Nothing counted, nothing broken."""
+        nothing = Evidence(
+            evidence.pile, np.zeros_like(evidence.weights), np.zeros_like(evidence.counted)
+        )
+        assert bool(torch.isfinite(self.feature.estimate(nothing, world_kb)).all())
+
+    def test_estimate_depends_on_the_labels(self, evidence, world_kb):
+        """Other labels, other parameters (unless there is nothing to learn)."""
+        opposite = Evidence(evidence.pile, 1 - evidence.weights, evidence.counted)
+        a, b = (self.feature.estimate(e, world_kb) for e in (evidence, opposite))
+        assert torch.equal(a, b) != self.learns
+
+    def test_lookup_is_differentiable_in_theta(self, evidence, world_kb):
+        """Gradients of the emerging entity's values reach θ(e*)."""
+        theta = self.feature.estimate(evidence, world_kb).clone().requires_grad_(self.learns)
+        values = self.feature.lookup(theta, evidence.pile)
+        assert values.shape[0] == len(evidence.pile)
+        assert bool(torch.isfinite(values).all())
+        if self.learns:
+            (values**2).sum().backward()
+            assert theta.grad is not None
+            assert float(theta.grad.abs().sum()) > 0

@@ -1,0 +1,172 @@
+"""Accuracy, ablations, calibration, gold documents and intervals."""
+
+import json
+import lzma
+
+import numpy as np
+import pytest
+
+from stamo.errors import CorpusFormatError, SettingsError
+from stamo.evaluation.intervals import Estimate, bootstrap, by_document, difference, f1, ratio
+from stamo.evaluation.link_speed import link_plainly, measure_speed, news_size_documents
+from stamo.evaluation.link_tables import held_out_tables, to_markdown, to_rich, zelda_tables
+from stamo.evaluation.linking import evaluate_held_out
+from stamo.evaluation.reliability import save_reliability
+from stamo.evaluation.zelda import evaluate_zelda, read_gold
+from stamo.features.articles import flatten_articles
+from stamo.linking.linker import Linker
+from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb
+
+
+def test_bootstrap_of_equal_documents_has_no_width():
+    """Documents that all say the same leave no uncertainty."""
+    columns = np.array([[3.0, 4.0]] * 7)
+    found = bootstrap(columns, ratio, np.random.default_rng(0))
+    assert (found.value, found.low, found.high) == pytest.approx((0.75, 0.75, 0.75))
+
+
+def test_bootstrap_covers_and_repeats():
+    """The interval surrounds the value, narrows with more documents and repeats with its seed."""
+    rng = np.random.default_rng(1)
+    right = rng.random(4000) < 0.7
+    few = bootstrap(by_document(np.arange(40), right[:40], np.ones(40)), ratio, _rng())
+    many = bootstrap(by_document(np.arange(4000), right, np.ones(4000)), ratio, _rng())
+    assert few.low < few.value < few.high
+    assert many.high - many.low < few.high - few.low
+    again = bootstrap(by_document(np.arange(40), right[:40], np.ones(40)), ratio, _rng())
+    assert few == again
+
+
+def _rng():
+    return np.random.default_rng(5)
+
+
+def test_statistics_by_hand():
+    """Sums by document, differences and F1 are those computed by hand."""
+    documents = np.array([4, 4, 9], dtype=np.int32)
+    sums = by_document(documents, np.array([True, False, True]), np.ones(3))
+    assert sums.tolist() == [[1.0, 2.0], [1.0, 1.0]]
+    assert difference(np.array([[8.0, 6.0, 10.0]])).tolist() == [0.2]
+    assert f1(np.array([[2.0, 4.0, 4.0]])).tolist() == [0.5]
+    assert str(Estimate(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
+
+
+def test_an_interval_needs_a_level():
+    """A level outside (0, 1) is refused."""
+    with pytest.raises(SettingsError):
+        bootstrap(np.ones((3, 2)), ratio, _rng(), level=1.0)
+
+
+@pytest.mark.parametrize("kind", [DeepED, Yamada])
+def test_held_out_report(kind, tmp_path):
+    """Accuracy stands beside prior alone, with ablations of every score and a figure."""
+    kb = world_kb()
+    report = evaluate_held_out(kb, untrained(kb, kind), n_samples=50)
+    prior, model = report.rows
+    assert prior.name == "prior alone"
+    assert prior.gain.value == 0.0
+    assert model.gain.value == pytest.approx(model.accuracy.value - prior.accuracy.value)
+    assert 0 < report.n_hard <= report.n_ambiguous < report.n_mentions
+    assert len(report.ablations) == (4 if kind is DeepED else 6)
+    by_name = {row.name: row for row in report.ablations}
+    assert by_name["without prior"].gain.value < 0
+    assert 0.0 <= report.confidence[0].ece <= 1.0
+    assert sum(n for _, _, n in report.confidence[0].curve) == report.n_ambiguous
+    save_reliability(report.confidence, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    table = to_markdown(held_out_tables(report)[0])
+    assert "| prior alone |" in table
+    assert to_rich(held_out_tables(report)[0]).row_count == 2
+    json.dumps(report.to_record())
+
+
+def test_held_out_prior_equals_a_count():
+    """Prior alone is the share of ambiguous mentions whose most linked candidate is right."""
+    kb = world_kb()
+    report = evaluate_held_out(kb, untrained(kb), n_samples=10)
+    corpus = flatten_articles(kb, held_out=True)
+    right = total = 0
+    for surface, entity in zip(corpus.surfaces.tolist(), corpus.entities.tolist(), strict=True):
+        candidates = kb.candidates(corpus.surface_table[surface])
+        if entity >= 0 and len(candidates) > 1 and entity in candidates.ids:
+            total += 1
+            right += int(candidates.ids[0] == entity)
+    assert report.n_ambiguous == total
+    assert report.rows[0].accuracy.value == pytest.approx(right / total)
+
+
+def test_articles_used_in_training_are_left_out():
+    """Only the documents that the model's report calls unseen are measured."""
+    kb = world_kb()
+    everything = evaluate_held_out(kb, untrained(kb), n_samples=10)
+    half = list(range(0, everything.n_documents, 2))
+    some = evaluate_held_out(kb, untrained(kb, test_documents=half), n_samples=10)
+    assert 0 < some.n_documents <= len(half) < everything.n_documents
+    assert some.n_mentions < everything.n_mentions
+
+
+def test_no_held_out_article_is_an_error():
+    """A knowledge base without held-out articles cannot be evaluated so."""
+    kb = small_kb()
+    with pytest.raises(SettingsError, match="--held-out"):
+        evaluate_held_out(kb, untrained(kb))
+
+
+GOLD = [
+    {
+        "text": "Java is near Sumatra, says Zork.",
+        "index": [[0, 4], [13, 20], [27, 31]],
+        "wikipedia_titles": ["Java", "Sumatra", "Zork"],
+    },
+    {
+        "text": "New York is not York.",
+        "index": [[0, 8], [4, 8], [16, 20], [90, 99]],
+        "wikipedia_titles": ["New York City", "York", "York", "York"],
+    },
+]
+
+
+@pytest.fixture
+def gold_path(tmp_path):
+    path = tmp_path / "gold.jsonl.xz"
+    with lzma.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in GOLD)
+    return path
+
+
+def test_gold_documents_by_hand(gold_path):
+    """Counts, accuracy, candidate recall and end-to-end scores of five mentions, by hand."""
+    kb = small_kb()
+    report = evaluate_zelda(kb, untrained(kb), gold_path, n_samples=20)
+    assert (report.n_documents, report.n_mentions, report.n_in_kb) == (2, 5, 4)
+    assert report.n_dropped == 2
+    assert report.candidate_recall.value == 1.0
+    top = kb.title(int(kb.candidates("Java").ids[0]))
+    assert report.prior_alone.value == (1.0 if top == "Java" else 0.75)
+    assert report.exact.precision.value == report.exact.recall.value
+    assert report.exact.detection_recall.value == 1.0
+    assert report.exact.n_links == 4
+    assert "gold.jsonl.xz" in to_markdown(zelda_tables([report])[1])
+
+
+def test_bad_gold_is_refused(tmp_path):
+    """A line that is not of the format is named with its number."""
+    path = tmp_path / "gold.jsonl"
+    path.write_text('{"text": "a", "index": [[0, 1]]}\n')
+    with pytest.raises(CorpusFormatError, match=r"gold\.jsonl:1"):
+        read_gold(path, small_kb())
+
+
+def test_speed_is_measured_on_equal_results():
+    """The plain way links as the linker does, and the report holds every way with its ratio."""
+    kb = world_kb()
+    documents = news_size_documents(kb, 6, 600)
+    linker = Linker(kb, untrained(kb))
+    for fast, plain in zip(
+        linker.link_documents(documents), link_plainly(linker, documents), strict=True
+    ):
+        assert [m.entity for m in fast.mentions] == [m.entity for m in plain.mentions]
+    report = measure_speed(kb, untrained(kb), documents, n_workers=2)
+    assert report.ways[0].ratio == 1.0
+    assert report.n_mentions >= report.n_scored > 0
+    json.dumps(report.to_record())

@@ -1,0 +1,191 @@
+"""Labels go to Label Studio and come back without loss; foreign files are checked."""
+
+from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree
+
+import pytest
+
+from stamo.corpus.types import Corpus, Document, Mention
+from stamo.errors import CorpusFormatError
+from stamo.integrations.label_studio import (
+    export_tasks,
+    import_tasks,
+    labelling_config,
+    to_json,
+)
+from stamo.workspace.labels import EMERGING, NONE, LabelStore, LabelTarget
+
+AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
+LATER = AT + timedelta(days=1)
+TEXT = "🚀 Rey met Finn <script>"
+CORPUS = Corpus(
+    (
+        Document("a", TEXT, (Mention("Rey", 2, 5), Mention("Finn", 10, 14, "Finn")), "Title"),
+        Document("b", "About Rey", (Mention("Rey", 6, 9),)),
+    )
+)
+REY_A = LabelTarget("a", 0, "Rey", 2, 5)
+REY_B = LabelTarget("b", 0, "Rey", 6, 9)
+
+
+@pytest.fixture
+def stores(tmp_path):
+    with LabelStore.open(tmp_path / "one") as one, LabelStore.open(tmp_path / "two") as two:
+        yield one, two
+
+
+def fill(store):
+    store.add(REY_A, EMERGING, labeller="ada", at=AT)
+    store.add(REY_A, 'Rey & "co" <x>', labeller="bob", at=AT)
+    store.add(REY_B, NONE, labeller="ada", at=AT)
+    store.undo(labeller="ada", at=AT)
+    store.add(LabelTarget("gone", 0, "Rey", 0, 3), NONE, labeller="ada", at=AT)
+
+
+def bring(store, tasks, corpus=CORPUS):
+    return import_tasks(store, to_json(tasks), corpus, labeller="importer", at=LATER)
+
+
+def test_the_round_trip_loses_nothing(stores):
+    """Labels, labellers, times, undone labels and vanished documents all come back."""
+    one, two = stores
+    fill(one)
+    report = bring(two, export_tasks(one, CORPUS))
+    assert (report.n_tasks, report.n_events, report.n_changes) == (3, 5, 0)
+    order = {"key": lambda e: e.uid}
+    assert sorted(two.events(), **order) == sorted(one.events(), **order)
+    assert sorted(two.current(), **order) == sorted(one.current(), **order)
+    assert bring(two, export_tasks(one, CORPUS)).n_events == 0
+
+
+def test_tasks_have_the_form_of_label_studio(stores):
+    """Text in the data, one annotation per labeller, one region per mention with one label."""
+    one, _ = stores
+    fill(one)
+    task = export_tasks(one, CORPUS)[0]
+    assert task["data"]["text"] == TEXT
+    assert task["data"]["candidates"] == [{"start": 2, "end": 5, "text": "Rey"}]
+    assert len(task["annotations"]) == 2
+    (region,) = task["annotations"][0]["result"]
+    assert (region["type"], region["from_name"], region["to_name"]) == ("labels", "label", "text")
+    assert region["value"] == {"start": 2, "end": 5, "text": "Rey", "labels": [EMERGING]}
+
+
+def test_unlabelled_documents_can_go_along(stores):
+    """On request every document becomes a task, to be labelled there."""
+    one, _ = stores
+    assert export_tasks(one, CORPUS) == []
+    assert len(export_tasks(one, CORPUS, only_labelled=False)) == 2
+
+
+def test_corrections_made_there_are_added(stores):
+    """A changed label becomes a new event of its labeller; importing again adds nothing."""
+    one, _ = stores
+    fill(one)
+    tasks = export_tasks(one, CORPUS)
+    annotation = tasks[0]["annotations"][0]
+    annotation["result"][0]["value"]["labels"] = [NONE]
+    annotation["updated_at"] = "2024-05-02T08:00:00.5Z"
+    assert bring(one, tasks).n_changes == 1
+    last = one.events()[-1]
+    assert (last.labeller, last.choice) == ("ada", NONE)
+    assert last.at == datetime(2024, 5, 2, 8, 0, 0, 500_000, tzinfo=UTC)
+    assert bring(one, tasks).n_changes == 0
+
+
+def test_an_old_file_brings_nothing_back(stores):
+    """What was changed or undone here after the export stays so."""
+    one, _ = stores
+    one.add(REY_A, EMERGING, labeller="ada", at=AT)
+    one.add(REY_B, EMERGING, labeller="bob", at=AT)
+    tasks = export_tasks(one, CORPUS)
+    one.add(REY_A, NONE, labeller="ada", at=LATER)
+    one.undo(labeller="bob", at=LATER)
+    assert bring(one, tasks).n_changes == 0
+    assert [e.choice for e in one.current()] == [NONE]
+
+
+def foreign(**changes):
+    value = {"start": 2, "end": 5, "text": "Rey", "labels": [EMERGING]} | changes
+    region = {"id": "r", "type": "labels", "value": value}
+    annotation = {"completed_by": {"id": 3, "email": "eve@example.org"}, "result": [region]}
+    return {"data": {"text": TEXT}, "annotations": [annotation]}
+
+
+def test_a_foreign_project_is_read(stores):
+    """A project that was never ours is matched by its text; its users are the labellers."""
+    one, _ = stores
+    assert bring(one, [foreign()]).n_changes == 1
+    (event,) = one.current()
+    assert (event.labeller, event.at, event.target) == ("eve@example.org", LATER, REY_A)
+
+
+def test_choices_per_region_and_browser_offsets(stores):
+    """A choice made for a region is its label; offsets that count UTF-16 units are understood."""
+    one, _ = stores
+    task = foreign(start=3, end=6)
+    regions = task["annotations"][0]["result"]
+    chosen = {"start": 3, "end": 6, "text": "Rey", "choices": ["Rey (name)"]}
+    regions += [{"id": "r", "type": "choices", "value": chosen}, {"type": "relation"}]
+    bring(one, [task])
+    (event,) = one.current()
+    assert (event.target, event.choice) == (REY_A, "Rey (name)")
+
+
+def test_cancelled_annotations_are_passed_over(stores):
+    """What a labeller cancelled in Label Studio is no label."""
+    one, _ = stores
+    task = foreign()
+    task["annotations"][0]["was_cancelled"] = True
+    assert bring(one, [task]).n_changes == 0
+
+
+def broken(change):
+    task = foreign()
+    change(task)
+    return task
+
+
+@pytest.mark.parametrize(
+    ("task", "match"),
+    [
+        ("text", "not a JSON object"),
+        ({}, "no object 'data'"),
+        ({"data": {"text": "unknown"}}, "none of the collected"),
+        ({"data": {"text": ["x"]}}, "cannot be imported"),
+        ({"data": {"text": TEXT, "stamo_events": [{}]}}, "label event"),
+        ({"data": {"text": "x", "document_id": "a"}}, "its text is not"),
+        (foreign(start=-1), "does not stand"),
+        (foreign(end=9999), "does not stand"),
+        (foreign(start="2"), "no whole number"),
+        (foreign(text="Finn"), "does not stand"),
+        (foreign(start=0, end=1, text=None), "no candidate mention"),
+        (foreign(labels=[]), "0 labels"),
+        (foreign(labels=["x", "y"]), "2 labels"),
+        (foreign(labels=[5]), "choice"),
+        (broken(lambda t: t["annotations"][0].update(updated_at="yesterday")), "ISO"),
+        (broken(lambda t: t["annotations"][0].update(updated_at="2024-05-01T00:00")), "zone"),
+        (broken(lambda t: t["annotations"][0].update(result="x")), "no list 'result'"),
+        (broken(lambda t: t.update(annotations=5)), "no list 'annotations'"),
+    ],
+)
+def test_bad_tasks_are_named_and_nothing_is_added(stores, task, match):
+    """The sentence names the task and what is wrong with it; the good tasks wait."""
+    one, _ = stores
+    with pytest.raises(CorpusFormatError, match=match) as caught:
+        bring(one, [foreign(), task])
+    assert "Task 2" in str(caught.value)
+    assert one.events() == []
+
+
+def test_a_file_that_is_no_json_is_refused(stores):
+    """Any other file gives one sentence."""
+    with pytest.raises(CorpusFormatError):
+        import_tasks(stores[0], "no json", CORPUS, labeller="x", at=AT)
+
+
+def test_the_interface_shows_every_choice():
+    """The labelling interface is valid XML whatever the titles hold."""
+    root = ElementTree.fromstring(labelling_config(['A & "B" <c>', EMERGING]))
+    values = [label.get("value") for label in root.iter("Label")]
+    assert values == [EMERGING, "@none", "@skip", 'A & "B" <c>']
