@@ -1,0 +1,128 @@
+"""`stamo serve`: the service with its pages."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from stamo.service.jobs import OnProgress, Work
+
+SHUTDOWN_SECONDS = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application."""
+    app.command("serve")(serve)
+
+
+def serve(
+    kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")],
+    packs: Annotated[Path, typer.Option(help="Folder of the packs to link with.")] = Path("packs"),
+    workspaces: Annotated[Path, typer.Option(help="Folder that holds the workspaces.")] = Path(),
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8017,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="STAMO_TOKEN",
+            help="Needed for changes; made up when the address is not this machine's.",
+        ),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(help="Another name that browsers use; repeat it.")
+    ] = None,
+) -> None:
+    """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
+    from stamo.errors import MissingExtraError
+
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("fastapi", "serve") from error
+    from stamo.kb.base import KnowledgeBase
+    from stamo.models.store import load_model
+    from stamo.service.app import create_app
+    from stamo.service.security import SecuritySettings, is_loopback
+    from stamo.service.wiring import wire
+
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    security = SecuritySettings(host, token, frozenset(map(str.lower, allowed_host or ())))
+    listener = listen(host, port)
+    base = KnowledgeBase.open(kb)
+    parts = wire(base, load_model(model), packs, workspaces, learn_in, security)
+    parts.jobs.start()  # here, a second service on the folder is refused with one line
+    run(create_app(parts), listener, host, token)
+
+
+def learn_in(workspaces: Path) -> Work:
+    """Return the work of a learning job on the workspaces of a folder."""
+
+    def learn(name: str, on_progress: OnProgress) -> str:
+        from stamo.errors import LearningError
+
+        raise LearningError(
+            f"This service cannot learn yet; run: stamo learn {str(workspaces / name)!r}"
+        )
+
+    return learn
+
+
+def run(app: FastAPI, listener: socket.socket, host: str, token: str | None) -> None:
+    """Serve until a signal comes, then let running requests end."""
+    import uvicorn
+
+    address = f"http://{_bracketed(host)}:{listener.getsockname()[1]}"
+    console = Console(highlight=False)
+    console.print(f"Serving at {address} (stop with Ctrl-C)", soft_wrap=True)
+    if token is not None:
+        console.print(f"Changes need the token {token}", soft_wrap=True)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=200,
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        ws="none",
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address.
+
+    Raises:
+        SettingsError: It cannot be used.
+    """
+    from stamo.errors import SettingsError
+
+    name = host.strip("[]")
+    family = socket.AF_INET6 if ":" in name else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((name, port))
+        # From here on connections wait in line, so the printed address works at once.
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"The service cannot listen on {host}:{port} ({error.strerror}); choose another port."
+        ) from error
+    return listener

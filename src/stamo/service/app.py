@@ -1,0 +1,157 @@
+"""The application: routes, pages and one place where errors become status codes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, JSONResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from stamo import __version__
+from stamo.errors import (
+    ArtifactMismatchError,
+    StamoError,
+    UnknownAliasError,
+    UnknownEntityError,
+    WorkspaceError,
+)
+from stamo.service.labelling import job_routes, workspace_routes
+from stamo.service.linking import LinkPool, link_routes, pack_routes
+from stamo.service.parts import MissingWorkspaceError, ServiceParts
+from stamo.service.schemas import ErrorOut
+from stamo.service.security import Guard
+
+logger = logging.getLogger(__name__)
+
+STATIC = Path(__file__).parent / "static"
+PAGES = {"/": "index.html", "/label": "label.html", "/try": "try.html"}
+
+STATUS_BY_ERROR: tuple[tuple[type[StamoError], int], ...] = (
+    (MissingWorkspaceError, 404),
+    (UnknownEntityError, 404),
+    (UnknownAliasError, 404),
+    (ArtifactMismatchError, 409),
+    (WorkspaceError, 409),
+    (StamoError, 422),
+)
+"""The first one that fits tells the status."""
+
+_ERRORS: dict[int | str, dict[str, Any]] = {"4XX": {"model": ErrorOut}, "5XX": {"model": ErrorOut}}
+
+
+def create_app(parts: ServiceParts) -> FastAPI:
+    """Put the service together from its parts."""
+    pool = LinkPool(parts.linker, parts.limits)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(parts.jobs.start)
+        yield
+        pool.close()
+        await run_in_threadpool(parts.jobs.stop)
+        parts.workspaces.close()
+
+    app = FastAPI(
+        title="stamo",
+        version=__version__,
+        description="Link text, label emerging entities, learn them, manage their packs.",
+        lifespan=lifespan,
+        responses=_ERRORS,
+        openapi_url="/api/openapi.json",
+        # The usual pages load scripts from elsewhere, which our policy forbids.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(Failsafe)
+    app.add_middleware(Guard, settings=parts.security)
+    for router in (
+        link_routes(parts, pool),
+        pack_routes(parts),
+        workspace_routes(parts),
+        job_routes(parts),
+    ):
+        app.include_router(router)
+    _add_handlers(app)
+    _add_pages(app)
+    return app
+
+
+def status_of(error: StamoError) -> int:
+    """Return the status code of an error that a user can cause."""
+    return next(status for kind, status in STATUS_BY_ERROR if isinstance(error, kind))
+
+
+def _add_handlers(app: FastAPI) -> None:
+    @app.exception_handler(StamoError)
+    async def user_error(request: Request, error: StamoError) -> JSONResponse:
+        return _sentence(status_of(error), str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = str(first["msg"]).lower()
+        return _sentence(422, f"The request is not as documented: {where[:100]}: {what[:200]}.")
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> JSONResponse:
+        return _sentence(error.status_code, str(error.detail))
+
+
+class Failsafe:
+    """Turns what nobody expected into one sentence; the trace goes to the log only."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        except Exception:
+            if scope["type"] != "http" or started:
+                raise
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            answer = _sentence(500, "The service failed on this request; its log says why.")
+            await answer(scope, receive, send)
+
+
+def _sentence(status: int, text: str) -> JSONResponse:
+    # A message may quote what came in, which may hold half a character.
+    clean = text.encode("utf-8", "replace").decode()
+    return JSONResponse({"error": clean}, status_code=status)
+
+
+def _add_pages(app: FastAPI) -> None:
+    for route, file in PAGES.items():
+        app.add_api_route(
+            route,
+            _page(STATIC / file),
+            methods=["GET"],
+            include_in_schema=False,
+            response_class=FileResponse,
+        )
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+
+def _page(path: Path) -> Any:
+    async def page() -> FileResponse:
+        return FileResponse(path, media_type="text/html; charset=utf-8")
+
+    return page

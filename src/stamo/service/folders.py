@@ -1,0 +1,314 @@
+"""The workspaces under one folder, as the service needs them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stamo.corpus.types import Corpus, Document, LabelKey
+from stamo.errors import WorkspaceError
+from stamo.service.parts import (
+    Choice,
+    Guess,
+    MissingWorkspaceError,
+    Progress,
+    Question,
+    WorkspaceInfo,
+)
+from stamo.workspace.documents import MANIFEST
+from stamo.workspace.folder import N_LABELS, Status, Workspace
+from stamo.workspace.label_events import EMERGING, SKIP, LabelEvent, LabelTarget
+from stamo.workspace.labels import LabelStore
+
+logger = logging.getLogger(__name__)
+
+REPORT_FILE = "report.html"
+CONTEXT_CHARACTERS = 1500
+"""How much of a document is shown on each side of the mention."""
+
+Version = tuple[int, int, int] | None
+
+Describe = Callable[[str], Sequence[Choice]]
+"""Returns the known entities that a surface form may mean, with a line on each."""
+
+GuessEntity = Callable[[Document, int], Guess | None]
+"""Returns what the linking model says of a mention, given by its index in the document."""
+
+Advise = Callable[[Workspace, Corpus, Sequence[LabelEvent]], Iterable[LabelKey]]
+"""Orders the candidate mentions, those that teach most first, knowing the labels so far."""
+
+
+def one_per_document(
+    workspace: Workspace, corpus: Corpus, labels: Sequence[LabelEvent]
+) -> list[LabelKey]:
+    """Order mentions so that each document is asked once before any is asked again.
+
+    Documents come in the order of a hash: neighbours in a crawl are often alike.
+    """
+    ranked: list[tuple[int, bytes, LabelKey]] = []
+    for document in corpus:
+        digest = hashlib.sha256(document.id.encode()).digest()
+        keys = candidate_mentions(workspace, document)
+        ranked += [(i, digest, key) for i, key in enumerate(keys)]
+    return [key for _, _, key in sorted(ranked)]
+
+
+def candidate_mentions(workspace: Workspace, document: Document) -> list[LabelKey]:
+    """Return the mentions that may be the emerging entity."""
+    aliases = workspace.entity.aliases
+    return [(document.id, i) for i, m in enumerate(document.mentions) if m.surface in aliases]
+
+
+@dataclass
+class _Space:
+    """An opened workspace: its documents stay in memory while they are labelled."""
+
+    workspace: Workspace
+    version: Version
+    documents: dict[str, Document]
+    store: LabelStore
+    order: list[LabelKey]
+    n_labels: int
+    """How many labels the order knew of."""
+
+    def target(self, key: LabelKey) -> LabelTarget:
+        """Name a mention as the labels do."""
+        document = self.documents.get(key[0])
+        if document is None or key not in candidate_mentions(self.workspace, document):
+            raise MissingWorkspaceError(
+                f"There is no candidate mention {key[1]} in the document {key[0][:80]!r}."
+            )
+        return LabelTarget.of(document.id, key[1], document.mentions[key[1]])
+
+    def decided(self) -> set[tuple[str, int, int]]:
+        """Return where labels and skips are."""
+        return {_place(event.target) for event in self.store.current()}
+
+
+def _version(workspace: Workspace) -> Version:
+    """Tell one state of the collected documents from another without reading them."""
+    try:
+        stat = (workspace.documents.folder / MANIFEST).stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _place(target: LabelTarget) -> tuple[str, int, int]:
+    # By place, not by index: the index changes when documents are collected anew.
+    return target.document, target.start, target.end
+
+
+class WorkspaceFolders:
+    """Every workspace that lies directly in a folder."""
+
+    def __init__(
+        self,
+        root: Path,
+        describe: Describe,
+        guess: GuessEntity = lambda document, mention: None,
+        advise: Advise = one_per_document,
+        *,
+        advise_every: int = 5,
+    ) -> None:
+        """Look at a folder.
+
+        Args:
+            root: The folder that holds the workspaces.
+            describe: Knows the entities of the knowledge base.
+            guess: Asks the linking model.
+            advise: Tells which mentions to ask first.
+            advise_every: After how many new labels it is asked again.
+        """
+        self.root = root
+        self._describe = describe
+        self._guess = guess
+        self._advise = advise
+        self._advise_every = advise_every
+        self._lock = threading.RLock()
+        self._spaces: dict[str, _Space] = {}
+
+    def all(self) -> list[WorkspaceInfo]:
+        """Return every workspace; damaged ones are left out and logged."""
+        infos = []
+        for name in self._names():
+            try:
+                infos.append(self.info(name))
+            except WorkspaceError as error:
+                logger.warning("The workspace %r is left out: %s", name, error)
+        return infos
+
+    def info(self, name: str) -> WorkspaceInfo:
+        """Return one workspace."""
+        workspace = self._workspace(name)
+        status = workspace.status()
+        return WorkspaceInfo(
+            name=name,
+            entity=workspace.entity.id,
+            aliases=workspace.entity.aliases,
+            next_step=_next_step(status),
+            progress=self.progress(name),
+            has_report=(workspace.path / REPORT_FILE).is_file(),
+        )
+
+    def progress(self, name: str) -> Progress:
+        """Count the labels of a workspace."""
+        space = self._open(name)
+        events = space.store.current()
+        by = Counter(event.labeller for event in events if event.choice != SKIP)
+        n_labelled, n_mentions = by.total(), len(space.order)
+        is_found = any(event.choice == EMERGING for event in events)
+        target = min(N_LABELS, n_mentions) or N_LABELS
+        missing = (
+            f"None of the {n_labelled} labels is {space.workspace.entity.id}; label some more."
+        )
+        return Progress(
+            n_labelled=n_labelled,
+            n_skipped=len(events) - n_labelled,
+            n_left=max(n_mentions - len(events), 0),
+            target=target,
+            by=dict(by),
+            advice=missing if n_labelled >= target and not is_found else "",
+        )
+
+    def next(self, name: str, taken: frozenset[LabelKey]) -> Question | None:
+        """Return the mention that teaches most among those nobody has decided on or taken."""
+        space = self._open(name)
+        decided = space.decided()
+        for key in space.order:
+            if key not in taken and _place(space.target(key)) not in decided:
+                return self._question(space, key)
+        return None
+
+    def question(self, name: str, key: LabelKey) -> Question | None:
+        """Return a certain mention while nobody has decided on it."""
+        space = self._open(name)
+        is_decided = _place(space.target(key)) in space.decided()
+        return None if is_decided else self._question(space, key)
+
+    def decide(self, name: str, key: LabelKey, choice: str, who: str) -> None:
+        """Keep a choice; it is on disk when this returns."""
+        space = self._open(name)
+        space.store.add(space.target(key), choice, labeller=who, at=datetime.now(UTC))
+
+    def guess(self, name: str, key: LabelKey) -> Guess | None:
+        """Return what the linking model says of a mention, None when it fails."""
+        space = self._open(name)
+        try:
+            guess = self._guess(space.documents[key[0]], key[1])
+            # With an earlier pack of the entity in use, the model may know it already.
+            is_new = guess is not None and guess.choice == space.workspace.entity.id
+            return replace(guess, choice=EMERGING) if guess is not None and is_new else guess
+        except Exception:
+            # A guess is an extra; whatever is wrong with it must not look like a lost label.
+            logger.exception("The model could not link a mention of %r", name)
+            return None
+
+    def undo(self, name: str, who: str) -> LabelKey | None:
+        """Take back a person's last choice or skip."""
+        space = self._open(name)
+        event = space.store.undo(labeller=who, at=datetime.now(UTC))
+        if event is None:
+            return None
+        document = space.documents.get(event.target.document)
+        for key in candidate_mentions(space.workspace, document) if document else ():
+            if _place(space.target(key)) == _place(event.target):
+                return key
+        return None
+
+    def report(self, name: str) -> Path | None:
+        """Return the report's path, None when none was made."""
+        path = self._workspace(name).path / REPORT_FILE
+        return path if path.is_file() else None
+
+    def path(self, name: str) -> Path:
+        """Return the folder of a workspace."""
+        return self._workspace(name).path
+
+    def close(self) -> None:
+        """Close the labels of all workspaces."""
+        with self._lock:
+            for space in self._spaces.values():
+                space.store.close()
+            self._spaces.clear()
+
+    def _names(self) -> list[str]:
+        if not self.root.is_dir():
+            return []
+        return sorted(path.parent.name for path in self.root.glob("*/entity.json"))
+
+    def _workspace(self, name: str) -> Workspace:
+        # The name is compared with what is there; it never becomes a path by itself.
+        if name not in self._names():
+            raise MissingWorkspaceError(
+                f"There is no workspace {name[:80]!r} here; start one with `stamo new`."
+            )
+        return Workspace.open(self.root / name)
+
+    def _open(self, name: str) -> _Space:
+        with self._lock:
+            workspace = self._workspace(name)
+            space = self._spaces.get(name)
+            version = _version(workspace)
+            if space is None or space.version != version:
+                space = self._load(workspace, version, space.store if space else None)
+                self._spaces[name] = space
+            labels = space.store.current()
+            if space.n_labels < 0 or len(labels) - space.n_labels >= self._advise_every:
+                corpus = Corpus(tuple(space.documents.values()))
+                space.order = list(self._advise(workspace, corpus, labels))
+                space.n_labels = len(labels)
+            return space
+
+    def _load(self, workspace: Workspace, version: Version, store: LabelStore | None) -> _Space:
+        documents = {document.id: document for document in workspace.documents}
+        return _Space(workspace, version, documents, store or workspace.open_labels(), [], -1)
+
+    def _question(self, space: _Space, key: LabelKey) -> Question:
+        document = space.documents[key[0]]
+        mention = document.mentions[key[1]]
+        entity = space.workspace.entity
+        aliases = ", ".join(alias for alias in entity.aliases if alias != entity.id)
+        line = f"The new entity; also called {aliases}" if aliases else "The new entity"
+        # Always first: the same key means the new entity from the first mention to the last.
+        choices = (Choice(EMERGING, entity.id, line), *self._describe(mention.surface))
+        return Question(
+            document=document.id,
+            mention=key[1],
+            title=document.title,
+            before=_cut_start(document.text[: mention.start]),
+            surface=document.text[mention.start : mention.end],
+            after=_cut_end(document.text[mention.end :]),
+            choices=choices,
+        )
+
+
+def _next_step(status: Status) -> str:
+    if not status.n_documents:
+        return "Collect documents first"
+    if status.packs:
+        return "Learned"
+    wanted = min(N_LABELS, status.n_mentions)
+    if status.labels.n_labelled < wanted:
+        return f"Label {wanted - status.labels.n_labelled} more mentions"
+    return "Ready to learn"
+
+
+def _cut_start(text: str) -> str:
+    if len(text) <= CONTEXT_CHARACTERS:
+        return text
+    text = text[-CONTEXT_CHARACTERS:]
+    return "… " + (text.partition(" ")[2] or text)
+
+
+def _cut_end(text: str) -> str:
+    if len(text) <= CONTEXT_CHARACTERS:
+        return text
+    text = text[:CONTEXT_CHARACTERS]
+    return (text.rpartition(" ")[0] or text) + " …"

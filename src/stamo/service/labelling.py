@@ -1,0 +1,159 @@
+"""Routes of the workspaces: labelling, learning, the report."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+from starlette.responses import HTMLResponse
+
+from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.service.leases import Leases
+from stamo.service.parts import MissingWorkspaceError, Question, ServiceParts
+from stamo.service.schemas import (
+    GuessOut,
+    JobOut,
+    LabelIn,
+    LabelOut,
+    NextIn,
+    NextOut,
+    ProgressOut,
+    QuestionOut,
+    UndoIn,
+    WorkspaceOut,
+)
+from stamo.service.security import REPORT_POLICY
+from stamo.workspace.label_events import NONE, SKIP
+
+
+class Desk:
+    """Hands out mentions so that people who label at the same time get different ones."""
+
+    def __init__(self, parts: ServiceParts) -> None:
+        self._spaces = parts.workspaces
+        self._leases = Leases(parts.limits.lease_seconds)
+
+    def next(self, name: str, client: str) -> Question | None:
+        """Return the mention a client holds, or else the best free one."""
+        with self._leases.lock:
+            held = self._leases.held_by(name, client)
+            question = None if held is None else self._spaces.question(name, held)
+            if question is None:
+                taken = self._leases.held_by_others(name, client)
+                question = self._spaces.next(name, taken)
+            if question is None:
+                self._leases.release(name, client)
+            else:
+                self._leases.take(name, (question.document, question.mention), client)
+            return question
+
+    def decide(self, name: str, label: LabelIn) -> GuessOut | None:
+        """Keep what a person decided.
+
+        Raises:
+            WorkspaceError: Somebody else is looking at the mention.
+        """
+        key = (label.document, label.mention)
+        with self._leases.lock:
+            if key in self._leases.held_by_others(name, label.client):
+                raise WorkspaceError(
+                    "Somebody else is labelling this mention now; go on with the next one."
+                )
+            question = self._spaces.question(name, key)
+            if question is None:
+                raise WorkspaceError("This mention has a label already; go on with the next one.")
+            known = {choice.choice for choice in question.choices} | {NONE, SKIP}
+            if label.choice not in known:
+                raise CorpusFormatError(
+                    f"{label.choice[:80]!r} is no choice for this mention; take one of those that "
+                    "came with it."
+                )
+            self._spaces.decide(name, key, label.choice, label.who)
+            self._leases.release(name, label.client)
+        return None if label.choice == SKIP else GuessOut.of(self._spaces.guess(name, key))
+
+    def undo(self, name: str, who: str, client: str) -> Question | None:
+        """Take back a person's last decision and show that mention again."""
+        with self._leases.lock:
+            key = self._spaces.undo(name, who)
+            if key is None:
+                raise WorkspaceError(f"{who!r} has no label here to take back.")
+            self._leases.take(name, key, client)
+            # Another person's label may still stand; then there is nothing to choose again.
+            return self.next(name, client)
+
+
+def workspace_routes(parts: ServiceParts) -> APIRouter:
+    """Return the routes that label."""
+    router = APIRouter(prefix="/api/workspaces", tags=["workspaces"])
+    spaces, desk = parts.workspaces, Desk(parts)
+
+    def progress(name: str) -> ProgressOut:
+        return ProgressOut.of(spaces.progress(name))
+
+    @router.get("")
+    def list_workspaces() -> list[WorkspaceOut]:
+        """List the emerging entities."""
+        return [WorkspaceOut.of(info) for info in spaces.all()]
+
+    @router.get("/{name}")
+    def show_workspace(name: str) -> WorkspaceOut:
+        """Tell where a workspace stands."""
+        return WorkspaceOut.of(spaces.info(name))
+
+    @router.get("/{name}/progress")
+    def show_progress(name: str) -> ProgressOut:
+        """Count the labels."""
+        return progress(name)
+
+    @router.post("/{name}/next")
+    def next_mention(name: str, body: Annotated[NextIn, Body()]) -> NextOut:
+        """Keep the next mention for this client and return it; the model's guess stays hidden."""
+        question = desk.next(name, body.client)
+        return NextOut(question=QuestionOut.of(question), progress=progress(name))
+
+    @router.post("/{name}/labels", status_code=201)
+    def add_label(name: str, body: Annotated[LabelIn, Body()]) -> LabelOut:
+        """Keep a label, "none of these" or a skip; then tell what the model would have said."""
+        guess = desk.decide(name, body)
+        return LabelOut(guess=guess, progress=progress(name))
+
+    @router.post("/{name}/undo")
+    def undo(name: str, body: Annotated[UndoIn, Body()]) -> NextOut:
+        """Take back this person's last decision and return its mention."""
+        question = desk.undo(name, body.who, body.client)
+        return NextOut(question=QuestionOut.of(question), progress=progress(name))
+
+    @router.get("/{name}/report", response_class=HTMLResponse)
+    def report(name: str) -> HTMLResponse:
+        """Give the report: one HTML file in which nothing may run or load."""
+        path = spaces.report(name)
+        if path is None:
+            raise MissingWorkspaceError(f"{name!r} has no report yet; learn it first.")
+        headers = {"Content-Security-Policy": REPORT_POLICY}
+        return HTMLResponse(path.read_text(encoding="utf-8"), headers=headers)
+
+    return router
+
+
+def job_routes(parts: ServiceParts) -> APIRouter:
+    """Return the routes that learn in the background."""
+    router = APIRouter(prefix="/api", tags=["jobs"])
+
+    @router.post("/workspaces/{name}/learn", status_code=202)
+    def learn(name: str) -> JobOut:
+        """Start learning an entity; it goes on when the service is restarted."""
+        parts.workspaces.info(name)
+        return JobOut.of(parts.jobs.submit(name))
+
+    @router.get("/jobs")
+    def list_jobs() -> list[JobOut]:
+        """List the jobs, the newest first."""
+        return [JobOut.of(job) for job in parts.jobs.store.all()]
+
+    @router.get("/jobs/{key}")
+    def show_job(key: str) -> JobOut:
+        """Tell how far a job is."""
+        return JobOut.of(parts.jobs.store.get(key))
+
+    return router

@@ -1,0 +1,66 @@
+"""Leases: a mention that one person is looking at is not shown to another one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stamo.corpus.types import LabelKey
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    client: str
+    until: float
+
+
+class Leases:
+    """Who looks at which mention.
+
+    They live in memory only: after a restart nobody holds anything, and the first to ask gets it.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._held: dict[str, dict[LabelKey, _Lease]] = {}
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while a mention is chosen, so that two people never choose at the same time."""
+        return self._lock
+
+    def take(self, workspace: str, key: LabelKey, client: str) -> None:
+        """Give a mention to a client and release what it held before."""
+        with self._lock:
+            self.release(workspace, client)
+            lease = _Lease(client, self._clock() + self._seconds)
+            self._held.setdefault(workspace, {})[key] = lease
+
+    def release(self, workspace: str, client: str) -> None:
+        """Forget what a client holds."""
+        with self._lock:
+            held = self._held.get(workspace, {})
+            for key in [key for key, lease in held.items() if lease.client == client]:
+                del held[key]
+
+    def held_by(self, workspace: str, client: str) -> LabelKey | None:
+        """Return the mention that a client holds."""
+        with self._lock:
+            found = (k for k, lease in self._live(workspace).items() if lease.client == client)
+            return next(found, None)
+
+    def held_by_others(self, workspace: str, client: str) -> frozenset[LabelKey]:
+        """Return the mentions that other clients hold."""
+        with self._lock:
+            live = self._live(workspace)
+            return frozenset(key for key, lease in live.items() if lease.client != client)
+
+    def _live(self, workspace: str) -> dict[LabelKey, _Lease]:
+        now, held = self._clock(), self._held.get(workspace, {})
+        for key in [key for key, lease in held.items() if lease.until <= now]:
+            del held[key]
+        return held

@@ -1,0 +1,211 @@
+"""Who may do what: limits on bodies, checks on the origin of requests, headers on every answer.
+
+The service trusts no browser page but its own and no text at all. It listens on this machine only
+unless told otherwise, and then asks for a token before anything changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from stamo.errors import SettingsError
+
+REQUEST_HEADER = "x-stamo"
+"""A page of another site cannot send this header without asking first, and we never allow it."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+STATELESS_PATHS = frozenset({"/api/link"})
+"""Routes that are called by POST because of their body, but change nothing."""
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+MIN_TOKEN = 16
+
+PAGE_POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; sandbox"
+)
+"""A report is one file with its own styles and pictures, and nothing in it may run or load."""
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True)
+class SecuritySettings:
+    """Where the service listens and what it lets in."""
+
+    host: str = "127.0.0.1"
+    token: str | None = None
+    """Needed for everything that changes state; None is only allowed on this machine."""
+    allowed_hosts: frozenset[str] = frozenset()
+    """Other names under which browsers reach the service, such as that of a proxy."""
+    max_body: int = 5 * 2**20
+    """Bytes that a request may have."""
+    body_seconds: float = 30.0
+    """How long a body may take to arrive."""
+
+    def __post_init__(self) -> None:
+        if self.token is None and not is_loopback(self.host):
+            raise SettingsError(
+                f"The service would listen on {self.host!r}, where others can reach it; give it a "
+                "token, or let it listen on 127.0.0.1."
+            )
+        if self.token is not None and len(self.token) < MIN_TOKEN:
+            raise SettingsError(f"The token is too short; use at least {MIN_TOKEN} characters.")
+
+    def knows_host(self, host: str) -> bool:
+        """Tell whether a Host header names this service (against DNS rebinding)."""
+        name = _host_name(host)
+        if name in self.allowed_hosts or name == self.host.strip("[]").lower():
+            return True
+        # On 0.0.0.0 we cannot know our names; there the token guards what matters.
+        return name in LOOPBACK_NAMES if is_loopback(self.host) else not self.allowed_hosts
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_name(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def refusal(
+    settings: SecuritySettings, method: str, path: str, headers: Mapping[str, str]
+) -> tuple[int, str] | None:
+    """Return status and sentence when a request is refused, None when it may pass."""
+    host = headers.get("host", "")
+    if not settings.knows_host(host):
+        return 421, f"This service is not known as {host[:100]!r}; use the address it printed."
+    if method in SAFE_METHODS:
+        return None
+    if not _is_same_origin(host, headers):
+        return 403, "The request comes from a page of another site; open the service's own page."
+    if path in STATELESS_PATHS:
+        return None
+    if REQUEST_HEADER not in headers:
+        return 403, "The request changes something; send the header 'X-Stamo: 1' with it."
+    if settings.token is not None and not _has_token(settings.token, headers):
+        return 401, "The request changes something; send 'Authorization: Bearer TOKEN' with it."
+    return None
+
+
+def _is_same_origin(host: str, headers: Mapping[str, str]) -> bool:
+    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return False
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+
+
+def _has_token(token: str, headers: Mapping[str, str]) -> bool:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    # compare_digest takes the same time however much of the token is right.
+    right = hmac.compare_digest(given.strip().encode(), token.encode())
+    return right and scheme.lower() == "bearer"
+
+
+class Guard:
+    """Refuses foreign requests and too long bodies, and puts the headers on every answer."""
+
+    def __init__(self, app: ASGIApp, settings: SecuritySettings) -> None:
+        self.app = app
+        self.settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        send = _with_headers(send, scope["path"])
+        refused = refusal(self.settings, scope["method"], scope["path"], Headers(scope=scope))
+        if refused is None:
+            body = await self._read(scope, receive)
+            if isinstance(body, bytes):
+                await self.app(scope, _replay(body, receive), send)
+                return
+            refused = body
+        await _answer(*refused)(scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | tuple[int, str]:
+        """Read the whole body, but no more than allowed, whatever its header promises."""
+        settings, parts, size = self.settings, [], 0
+        too_long = 413, f"The request has more than {settings.max_body} bytes; send less at once."
+        promised = Headers(scope=scope).get("content-length", "0")
+        if promised.isascii() and promised.isdigit() and int(promised[:20]) > settings.max_body:
+            return too_long
+        try:
+            async with asyncio.timeout(settings.body_seconds):
+                more = True
+                while more:
+                    message = await receive()
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > settings.max_body:
+                        return too_long
+                    parts.append(part)
+                    more = message["type"] == "http.request" and message.get("more_body", False)
+        except TimeoutError:
+            return 408, "The request did not arrive in time; send it again."
+        return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    sent = False
+
+    async def again() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _answer(status: int, sentence: str) -> JSONResponse:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    # What is left of a refused body is not read; the connection cannot be used again.
+    if status in (408, 413):
+        headers["Connection"] = "close"
+    return JSONResponse({"error": sentence}, status_code=status, headers=headers)
+
+
+def _with_headers(send: Send, path: str) -> Send:
+    async def wrapped(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.setdefault("Content-Security-Policy", PAGE_POLICY)
+            headers.setdefault("Cache-Control", "no-store" if "/api/" in path else "no-cache")
+            for name, value in _HEADERS.items():
+                headers[name] = value
+        await send(message)
+
+    return wrapped

@@ -1,0 +1,82 @@
+// What all pages share: calling the service, the token, and building elements from plain text.
+
+const TOKEN = "stamo-token";
+
+/** Call a route; a failure becomes an Error with the service's sentence. */
+export async function call(method, path, body) {
+  const headers = { "X-Stamo": "1" };
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const isFile = body instanceof Blob;
+  if (body !== undefined && !isFile) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers,
+      body: body === undefined || isFile ? body : JSON.stringify(body),
+    });
+  } catch {
+    throw new Error("The service cannot be reached; is it still running?");
+  }
+  if (response.status === 401 && (await askToken())) return call(method, path, body);
+  if (response.status === 204) return null;
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(answer.error || `The service answered ${response.status}.`);
+  return answer;
+}
+
+/** Ask for the token that the service printed when it started. */
+function askToken() {
+  const input = make("input", { type: "password", name: "token", required: true, autocomplete: "off" });
+  const dialog = make(
+    "dialog",
+    {},
+    make(
+      "form",
+      { method: "dialog" },
+      make("label", {}, "Token of this service (it was printed when the service started)", input),
+      make("button", { className: "main", value: "ok" }, "Go on"),
+    ),
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      const given = dialog.returnValue === "ok" && input.value.trim();
+      if (given) sessionStorage.setItem(TOKEN, given);
+      dialog.remove();
+      resolve(Boolean(given));
+    });
+  });
+}
+
+/** Make an element; children are elements or texts, and texts never become markup. */
+export function make(name, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...children);
+  return element;
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+export function percent(share) {
+  return `${Math.round(100 * share)} %`;
+}
+
+/** Show or clear the sentence of a failure. */
+export function showFailure(error) {
+  byId("failure").textContent = error ? error.message : "";
+}
+
+/** A value that stays the same while this tab is open. */
+export function clientId() {
+  let id = sessionStorage.getItem("stamo-client");
+  if (!id) {
+    id = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16)).join("");
+    sessionStorage.setItem("stamo-client", id);
+  }
+  return id;
+}

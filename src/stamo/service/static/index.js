@@ -1,0 +1,65 @@
+// The overview: workspaces, packs and jobs.
+
+import { byId, call, make, percent, showFailure } from "/static/api.js";
+
+function row(title, line, ...links) {
+  const what = make("div", { className: "what" }, make("strong", {}, title), make("span", { className: "soft small" }, line));
+  return make("li", {}, what, make("div", { className: "links small" }, ...links));
+}
+
+function fill(id, rows, nothing) {
+  byId(id).replaceChildren(...(rows.length ? rows : [make("li", { className: "empty" }, nothing)]));
+}
+
+function workspaceRow(space) {
+  const { n_labelled: done, target } = space.progress;
+  const label = `/label?workspace=${encodeURIComponent(space.name)}`;
+  const links = [make("span", { className: "soft number" }, `${done} of ${target}`), make("a", { href: label }, "Label")];
+  if (space.has_report) {
+    links.push(make("a", { href: `/api/workspaces/${encodeURIComponent(space.name)}/report` }, "Report"));
+  }
+  return row(space.entity, space.next_step || space.aliases.join(", "), ...links);
+}
+
+function packRow(pack) {
+  const line = pack.problem || `${pack.aliases.join(", ")} · ${Math.ceil(pack.size / 1024)} KB`;
+  const remove = make("button", { type: "button", className: "plain" }, "Remove");
+  remove.addEventListener("click", () => {
+    if (!confirm(`Remove the pack of ${pack.entity ?? pack.key}?`)) return;
+    run(() => call("DELETE", `/api/packs/${encodeURIComponent(pack.key)}`));
+  });
+  const file = make("a", { href: `/api/packs/${encodeURIComponent(pack.key)}/file` }, "Download");
+  return row(pack.entity ?? pack.key, line, ...(pack.problem ? [] : [file]), remove);
+}
+
+function jobRow(job) {
+  return row(job.workspace, job.message, make("span", { className: "soft" }, job.state === "running" ? percent(job.progress) : job.state));
+}
+
+async function load() {
+  const [status, spaces, packs, jobs] = await Promise.all(
+    ["status", "workspaces", "packs", "jobs"].map((name) => call("GET", `/api/${name}`)),
+  );
+  byId("status").textContent = `stamo ${status.version}${status.knowledge_base ? ` on ${status.knowledge_base}` : ""}`;
+  fill("workspaces", spaces.map(workspaceRow), "No workspace yet; make one with “stamo new”.");
+  fill("packs", packs.map(packRow), "No pack yet.");
+  fill("jobs", jobs.slice(0, 10).map(jobRow), "Nothing was learned here yet.");
+}
+
+async function run(action) {
+  showFailure(null);
+  try {
+    await action();
+    await load();
+  } catch (error) {
+    showFailure(error);
+  }
+}
+
+byId("file").addEventListener("change", (event) => {
+  const file = event.target.files[0];
+  event.target.value = "";
+  if (file) run(() => call("POST", "/api/packs", file));
+});
+
+run(() => {});

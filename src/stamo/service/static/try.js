@@ -1,0 +1,114 @@
+// Trying it out: linked text with its confidence; a click on a mention tells why.
+
+import { byId, call, make, percent, showFailure } from "/static/api.js";
+
+let selected = null;
+
+byId("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const text = byId("input").value;
+  byId("run").disabled = true;
+  showFailure(null);
+  byId("summary").textContent = "Linking…";
+  try {
+    const answer = await call("POST", "/api/link", { text });
+    showLinked(text, answer.mentions);
+    byId("summary").textContent = summary(answer);
+  } catch (error) {
+    byId("summary").textContent = "";
+    showFailure(error);
+  } finally {
+    byId("run").disabled = false;
+  }
+});
+
+byId("input").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
+});
+
+function summary({ mentions, seconds }) {
+  const n = mentions.filter((mention) => mention.entity !== null).length;
+  return `${n} of ${mentions.length} mentions linked in ${Math.max(1, Math.round(1000 * seconds))} ms`;
+}
+
+function showLinked(text, mentions) {
+  // Offsets count code points; a string of the browser counts half of some of them.
+  const points = Array.from(text);
+  const parts = [];
+  let at = 0;
+  for (const mention of mentions) {
+    parts.push(points.slice(at, mention.start).join(""));
+    parts.push(mentionButton(mention, points.slice(mention.start, mention.end).join("")));
+    at = mention.end;
+  }
+  parts.push(points.slice(at).join(""));
+  selected = null;
+  byId("linked").replaceChildren(...parts);
+  byId("detail").replaceChildren(make("p", { className: "soft" }, mentions.length ? "Choose a mention to see why." : "No name was found in this text."));
+  byId("result").hidden = false;
+}
+
+function mentionButton(mention, surface) {
+  const kind = mention.entity === null ? " nil" : mention.emerging ? " new" : "";
+  const button = make("button", { type: "button", className: `mention${kind}` }, surface);
+  button.style.setProperty("--sure", mention.confidence);
+  button.title = mention.entity === null ? "not linked" : `${mention.entity} (${percent(mention.confidence)})`;
+  button.setAttribute("aria-pressed", "false");
+  button.addEventListener("click", () => {
+    selected?.setAttribute("aria-pressed", "false");
+    selected = button;
+    button.setAttribute("aria-pressed", "true");
+    showDetail(mention);
+  });
+  return button;
+}
+
+function showDetail(mention) {
+  const heading = make("h2", {}, mention.entity ?? "Not linked");
+  if (mention.emerging) heading.append(" ", make("span", { className: "badge" }, "from a pack"));
+  const sure = mention.entity === null
+    ? "Nothing was sure enough."
+    : `“${mention.surface}”, ${percent(mention.confidence)} sure`;
+  const parts = [heading, make("p", { className: "soft small" }, sure)];
+  if (mention.candidates.length) {
+    parts.push(make("h3", {}, mention.runner_up ? "Best candidates" : "The only candidate"), candidateBars(mention));
+  }
+  if (mention.why.length && mention.runner_up) {
+    parts.push(make("h3", {}, `Why rather than ${mention.runner_up.entity}`), reasonBars(mention));
+  }
+  byId("detail").replaceChildren(...parts);
+}
+
+function candidateBars(mention) {
+  return make("ul", { className: "bars" }, ...mention.candidates.map((c) =>
+    bar(c.entity, percent(c.confidence), 0, 100 * c.confidence)));
+}
+
+function reasonBars(mention) {
+  const largest = Math.max(...mention.why.map((w) => Math.abs(w.lead)), 1e-9);
+  return make("ul", { className: "bars" }, ...mention.why.map((w) => {
+    const width = (50 * Math.abs(w.lead)) / largest;
+    const size = Math.abs(w.lead).toFixed(2);
+    const sign = size === "0.00" ? "" : w.lead > 0 ? "+" : "−";
+    return bar(w.name, sign + size, w.lead < 0 ? 50 - width : 50, width, w.lead < 0, true);
+  }));
+}
+
+function bar(label, value, from, width, isAgainst = false, isCentred = false) {
+  const fill = make("div", { className: isAgainst ? "fill against" : "fill" });
+  fill.style.setProperty("--from", `${from}%`);
+  fill.style.setProperty("--width", `${width}%`);
+  return make(
+    "li",
+    {},
+    make("div", { className: "label" }, make("span", {}, label), make("span", { className: "number soft" }, value)),
+    make("div", { className: isCentred ? "track centred" : "track" }, fill),
+  );
+}
+
+call("GET", "/api/status")
+  .then((status) => {
+    const packs = status.n_packs === 1 ? " and 1 pack" : status.n_packs ? ` and ${status.n_packs} packs` : "";
+    byId("intro").textContent = `Paste a text and see what its names mean, by ${status.knowledge_base || "the knowledge base"}${packs}.`;
+  })
+  .catch(showFailure);

@@ -1,0 +1,131 @@
+"""The real parts of the service: knowledge base, linking model, packs and workspaces."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+
+from stamo.corpus.types import Document
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.packs import EntityPack, PackFolder
+from stamo.linking.linker import Linker
+from stamo.linking.packed import PackedLinker
+from stamo.linking.results import LinkedMention
+from stamo.linking.settings import LinkerSettings
+from stamo.models.store import TrainedModel
+from stamo.service.folders import Describe, GuessEntity, WorkspaceFolders
+from stamo.service.jobs import JobRunner, Work
+from stamo.service.parts import Choice, Guess, ServiceParts
+from stamo.service.security import SecuritySettings
+from stamo.workspace.label_events import NONE
+
+JOBS_FILE = ".stamo-jobs.sqlite"
+MAX_CHOICES = 40
+N_NAMES = 3
+N_RELATED = 3
+
+MakeLinker = Callable[[Sequence[EntityPack]], PackedLinker]
+"""Makes a linker that knows some packs besides its knowledge base."""
+
+
+class PackLinker:
+    """A linker that is made anew when its packs change; texts under way keep the old one."""
+
+    def __init__(self, make: MakeLinker, packs: PackFolder) -> None:
+        self._make = make
+        self._packs = packs
+        self._lock = threading.Lock()
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the packs again."""
+        with self._lock:
+            self.current = self._make(self._packs.packs())
+
+    def link(self, text: str) -> Sequence[LinkedMention]:
+        """Return the mentions of a text with their entities."""
+        return self.current.link(text)
+
+
+def known_choices(kb: KnowledgeBase) -> Describe:
+    """Return what lists the entities of a surface form, with a line of what is known of each."""
+
+    @lru_cache(maxsize=256)
+    def describe(surface: str) -> tuple[Choice, ...]:
+        ids = kb.candidates(surface).ids[:MAX_CHOICES]
+        return tuple(
+            Choice(title, title, describe_entity(kb, int(entity), {title, surface}))
+            for entity, title in zip(ids, kb.titles(ids), strict=True)
+        )
+
+    return describe
+
+
+def describe_entity(kb: KnowledgeBase, entity: int, known: set[str]) -> str:
+    """Write a line of what the knowledge base knows: other names, related entities."""
+    names = [name for name, _ in kb.aliases_of(entity)[: N_NAMES + 2] if name not in known]
+    related = kb.titles(kb.related(entity, N_RELATED)[0])
+    parts = []
+    if names:
+        parts.append("also " + ", ".join(names[:N_NAMES]))
+    if related:
+        parts.append("with " + ", ".join(related))
+    return " · ".join(parts)
+
+
+def model_guess(linker: PackLinker) -> GuessEntity:
+    """Return what asks the linking model for a mention of a document."""
+
+    def guess(document: Document, mention: int) -> Guess | None:
+        (linked,) = linker.current.link_documents([document])
+        if linked.error is not None or len(linked.mentions) != len(document.mentions):
+            return None
+        found = linked.mentions[mention]
+        if found.entity is None:
+            return Guess(NONE, "none of these", 0.0)
+        return Guess(found.entity, found.entity, found.confidence)
+
+    return guess
+
+
+def make_linker(
+    kb: KnowledgeBase, trained: TrainedModel, packs: Sequence[EntityPack]
+) -> PackedLinker:
+    """Make the linker of the service: it knows the packs and explains itself."""
+    linker = PackedLinker(Linker(kb, trained, settings=LinkerSettings(explain=True)), packs)
+    _ = linker.base.detector  # made now, so that the first text does not wait for it
+    return linker
+
+
+def wire(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    packs_dir: Path,
+    workspaces_dir: Path,
+    learn: Callable[[Path], Work],
+    security: SecuritySettings,
+) -> ServiceParts:
+    """Put the real parts together.
+
+    Args:
+        kb: The knowledge base.
+        trained: A model trained with it.
+        packs_dir: The folder of packs to link with.
+        workspaces_dir: The folder that holds the workspaces.
+        learn: Gets the workspaces' folder and returns the work of a learning job.
+        security: Where the service listens and what it lets in.
+    """
+    packs = PackFolder(packs_dir, kb, trained.fingerprint)
+
+    linker = PackLinker(partial(make_linker, kb, trained), packs)
+    return ServiceParts(
+        linker=linker,
+        packs=packs,
+        workspaces=WorkspaceFolders(workspaces_dir, known_choices(kb), model_guess(linker)),
+        jobs=JobRunner(workspaces_dir / JOBS_FILE, learn(workspaces_dir)),
+        security=security,
+        on_packs=linker.reload,
+        name=kb.name,
+    )

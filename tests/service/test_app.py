@@ -1,0 +1,191 @@
+import concurrent.futures
+import json
+
+import pytest
+
+from stamo.errors import (
+    ArtifactMismatchError,
+    CorpusFormatError,
+    LearningError,
+    PackError,
+    UnknownEntityError,
+    WorkspaceError,
+)
+from stamo.service.app import status_of
+from stamo.service.parts import Limits, MissingWorkspaceError
+from tests.service.support import GateLinker, make_pack
+
+
+def test_a_text_is_linked_with_reasons(reader):
+    """Every mention comes with its place, entity, confidence, runner-up and why."""
+    answer = reader.post("/api/link", json={"text": "😀 Paris met Nobody."}).json()
+    first, second = answer["mentions"]
+    assert (first["start"], first["end"], first["surface"]) == (2, 7, "Paris")
+    assert first["entity"] == "Paris"
+    assert first["confidence"] == 0.5
+    assert first["runner_up"]["entity"] == "Paris (film)"
+    assert [why["name"] for why in first["why"]] == ["prior", "context words", "coherence"]
+    assert second["entity"] is None
+
+
+def test_entities_of_packs_are_marked(client):
+    """A mention that a pack's entity won is told apart from those of the knowledge base."""
+    text = {"text": "Rey met Luke."}
+    before = client.post("/api/link", json=text).json()["mentions"]
+    assert [m["emerging"] for m in before] == [False, False]
+    client.post("/api/packs", content=make_pack().to_bytes())
+    after = client.post("/api/link", json=text).json()["mentions"]
+    assert [m["emerging"] for m in after] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b'{"text": 5}', b'{"txt": "a"}', b'{"text": "a", "more": 1}', b"\xff\xfe"],
+)
+def test_a_malformed_request_is_one_sentence(reader, body):
+    """Whatever is wrong with a body, the answer is 422 or 400 with one sentence."""
+    response = reader.post("/api/link", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code in (400, 422)
+    assert list(response.json()) == ["error"]
+
+
+def test_half_a_character_is_refused(reader):
+    """A lone surrogate cannot be linked or echoed; it is refused, not a failure."""
+    content = b'{"text": "a\\ud800b"}'
+    response = reader.post(
+        "/api/link", content=content, headers={"Content-Type": "application/json"}
+    )
+    assert response.status_code == 422
+    assert "error" in response.json()
+
+
+def test_too_long_a_text_is_refused(reader):
+    """The limit on characters holds and is told."""
+    response = reader.post("/api/link", json={"text": "a" * 10_001})
+    assert response.status_code == 413
+    assert "10000" in response.json()["error"]
+
+
+def test_linking_has_a_time_limit(serve):
+    """A text that takes too long gives 503, and the service goes on."""
+    with serve(limits=Limits(link_seconds=0.05)) as client:
+        assert client.post("/api/link", json={"text": "sleep"}).status_code == 503
+        assert client.get("/api/status").status_code == 200
+
+
+def test_a_busy_service_turns_requests_away(serve):
+    """When all threads are busy and the queue is full, the answer is 503 at once."""
+    limits = Limits(link_threads=1, link_waiting=0)
+    gate = GateLinker()
+    with (
+        serve(limits=limits, linker=gate) as client,
+        concurrent.futures.ThreadPoolExecutor() as pool,
+    ):
+        long = pool.submit(client.post, "/api/link", json={"text": "wait"})
+        assert gate.began.wait(20)
+        assert client.post("/api/link", json={"text": "Paris"}).status_code == 503
+        gate.go_on.set()
+        assert long.result().status_code == 200
+        assert client.post("/api/link", json={"text": "Paris"}).status_code == 200
+
+
+def test_a_defect_is_logged_and_not_shown(reader, caplog):
+    """An unexpected exception is a 500 with one sentence; its text stays in the log."""
+    response = reader.post("/api/link", json={"text": "explode"})
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert "a secret of the server" in caplog.text
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UnknownEntityError("a"), 404),
+        (MissingWorkspaceError("a"), 404),
+        (WorkspaceError("a"), 409),
+        (ArtifactMismatchError("a"), 409),
+        (CorpusFormatError("a"), 422),
+        (PackError("a"), 422),
+        (LearningError("a"), 422),
+    ],
+)
+def test_each_error_has_its_status(error, status):
+    """Missing things are 404, conflicts 409, bad content 422."""
+    assert status_of(error) == status
+
+
+def test_packs_are_added_listed_inspected_and_removed(client):
+    """The life of a pack over HTTP; nothing else changes."""
+    assert client.get("/api/packs").json() == []
+    data = make_pack().to_bytes()
+    added = client.post("/api/packs", content=data)
+    assert added.status_code == 201
+    key = added.json()["key"]
+    assert client.post("/api/packs", content=data).status_code == 422
+    assert client.post("/api/packs?replace=true", content=data).status_code == 201
+    detail = client.get(f"/api/packs/{key}").json()
+    assert detail["entity"] == "Rey Skywalker"
+    assert detail["priors"] == {"Rey": 0.25}
+    assert detail["related"] == [["Kylo Ren", 0.5], ["Jakku", 0.25]]
+    assert client.get(f"/api/packs/{key}/file").content == data
+    assert client.delete(f"/api/packs/{key}").status_code == 204
+    assert client.delete(f"/api/packs/{key}").status_code == 404
+    assert client.get("/api/packs").json() == []
+
+
+def test_changed_packs_reach_the_linker(serve):
+    """The linker is told after each change, so that the next text is linked with it."""
+    calls = []
+    with serve(on_packs=lambda: calls.append(1)) as client:
+        key = client.post("/api/packs", content=make_pack().to_bytes()).json()["key"]
+        client.post("/api/packs", content=b"junk")
+        assert len(calls) == 1
+        client.delete(f"/api/packs/{key}")
+        assert len(calls) == 2
+
+
+@pytest.mark.parametrize("data", [b"", b"junk", make_pack().to_bytes()[:-3], b"\0" * 100_000])
+def test_a_bad_pack_is_refused(reader, data):
+    """What is no pack never reaches the folder."""
+    response = reader.post("/api/packs", content=data)
+    assert response.status_code == 422
+    assert "pack" in response.json()["error"]
+    assert reader.get("/api/packs").json() == []
+
+
+@pytest.mark.parametrize("key", ["..", "..%2F..%2Fetc%2Fpasswd", "%00", "a" * 500])
+def test_a_key_cannot_leave_the_folder(reader, key):
+    """Unknown keys are 404, whatever they look like."""
+    assert reader.get(f"/api/packs/{key}").status_code in (404, 422)
+
+
+def test_many_requests_at_once(reader):
+    """Concurrent requests all get their own answer."""
+    words = [f"Word{chr(97 + i)}" for i in range(12)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = pool.map(lambda w: reader.post("/api/link", json={"text": w}), words)
+    assert [a.json()["mentions"][0]["entity"] for a in answers] == words
+
+
+def test_openapi_describes_every_route(reader):
+    """The description lists all routes with a summary; nothing is loaded from elsewhere."""
+    described = reader.get("/api/openapi.json").json()
+    routes = described["paths"]
+    assert {"/api/link", "/api/packs", "/api/packs/{key}", "/api/jobs/{key}"} <= set(routes)
+    assert {"/api/workspaces/{name}/" + end for end in ("next", "labels", "undo", "learn")} <= set(
+        routes
+    )
+    for path, methods in routes.items():
+        for method, operation in methods.items():
+            assert operation["description"], (path, method)
+    assert "http" not in json.dumps(routes).replace("HTTPValidationError", "")
+    assert reader.get("/docs").status_code == 404
+
+
+def test_status_tells_what_is_served(reader):
+    """The page learns the knowledge base's name and whether a token is needed."""
+    status = reader.get("/api/status").json()
+    assert status["knowledge_base"] == "a small world"
+    assert status["token_needed"] is False
+    assert status["n_packs"] == 0

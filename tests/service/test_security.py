@@ -1,0 +1,250 @@
+import re
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from stamo.errors import SettingsError
+from stamo.service.app import STATIC, create_app
+from stamo.service.security import SecuritySettings, is_loopback, refusal
+from tests.service.support import HOST, GateLinker, make_pack, make_parts, running
+
+TOKEN = "correct-horse-battery"
+OPEN = SecuritySettings("0.0.0.0", TOKEN)
+
+
+def check(settings, headers, method="POST", path="/api/packs"):
+    refused = refusal(settings, method, path, {"host": HOST, **headers})
+    return None if refused is None else refused[0]
+
+
+def test_only_this_machine_may_go_without_a_token():
+    """Listening elsewhere without a token, or with a guessable one, is refused."""
+    SecuritySettings("127.0.0.1")
+    SecuritySettings("::1")
+    for host in ("0.0.0.0", "192.168.1.5", "example.org", "::"):
+        with pytest.raises(SettingsError, match="token"):
+            SecuritySettings(host)
+    with pytest.raises(SettingsError, match="short"):
+        SecuritySettings("0.0.0.0", "1234")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("localhost", True),
+        ("[::1]", True),
+        ("0.0.0.0", False),
+        ("10.0.0.1", False),
+        ("localhost.example.org", False),
+        ("", False),
+    ],
+)
+def test_loopback_addresses_are_told_apart(host, expected):
+    """Only addresses that stay on this machine count as such."""
+    assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize("host", ["evil.example:8017", "", "127.0.0.1.evil.example", "[::1", "@"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_foreign_host_name_is_refused(host, method):
+    """A page that points its own name at this machine (DNS rebinding) gets nothing."""
+    assert check(SecuritySettings(), {"host": host, "x-stamo": "1"}, method) == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "localhost:8017", "LOCALHOST", "[::1]:8017"])
+def test_names_of_this_machine_pass(host):
+    """Every usual name of this machine reaches the service."""
+    assert check(SecuritySettings(), {"host": host, "x-stamo": "1"}) is None
+
+
+def test_other_names_can_be_allowed():
+    """Behind a proxy, its name is allowed and others are not."""
+    settings = SecuritySettings("0.0.0.0", TOKEN, frozenset({"stamo.example.org"}))
+    assert check(settings, {"host": "stamo.example.org"}, "GET") is None
+    assert check(settings, {"host": "evil.example"}, "GET") == 421
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-stamo": "1", "origin": "http://evil.example"},
+        {"x-stamo": "1", "origin": "null"},
+        {"x-stamo": "1", "origin": "http://127.0.0.1:9999"},
+        {"x-stamo": "1", "sec-fetch-site": "cross-site"},
+        {"x-stamo": "1", "sec-fetch-site": "same-site"},
+    ],
+)
+def test_pages_of_other_sites_cannot_change_anything(headers):
+    """Without our header, or from another origin, a change is refused."""
+    assert check(SecuritySettings(), headers) == 403
+
+
+def test_our_own_page_may_change_things():
+    """The header with our own origin passes; so does a program that sends no origin."""
+    own = {"x-stamo": "1", "origin": f"http://{HOST}", "sec-fetch-site": "same-origin"}
+    assert check(SecuritySettings(), own) is None
+    assert check(SecuritySettings(), {"x-stamo": "1"}) is None
+
+
+def test_linking_needs_no_header_but_no_other_site_either():
+    """Linking changes nothing, so programs call it plainly; foreign pages still cannot."""
+    assert check(SecuritySettings(), {}, path="/api/link") is None
+    evil = {"origin": "http://evil.example"}
+    assert check(SecuritySettings(), evil, path="/api/link") == 403
+    assert check(OPEN, {}, path="/api/link") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        (f"Bearer {TOKEN}", None),
+        (f"bearer {TOKEN}", None),
+        (f"Bearer {TOKEN}x", 401),
+        (f"Bearer {TOKEN[:-1]}", 401),
+        (f"Basic {TOKEN}", 401),
+        (TOKEN, 401),
+        ("Bearer ", 401),
+        ("Bearer é", 401),
+        ("", 401),
+    ],
+)
+def test_changes_need_the_token_elsewhere(given, status):
+    """Bound to another address, only the right token may change state; reading is free."""
+    assert check(OPEN, {"x-stamo": "1", "authorization": given}) == status
+    assert check(OPEN, {"authorization": given}, method="GET") is None
+
+
+def test_the_token_is_asked_for_on_every_changing_route(serve):
+    """No route that changes state is reachable without the token."""
+    with serve(security=OPEN) as client:
+        routes = client.get("/api/openapi.json").json()["paths"]
+        changing = [
+            (method, path)
+            for path, methods in routes.items()
+            for method in methods
+            if method != "get" and path != "/api/link"
+        ]
+        assert len(changing) >= 6
+        for method, path in changing:
+            url = path.format(name="rey", key="x")
+            assert client.request(method, url, json={}).status_code == 401, path
+        data = make_pack().to_bytes()
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        assert client.post("/api/packs", content=data, headers=right).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/label", "/try", "/static/api.js", "/api/status", "/api/nothing", "/nothing"]
+)
+def test_every_answer_has_the_headers(reader, path):
+    """Pages, scripts, data and errors alike carry the policy."""
+    headers = reader.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_refused_requests_have_the_headers_too(serve):
+    """A refusal is as well protected as an answer."""
+    with serve(headers={}) as client:
+        response = client.post("/api/packs", content=b"x")
+        assert response.status_code == 403
+        assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
+
+
+def test_cross_origin_preflights_are_not_answered(reader):
+    """A foreign page that asks for permission to send our header does not get it."""
+    headers = {
+        "Origin": "http://evil.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "x-stamo",
+    }
+    response = reader.options("/api/packs", headers=headers)
+    assert response.status_code == 405
+    assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+def test_long_bodies_are_refused(serve):
+    """A body over the limit gives 413, whether its length is told beforehand or not."""
+    with serve(security=SecuritySettings(max_body=1000)) as client:
+        assert client.post("/api/packs", content=b"x" * 1001).status_code == 413
+
+        def parts():
+            for _ in range(20):
+                yield b"x" * 100
+
+        assert client.post("/api/packs", content=parts()).status_code == 413
+        assert client.post("/api/packs", content=b"x" * 1000).status_code == 422
+
+
+def test_a_body_that_never_ends_is_cut_off(root):
+    """The server stops reading at the limit, while the sender still sends."""
+    app = create_app(make_parts(root, security=SecuritySettings(max_body=10_000)))
+    with running(app) as address, socket.create_connection(_place(address)) as line:
+        head = "POST /api/packs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Stamo: 1\r\n"
+        line.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        line.settimeout(10)
+        try:
+            for _ in range(10_000):
+                line.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+        except OSError:
+            pass
+        else:
+            pytest.fail("ten megabytes were taken")
+
+
+def test_a_body_that_does_not_arrive_is_given_up(root):
+    """A sender that stalls gets 408 instead of keeping a place for ever."""
+    app = create_app(make_parts(root, security=SecuritySettings(body_seconds=0.2)))
+    with running(app) as address, socket.create_connection(_place(address)) as line:
+        head = "POST /api/link HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{"
+        line.sendall(head.encode())
+        line.settimeout(10)
+        assert b" 408 " in line.recv(4096)
+
+
+def _place(address):
+    host, port = address.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+def test_no_page_holds_code_or_loads_from_elsewhere():
+    """Scripts and styles are files of ours, and no script makes markup of text."""
+    for path in STATIC.glob("*.html"):
+        text = path.read_text()
+        assert not re.search(r"<script(?![^>]*\bsrc=)", text), path.name
+        assert not re.search(r"\s(on\w+|style)\s*=", text), path.name
+        for link in re.findall(r'(?:src|href)="([^"]*)"', text):
+            assert link.startswith("/"), (path.name, link)
+            assert not link.startswith("//"), (path.name, link)
+    for path in STATIC.glob("*.js"):
+        text = path.read_text()
+        banned = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function"
+        assert not re.search(banned, text), path.name
+        assert "http:" not in text.replace("http://127.0.0.1", ""), path.name
+    assert "@import" not in (STATIC / "style.css").read_text()
+    assert "url(" not in (STATIC / "style.css").read_text()
+
+
+def test_shutting_down_lets_requests_end(root):
+    """A text that is being linked when the server is told to stop still gets its answer."""
+    gate = GateLinker()
+    app = create_app(make_parts(root, linker=gate))
+    with ThreadPoolExecutor() as pool:
+        with running(app) as address:
+            answer = pool.submit(
+                httpx.post, f"{address}/api/link", json={"text": "wait Paris"}, timeout=30
+            )
+            assert gate.began.wait(20)
+            threading.Timer(0.3, gate.go_on.set).start()
+        assert answer.result().json()["mentions"][0]["entity"] == "Paris"
