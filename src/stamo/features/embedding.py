@@ -77,12 +77,7 @@ class Contexts:
 
 def pile_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:
     """Gather the context words of a pile; kept with the pile, since no slot changes them."""
-    key = f"contexts-{n_words}"
-    if key not in pile.extra:
-        pile.extra[key] = _gather_contexts(pile, kb, n_words)
-    contexts = pile.extra[key]
-    assert isinstance(contexts, Contexts)
-    return contexts
+    return pile.keep(f"contexts of {n_words}", lambda: _gather_contexts(pile, kb, n_words))
 
 
 def _gather_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:

@@ -74,15 +74,17 @@ class Keyphrase:
         return append_emerging(pile.mentions.known[self.name], emerging)
 
     def _overlap(self, pile: Pile) -> Tensor:
-        """Compute the neighbours' overlap with each context once; no slot changes it."""
-        if self.name not in pile.extra:
+        """Return the neighbours' overlap with each context, (M, R)."""
+
+        def compute() -> Tensor:
             matrix = phrase_overlap(pile.mentions.words, pile.neighbours, pile.kb).tocoo()
             index = torch.from_numpy(np.stack([matrix.row, matrix.col]).astype(np.int64))
             values = torch.from_numpy(matrix.data.astype(np.float32))
-            pile.extra[self.name] = torch.sparse_coo_tensor(
+            return torch.sparse_coo_tensor(
                 index, values, matrix.shape, check_invariants=True
             ).coalesce()
-        return cast("Tensor", pile.extra[self.name])
+
+        return pile.keep(self.name, compute)
 
 
 def phrase_overlap(words: IntArray, entities: IntArray, kb: KnowledgeBase) -> sparse.csr_matrix:

@@ -28,7 +28,7 @@ class MaxMargin:
     n_negatives: int = 4
     power: float = 0.6
     """Negative words are drawn by their frequency to this power."""
-    batch_size: int = 250
+    batch_size: int = 1024
     """Contexts in one step."""
     restart: bool = False
     """Start from a random vector instead of the closed form, as the published experiments did."""

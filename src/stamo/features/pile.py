@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from scipy import sparse
 from stamo.corpus.types import EmergingEntity
 from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, FloatArray, IntArray
 from stamo.kb.base import KnowledgeBase
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,23 +46,34 @@ class Pile:
         """Return the number of documents the pile was made of."""
         return int(self.occurrence.shape[0])
 
+    def keep(self, key: str, make: Callable[[], T]) -> T:
+        """Return what `make` makes, made once: no slot changes what a pile is."""
+        if key not in self.extra:
+            self.extra[key] = make()
+        return cast("T", self.extra[key])
+
     @property
     def is_alias(self) -> NDArray[np.bool_]:
         """Return which entity has which alias, (E, A)."""
-        return np.array([[a in entity.aliases for a in self.aliases] for entity in self.entities])
+        return self.keep(
+            "is alias",
+            lambda: np.array([[a in e.aliases for a in self.aliases] for e in self.entities]),
+        )
 
     @property
     def is_candidate(self) -> NDArray[np.bool_]:
         """Return which emerging entity each mention may refer to, (M, E)."""
-        return self.is_alias.T[self.alias]
+        return self.keep("is candidate", lambda: self.is_alias.T[self.alias])
 
     @property
     def votes(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
-        if "votes" not in self.extra:
+
+        def count() -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
             _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
-            self.extra["votes"] = (first, vote, np.bincount(vote, minlength=len(first)))
-        return cast("tuple[Any, Any, Any]", self.extra["votes"])
+            return first, vote, np.bincount(vote, minlength=len(first))
+
+        return self.keep("votes", count)
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Pile:
         """Return some of the mentions; columns and documents keep their numbers."""

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from stamo.errors import SettingsError
-from stamo.features.base import append_emerging
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.pile import Evidence, Pile
 from stamo.kb.base import KnowledgeBase
@@ -63,9 +62,15 @@ class Prior:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return P(e | m) of all candidates, (M, C + E)."""
-        is_alias = torch.as_tensor(pile.is_alias)
-        p = torch.where(is_alias, theta, torch.zeros_like(theta)).T[pile.alias.astype(np.int64)]
-        known = torch.as_tensor(pile.mentions.known[self.name])
+        is_alias, alias, known = pile.keep(
+            f"{self.name} tensors",
+            lambda: (
+                torch.from_numpy(pile.is_alias),
+                torch.from_numpy(pile.alias.astype(np.int64)),
+                torch.from_numpy(pile.mentions.known[self.name]),
+            ),
+        )
+        p = (theta * is_alias).T[alias]
         if self.odds:
             values = torch.cat([known, p], dim=1)
             return values / values.abs().sum(dim=1, keepdim=True).clamp_min(1e-12)
@@ -74,4 +79,4 @@ class Prior:
         p = p / p.sum(dim=1, keepdim=True).clamp_min(1.0)
         if self.renormalise:
             known = known * (1 - p.sum(dim=1, keepdim=True))
-        return append_emerging(known, p)  # type: ignore[arg-type]
+        return torch.cat([known, p], dim=1)

@@ -89,10 +89,15 @@ class Relatedness:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the mean relatedness to the entity context of all candidates, (M, C + E)."""
-        index = torch.as_tensor(pile.context.astype(np.int64))  # (M, K), -1 where unknown or empty
+        index, size = pile.keep(
+            f"{self.name} tensors",
+            lambda: (
+                torch.from_numpy(pile.context.astype(np.int64)),  # (M, K), -1: unknown or empty
+                torch.from_numpy((pile.mentions.context >= 0).sum(axis=1)).clamp_min(1),
+            ),
+        )
         padded = torch.cat([theta, theta.new_zeros(theta.shape[0], 1)], dim=1)  # -1 reads a zero
         total = padded[:, index].sum(dim=2)  # (E, M)
-        size = torch.as_tensor((pile.mentions.context >= 0).sum(axis=1)).clamp_min(1)
         return append_emerging(pile.mentions.known[self.name], (total / size).T)
 
 

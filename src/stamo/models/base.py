@@ -215,3 +215,14 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """
     total = (values * mask[..., None]).sum(dim=1)
     return total / mask.sum(dim=1, keepdim=True).clamp_min(1)
+
+
+def mean_vectors(table: Vectors, ids: IntArray, block: int = 256) -> Tensor:
+    """Return the mean vector of each row of ids, (M, Q); blocks keep memory small."""
+    means = torch.zeros(len(ids), table.shape[1])
+    for start in range(0, len(ids), block):
+        rows = ids[start : start + block]
+        means[start : start + block] = masked_mean(
+            _gather(table, rows), torch.from_numpy(rows >= 0)
+        )
+    return means

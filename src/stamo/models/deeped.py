@@ -17,7 +17,15 @@ from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import MASKED, Batch, Combine, LinkingModel, Tables, masked_mean
+from stamo.models.base import (
+    MASKED,
+    Batch,
+    Combine,
+    LinkingModel,
+    Tables,
+    masked_mean,
+    mean_vectors,
+)
 
 
 def attention(
@@ -136,9 +144,15 @@ class DeepEDScorer:
         by_name = {feature.name: feature for feature in model.features}
         prior, relatedness, *extra = (by_name[n].lookup(theta[n], self.pile) for n in names)
         psi = torch.stack([prior, psi2, psi3, relatedness, *extra], dim=-1)
-        mask = torch.cat([self.mask, torch.from_numpy(self.pile.is_candidate)], dim=1)
         scores: Tensor = model.combine(psi).squeeze(-1)
-        return scores.masked_fill(~mask, MASKED)
+        return scores.masked_fill(self._absent, MASKED)
+
+    @property
+    def _absent(self) -> Tensor:
+        """Return where no candidate stands, (M, C + E)."""
+        return self.pile.keep(
+            "absent", lambda: torch.from_numpy(~np.hstack([self.mask, self.pile.is_candidate]))
+        )
 
     def _context_similarity(self, vectors: Tensor) -> Tensor:
         """Return Ψ₂ of all candidates, (M, C + E)."""
@@ -163,11 +177,13 @@ class DeepEDScorer:
         """Return a scorer of some of the mentions."""
         pile = self.pile.take(rows)
         index = torch.from_numpy(rows)
+        # Few mentions use few words; the products with e* then cost accordingly.
+        used, word = torch.unique(self.word[index], return_inverse=True)
         return DeepEDScorer(
             self.model,
             pile,
-            self.distinct,
-            self.word[index],
+            self.distinct[used],
+            word,
             self.word_mask[index],
             self.support[index],
             self.similarity[index],
@@ -192,9 +208,7 @@ def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
     support = torch.full(mentions.words.shape, MASKED)
     similarity = torch.zeros(n, n_columns, mentions.words.shape[1])
     coherence = torch.zeros(n, n_columns)
-    context = masked_mean(
-        tables.entity_vectors(mentions.context), torch.from_numpy(mentions.context >= 0)
-    )
+    context = mean_vectors(tables.entities, mentions.context)
     for rows in _rows_by_surface(mentions.surfaces):
         candidates = mentions.candidates[rows[0]]
         width = int((candidates >= 0).sum())

@@ -13,7 +13,6 @@ the margin, learned like any other group of θ(e*) and stored beside them:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -50,9 +49,7 @@ class Views:
 
 def mention_views(pile: Pile, kb: KnowledgeBase) -> Views:
     """Compute the views of a pile; kept with the pile, since no slot changes them."""
-    if "views" not in pile.extra:
-        pile.extra["views"] = _compute_views(pile, kb)
-    return cast("Views", pile.extra["views"])
+    return pile.keep("views", lambda: _compute_views(pile, kb))
 
 
 def _compute_views(pile: Pile, kb: KnowledgeBase) -> Views:

@@ -17,7 +17,15 @@ from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.surface import Surface
-from stamo.models.base import MASKED, Batch, Combine, LinkingModel, Tables, Vectors, masked_mean
+from stamo.models.base import (
+    MASKED,
+    Batch,
+    Combine,
+    LinkingModel,
+    Tables,
+    masked_mean,
+    mean_vectors,
+)
 
 
 def context_similarity(entity: Tensor, words: Tensor) -> Tensor:
@@ -117,8 +125,8 @@ class YamadaScorer:
 def prepare_yamada(model: Yamada, pile: Pile, tables: Tables) -> YamadaScorer:
     """Compute the frozen part of Yamada's scores for a pile, block by block."""
     mentions = pile.mentions
-    words = _mean_vectors(tables.words, mentions.words)
-    context = _mean_vectors(tables.entities, mentions.context)
+    words = normalize(mean_vectors(tables.words, mentions.words), dim=-1)
+    context = normalize(mean_vectors(tables.entities, mentions.context), dim=-1)
     psi2, psi3 = (torch.zeros(mentions.candidates.shape) for _ in range(2))
     for start in range(0, len(mentions), 512):
         rows = slice(start, start + 512)
@@ -126,15 +134,3 @@ def prepare_yamada(model: Yamada, pile: Pile, tables: Tables) -> YamadaScorer:
         psi2[rows] = torch.einsum("mcq,mq->mc", vectors, words[rows])
         psi3[rows] = torch.einsum("mcq,mq->mc", vectors, context[rows])
     return YamadaScorer(model, pile, words, context, psi2, psi3, torch.from_numpy(mentions.mask))
-
-
-def _mean_vectors(table: Vectors, ids: NDArray[np.int32]) -> Tensor:
-    """Return the unit mean of the vectors in each row of ids, (M, Q)."""
-    means = torch.zeros(len(ids), table.shape[1])
-    for start in range(0, len(ids), 512):
-        rows = ids[start : start + 512]
-        vectors = np.asarray(table[np.maximum(rows, 0)], dtype=np.float32)
-        means[start : start + 512] = masked_mean(
-            torch.from_numpy(vectors), torch.from_numpy(rows >= 0)
-        )
-    return normalize(means, dim=-1)

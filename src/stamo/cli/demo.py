@@ -1,0 +1,333 @@
+"""`stamo demo`: the whole story on the embedded world, from a name to a linked entity."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from stamo.corpus.types import Corpus
+    from stamo.kb.base import KnowledgeBase
+    from stamo.kb.packs import EntityPack
+    from stamo.linking.results import LinkedDocument, LinkedMention
+    from stamo.models.store import TrainedModel
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.gold import Agreement, Gold
+    from stamo.world.settings import World
+
+N_LABELS = 20
+N_EXAMPLES = 8
+N_PAIRS = 4000
+N_EPOCHS = 12
+CONTEXT = 32
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to an application."""
+    app.command("demo")(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for all files.")],
+    seed: Annotated[int, typer.Option(help="Another seed gives another world.")] = 7,
+    entity: Annotated[int, typer.Option(help="Which of its emerging entities, from 1.")] = 3,
+    articles: Annotated[int, typer.Option(help="Articles of the encyclopaedia.")] = 700,
+) -> None:
+    """Run the whole story on an invented world: no download, about a minute."""
+    story = _Story(Console(highlight=False), out, time.perf_counter())
+    world = story.invent(seed, articles, entity)
+    kb, trained = story.prepare(world)
+    workspace, corpus = story.collect(world, entity, kb, trained)
+    gold = story.label(world, workspace, corpus, kb, trained)
+    pack = story.learn(workspace, kb, trained)
+    story.compare(workspace, corpus, gold, kb, trained, pack)
+    story.finish(workspace, kb, trained)
+
+
+@dataclass(frozen=True)
+class _Story:
+    """The chapters; each does one step of the product and says what came out."""
+
+    console: Console
+    out: Path
+    began: float
+
+    @contextmanager
+    def chapter(self, title: str, command: str) -> Iterator[None]:
+        self.console.print()
+        self.console.print(Text(title, style="bold cyan"))
+        self.console.print(Text(f"$ {command}", style="dim"), soft_wrap=True)
+        yield
+
+    def say(self, text: str) -> None:
+        self.console.print(Padding(text, (0, 0, 0, 2)))
+
+    def show(self, table: Table) -> None:
+        self.console.print(Padding(table, (0, 0, 0, 2)))
+
+    def invent(self, seed: int, articles: int, number: int) -> World:
+        """Generate the world."""
+        from stamo.errors import SettingsError
+        from stamo.world import WorldSettings, generate_world
+
+        settings = WorldSettings(
+            seed=seed, n_articles=articles, n_emerging=min(6, articles // 50), compress=False
+        )
+        if not 1 <= number <= settings.n_emerging:
+            raise SettingsError(
+                f"There is no emerging entity {number}; choose 1 to {settings.n_emerging}."
+            )
+        folder = self.out / "world"
+        with self.chapter(
+            "1. An encyclopaedia, and what was written after it", f"stamo world {folder}"
+        ):
+            world = generate_world(settings, folder)
+            entry = world.describe()[number - 1]
+            names = " or ".join(f'"{alias}"' for alias in entry["aliases"])
+            rivals = ", ".join(rival["title"] for rival in entry["rivals"])
+            self.say(
+                f"Everything in it is invented. [bold]{escape(entry['id'])}[/] is too new for it: "
+                f"{escape(entry['description'])}"
+            )
+            self.say(f"Texts call it {escape(names)}, which may as well mean {escape(rivals)}.")
+        return world
+
+    def prepare(self, world: World) -> tuple[KnowledgeBase, TrainedModel]:
+        """Build the knowledge base and train the linking model; both are frozen afterwards."""
+        from stamo.kb.base import KnowledgeBase
+        from stamo.kb.build import build_knowledge_base
+        from stamo.kb.settings import BuildSettings
+        from stamo.models.trainer import train_linking_model
+        from stamo.models.training import TrainingArgs
+
+        kb_path, model_path = self.out / "kb", self.out / "deeped.safetensors"
+        with self.chapter(
+            "2. A knowledge base from its dump", f"stamo build {world.paths.dump_path} {kb_path}"
+        ):
+            settings = BuildSettings(held_out=0.3, overwrite=True)
+            counts = build_knowledge_base(world.paths.dump_path, kb_path, settings).counts
+            kb = KnowledgeBase.open(kb_path)
+            self.say(
+                f"{counts['articles']:,} articles, {counts['entities']:,} entities, "
+                f"{counts['aliases']:,} names, fingerprint {kb.fingerprint[:12]}."
+            )
+        with self.chapter("3. A linking model", f"stamo train {kb_path} --out {model_path}"):
+            args = TrainingArgs(n_pairs=N_PAIRS, n_epochs=N_EPOCHS)
+            trained = train_linking_model(kb, "deeped", args)
+            trained.save(model_path)
+            report = trained.report
+            self.say(
+                f"DeepED links {report['test_accuracy']:.0%} of the ambiguous mentions in unseen "
+                f"articles right (the most frequent meaning: {report['test_prior_accuracy']:.0%})."
+            )
+        return kb, trained
+
+    def collect(
+        self, world: World, number: int, kb: KnowledgeBase, trained: TrainedModel
+    ) -> tuple[Workspace, Corpus]:
+        """Start the workspace and collect its documents."""
+        from stamo.cli.workspace_views import collect_view, collected_table
+        from stamo.workspace.collect import collect
+        from stamo.workspace.folder import Workspace
+
+        entity = world.emerging[number - 1]
+        path = self.out / "workspace"
+        if (path / "entity.json").exists():
+            shutil.rmtree(path)
+        command = (
+            f"stamo new {path} {entity.id!r}; stamo collect {path} --from {world.paths.pile_path}"
+        )
+        with self.chapter("4. Documents that mention its names", command):
+            workspace = Workspace.create(path, entity, created_by="demo", at=datetime.now(UTC))
+            origin = {
+                "kb": str((self.out / "kb").resolve()),
+                "model": str((self.out / "deeped.safetensors").resolve()),
+            }
+            with collect_view(self.console, f"Collecting {entity.id}") as show:
+                collected = collect(
+                    workspace,
+                    [world.paths.pile_path],
+                    kb,
+                    trained,
+                    origin=origin,
+                    on_progress=show,
+                )
+            self.show(collected_table(collected))
+        return workspace, workspace.documents.read()
+
+    def label(
+        self,
+        world: World,
+        workspace: Workspace,
+        corpus: Corpus,
+        kb: KnowledgeBase,
+        trained: TrainedModel,
+    ) -> Gold:
+        """Label twenty mentions, chosen by the advisor, with the world's answers."""
+        from stamo.workspace.gold import label_by_gold, read_gold
+        from stamo.workspace.label_queue import LEAST_LABELS, LabelQueue
+
+        gold = read_gold(world.paths.gold_path)
+        with self.chapter("5. Twenty labels", f"stamo label {workspace.path}"):
+            queue = LabelQueue(workspace.entity, corpus, kb, trained)
+            n = 0
+            while n < N_LABELS:
+                with workspace.open_labels() as store:
+                    events = store.current()
+                step = LEAST_LABELS if n < LEAST_LABELS else 2
+                keys = queue.order(events)[: min(step, N_LABELS - n)]
+                if not keys:
+                    break
+                n += label_by_gold(workspace, corpus, gold, keys, at=datetime.now(UTC))
+            with workspace.open_labels() as store:
+                progress, advice = store.progress(), queue.advise(store.current())
+            self.say(
+                f"In the demo the world's own answers label, not a person: {progress.n_labelled} "
+                f"mentions, of which {progress.n_emerging} mean {escape(workspace.entity.id)}."
+            )
+            self.say(f"The advisor chose which ones. {advice.text}")
+        return gold
+
+    def learn(self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:
+        """Learn the entity."""
+        from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table
+        from stamo.workspace.learn import learn
+
+        with self.chapter(
+            "6. Learning from the labels and the pile", f"stamo learn {workspace.path}"
+        ):
+            with learn_view(self.console) as show:
+                outcome = learn(workspace, kb, trained, on_step=show)
+            self.show(slots_table(outcome.records))
+            self.say("[dim]Slot 0: the labels alone. P, R, F1: on left-out labels (cross-validation).[/]")
+            for line in outcome_lines(outcome):
+                self.console.print(Padding(line, (0, 0, 0, 2)))
+        return outcome.pack
+
+    def compare(
+        self,
+        workspace: Workspace,
+        corpus: Corpus,
+        gold: Gold,
+        kb: KnowledgeBase,
+        trained: TrainedModel,
+        pack: EntityPack,
+    ) -> None:
+        """Link the documents without a label, before and after."""
+        from stamo.linking.linker import Linker
+        from stamo.linking.packed import PackedLinker
+        from stamo.workspace.gold import compare_with_gold, unlabelled_texts
+        from stamo.workspace.learn import estimation_pack
+
+        entity = workspace.entity
+        with workspace.open_labels() as store:
+            labelled = {event.target.document for event in store.current()}
+        texts = unlabelled_texts(corpus, labelled)
+        command = f"stamo link {self.out / 'kb'} {self.out / 'deeped.safetensors'} --with PACK"
+        with self.chapter("7. Linking before and after", command):
+            linker = Linker(kb, trained, extra_aliases=entity.aliases)
+            before = list(linker.link_documents(texts))
+            after = list(PackedLinker(linker, [pack]).link_documents(texts))
+            only_labels = estimation_pack(workspace, kb, trained)
+            estimated = list(PackedLinker(linker, [only_labels]).link_documents(texts))
+            self.show(_examples(before, after, gold, entity.aliases))
+            rows = {
+                "without the pack": compare_with_gold(before, gold, entity.id, entity.aliases),
+                "estimated on the labels": compare_with_gold(
+                    estimated, gold, entity.id, entity.aliases
+                ),
+                "with the learned pack": compare_with_gold(after, gold, entity.id, entity.aliases),
+            }
+            self.console.print()
+            self.show(_agreement_table(rows, entity.id))
+
+    def finish(self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> None:
+        """Write the report and check that nothing else changed."""
+        from stamo.workspace.artifacts import open_artifacts, verify_unchanged
+        from stamo.workspace.report import write_report
+
+        with self.chapter("8. The report", f"stamo report {workspace.path}"):
+            written = write_report(workspace, kb, trained)
+            found = verify_unchanged(workspace, open_artifacts(workspace))
+            self.say(
+                f"Nothing else changed: knowledge base {found['kb'][:12]}, "
+                f"model {found['model'][:12]}."
+            )
+            seconds = time.perf_counter() - self.began
+            self.say(f"All of this took {seconds:.0f} seconds. Open the report:")
+            self.console.print()
+            self.console.print(Text(str(written.path.resolve()), style="bold"), soft_wrap=True)
+
+
+def _examples(
+    before: Sequence[LinkedDocument],
+    after: Sequence[LinkedDocument],
+    gold: Gold,
+    aliases: Sequence[str],
+) -> Table:
+    """Show mentions side by side: half whose answer changed, half whose did not."""
+    changed: list[tuple[Text, LinkedMention, LinkedMention, str]] = []
+    same: list[tuple[Text, LinkedMention, LinkedMention, str]] = []
+    for old, new in zip(before, after, strict=True):
+        pairs = zip(old.mentions, new.mentions, strict=True)
+        for left, right in pairs:
+            answer = gold.get(new.id, {}).get((right.start, right.end))
+            if right.surface in aliases and answer is not None:
+                row = (_context(new.text, right), left, right, answer)
+                (changed if left.entity != right.entity else same).append(row)
+                break
+    table = Table(box=None, padding=(0, 1), header_style="dim", expand=True)
+    table.add_column("in the text", ratio=5)
+    table.add_column("before", ratio=3)
+    table.add_column("after", ratio=3)
+    half = N_EXAMPLES // 2
+    for text, left, right, answer in [*changed[:half], *same[:half]]:
+        table.add_row(text, _verdict(left, answer), _verdict(right, answer))
+    return table
+
+
+def _context(text: str, mention: LinkedMention) -> Text:
+    from stamo.workspace.snippets import cut_context
+
+    before, surface, after = cut_context(text, mention.start, mention.end, CONTEXT)
+    return Text(before).append(surface, style="bold").append(after)
+
+
+def _verdict(mention: LinkedMention, answer: str) -> Text:
+    right = mention.entity == answer
+    mark = Text("✓ " if right else "✗ ", style="green" if right else "red")
+    return mark.append(f"{mention.entity or 'nothing'}", style="").append(
+        f" {mention.confidence:.0%}", style="dim"
+    )
+
+
+def _agreement_table(rows: dict[str, Agreement], entity: str) -> Table:
+    n = next(iter(rows.values())).n
+    title = f"On the {n:,} candidate mentions in documents without a label"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2), header_style="dim")
+    table.add_column("")
+    for heading in ("precision", "recall", "F1", "all right"):
+        table.add_column(heading, justify="right")
+    for name, found in rows.items():
+        rates, style = found.emerging, "bold" if "learned" in name else ""
+        numbers = (rates.precision, rates.recall, rates.f1, found.accuracy)
+        table.add_row(name, *(f"{number:.2f}" for number in numbers), style=style)
+    table.caption = (
+        f"Precision, recall and F1 of the links to {entity}; all right: linked to exactly the "
+        "entity that is meant."
+    )
+    table.caption_justify = "left"
+    return table

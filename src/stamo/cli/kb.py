@@ -1,0 +1,304 @@
+"""`stamo build`, `stamo info` and `stamo show`: make a knowledge base and look into it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from stamo.kb.base import KnowledgeBase
+    from stamo.kb.build import BuildSummary
+    from stamo.kb.report import AliasView, AmbiguityClass, EntityView
+
+
+class Embedding(StrEnum):
+    """How entity vectors are estimated."""
+
+    closed_form = "closed-form"
+    max_margin = "max-margin"
+
+
+KbPath = Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application."""
+    app.command("build")(build)
+    app.command("info")(info)
+    app.command("show")(show)
+
+
+def build(
+    dump: Annotated[
+        Path, typer.Argument(metavar="DUMP", help="MediaWiki XML dump: plain, bz2, gz, xz or zst.")
+    ],
+    kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory to make.")],
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="Word vectors (GloVe text, word2vec .bin, fastText .vec, .npz)."),
+    ] = None,
+    dimensions: Annotated[
+        int, typer.Option(help="Dimensions of vectors learned from the dump; 0 for no vectors.")
+    ] = 100,
+    embedding: Annotated[
+        Embedding, typer.Option(help="Estimator of entity vectors.")
+    ] = Embedding.closed_form,
+    workers: Annotated[
+        int, typer.Option(help="Processes; the result is the same for any number.")
+    ] = os.cpu_count() or 1,
+    held_out: Annotated[
+        float, typer.Option(help="Share of articles kept out of every statistic.")
+    ] = 0.1,
+    missing_targets: Annotated[
+        bool, typer.Option(help="Whether link targets without a page are entities.")
+    ] = True,
+    index: Annotated[
+        Path | None, typer.Option(help="Index of a multistream archive, found by itself beside it.")
+    ] = None,
+    disambiguation_template: Annotated[
+        list[str] | None, typer.Option(help="Another template that marks disambiguation pages.")
+    ] = None,
+    memory: Annotated[
+        str, typer.Option(help="Memory for counting before it goes to disk.")
+    ] = "1GB",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a knowledge base of the same name.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build a knowledge base from a MediaWiki dump."""
+    from stamo.kb.build import build_knowledge_base
+    from stamo.kb.settings import BuildSettings
+
+    settings = BuildSettings(
+        vectors=vectors,
+        dimensions=dimensions,
+        embedding=embedding.value,
+        workers=workers,
+        held_out=held_out,
+        missing_targets=missing_targets,
+        index=index,
+        disambiguation_templates=frozenset(disambiguation_template or ()),
+        memory=memory,
+        overwrite=overwrite,
+    )
+    with _progress() as progress:
+        summary = build_knowledge_base(dump, kb, settings, progress)
+    if as_json:
+        _print_json(asdict(summary) | {"path": str(summary.path)})
+    else:
+        _print_summary(summary)
+
+
+def info(
+    kb: KbPath,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the ambiguity distribution (.png, .svg or .pdf).")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare every file with its hash.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what a knowledge base holds and how ambiguous its names are."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo.kb.report import ambiguity, plot_ambiguity
+
+    base = KnowledgeBase.open(kb)
+    if verify:
+        base.verify()
+    classes = ambiguity(base)
+    if figure is not None:
+        plot_ambiguity(base, figure)
+    if as_json:
+        _print_json(_info_record(base) | {"ambiguity": [asdict(c) for c in classes]})
+        return
+    console = Console()
+    console.print(_counts_table(base))
+    console.print(_ambiguity_table(classes))
+    if figure is not None:
+        console.print(f"The ambiguity distribution is drawn in {figure}.")
+
+
+def show(
+    kb: KbPath,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An alias or a title.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="Rows of each table.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a name may mean, and the names and neighbours of an entity."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo.kb.report import describe_alias, describe_entity, entity_of
+
+    base = KnowledgeBase.open(kb)
+    alias = describe_alias(base, name, n) if base.alias_id(name) >= 0 else None
+    entity = describe_entity(base, entity_of(base, name), n)
+    if as_json:
+        _print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
+        return
+    console = Console()
+    if alias is not None:
+        console.print(_alias_table(alias))
+    _print_entity(console, entity)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, float | None], None]]:
+    """Show one bar for each stage, with the time it will still take."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<18}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(stage: str, done: float | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=1.0)
+            bars.update(tasks[stage], completed=done or 0.0, total=None if done is None else 1.0)
+
+        yield report
+
+
+def _print_json(record: Any) -> None:
+    typer.echo(json.dumps(record, ensure_ascii=False, indent=1))
+
+
+def _plain_table(title: str) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    return table
+
+
+def _print_summary(summary: BuildSummary) -> None:
+    console = Console()
+    table = _plain_table(f"Knowledge base {summary.path.name}")
+    for name, n in summary.counts.items():
+        table.add_row(name, f"{n:,}")
+    if summary.skipped:
+        table.add_section()
+        table.add_row("[bold]left out[/bold]", "")
+        for name, n in sorted(summary.skipped.items(), key=lambda item: (-item[1], item[0])):
+            table.add_row(name, f"{n:,}")
+    table.add_section()
+    for name, seconds in summary.seconds.items():
+        table.add_row(f"{name} (seconds)", f"{seconds:.1f}")
+    table.add_row("[bold]all (seconds)[/bold]", f"{sum(summary.seconds.values()):.1f}")
+    table.add_row("peak memory, main process (MB)", f"{summary.peak_memory / 1e6:,.0f}")
+    if summary.peak_memory_worker:
+        table.add_row("peak memory, each worker (MB)", f"{summary.peak_memory_worker / 1e6:,.0f}")
+    table.add_row("fingerprint", summary.fingerprint[:16])
+    console.print(table)
+
+
+def _info_record(base: KnowledgeBase) -> dict[str, Any]:
+    manifest = base.manifest
+    return {
+        "name": base.name,
+        "fingerprint": base.fingerprint,
+        "version": manifest.version,
+        "bytes": sum(entry["size"] for entry in manifest.files.values()),
+        "sources": {key: asdict(source) for key, source in manifest.sources.items()},
+        "settings": dict(manifest.settings),
+        "site": dict(manifest.site),
+        "counts": dict(manifest.counts),
+        "skipped": dict(manifest.skipped),
+    }
+
+
+def _counts_table(base: KnowledgeBase) -> Table:
+    record = _info_record(base)
+    table = _plain_table(f"Knowledge base {base.name}")
+    for key, source in base.manifest.sources.items():
+        table.add_row(key, f"{source.name} ({source.size / 1e6:,.1f} MB)")
+    table.add_row("language", str(record["site"].get("language", "")))
+    table.add_row("on disk", f"{record['bytes'] / 1e6:,.1f} MB")
+    table.add_row("fingerprint", base.fingerprint[:16])
+    table.add_section()
+    for name, n in base.manifest.counts.items():
+        table.add_row(name, f"{n:,}")
+    return table
+
+
+def _ambiguity_table(classes: list[AmbiguityClass]) -> Table:
+    """Draw the ambiguity distribution with characters."""
+    table = Table(title="How many entities a name may mean", title_justify="left")
+    table.add_column("entities", justify="right")
+    table.add_column("aliases", justify="right")
+    table.add_column("links", justify="right")
+    table.add_column("share of the links")
+    total = max(sum(c.n_links for c in classes), 1)
+    for c in classes:
+        share = c.n_links / total
+        bar = "█" * round(40 * share)
+        table.add_row(c.label, f"{c.n_aliases:,}", f"{c.n_links:,}", f"{bar} {100 * share:.1f} %")
+    return table
+
+
+def _alias_table(view: AliasView) -> Table:
+    shown = len(view.candidates)
+    more = f", the first {shown} shown" if shown < view.n_candidates else ""
+    table = Table(
+        title=f"“{view.alias}” as a name: {view.n_candidates:,} entities{more}; {view.n_links:,} "
+        f"links; linked in {100 * view.link_probability:.1f} % of the articles that have it",
+        title_justify="left",
+    )
+    table.add_column("entity", overflow="fold")
+    table.add_column("prior", justify="right")
+    table.add_column("links", justify="right")
+    table.add_column("documents", justify="right")
+    table.add_column("article", justify="center")
+    for row in view.candidates:
+        table.add_row(
+            row.entity,
+            f"{row.prior:.3f}",
+            f"{row.count:,}",
+            f"{row.document_frequency:,}",
+            "yes" if row.has_article else "",
+        )
+    return table
+
+
+def _print_entity(console: Console, view: EntityView) -> None:
+    article = "with an article" if view.has_article else "without an article"
+    console.print(
+        f"\n“{view.entity}” as an entity, {article}: {view.n_links:,} links in "
+        f"{view.document_frequency:,} documents, {view.n_aliases:,} aliases"
+    )
+    table = Table()
+    for heading in ("alias", "links", "most related", "", "nearest", ""):
+        justify: Any = "left" if heading in ("alias", "most related", "nearest") else "right"
+        table.add_column(heading, justify=justify, overflow="fold")
+    for i in range(max(len(view.aliases), len(view.related), len(view.nearest))):
+        related, nearest = (_cells(rows, i, "{:.2f}") for rows in (view.related, view.nearest))
+        table.add_row(*_cells(view.aliases, i, "{:,}"), *related, *nearest)
+    console.print(table)
+
+
+def _cells(rows: list[Any], i: int, form: str) -> tuple[str, str]:
+    return (rows[i][0], form.format(rows[i][1])) if i < len(rows) else ("", "")

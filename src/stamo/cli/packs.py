@@ -1,0 +1,113 @@
+"""`stamo packs`: list, inspect, add, replace, remove, merge and graduate entity packs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+Packs = Annotated[Path, typer.Argument(metavar="PACKS", help="Folder of packs.")]
+PackPath = Annotated[Path, typer.Argument(metavar="PACK", help="File of a pack.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to an application."""
+    group = typer.Typer(no_args_is_help=True, help="Look after entity packs.")
+    group.command("list")(list_packs)
+    group.command("inspect")(inspect)
+    group.command("add")(add)
+    group.command("replace")(replace)
+    group.command("remove")(remove)
+    group.command("merge")(merge)
+    group.command("graduate")(graduate)
+    app.add_typer(group, name="packs")
+
+
+def list_packs(packs: Packs) -> None:
+    """List the packs of a folder; damaged ones with what is wrong."""
+    from stamo.cli.workspace_views import packs_table
+    from stamo.kb.packs import PackFolder
+
+    Console(highlight=False).print(packs_table(PackFolder(packs).entries()))
+
+
+def inspect(pack: PackPath) -> None:
+    """Show what a pack holds."""
+    from stamo.cli.workspace_views import pack_table
+    from stamo.kb.packs import EntityPack
+
+    loaded = EntityPack.load(pack)
+    order = sorted(zip(loaded.relatedness.tolist(), loaded.titles, strict=True), reverse=True)
+    related = [(title, value) for value, title in order[:8]]
+    Console(highlight=False).print(pack_table(loaded, related))
+
+
+def add(packs: Packs, pack: PackPath) -> None:
+    """Put a pack into a folder."""
+    _put(packs, pack, replace=False)
+
+
+def replace(packs: Packs, pack: PackPath) -> None:
+    """Put a pack into a folder in place of the entity's former one."""
+    _put(packs, pack, replace=True)
+
+
+def _put(packs: Path, pack: Path, *, replace: bool) -> None:
+    from stamo.kb.pack_bytes import read_bytes
+    from stamo.kb.packs import PackFolder
+
+    entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
+    Console(highlight=False).print(f"{entry.path}", soft_wrap=True, markup=False)
+
+
+def remove(packs: Packs, key: Key) -> None:
+    """Take a pack out of a folder; nothing else changes."""
+    from stamo.kb.packs import PackFolder
+
+    PackFolder(packs).remove(key)
+    Console(highlight=False).print(f"Removed {key}.", markup=False)
+
+
+def merge(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the joined workspace.")],
+    workspaces: Annotated[list[Path], typer.Argument(help="Workspaces of one entity.")],
+) -> None:
+    """Join the documents and labels of several workspaces of one entity."""
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.lifecycle import merge_workspaces
+
+    opened = [Workspace.open(path) for path in workspaces]
+    merged = merge_workspaces(out, opened, at=datetime.now(UTC))
+    console = Console(highlight=False)
+    console.print(
+        f"{merged.n_documents:,} documents ({merged.n_copies:,} copies left out) and "
+        f"{merged.n_events:,} label events."
+    )
+    console.print(merged.workspace.status().next_step, soft_wrap=True, markup=False)
+
+
+def graduate(
+    pack: PackPath,
+    kb: Annotated[Path, typer.Argument(metavar="KB", help="A later knowledge base.")],
+    title: Annotated[
+        str | None, typer.Option(help="The entity's title there; the pack's name by default.")
+    ] = None,
+    learned_with: Annotated[
+        Path | None, typer.Option("--learned-with", help="The knowledge base of the pack.")
+    ] = None,
+) -> None:
+    """Compare what was learned with a later knowledge base that knows the entity."""
+    from stamo.cli.workspace_views import graduation_table
+    from stamo.kb.base import KnowledgeBase
+    from stamo.kb.packs import EntityPack
+    from stamo.workspace.lifecycle import compare_with_kb
+
+    former = None if learned_with is None else KnowledgeBase.open(learned_with)
+    compared = compare_with_kb(
+        EntityPack.load(pack), KnowledgeBase.open(kb), title=title, former=former
+    )
+    Console(highlight=False).print(graduation_table(compared))

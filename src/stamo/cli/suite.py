@@ -1,0 +1,335 @@
+"""`stamo suite make | run | report`: benchmarks that anyone can rebuild, every method on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from stamo.corpus.types import Document
+    from stamo.evaluation.suites.conflated import Level
+    from stamo.evaluation.suites.store import Suite
+    from stamo.evaluation.tables import Table as ResultTable
+    from stamo.kb.base import KnowledgeBase
+
+
+class Kind(StrEnum):
+    """Where the gold labels of a suite come from."""
+
+    conflated = "conflated"
+    natural = "natural"
+    facc1 = "facc1"
+
+
+class LevelChoice(StrEnum):
+    """How hard the rivals of a conflated suite are."""
+
+    easy = "easy"
+    mid = "mid"
+    hard = "hard"
+    all = "all"
+
+
+KbPath = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
+Workers = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application."""
+    group = typer.Typer(no_args_is_help=True, help="Make, run and report benchmark suites.")
+    group.command("make")(make)
+    group.command("run")(run)
+    group.command("report")(report)
+    app.add_typer(group, name="suite")
+
+
+def make(
+    kind: Annotated[Kind, typer.Argument(help="conflated, natural or facc1.")],
+    kb: KbPath,
+    out: Annotated[Path, typer.Option(help="Directory to make.")],
+    corpus: Annotated[
+        list[Path] | None, typer.Option(help="Later text (conflated), or ClueWeb12 WARC (facc1).")
+    ] = None,
+    level: Annotated[
+        LevelChoice, typer.Option(help="Of a conflated suite; `all` makes three below OUT.")
+    ] = LevelChoice.all,
+    n_entities: Annotated[
+        int | None, typer.Option("--entities", help="Emerging entities at most.")
+    ] = None,
+    least_documents: Annotated[
+        int | None, typer.Option(help="Documents that must mention an emerging entity.")
+    ] = None,
+    frequency: Annotated[
+        tuple[int, int] | None, typer.Option(help="Bounds of the document frequency (natural).")
+    ] = None,
+    ambiguity: Annotated[
+        tuple[float, float] | None, typer.Option(help="Bounds of the ambiguity rate (natural).")
+    ] = None,
+    annotations: Annotated[
+        list[Path] | None, typer.Option(help="FACC1 files that annotate the pages.")
+    ] = None,
+    freebase_keys: Annotated[
+        Path | None, typer.Option(help="Freebase ids with Wikipedia page ids (facc1).")
+    ] = None,
+    workers: Workers = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older suite.")] = False,
+) -> None:
+    """Make a suite from a knowledge base and a pile of text."""
+    from stamo.kb.base import KnowledgeBase
+
+    base = KnowledgeBase.open(kb)
+    changes = {"n_entities": n_entities, "least_documents": least_documents}
+    with _documents_bar() as on_document:
+        suites: list[Suite] = []
+        if kind == Kind.conflated:
+            suites = _conflated(base, corpus, out, level, changes, workers, overwrite, on_document)
+        else:
+            changes |= {"frequency": frequency, "ambiguity": ambiguity}  # type: ignore[dict-item]
+            pages = None
+            if kind == Kind.facc1:
+                pages = _facc1_documents(base, corpus, annotations, freebase_keys)
+            suites = [_natural(base, out, changes, workers, overwrite, on_document, pages)]
+    for suite in suites:
+        _show_suite(suite)
+
+
+def _conflated(
+    kb: KnowledgeBase,
+    corpus: list[Path] | None,
+    out: Path,
+    level: LevelChoice,
+    changes: dict[str, int | None],
+    workers: int | None,
+    overwrite: bool,
+    on_document: Callable[[int], None],
+) -> list[Suite]:
+    from stamo.corpus.readers import read_documents
+    from stamo.errors import SettingsError
+    from stamo.evaluation.suites.conflated import ConflatedSettings
+    from stamo.evaluation.suites.make import make_conflated, make_levels
+
+    if not corpus:
+        raise SettingsError("A conflated suite needs text; give it with --corpus.")
+    settings = ConflatedSettings(**_given(changes))  # type: ignore[arg-type]
+    documents, name = read_documents(corpus), ", ".join(path.name for path in corpus)
+    if level == LevelChoice.all:
+        return make_levels(
+            kb,
+            documents,
+            out,
+            settings,
+            corpus_name=name,
+            overwrite=overwrite,
+            n_workers=workers,
+            on_document=on_document,
+        )
+    chosen: Level = level.value  # type: ignore[assignment]
+    settings = ConflatedSettings(level=chosen, **_given(changes))  # type: ignore[arg-type]
+    return [
+        make_conflated(
+            kb,
+            documents,
+            out,
+            settings,
+            corpus_name=name,
+            overwrite=overwrite,
+            n_workers=workers,
+            on_document=on_document,
+        )
+    ]
+
+
+def _natural(
+    kb: KnowledgeBase,
+    out: Path,
+    changes: dict[str, int | None],
+    workers: int | None,
+    overwrite: bool,
+    on_document: Callable[[int], None],
+    pages: Iterator[Document] | None,
+) -> Suite:
+    from stamo.evaluation.suites.make import make_facc1, make_natural
+    from stamo.evaluation.suites.natural import NaturalSettings
+
+    given = _given(changes)
+    if pages is None:
+        settings = NaturalSettings(**given)  # type: ignore[arg-type]
+        return make_natural(kb, out, settings, overwrite=overwrite, n_workers=workers)
+    settings = NaturalSettings(**{"frequency": (1000, 2000), **given})  # type: ignore[arg-type]
+    return make_facc1(
+        kb,
+        pages,
+        out,
+        settings,
+        overwrite=overwrite,
+        n_workers=workers,
+        on_document=on_document,
+    )
+
+
+def _facc1_documents(
+    kb: KnowledgeBase,
+    warcs: list[Path] | None,
+    annotations: list[Path] | None,
+    freebase_keys: Path | None,
+) -> Iterator[Document]:
+    from stamo.corpus.facc1 import read_facc1
+    from stamo.corpus.freebase import read_freebase_keys
+    from stamo.errors import SettingsError
+
+    if not warcs or not annotations or freebase_keys is None:
+        raise SettingsError(
+            "A facc1 suite needs --corpus (WARC files), --annotations (FACC1 files) and "
+            "--freebase-keys."
+        )
+    titles = {
+        page_id: title
+        for batch in kb.articles(columns=["page_id", "title"])
+        for page_id, title in zip(
+            batch["page_id"].to_pylist(), batch["title"].to_pylist(), strict=True
+        )
+    }
+    return read_facc1(warcs, annotations, read_freebase_keys(freebase_keys, titles))
+
+
+def _given(changes: dict[str, int | None]) -> dict[str, int]:
+    return {name: value for name, value in changes.items() if value is not None}
+
+
+def run(
+    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite, or a folder of them.")],
+    kb: KbPath,
+    out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
+    methods: Annotated[str, typer.Option(help="Names with commas; `all` but BERT.")] = "all",
+    models: Annotated[str, typer.Option(help="deeped, yamada or both.")] = "deeped,yamada",
+    seeds: Annotated[int, typer.Option(help="Draws of labels.")] = 3,
+    slow_seeds: Annotated[int, typer.Option(help="Draws for methods with many slots.")] = 1,
+    labels: Annotated[int, typer.Option(help="Labelled documents |L|.")] = 20,
+    sizes: Annotated[
+        str, typer.Option(help="|L| of the figure on the labelled size; empty for none.")
+    ] = "5,10,20,50,100,250",
+    split: Annotated[str, typer.Option(help="development, held-out or all.")] = "held-out",
+    slots: Annotated[int, typer.Option(help="Slots T at most.")] = 100,
+    experiment: Annotated[
+        Path | None, typer.Option(help="Run one row of a table: a file of experiments/.")
+    ] = None,
+    bert: Annotated[bool, typer.Option("--bert", help="Also run BERT (slow).")] = False,
+    workers: Workers = None,
+) -> None:
+    """Run methods on the problems of a suite; an interrupted run goes on where it stopped."""
+    from stamo.evaluation.published import load_experiment
+    from stamo.evaluation.suites.run import RunSettings, expand_methods, run_suite
+    from stamo.evaluation.suites.store import open_suite
+    from stamo.kb.base import KnowledgeBase
+
+    chosen, wanted = _words(methods), _words(models)
+    if experiment is not None:
+        row = load_experiment(experiment)
+        chosen, wanted = [row.printed.method], [row.printed.model or wanted[0]]
+        labels, slots, sizes = row.n_labels, row.n_slots, ""
+    settings = RunSettings(
+        methods=expand_methods(chosen, bert=bert),
+        models=tuple(wanted),
+        n_seeds=seeds,
+        n_slow_seeds=slow_seeds,
+        n_labels=labels,
+        label_sizes=tuple(int(size) for size in _words(sizes)),
+        split=split,
+        n_slots=slots,
+    )
+    base = KnowledgeBase.open(kb)
+    paths = _suites(suite)
+    for path in paths:
+        target = out / path.name if len(paths) > 1 else out
+        opened = open_suite(path, base)
+        with _problems_bar(opened.name) as (on_model, on_problem):
+            run_suite(
+                opened,
+                base,
+                target,
+                settings,
+                n_workers=workers,
+                on_model=on_model,
+                on_problem=on_problem,
+            )
+        Console().print(f"Results in [bold]{target}[/]; see them with: stamo suite report {out}")
+
+
+def report(
+    out: Annotated[Path, typer.Argument(metavar="RESULTS", help="Directory of results.")],
+) -> None:
+    """Write tables and figures next to the printed numbers, and show the tables."""
+    from stamo.evaluation.suites.report import find_runs, write_report
+
+    console = Console()
+    for path in find_runs(out):
+        for table in write_report(path):
+            console.print(_rich(table))
+        console.print(f"Written to {path / 'report.md'} and report.json", highlight=False)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _suites(path: Path) -> list[Path]:
+    """Return the suite, or the suites directly below a folder, from easy to hard."""
+    below = sorted(found.parent for found in path.glob("*/manifest.json"))
+    order = {"easy": 0, "mid": 1, "hard": 2}
+    below.sort(key=lambda suite: order.get(suite.name, 3))
+    return below if below and not (path / "manifest.json").is_file() else [path]
+
+
+@contextmanager
+def _documents_bar() -> Iterator[Callable[[int], None]]:
+    """Show how many documents were annotated."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("Reading documents")
+        yield lambda n: progress.update(task, description=f"{n} documents annotated")
+
+
+@contextmanager
+def _problems_bar(
+    name: str,
+) -> Iterator[tuple[Callable[[str], None], Callable[[int, int], None]]]:
+    """Show which model is trained and how many problems are done."""
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task(name, total=None)
+
+        def on_model(model: str) -> None:
+            progress.update(task, description=f"{name}: training {model}")
+
+        def on_problem(done: int, total: int) -> None:
+            text = f"{name}: {done} of {total} entities"
+            progress.update(task, description=text, completed=done, total=total)
+
+        yield on_model, on_problem
+
+
+def _show_suite(suite: Suite) -> None:
+    counts = ", ".join(f"{n} {split}" for split, n in suite.manifest["counts"].items())
+    Console().print(
+        f"Made [bold]{suite.path}[/] ({suite.name}): {counts} problems; checksum "
+        f"{suite.checksum[:12]}."
+    )
+
+
+def _rich(table: ResultTable) -> Table:
+    shown = Table(title=table.title, title_justify="left")
+    for i, column in enumerate(table.columns):
+        shown.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
