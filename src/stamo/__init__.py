@@ -1,3 +1,56 @@
-"""Make a brand-new entity linkable from twenty labels and a pile of text."""
+"""Make a brand-new entity linkable from twenty labels and a pile of text.
+
+The public names are loaded when they are first used, so that `import stamo` stays quick and works
+without the optional parts.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stamo.corpus.readers import read_documents as read_documents
+    from stamo.corpus.types import Corpus as Corpus
+    from stamo.corpus.types import Document as Document
+    from stamo.corpus.types import EmergingEntity as EmergingEntity
+    from stamo.corpus.types import Mention as Mention
+    from stamo.kb.base import KnowledgeBase as KnowledgeBase
+    from stamo.kb.build import build_knowledge_base as build_knowledge_base
+    from stamo.kb.packs import EntityPack as EntityPack
+    from stamo.learning.learn import learn as learn
+    from stamo.linking.linker import Linker as Linker
+    from stamo.linking.packed import PackedLinker as PackedLinker
+    from stamo.models.store import load_model as load_model
+    from stamo.models.trainer import train_linking_model as train_linking_model
+    from stamo.workspace.folder import Workspace as Workspace
+    from stamo.world.generate import generate_world as generate_world
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "Corpus": "stamo.corpus.types",
+    "Document": "stamo.corpus.types",
+    "EmergingEntity": "stamo.corpus.types",
+    "EntityPack": "stamo.kb.packs",
+    "KnowledgeBase": "stamo.kb.base",
+    "Linker": "stamo.linking.linker",
+    "Mention": "stamo.corpus.types",
+    "PackedLinker": "stamo.linking.packed",
+    "Workspace": "stamo.workspace.folder",
+    "build_knowledge_base": "stamo.kb.build",
+    "generate_world": "stamo.world.generate",
+    "learn": "stamo.learning.learn",
+    "load_model": "stamo.models.store",
+    "read_documents": "stamo.corpus.readers",
+    "train_linking_model": "stamo.models.trainer",
+}
+
+__all__ = ["__version__", *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module it lives in."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'stamo' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)

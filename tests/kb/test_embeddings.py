@@ -9,15 +9,17 @@ from stamo.errors import SettingsError, VectorsError
 from stamo.kb import embeddings as module
 from stamo.kb.embeddings import (
     ClosedFormAccumulator,
-    MaxMarginArgs,
     background_vector,
     closed_form,
     context_windows,
     link_segments,
+    word_weights,
+)
+from stamo.kb.max_margin import (
+    MaxMarginArgs,
     max_margin,
     max_margin_vectors,
     negative_words,
-    word_weights,
 )
 
 N_WORDS, Q, N_ENTITIES, WINDOW = 60, 8, 12, 5

@@ -72,7 +72,7 @@ def tokenize(text: str) -> tuple[list[str], Int32, Int32]:
         The n words, and where each starts and ends (exclusive) in `text`, both of shape (n,).
     """
     lowered = lower(text)
-    starts, ends = _spans(lowered)
+    starts, ends = word_spans(lowered)
     words = [lowered[i:j] for i, j in zip(starts.tolist(), ends.tolist(), strict=True)]
     return words, starts, ends
 
@@ -80,7 +80,7 @@ def tokenize(text: str) -> tuple[list[str], Int32, Int32]:
 def encode_words(text: str, word_to_id: VocabularyLike) -> EncodedWords:
     """Look up every word of a text in a vocabulary, keeping its place in the text."""
     lowered = lower(text)
-    starts, ends = _spans(lowered)
+    starts, ends = word_spans(lowered)
     pairs = zip(starts.tolist(), ends.tolist(), strict=True)
     words = (lowered[i:j] for i, j in pairs)
     ids = np.fromiter(map(word_to_id.get, words, repeat(UNKNOWN_WORD)), np.int32, len(starts))
@@ -133,7 +133,8 @@ def lower(text: str) -> str:
     return text.replace("\u0130", "i").lower()
 
 
-def _spans(text: str) -> tuple[Int32, Int32]:
+def word_spans(text: str) -> tuple[Int32, Int32]:
+    """Find where each word of a lower-cased text starts and ends (exclusive)."""
     kinds = _kinds(text)
     is_token = kinds != _OTHER
     # One padding cell on either side: a word may touch the edge of the text.

@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
 from stamo.kb.embeddings import (
     ClosedFormAccumulator,
-    MaxMarginArgs,
     PartialSums,
     background_vector,
-    max_margin_vectors,
-    negative_words,
     word_weights,
 )
 from stamo.kb.export import ARTICLES_FILE
+from stamo.kb.max_margin import (
+    MaxMarginArgs,
+    max_margin_vectors,
+    negative_words,
+)
 from stamo.kb.parallel import Workers
 from stamo.kb.settings import BuildSettings, Report
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import _spans as word_spans
+from stamo.corpus.tokenizer import word_spans
 from stamo.kb.storage import open_array, save_array
 
 Bool = NDArray[np.bool_]
