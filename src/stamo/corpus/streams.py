@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, Protocol
 
 import zstandard
 
+from stamo.corpus.members import MAX_WINDOW_BYTES, GzipMember, Member, xz_member
+
 IN_BYTES = 1 << 18
 OUT_BYTES = 1 << 20
-MAX_WINDOW_BYTES = 1 << 27
 
 OnFault = Callable[[str], None]
 
@@ -27,53 +28,15 @@ class Readable(Protocol):
     def read(self, size: int = ..., /) -> bytes: ...  # noqa: D102
 
 
-class Member(Protocol):
-    """One compressed member, as bz2 and lzma offer it."""
-
-    @property
-    def eof(self) -> bool: ...  # noqa: D102
-    @property
-    def needs_input(self) -> bool: ...  # noqa: D102
-    @property
-    def unused_data(self) -> bytes: ...  # noqa: D102
-    def decompress(self, data: bytes, max_length: int = ...) -> bytes: ...  # noqa: D102
-
-
-class _GzipMember:
-    """Give zlib's decompressor the interface of bz2 and lzma."""
-
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        return self._zlib.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._zlib.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._zlib.unused_data
-
-    def decompress(self, data: bytes, max_length: int = OUT_BYTES) -> bytes:
-        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
-
-
-def _xz_member() -> Member:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES)
-
-
 class _Format(NamedTuple):
     magic: bytes
     new: Callable[[], Member]
 
 
 _FORMATS = (
-    _Format(b"\x1f\x8b\x08", _GzipMember),
+    _Format(b"\x1f\x8b\x08", GzipMember),
     _Format(b"BZh", bz2.BZ2Decompressor),
-    _Format(b"\xfd7zXZ\x00", _xz_member),
+    _Format(b"\xfd7zXZ\x00", xz_member),
 )
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LONGEST_MAGIC = 6

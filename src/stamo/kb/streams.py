@@ -14,16 +14,16 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import zstandard
 
+from stamo.corpus.members import MAX_WINDOW_BYTES, GzipMember, Member, xz_member
 from stamo.errors import DumpError
 
 IN_BYTES = 1 << 16
 OUT_BYTES = 1 << 15
 PLAIN_BYTES = 1 << 18
-MAX_WINDOW_BYTES = 1 << 27
 
 GZIP = b"\x1f\x8b"
 BZIP2 = b"BZh"
@@ -95,48 +95,6 @@ class Source:
             ) from error
         self._position += len(data)
         return data
-
-
-class Member(Protocol):
-    """One compressed member, as bz2 and lzma offer it."""
-
-    @property
-    def eof(self) -> bool: ...  # noqa: D102
-    @property
-    def needs_input(self) -> bool: ...  # noqa: D102
-    @property
-    def unused_data(self) -> bytes: ...  # noqa: D102
-    def decompress(self, data: bytes, max_length: int = ...) -> bytes: ...  # noqa: D102
-
-
-class GzipMember:
-    """Give zlib's decompressor the interface of bz2 and lzma."""
-
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        """Tell whether the member is complete."""
-        return self._zlib.eof
-
-    @property
-    def needs_input(self) -> bool:
-        """Tell whether more compressed bytes are needed to go on."""
-        return not self._zlib.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        """Return what follows the member."""
-        return self._zlib.unused_data
-
-    def decompress(self, data: bytes, max_length: int = OUT_BYTES) -> bytes:
-        """Return at most `max_length` bytes."""
-        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
-
-
-def _xz_member() -> Member:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES)
 
 
 def _plain_blocks(source: Source) -> Iterator[bytes]:
@@ -270,7 +228,7 @@ class ByteStream:
         if self.kind == "bzip2":
             return _member_blocks(self.source, BZIP2, bz2.BZ2Decompressor)
         if self.kind == "xz":
-            return _member_blocks(self.source, XZ, _xz_member)
+            return _member_blocks(self.source, XZ, xz_member)
         if self.kind == "zstd":
             return _zstd_blocks(self.source)
         return _plain_blocks(self.source)
