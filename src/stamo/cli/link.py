@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from stamo.evaluation.zelda import ZeldaReport
     from stamo.linking.documents import Source
     from stamo.linking.linker import Linker
+    from stamo.linking.packed import PackedLinker
+    from stamo.linking.parallel import BatchLinker
     from stamo.linking.results import LinkedDocument
 
 
@@ -57,6 +59,10 @@ def link(
         list[Path] | None,
         typer.Argument(metavar="[FILES]...", help="Texts or .jsonl files; - or none for stdin."),
     ] = None,
+    packs: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="An entity pack that is linked too; repeat it."),
+    ] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
     ] = False,
@@ -93,7 +99,7 @@ def link(
         window=window,
         detection=DetectionSettings(least_link_probability=link_probability),
     )
-    linker = _open_linker(kb, model, settings)
+    linker = _with_packs(_open_linker(kb, model, settings), packs or [])
     sources = _sources(files or [Path("-")], window, jsonl or None)
     as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
     n_linked, n_failed = (_write_text if as_text else _write_jsonl)(linker, sources, workers)
@@ -116,6 +122,15 @@ def _open_linker(kb_path: Path, model_path: Path, settings: Any) -> Linker:
     return Linker(KnowledgeBase.open(kb_path), load_model(model_path), settings=settings)
 
 
+def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
+    from stamo.kb.packs import EntityPack
+    from stamo.linking.packed import PackedLinker
+
+    if not paths:
+        return linker
+    return PackedLinker(linker, [EntityPack.load(path, linker.kb) for path in paths])
+
+
 def _sources(files: list[Path], window: int, jsonl: bool | None) -> Iterator[Source]:
     from stamo.linking.documents import read_jsonl, read_path, read_text
 
@@ -133,7 +148,7 @@ def to_line(linked: LinkedDocument) -> tuple[bytes, bool]:
     return line.encode("utf-8", "backslashreplace"), linked.error is None
 
 
-def _write_jsonl(linker: Linker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
+def _write_jsonl(linker: BatchLinker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
     from stamo.linking.parallel import link_in_processes
 
     counts = [0, 0]
@@ -145,7 +160,7 @@ def _write_jsonl(linker: Linker, sources: Iterator[Source], n_workers: int) -> t
     return counts[0], counts[1]
 
 
-def _write_text(linker: Linker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
+def _write_text(linker: BatchLinker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
     from stamo.linking.parallel import link_in_processes
     from stamo.linking.render import legend, render_document
 

@@ -21,7 +21,7 @@ def train(
     model: str = typer.Option("deeped", "--model", help="deeped or yamada."),
     out: Path = typer.Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
     n_pairs: int = typer.Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
-    n_epochs: int = typer.Option(40, "--epochs", help="Epochs at most."),
+    n_epochs: int = typer.Option(12, "--epochs", help="Epochs at most."),
     features: list[str] = typer.Option([], "--feature", help="An extra feature: keyphrase."),
     seed: int = typer.Option(0, help="Same seed, same bytes."),
 ) -> None:

@@ -23,9 +23,10 @@ from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.packs import EntityPack
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.linker import Linker
+from stamo.linking.linker import Linker, Source
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.scoring import look_up
+from stamo.linking.settings import LinkerSettings
 from stamo.models.base import MASKED, Tables
 from stamo.models.evidence import (
     BIAS,
@@ -137,9 +138,9 @@ def _score(
     if BIAS in theta.groups:
         parts = _parts(scaled, theta, mention_views(pile, kb))
     else:
-        # Without evidence and without a rival, the prior alone says how likely e* is.
+        # Without a rival the model links e* whatever it scores; the prior says how sure that is.
         alone = ~(scores[:, :-1] > MASKED / 2).any(dim=1).numpy()
-        p = np.clip(prior, 1e-3, 1 - 1e-3)
+        p = np.clip(prior, 0.51, 0.999)
         parts = np.zeros((len(rows), len(PARTS)))
         parts[:, 0] = np.where(alone, np.log(p / (1 - p)), scaled)
     # Mentions of one name in one document share their sense, as in learning.
@@ -194,6 +195,25 @@ class PackedLinker:
     @cached_property
     def _lexicon(self) -> Lexicon:
         return Lexicon.of(self.base.kb)
+
+    @property
+    def settings(self) -> LinkerSettings:
+        """How to link."""
+        return self.base.settings
+
+    @property
+    def window(self) -> int:
+        """Characters of a long text that are linked together."""
+        return self.base.window
+
+    def warm_up(self) -> None:
+        """Make everything that is made on first use."""
+        self.base.warm_up()
+        _ = self._lexicon
+
+    def link_batch(self, sources: Sequence[Source]) -> list[LinkedDocument]:
+        """Link the documents or parts of one batch."""
+        return self.relink(list(self.base.link_batch(sources)))
 
     def link(self, text: str) -> list[LinkedMention]:
         """Link one text."""
@@ -277,6 +297,8 @@ class PackedLinker:
             confidence=chosen.confidence if chosen is not None else 0.0,
             candidates=tuple(ordered),
             why=explain_pack(scores[first], place) if settings.explain else mention.why,
+            without_packs=mention.entity,
+            in_pack=True,
         )
 
 

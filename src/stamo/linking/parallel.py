@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection, wait
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from stamo.errors import StamoError
 from stamo.linking.documents import Source
-from stamo.linking.linker import Linker, batched
+from stamo.linking.linker import batched
 from stamo.linking.results import LinkedDocument
+from stamo.linking.settings import LinkerSettings
 
 Result = TypeVar("Result")
 Finish = Callable[[LinkedDocument], Result]
@@ -22,8 +23,29 @@ class WorkerError(StamoError, RuntimeError):
     """A worker process ended before its work."""
 
 
+class BatchLinker(Protocol):
+    """What links batches: a linker, with or without entity packs."""
+
+    @property
+    def settings(self) -> LinkerSettings:
+        """How to link."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """Characters of a long text that are linked together."""
+        ...
+
+    def warm_up(self) -> None:
+        """Make everything that is made on first use."""
+
+    def link_batch(self, sources: Sequence[Source]) -> Iterable[LinkedDocument]:
+        """Link the documents or parts of one batch."""
+        ...
+
+
 def link_in_processes(
-    linker: Linker, sources: Iterable[Source], finish: Finish[Result], n_workers: int = 1
+    linker: BatchLinker, sources: Iterable[Source], finish: Finish[Result], n_workers: int = 1
 ) -> Iterator[list[Result]]:
     """Link a stream and yield the results of one batch after the other, in order.
 
@@ -80,7 +102,7 @@ def _receive(worker: Connection) -> list[Result]:
     return result
 
 
-def _start(linker: Linker, finish: Finish[Result], stack: ExitStack) -> Connection:
+def _start(linker: BatchLinker, finish: Finish[Result], stack: ExitStack) -> Connection:
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(linker, finish, theirs), daemon=True)
@@ -92,7 +114,7 @@ def _start(linker: Linker, finish: Finish[Result], stack: ExitStack) -> Connecti
     return ours
 
 
-def _serve(linker: Linker, finish: Finish[Result], connection: Connection) -> None:
+def _serve(linker: BatchLinker, finish: Finish[Result], connection: Connection) -> None:
     import signal
 
     import torch

@@ -78,4 +78,6 @@ def explanation(mention: LinkedMention) -> Table:
     for part in mention.why:
         values = (f"{part.best:.3f}", f"{part.runner_up:.3f}" if second else "")
         table.add_row(part.name, *values, f"{part.lead:+.3f}" if second else "")
+    if mention.in_pack:
+        table.caption = Text(f"without packs: {plain(mention.without_packs or 'not linked')}")
     return table

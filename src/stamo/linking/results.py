@@ -49,6 +49,10 @@ class LinkedMention(NamedTuple):
     """The best candidates, the best first."""
     why: tuple[Contribution, ...] = ()
     """Each score's part in the decision, when asked for."""
+    without_packs: str | None = None
+    """What the mention would be linked to without entity packs, where a pack knows its name."""
+    in_pack: bool = False
+    """Whether a pack knows the mention's name."""
 
     @property
     def runner_up(self) -> ScoredCandidate | None:
@@ -70,6 +74,8 @@ class LinkedMention(NamedTuple):
                 for c in self.candidates
             ],
         }
+        if self.in_pack:
+            record["without_packs"] = self.without_packs
         if self.why:
             record["why"] = {
                 c.name: {

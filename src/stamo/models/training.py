@@ -29,8 +29,9 @@ class TrainingArgs:
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
     batch_size: int = 128
-    n_epochs: int = 40
-    """At most; training stops when held-out accuracy no longer rises."""
+    n_epochs: int = 12
+    """At most; the rate falls linearly over them, and training stops when held-out accuracy no
+    longer rises."""
     patience: int = 6
     """Epochs without a better held-out accuracy before training stops."""
     validation_share: float = 0.2
@@ -93,9 +94,11 @@ def train(
     optimiser = torch.optim.Adam(
         model.parameters(), lr=args.learning_rate, weight_decay=args.weight_decay
     )
+    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, args.n_epochs)
     best, best_accuracy, since = copy.deepcopy(model.state_dict()), -1.0, 0
     for number in range(1, args.n_epochs + 1):
         loss = _run_epoch(model, mentions, gold, rng.permutation(fitting), tables, optimiser, args)
+        falling.step()
         accuracy = _accuracy(model, mentions, gold, validation, tables)
         since = 0 if accuracy > best_accuracy else since + 1
         if not since:
