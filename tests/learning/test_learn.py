@@ -262,6 +262,25 @@ def test_an_alias_never_seen_in_l_keeps_a_prior(case, world_kb, world_model):
     assert 0.05 < float(learned.theta["prior"][0, -1]) < 0.95
 
 
+def test_one_label_speaks_for_its_name_in_the_document(case, world_kb, world_model):
+    """Other mentions of the name in a labelled document take its label; contradictions do not."""
+    entity, labelled, _, _ = case
+    alias = entity.aliases[0]
+    text = f"{alias} one. {alias} two. {alias} three."
+    starts = [i for i in range(len(text)) if text.startswith(alias, i)]
+
+    def document(name, labels):
+        pairs = zip(starts, labels, strict=True)
+        mentions = tuple(Mention(alias, i, i + len(alias), label) for i, label in pairs)
+        return replace(labelled.documents[0], id=name, text=text, mentions=mentions)
+
+    agreed = document("agreed", (entity.id, None, None))
+    contradictory = document("contradictory", (entity.id, "something else", None))
+    encoded = encode_pile([entity], Corpus((agreed, contradictory)), world_kb, world_model)
+    assert encoded.labelled.tolist() == [True, True, True, True, True, False]
+    assert encoded.labels[:, 0].tolist() == [1, 1, 1, 1, 0, 0]
+
+
 def test_no_unlabelled_documents_is_fine(case, world_kb, world_model):
     """With L alone learning returns what L says."""
     entity, labelled, _, _ = case

@@ -6,19 +6,21 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 
-from stamo.cli.serve import learn_in, listen
+from stamo.cli.serve import listen
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import SettingsError
 from stamo.kb.packs import EntityPack
 from stamo.service.app import create_app
 from stamo.service.security import SecuritySettings
 from stamo.service.wiring import wire
+from stamo.workspace.learn_job import learn_job
 from tests.service.support import CHANGE, make_workspace, running
 
 PAGES = {
@@ -67,7 +69,8 @@ def client(built, tmp_path):
     mentions = (Mention("Rey", 14, 17), Mention("Tehran", 38, 44, "Tehran"))
     make_workspace(tmp_path / "spaces", documents=[Document("one", text, mentions)])
     _, kb, trained = built
-    parts = wire(kb, trained, tmp_path / "packs", tmp_path / "spaces", learn_in, SecuritySettings())
+    learn = partial(learn_job, kb=kb, trained=trained)
+    parts = wire(kb, trained, tmp_path / "packs", tmp_path / "spaces", learn, SecuritySettings())
     with (
         running(create_app(parts)) as address,
         httpx.Client(base_url=address, headers=CHANGE, timeout=20) as client,
@@ -183,13 +186,13 @@ def test_a_taken_port_is_one_sentence():
             listen("127.0.0.1", port)
 
 
-def test_learning_says_where_to_run_it(client):
-    """Until learning is connected, the job ends with a sentence, not with a trace."""
+def test_learning_without_labels_ends_with_a_sentence(client):
+    """A job that cannot learn says what is missing, not a trace."""
     job = client.post("/api/workspaces/rey/learn").json()
     while job["state"] in ("queued", "running"):
         job = client.get(f"/api/jobs/{job['id']}").json()
     assert job["state"] == "failed"
-    assert "stamo learn" in job["message"]
+    assert "label" in job["message"]
 
 
 def test_pages_ship_with_the_package():

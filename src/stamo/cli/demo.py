@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for all files.")],
     seed: Annotated[int, typer.Option(help="Another seed gives another world.")] = 7,
-    entity: Annotated[int, typer.Option(help="Which of its emerging entities, from 1.")] = 3,
+    entity: Annotated[int, typer.Option(help="Which of its emerging entities, from 1.")] = 5,
     articles: Annotated[int, typer.Option(help="Articles of the encyclopaedia.")] = 700,
 ) -> None:
     """Run the whole story on an invented world: no download, about a minute."""
@@ -212,7 +212,9 @@ class _Story:
             with learn_view(self.console) as show:
                 outcome = learn(workspace, kb, trained, on_step=show)
             self.show(slots_table(outcome.records))
-            self.say("[dim]Slot 0: the labels alone. P, R, F1: on left-out labels (cross-validation).[/]")
+            self.say(
+                "[dim]Slot 0: the labels alone. P, R, F1: on left-out labels (cross-validation).[/]"
+            )
             for line in outcome_lines(outcome):
                 self.console.print(Padding(line, (0, 0, 0, 2)))
         return outcome.pack
@@ -309,9 +311,9 @@ def _context(text: str, mention: LinkedMention) -> Text:
 def _verdict(mention: LinkedMention, answer: str) -> Text:
     right = mention.entity == answer
     mark = Text("✓ " if right else "✗ ", style="green" if right else "red")
-    return mark.append(f"{mention.entity or 'nothing'}", style="").append(
-        f" {mention.confidence:.0%}", style="dim"
-    )
+    if mention.entity is None:
+        return mark.append("nothing")
+    return mark.append(mention.entity).append(f" {mention.confidence:.0%}", style="dim")
 
 
 def _agreement_table(rows: dict[str, Agreement], entity: str) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,6 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-    from stamo.service.jobs import OnProgress, Work
 
 SHUTDOWN_SECONDS = 10
 
@@ -54,28 +53,17 @@ def serve(
     from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings, is_loopback
     from stamo.service.wiring import wire
+    from stamo.workspace.learn_job import learn_job
 
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     security = SecuritySettings(host, token, frozenset(map(str.lower, allowed_host or ())))
     listener = listen(host, port)
-    base = KnowledgeBase.open(kb)
-    parts = wire(base, load_model(model), packs, workspaces, learn_in, security)
+    base, trained = KnowledgeBase.open(kb), load_model(model)
+    learn = partial(learn_job, kb=base, trained=trained)
+    parts = wire(base, trained, packs, workspaces, learn, security)
     parts.jobs.start()  # here, a second service on the folder is refused with one line
     run(create_app(parts), listener, host, token)
-
-
-def learn_in(workspaces: Path) -> Work:
-    """Return the work of a learning job on the workspaces of a folder."""
-
-    def learn(name: str, on_progress: OnProgress) -> str:
-        from stamo.errors import LearningError
-
-        raise LearningError(
-            f"This service cannot learn yet; run: stamo learn {str(workspaces / name)!r}"
-        )
-
-    return learn
 
 
 def run(app: FastAPI, listener: socket.socket, host: str, token: str | None) -> None:

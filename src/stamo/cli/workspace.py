@@ -141,17 +141,20 @@ def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browse
     except ImportError as error:
         raise MissingExtraError("fastapi", "serve") from error
     from dataclasses import replace
+    from functools import partial
 
-    from stamo.cli.serve import learn_in, listen, run
+    from stamo.cli.serve import listen, run
     from stamo.service.app import create_app
     from stamo.service.folders import WorkspaceFolders
     from stamo.service.security import SecuritySettings
     from stamo.service.wiring import PackLinker, known_choices, model_guess, wire
     from stamo.workspace.label_queue import Advisor
+    from stamo.workspace.learn_job import learn_job
 
     folder = opened.path.resolve()
     kb, trained = artifacts.kb, artifacts.trained
-    parts = wire(kb, trained, opened.packs_dir, folder.parent, learn_in, SecuritySettings(HOST))
+    jobs = partial(learn_job, kb=kb, trained=trained)
+    parts = wire(kb, trained, opened.packs_dir, folder.parent, jobs, SecuritySettings(HOST))
     assert isinstance(parts.linker, PackLinker)
     advised = WorkspaceFolders(
         folder.parent, known_choices(kb), model_guess(parts.linker), Advisor(kb, trained)

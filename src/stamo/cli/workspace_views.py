@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "prior": "prior",
-    "relatedness": "relat.",
-    "embedding": "embed.",
+    "relatedness": "rel",
+    "embedding": "emb",
     "evidence words": "words",
-    "evidence entities": "entit.",
+    "evidence entities": "ents",
     "evidence bias": "bias",
 }
 """The groups of θ(e*) whose movement is shown, with short headings."""
@@ -84,6 +84,8 @@ def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
 
 def collected_table(collected: Collected) -> Table:
     """Show what was kept, and why the rest was not."""
+    from stamo.workspace.snippets import printable
+
     table = Table(box=None, padding=(0, 2), show_header=False)
     table.add_column(justify="right")
     table.add_column()
@@ -93,7 +95,7 @@ def collected_table(collected: Collected) -> Table:
         where = collected.examples.get(reason)
         text = Text(reason)
         if where is not None and reason != "contains no alias":
-            text.append(f" (first: {where})", style="dim")
+            text.append(f" (first: {printable(where)})", style="dim")
         table.add_row(f"{count:,}", text)
     for reason, count in collected.mended.items():
         table.add_row(f"{count:,}", Text(f"{reason} (kept)", style="dim"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from stamo.features.encoding import (
     UNKNOWN,
     CandidateSource,
     FlatCorpus,
+    IntArray,
     Lexicon,
     encode,
     flatten,
@@ -81,13 +82,31 @@ def encode_flat(
     features = [f for f in trained.model.features if f.name != "embedding"]
     mentions = encode_features(mentions, features, kb)
     pairs = linked_pairs(flat.with_entities(context))
-    pile = make_pile(entities, mentions, pairs, flat.n_documents, neighbours)
+    pile = make_pile(entities, mentions, pairs, flat.n_documents, kb, neighbours)
+    gold = share_labels(mentions.gold, pile)
+    pile = replace(pile, mentions=replace(mentions, gold=gold))
     numbers = EMERGING - np.arange(len(entities))
     return EncodedPile(
         pile=pile,
-        labels=(mentions.gold[:, None] == numbers).astype(np.float32),
-        labelled=mentions.gold != UNKNOWN,
+        labels=(gold[:, None] == numbers).astype(np.float32),
+        labelled=gold != UNKNOWN,
     )
+
+
+def share_labels(gold: IntArray, pile: Pile) -> IntArray:
+    """Give the label of a mention to the other mentions of its name in its document.
+
+    One name has one sense in a document (PAPER-NOTES 10). Where labels of one document contradict
+    each other, they stand for themselves only.
+    """
+    _, vote, size = pile.votes
+    known = np.flatnonzero(gold != UNKNOWN)
+    highest = np.full(len(size), np.iinfo(np.int64).min)
+    lowest = np.full(len(size), np.iinfo(np.int64).max)
+    np.maximum.at(highest, vote[known], gold[known])
+    np.minimum.at(lowest, vote[known], gold[known])
+    agreed = np.where(highest == lowest, highest, UNKNOWN)[vote]
+    return np.where(gold == UNKNOWN, agreed, gold).astype(np.int32)
 
 
 def entity_numbers(

@@ -1,0 +1,118 @@
+"""The collision report: which known entities lose which mentions because of a new one.
+
+The same documents are linked without and with the pack. Whatever differs is what letting the new
+entity in would change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stamo.corpus.types import Document
+from stamo.kb.packs import EntityPack
+from stamo.linking.linker import Linker
+from stamo.linking.packed import PackedLinker
+from stamo.linking.results import LinkedDocument
+from stamo.workspace.snippets import Snippet, cut_context
+
+NOTHING = "(not linked before)"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One mention that changes hands."""
+
+    document: str
+    shown: Snippet
+    confidence: float
+    """That it means the new entity."""
+
+
+@dataclass
+class Loss:
+    """What one known entity loses."""
+
+    entity: str
+    n_before: int = 0
+    """Mentions with a name of the new entity that were linked to it."""
+    n_lost: int = 0
+    examples: list[Taken] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Collisions:
+    """What a pack changes in a set of documents."""
+
+    n_documents: int
+    n_mentions: int
+    """All mentions that were linked or could have been."""
+    n_named: int
+    """Mentions with a name of the new entity."""
+    n_taken: int
+    """Those that now mean the new entity."""
+    n_elsewhere: int
+    """Other mentions whose link changed; packs leave them alone, so this is 0."""
+    losses: tuple[Loss, ...]
+    """The entities that lose most first."""
+
+
+def find_collisions(
+    linker: Linker,
+    pack: EntityPack,
+    documents: Iterable[Document],
+    *,
+    n_examples: int = 3,
+    width: int = 70,
+) -> Collisions:
+    """Link documents without and with a pack and count what changes.
+
+    Args:
+        linker: The linker without the pack.
+        pack: The new entity.
+        documents: The reference corpus; mentions that documents bring are linked as given.
+        n_examples: Lost mentions to show for each entity.
+        width: Characters shown on each side of a mention.
+    """
+    packed = PackedLinker(linker, [pack])
+    names, new = frozenset(pack.entity.aliases), pack.entity.id
+    loss_by_entity: dict[str, Loss] = {}
+    counts = dict.fromkeys(("documents", "mentions", "named", "taken", "elsewhere"), 0)
+    for old in _batches(packed, documents):
+        counts["documents"] += len(old)
+        for before, after in zip(old, packed.relink(old), strict=True):
+            counts["mentions"] += len(before.mentions)
+            for m, changed in zip(before.mentions, after.mentions, strict=True):
+                if m.surface not in names:
+                    counts["elsewhere"] += m.entity != changed.entity
+                    continue
+                counts["named"] += 1
+                title = m.entity or NOTHING
+                loss = loss_by_entity.setdefault(title, Loss(title))
+                loss.n_before += 1
+                if changed.entity == new:
+                    counts["taken"] += 1
+                    loss.n_lost += 1
+                    if len(loss.examples) < n_examples:
+                        shown = cut_context(before.text, m.start, m.end, width)
+                        loss.examples.append(Taken(before.id, shown, changed.confidence))
+    losses = sorted(loss_by_entity.values(), key=lambda loss: (-loss.n_lost, loss.entity))
+    return Collisions(
+        n_documents=counts["documents"],
+        n_mentions=counts["mentions"],
+        n_named=counts["named"],
+        n_taken=counts["taken"],
+        n_elsewhere=counts["elsewhere"],
+        losses=tuple(losses),
+    )
+
+
+def _batches(packed: PackedLinker, documents: Iterable[Document]) -> Iterable[list[LinkedDocument]]:
+    batch: list[LinkedDocument] = []
+    for linked in packed.base.link_documents(documents):
+        batch.append(linked)
+        if len(batch) == packed.base.settings.batch_size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,174 @@
+"""The collected candidate documents of a workspace, written part by part as they are found.
+
+Each part is one compressed file of JSON lines. The manifest names the parts that count and holds
+the collector's state; it is replaced after each part. A crash between the two leaves a part that
+no manifest names: it is never read, and the next collecting overwrites it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from stamo.corpus.jsonl import document_from_json, document_to_json
+from stamo.corpus.types import Corpus, Document
+from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.workspace.files import read_json, to_json, write_atomic
+
+VERSION = 1
+MANIFEST = "documents.json"
+MAX_PART_BYTES = 4_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of documents."""
+
+    name: str
+    digest: str
+    n_documents: int
+    n_mentions: int
+    """Candidate mentions: those that are not linked yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is collected, and where the collector stands."""
+
+    parts: tuple[Part, ...] = ()
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever the collector needs to go on (plain JSON values)."""
+    complete: bool = False
+
+    @property
+    def n_documents(self) -> int:
+        """Return how many documents all parts hold."""
+        return sum(part.n_documents for part in self.parts)
+
+    @property
+    def n_mentions(self) -> int:
+        """Return how many candidate mentions all parts hold."""
+        return sum(part.n_mentions for part in self.parts)
+
+
+class DocumentParts:
+    """The documents in one folder; iterating reads them from disk in the order they came."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ids: set[str] | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """Read the manifest; without one, nothing is collected."""
+        path = self.folder / MANIFEST
+        if not path.exists():
+            return Manifest()
+        try:
+            value = read_json(path)
+            if value["version"] != VERSION:
+                raise WorkspaceError(
+                    f"{path} has the format version {value['version']!r}; this release reads "
+                    f"version {VERSION}: collect again."
+                )
+            parts = tuple(Part(**part) for part in value["parts"])
+            return Manifest(parts, dict(value["state"]), bool(value["complete"]))
+        except (KeyError, TypeError) as error:
+            raise WorkspaceError(f"{path} lacks {error}; collect again.") from error
+
+    def append(
+        self, documents: Iterable[Document], *, state: Mapping[str, Any], complete: bool = False
+    ) -> Manifest:
+        """Add documents and replace the collector's state in one step.
+
+        Raises:
+            WorkspaceError: A document's id is taken.
+        """
+        manifest = self.manifest
+        added = list(documents)
+        if self._ids is None:
+            self._ids = {document.id for document in self}
+        fresh = {document.id for document in added}
+        if len(fresh) < len(added) or fresh & self._ids:
+            taken = sorted(fresh & self._ids) or ["one of the new documents twice"]
+            raise WorkspaceError(
+                f"The document id {taken[0]!r} is collected already; give each document its own id."
+            )
+        for document in added:
+            _check_storable(document)
+        self.folder.mkdir(exist_ok=True)
+        parts = manifest.parts
+        if added:
+            parts = (*parts, self._write_part(len(parts), added))
+        manifest = Manifest(parts, dict(state), complete)
+        write_atomic(self.folder / MANIFEST, to_json({"version": VERSION} | asdict(manifest)))
+        self._ids |= fresh
+        return manifest
+
+    def clear(self) -> None:
+        """Forget all documents, to collect anew."""
+        if self.folder.exists():
+            write_atomic(self.folder / MANIFEST, to_json({"version": VERSION} | asdict(Manifest())))
+        self._ids = None
+
+    def read(self) -> Corpus:
+        """Read all documents."""
+        return Corpus(tuple(self))
+
+    def __len__(self) -> int:
+        return self.manifest.n_documents
+
+    def __iter__(self) -> Iterator[Document]:
+        for part in self.manifest.parts:
+            yield from self._read_part(part)
+
+    def _write_part(self, number: int, documents: list[Document]) -> Part:
+        # The number names the file, never anything that a document says.
+        name = f"{number:05d}.jsonl.zst"
+        lines = (json.dumps(document_to_json(d), ensure_ascii=False) + "\n" for d in documents)
+        data = zstandard.ZstdCompressor(level=3).compress("".join(lines).encode())
+        write_atomic(self.folder / name, data)
+        n_mentions = sum(m.entity is None for d in documents for m in d.mentions)
+        return Part(name, _digest(data), len(documents), n_mentions)
+
+    def _read_part(self, part: Part) -> Iterator[Document]:
+        path = self.folder / part.name
+        if path.parent != self.folder or path.suffix != ".zst":
+            raise WorkspaceError(
+                f"{MANIFEST} names {part.name!r}, which is no part; collect again."
+            )
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise WorkspaceError(f"{path} cannot be read; collect again.") from error
+        if _digest(data) != part.digest:
+            raise WorkspaceError(f"{path} was changed or damaged; collect again.")
+        text = zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_PART_BYTES)
+        for line in text.split(b"\n"):
+            if line:
+                try:
+                    yield document_from_json(json.loads(line), part.name)
+                except (CorpusFormatError, ValueError) as error:
+                    raise WorkspaceError(f"{path} holds no documents ({error}).") from error
+
+
+def _check_storable(document: Document) -> None:
+    try:
+        is_same = document_from_json(document_to_json(document), "") == document
+    except CorpusFormatError:
+        is_same = False
+    if not is_same:
+        raise WorkspaceError(
+            f"The document {document.id!r} cannot be stored unchanged; give it a printable id, a "
+            "text that is not empty, and mentions in the order of their start."
+        )
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

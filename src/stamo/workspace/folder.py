@@ -1,0 +1,256 @@
+"""The folder of one emerging entity: its name, documents, labels, slots and packs.
+
+Where it stands is derived from the files that are there. The folder's name is given by the user
+and independent of the entity's name; no name or document id ever becomes part of a path.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from stamo.corpus.types import EmergingEntity
+from stamo.errors import SettingsError, WorkspaceError
+from stamo.workspace.documents import DocumentParts
+from stamo.workspace.files import read_json, to_json, write_new
+from stamo.workspace.labels import LabelProgress, LabelStore
+
+FORMAT = "stamo-workspace"
+VERSION = 1
+N_LABELS = 20
+PACK_SUFFIX = ".stamo"
+
+Task = Literal["collect", "learn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a workspace holds, and what comes next."""
+
+    entity: EmergingEntity
+    n_documents: int
+    n_mentions: int
+    is_collected: bool
+    """Whether collecting came to its end."""
+    labels: LabelProgress
+    n_slots: int
+    packs: tuple[str, ...]
+    next_step: str
+    """One sentence."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """An opened workspace; `create` or `open` makes one."""
+
+    path: Path
+    entity: EmergingEntity
+    created_by: str
+    created_at: datetime
+
+    @classmethod
+    def create(
+        cls, path: str | Path, entity: EmergingEntity, *, created_by: str, at: datetime
+    ) -> Workspace:
+        """Make a new, empty workspace.
+
+        Args:
+            path: The folder; it must not exist yet, or be empty.
+            entity: The emerging entity; its id is its name.
+            created_by: Who starts it.
+            at: When, with a time zone.
+
+        Raises:
+            WorkspaceError: The folder cannot be made or is in use.
+        """
+        if at.tzinfo is None:
+            raise SettingsError("The time of creation needs a time zone; give UTC.")
+        folder = Path(path)
+        if not str(path).strip() or "\0" in str(path):
+            raise WorkspaceError("A workspace needs the name of a folder; the name given is empty.")
+        description = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": entity.id,
+            "aliases": list(entity.aliases),
+            "created_by": created_by,
+            "created_at": at.astimezone(UTC).isoformat(),
+        }
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _refuse_used(folder)
+            write_new(folder / "entity.json", to_json(description))
+        except FileExistsError as error:
+            raise WorkspaceError(
+                f"{str(folder)!r} exists already; choose another folder."
+            ) from error
+        except OSError as error:
+            raise WorkspaceError(
+                f"The folder {str(folder)!r} cannot be made ({error.strerror}); choose another one."
+            ) from error
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Workspace:
+        """Open an existing workspace.
+
+        Raises:
+            WorkspaceError: There is none, or it is damaged or of a newer version.
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            raise WorkspaceError(
+                f"There is no workspace {str(folder)!r}; start one with: "
+                f"stamo new {shlex.quote(str(folder))} NAME --alias ALIAS"
+            )
+        if not (folder / "entity.json").exists():
+            raise WorkspaceError(
+                f"The folder {str(folder)!r} is no workspace: it has no entity.json; "
+                "choose another folder."
+            )
+        value = read_json(folder / "entity.json")
+        _check_version(value, folder)
+        try:
+            entity = EmergingEntity(_text(value["name"]), tuple(map(_text, value["aliases"])))
+            created_at = datetime.fromisoformat(_text(value["created_at"]))
+            return cls(folder, entity, _text(value["created_by"]), created_at)
+        except (KeyError, TypeError, ValueError) as error:
+            raise WorkspaceError(
+                f"{folder / 'entity.json'} does not describe an emerging entity ({error}); "
+                "restore it, or start a new workspace."
+            ) from error
+
+    @property
+    def documents(self) -> DocumentParts:
+        """Return the collected candidate documents."""
+        return DocumentParts(self.path / "documents")
+
+    @property
+    def labels_path(self) -> Path:
+        """Return where the labels are stored."""
+        return self.path / "labels.sqlite"
+
+    @property
+    def slots_dir(self) -> Path:
+        """Return the folder of a learning run's slots; `learn` makes it."""
+        return self.path / "slots"
+
+    @property
+    def packs_dir(self) -> Path:
+        """Return the folder of learned packs; `learn` makes it."""
+        return self.path / "packs"
+
+    def open_labels(self) -> LabelStore:
+        """Open the labels; the file is made when there is none."""
+        return LabelStore.open(self.labels_path)
+
+    @contextmanager
+    def lock(self, task: Task) -> Iterator[None]:
+        """Keep a second process from doing the same task; a killed process loses its lock.
+
+        Raises:
+            WorkspaceError: Another process holds it.
+        """
+        descriptor = os.open(self.path / f".{task}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise WorkspaceError(
+                    f"Another process runs {task!r} in {str(self.path)!r}; wait until it has ended."
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def status(self) -> Status:
+        """Tell what is there and what comes next."""
+        manifest = self.documents.manifest
+        labels = LabelProgress()
+        if self.labels_path.exists():
+            with self.open_labels() as store:
+                labels = store.progress()
+        slots = _names(self.slots_dir)
+        packs = tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX))
+        partial = Status(
+            self.entity,
+            manifest.n_documents,
+            manifest.n_mentions,
+            manifest.complete,
+            labels,
+            len(slots),
+            packs,
+            "",
+        )
+        started = bool(manifest.parts or manifest.state)
+        step = _next_step(partial, started, shlex.quote(str(self.path)))
+        return replace(partial, next_step=step)
+
+
+def _next_step(status: Status, started: bool, folder: str) -> str:
+    labels = status.labels
+    wanted = min(N_LABELS, status.n_mentions)
+    if not status.is_collected and started:
+        step = f"Collecting was interrupted after {status.n_documents:,} documents; go on with"
+        return f"{step}: stamo collect {folder}"
+    if not status.is_collected:
+        return f"Collect documents that contain an alias with: stamo collect {folder} --from FILE"
+    if not status.n_documents:
+        step = "No document contained an alias; collect from other documents with"
+        return f"{step}: stamo collect {folder} --from FILE"
+    if status.packs:
+        return f"See what was learned with: stamo report {folder}"
+    if status.n_slots:
+        step = f"Learning was interrupted at slot {status.n_slots}; go on with"
+        return f"{step}: stamo learn {folder}"
+    if labels.n_labelled < wanted:
+        step = f"Label {wanted - labels.n_labelled} more mentions ({labels.n_labelled} done) with"
+        return f"{step}: stamo label {folder}"
+    if not labels.n_emerging:
+        step = f"None of the {labels.n_labelled} labels is {status.entity.id!r}; label some with"
+        return f"{step}: stamo label {folder}"
+    return f"Learn the entity from {labels.n_labelled} labels with: stamo learn {folder}"
+
+
+def _refuse_used(folder: Path) -> None:
+    if (folder / "entity.json").exists():
+        raise WorkspaceError(
+            f"{str(folder)!r} is a workspace already; choose another folder, or go on with: "
+            f"stamo status {shlex.quote(str(folder))}"
+        )
+    # Hidden files may be left from a creation that was killed.
+    if any(not entry.name.startswith(".") for entry in folder.iterdir()):
+        raise WorkspaceError(
+            f"The folder {str(folder)!r} holds other files; choose a new or an empty one."
+        )
+
+
+def _check_version(value: Any, folder: Path) -> None:
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise WorkspaceError(
+            f"The entity.json in {str(folder)!r} was not written by stamo; choose another folder."
+        )
+    if value.get("version") != VERSION:
+        raise WorkspaceError(
+            f"The workspace {str(folder)!r} has the format version {value.get('version')!r}; this "
+            f"release reads version {VERSION}: use the release that wrote it."
+        )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def _names(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))

@@ -1,0 +1,150 @@
+"""Cross-validation over the labels: what a run predicts for labels that it did not see.
+
+Labels are left out document by document, so that no mention is judged by a neighbour with the
+same sense. Every fold runs the whole of learning again with the other labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from stamo.features.params import FeatureParams
+from stamo.learning.algorithm import Task
+from stamo.models.base import Scorer
+from stamo.models.evidence import log_odds, margins, mention_views
+from stamo.workspace.slots import Rates
+
+FloatArray = NDArray[np.float64]
+
+RunSlots = Callable[[Task, Callable[[int, FeatureParams, float], None]], None]
+"""Learns on a task and hands each slot's number, θ̂ and shift of the decision to a callback."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Predictions for the labelled mentions, slot by slot, each without its own label."""
+
+    rows: NDArray[np.int64]  # (n,) mentions of the pile
+    labels: NDArray[np.bool_]  # (n,) whether each means e*
+    odds: Mapping[int, FloatArray]  # slot -> (n,) calibrated log odds
+    decisions: Mapping[int, NDArray[np.bool_]]  # slot -> (n,)
+
+    def rates(self, slot: int) -> Rates | None:
+        """Return precision, recall and F1 after a slot; a run that stopped early stays as it is."""
+        there = [t for t in self.decisions if t <= slot]
+        if not there or not len(self.rows):
+            return None
+        return rates(self.decisions[max(there)], self.labels)
+
+
+def rates(predicted: NDArray[np.bool_], labels: NDArray[np.bool_]) -> Rates:
+    """Return precision, recall, F1 and accuracy of predictions."""
+    hits = float((predicted & labels).sum())
+    precision = hits / max(float(predicted.sum()), 1.0)
+    recall = hits / max(float(labels.sum()), 1.0)
+    f1 = 2 * hits / max(float(predicted.sum() + labels.sum()), 1.0)
+    return Rates(precision, recall, f1, float((predicted == labels).mean()))
+
+
+def make_folds(task: Task, n_folds: int) -> list[NDArray[np.int64]]:
+    """Deal the labelled documents into folds with about the same share of each kind of label."""
+    rows = np.flatnonzero(task.labelled)
+    documents = task.pile.mentions.documents[rows]
+    is_emerging = task.labels[rows, 0] > 0.5
+    kinds = {int(d): bool(is_emerging[documents == d].any()) for d in np.unique(documents)}
+    ordered = sorted(kinds, key=lambda d: (kinds[d], hashlib.sha256(b"%d" % d).digest()))
+    fold_by_document = {d: i % n_folds for i, d in enumerate(ordered)}
+    fold = np.array([fold_by_document[d] for d in documents.tolist()])
+    return [rows[fold == k] for k in range(min(n_folds, len(ordered))) if (fold == k).any()]
+
+
+def predict_left_out(
+    task: Task,
+    temperature: float,
+    run: RunSlots,
+    n_folds: int,
+    *,
+    done: Mapping[str, Any] | None = None,
+    on_fold: Callable[[dict[str, Any], int, int], None] = lambda folds, i, n: None,
+) -> LeftOut:
+    """Cross-validate a way of learning.
+
+    Args:
+        task: The pile with all labels.
+        temperature: The model's.
+        run: How to learn.
+        n_folds: Parts of the labels; fewer when fewer documents are labelled.
+        done: Folds that an interrupted run finished, see `on_fold`.
+        on_fold: Called after each fold with all folds so far as plain values.
+    """
+    folds = make_folds(task, n_folds) if n_folds > 1 else []
+    results: dict[str, Any] = dict(done or {})
+    scorer = task.model.prepare(task.pile, task.tables)
+    for k, rows in enumerate(folds):
+        rest = task.labelled.copy()
+        rest[rows] = False
+        if not rest.any():
+            continue
+        if str(k) not in results:
+            judged = one_a_document(task, rows)
+            results[str(k)] = _run_fold(task, rest, judged, scorer, temperature, run)
+        on_fold(results, k + 1, len(folds))
+    return _join(task, [one_a_document(task, rows) for rows in folds], results)
+
+
+def one_a_document(task: Task, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Keep the first mention of each name in each document: the others share its label."""
+    _, vote, _ = task.pile.votes
+    return rows[np.sort(np.unique(vote[rows], return_index=True)[1])]
+
+
+def _run_fold(
+    task: Task,
+    rest: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    scorer: Scorer,
+    temperature: float,
+    run: RunSlots,
+) -> dict[str, list[list[float]]]:
+    """Return slot -> [log odds, shift] of each left-out mention."""
+    found: dict[str, list[list[float]]] = {}
+    part = scorer.take(rows)
+    views = mention_views(task.pile, task.kb)
+    some = replace(views, words=views.words[rows], context=views.context[rows])
+    some = replace(some, entities=views.entities[rows])
+
+    def see(slot: int, theta: FeatureParams, shift: float) -> None:
+        with torch.no_grad():
+            margin = margins(part(theta), 1).numpy()
+        odds = log_odds(margin, theta, some, temperature)[:, 0]
+        found[str(slot)] = [[float(f), shift] for f in odds]
+
+    labels = np.where(rest[:, None], task.labels, np.float32(0))
+    run(replace(task, labels=labels, labelled=rest), see)
+    return found
+
+
+def _join(task: Task, folds: Sequence[NDArray[np.int64]], results: Mapping[str, Any]) -> LeftOut:
+    used = [k for k in range(len(folds)) if str(k) in results]
+    rows = np.concatenate([folds[k] for k in used]) if used else np.zeros(0, dtype=np.int64)
+    slots = sorted({int(slot) for k in used for slot in results[str(k)]})
+    odds, decisions = {}, {}
+    for slot in slots:
+        # A fold that stopped early keeps its last slot.
+        parts = [results[str(k)][_last(results[str(k)], slot)] for k in used]
+        values = np.array([pair for part in parts for pair in part], dtype=np.float64)
+        odds[slot] = values[:, 0]
+        decisions[slot] = values.sum(axis=1) > 0
+    return LeftOut(rows, task.labels[rows, 0] > 0.5, odds, decisions)
+
+
+def _last(slots: Mapping[str, Any], most: int) -> str:
+    there = [int(slot) for slot in slots if int(slot) <= most]
+    return str(max(there) if there else min(map(int, slots)))

@@ -1,0 +1,110 @@
+"""The documents and labels of a workspace, encoded for learning."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from stamo.corpus.types import Corpus
+from stamo.errors import LearningError, WorkspaceError
+from stamo.kb.base import KnowledgeBase
+from stamo.learning.algorithm import Task
+from stamo.learning.learn import encode_pile, make_task
+from stamo.learning.readings import Reading
+from stamo.models.store import TrainedModel
+from stamo.workspace.folder import Workspace
+from stamo.workspace.label_events import NONE, LabelEvent
+from stamo.workspace.labels import find_labelled
+from stamo.workspace.packing import labels_fingerprint
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a workspace learns from."""
+
+    corpus: Corpus
+    """The documents; candidate mentions without a label are unlinked."""
+    labels: tuple[LabelEvent, ...]
+    n_stale: int
+    """Labels whose mention is no longer among the documents."""
+    task: Task
+    temperature: float
+    """The model's, fitted on known entities."""
+    key: str
+    """A hash of everything that decides what is learned."""
+
+
+def load_material(
+    workspace: Workspace,
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    reading: Reading,
+    settings: Sequence[object] = (),
+) -> Material:
+    """Read and encode the documents and labels of a workspace.
+
+    Args:
+        workspace: The folder.
+        kb: The knowledge base that its documents were linked with.
+        trained: The model that linked them.
+        reading: How θ(e*) is looked up.
+        settings: Further plain values that decide what is learned.
+
+    Raises:
+        WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
+        LearningError: Nothing is labelled, or no label is the entity.
+    """
+    corpus = read_corpus(workspace, kb, trained)
+    with workspace.open_labels() as store:
+        events = tuple(store.current())
+    found = find_labelled(events, corpus, workspace.entity, none=NONE)
+    if not found.labels:
+        raise LearningError("Nothing is labelled yet; label about twenty mentions first.")
+    if workspace.entity.id not in found.labels.values():
+        raise LearningError(
+            f"None of the {len(found.labels)} labels is {workspace.entity.id!r}; label at least "
+            "one mention that means it."
+        )
+    labelled = corpus.with_labels(found.labels)
+    task = make_task(encode_pile([workspace.entity], labelled, kb, trained), kb, trained)
+    model = reading.model(task.model)
+    parts = {
+        "entity": [workspace.entity.id, *workspace.entity.aliases],
+        "documents": [part.digest for part in workspace.documents.manifest.parts],
+        "labels": labels_fingerprint(events),
+        "kb": kb.fingerprint,
+        "model": trained.fingerprint,
+        "reading": repr(reading),
+        "settings": list(settings),
+    }
+    return Material(
+        corpus=labelled,
+        labels=events,
+        n_stale=found.n_stale,
+        task=replace(task, model=model, features=model.features),
+        temperature=trained.calibration.temperature,
+        key=hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
+    )
+
+
+def read_corpus(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> Corpus:
+    """Read the documents; refuse those that were linked with other artifacts.
+
+    Raises:
+        WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
+    """
+    manifest = workspace.documents.manifest
+    if not manifest.n_documents:
+        raise WorkspaceError(
+            f"No documents are collected for {workspace.entity.id!r} yet; collect some first."
+        )
+    used = (manifest.state.get("kb_fingerprint"), manifest.state.get("model_fingerprint"))
+    given = (kb.fingerprint, trained.fingerprint)
+    if any(old is not None and old != new for old, new in zip(used, given, strict=True)):
+        raise WorkspaceError(
+            "The documents were collected with another knowledge base or model; use those, or "
+            "collect all anew with --fresh."
+        )
+    return workspace.documents.read()

@@ -1,0 +1,40 @@
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stamo.cli import demo
+from stamo.kb.packs import EntityPack
+from stamo.workspace.folder import Workspace
+
+
+@pytest.mark.slow
+def test_the_demo_tells_the_whole_story(tmp_path, monkeypatch):
+    """It ends with a pack that links better than none, a report, and unchanged artifacts."""
+    monkeypatch.setattr(demo, "N_PAIRS", 600)
+    monkeypatch.setattr(demo, "N_EPOCHS", 3)
+    app = typer.Typer()
+    demo.register(app)
+    out = tmp_path / "demo"
+    arguments = [str(out), "--articles", "400", "--entity", "1"]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"}, catch_exceptions=False)
+    assert result.exit_code == 0
+    text = result.output
+    for part in (
+        "world's own answers",
+        "before",
+        "after",
+        "without the pack",
+        "Nothing else changed",
+    ):
+        assert part in text
+    assert str((out / "workspace" / "report.html").resolve()) in text.replace("\n", "")
+    workspace = Workspace.open(out / "workspace")
+    assert workspace.status().labels.n_labelled == 20
+    EntityPack.load(out / "workspace" / "packs" / "workspace.stamo")
+    rows = {
+        line.split("  ")[0].strip(): float(line.split()[-1])
+        for line in map(str.strip, text.splitlines())
+        if line.startswith(("without the pack", "with the learned pack"))
+    }
+    assert rows["with the learned pack"] > rows["without the pack"]
+    assert str(tmp_path) in text

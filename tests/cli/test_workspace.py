@@ -1,0 +1,135 @@
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stamo.cli import workspace as commands
+from stamo.errors import StamoError, WorkspaceError
+from tests.workspace.small_world import copy_labelled, make_small_world
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return make_small_world(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def app():
+    made = typer.Typer()
+    commands.register(made)
+    return made
+
+
+@pytest.fixture
+def run(app):
+    """Return what runs a command and gives its output; our errors come through."""
+
+    def invoke(*arguments, **kwargs):
+        result = runner.invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"}, **kwargs)
+        if isinstance(result.exception, StamoError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return invoke
+
+
+@pytest.mark.parametrize("command", ["new", "status", "collect", "label", "learn", "report"])
+def test_every_command_has_help(run, command):
+    """Each command explains itself."""
+    assert len(run(command, "--help").splitlines()) > 5
+
+
+def test_from_a_name_to_a_pack(run, small, tmp_path):
+    """New, collect, label by keys, learn, report and look at the pack, by commands alone."""
+    space = tmp_path / "rey"
+    out = run("new", space, small.entity.id, "--alias", small.entity.aliases[0], "--who", "ada")
+    assert "stamo collect" in out
+    out = run(
+        "collect", space, "--kb", small.kb_path, "--model", small.model_path,
+        "--from", small.world.paths.pile_path,
+    )  # fmt: skip
+    assert "candidate mentions" in out
+    assert "contains no alias" in out
+    assert "stamo label" in out
+    run("label", space, "--terminal", "--who", "ada", input="1\nn\n" * 8)
+    assert "16 (8 the entity" in run("status", space)
+    out = run("learn", space, "--folds", "2")
+    assert "rey.stamo" in out
+    assert f"Unchanged: knowledge base {small.kb.fingerprint[:12]}" in out
+    out = run("learn", space, "--folds", "2", "--rollback", "0")
+    assert "from the labels alone" in out
+    out = run("report", space)
+    assert "report.html" in out
+    out = run("packs", "inspect", space / "packs" / "rey.stamo")
+    assert small.entity.id in out
+    assert small.kb.fingerprint in out
+
+
+def test_packs_come_and_go(run, small, tmp_path):
+    """A pack is added, listed, replaced and removed; the folder ends as it began."""
+    space = copy_labelled(small, tmp_path / "rey")
+    run("learn", space.path, "--folds", "0")
+    pack, folder = space.packs_dir / "rey.stamo", tmp_path / "packs"
+    run("packs", "add", folder, pack)
+    with pytest.raises(StamoError, match="already"):
+        run("packs", "add", folder, pack)
+    run("packs", "replace", folder, pack)
+    (key,) = [path.stem for path in folder.iterdir()]
+    assert small.entity.id in run("packs", "list", folder)
+    (folder / "bad.stamo").write_bytes(b"nothing")
+    assert "no usable entity pack" in re.sub(r"\s+", " ", run("packs", "list", folder))
+    run("packs", "remove", folder, key)
+    assert [path.name for path in folder.iterdir()] == ["bad.stamo"]
+
+
+def test_workspaces_merge_by_command(run, small, tmp_path):
+    """Two folders become one; merging one folder with itself adds nothing."""
+    space = copy_labelled(small, tmp_path / "rey")
+    out = run("packs", "merge", tmp_path / "both", space.path, space.path)
+    n = space.status().n_documents
+    assert f"{n} documents ({n} copies left out)" in out
+
+
+def test_graduation_by_command(run, small, tmp_path):
+    """The learned prior stands beside that of a knowledge base that knows the title."""
+    space = copy_labelled(small, tmp_path / "rey")
+    run("learn", space.path, "--folds", "0")
+    title = small.kb.title(int(small.kb.candidates(small.entity.aliases[0]).ids[0]))
+    out = run("packs", "graduate", space.packs_dir / "rey.stamo", small.kb_path, "--title", title)
+    assert small.entity.aliases[0] in out
+    assert "cosine" in out
+
+
+def test_a_name_in_brackets_is_no_alias(run, tmp_path):
+    """A name with a qualifier is a title; a plain name is an alias besides those given."""
+    run("new", tmp_path / "a", "Rey (film)", "--alias", "Rey")
+    run("new", tmp_path / "b", "Rey Skywalker", "--alias", "Rey")
+    read = [json.loads((tmp_path / n / "entity.json").read_text())["aliases"] for n in "ab"]
+    assert read == [["Rey"], ["Rey", "Rey Skywalker"]]
+
+
+def test_errors_are_errors_of_ours(run, small, tmp_path):
+    """A missing workspace or a missing knowledge base is one clear sentence."""
+    with pytest.raises(WorkspaceError, match="There is no workspace"):
+        run("status", tmp_path / "none")
+    run("new", tmp_path / "rey", "Rey")
+    with pytest.raises(WorkspaceError, match="--kb"):
+        run("collect", tmp_path / "rey", "--from", small.world.paths.pile_path)
+
+
+def test_commands_start_without_heavy_parts():
+    """Importing the commands loads neither torch nor the numeric stack."""
+    code = (
+        "import sys, stamo.cli.workspace, stamo.cli.packs, stamo.cli.demo\n"
+        "import stamo.cli.workspace_views\n"
+        "print(sorted({'torch', 'numpy', 'matplotlib', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

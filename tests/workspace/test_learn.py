@@ -1,0 +1,237 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from stamo.errors import LearningError, SettingsError, WorkspaceError
+from stamo.kb.packs import EntityPack
+from stamo.workspace.label_events import EMERGING, LabelTarget
+from stamo.workspace.learn import (
+    FoldDone,
+    LearnSettings,
+    learn,
+    pack_path,
+    read_summary,
+    rollback,
+)
+from stamo.workspace.learn_job import learn_job
+from stamo.workspace.left_out import make_folds, rates
+from stamo.workspace.material import load_material
+from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm, read_records
+from tests.workspace.small_world import NOON, copy_collected, copy_labelled
+
+FEW = LearnSettings(n_folds=2)
+STAMO = LearnSettings(reading="stamo", n_slots=4, n_folds=0)
+
+
+def test_learning_writes_a_pack_that_fits_its_artifacts(small, kb, trained, labelled):
+    """The pack names the knowledge base, model, aliases and slots that it was learned with."""
+    outcome = learn(labelled, kb, trained)
+    pack = EntityPack.load(outcome.path, kb, trained.fingerprint)
+    assert pack.entity == small.entity
+    assert [SlotRecord.from_json(slot) for slot in pack.history] == [
+        SlotRecord.from_json(record.to_json()) for record in outcome.records
+    ]
+    assert outcome.path.stat().st_size < 100_000
+    assert read_records(labelled.slots_dir)[-1].number == outcome.records[-1].number
+    assert labelled.status().packs == ("rey.stamo",)
+
+
+def test_learning_changes_neither_knowledge_base_nor_model(small, labelled):
+    """All files of both have the same bytes afterwards."""
+    before = {p: p.read_bytes() for p in small.kb_path.iterdir()}
+    before[small.model_path] = small.model_path.read_bytes()
+    kb, trained = small.kb, small.trained
+    learn(labelled, kb, trained, FEW)
+    assert all(path.read_bytes() == data for path, data in before.items())
+    kb.verify()
+    assert trained.fingerprint == small.trained.fingerprint
+
+
+def test_the_same_labels_give_the_same_bytes(small, kb, trained, tmp_path):
+    """Two folders with the same name, documents and labels end with the same pack."""
+    packs = [
+        learn(copy_labelled(small, tmp_path / str(i) / "rey"), kb, trained, FEW).path.read_bytes()
+        for i in range(2)
+    ]
+    assert packs[0] == packs[1]
+
+
+@pytest.mark.parametrize("reading", ["default", "stamo"])
+def test_a_killed_run_ends_with_the_same_bytes(small, kb, trained, tmp_path, reading):
+    """After kill -9 in a slot, learning goes on; pack and slots are as if nothing happened."""
+    settings = LearnSettings(reading=reading, n_slots=3, n_folds=2)
+    whole = copy_labelled(small, tmp_path / "a" / "rey")
+    killed = copy_labelled(small, tmp_path / "b" / "rey")
+    learn(whole, kb, trained, settings)
+    script = f"""
+import os, signal
+from pathlib import Path
+from tests.workspace.small_world import SmallWorld
+from stamo.workspace.folder import Workspace
+from stamo.workspace.learn import LearnSettings, learn
+small = SmallWorld(Path({str(small.folder)!r}))
+def die(step):
+    if getattr(step, "n_folds", 0) == 0 and step.number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+learn(Workspace.open({str(killed.path)!r}), small.kb, small.trained, {settings!r}, on_step=die)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr
+    assert not pack_path(killed).exists()
+    assert "interrupted at slot 1" in killed.status().next_step
+    # A half-written slot, as a process that is killed while writing leaves it.
+    (killed.slots_dir / ".00002.safetensors.1.tmp").write_bytes(b"half")
+    steps = []
+    learn(killed, kb, trained, settings, on_step=steps.append)
+    assert pack_path(killed).read_bytes() == pack_path(whole).read_bytes()
+    assert read_records(killed.slots_dir) == read_records(whole.slots_dir)
+
+
+def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monkeypatch):
+    """A run of Algorithm 1 that was interrupted after slot 2 only runs the slots behind it."""
+    from stamo.workspace import learn as module
+
+    def stop(step):
+        if isinstance(step, SlotRecord) and step.number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(labelled, kb, trained, STAMO, on_step=stop)
+    resumed = []
+    run_reading = module.run_reading
+
+    def spy(task, reading, temperature, **kwargs):
+        resumed.append(kwargs.get("resume"))
+        return run_reading(task, reading, temperature, **kwargs)
+
+    monkeypatch.setattr(module, "run_reading", spy)
+    outcome = learn(labelled, kb, trained, STAMO)
+    assert resumed[-1].number == 2
+    assert [record.number for record in outcome.records] == [0, 1, 2, 3, 4]
+
+
+def test_new_labels_start_a_new_run(labelled, kb, trained):
+    """Slots of other labels are dropped, so none of them enters the new pack."""
+    first = learn(labelled, kb, trained, FEW)
+    document = next(d for d in reversed(list(labelled.documents)))
+    index = next(i for i, m in enumerate(document.mentions) if m.entity is None)
+    with labelled.open_labels() as store:
+        target = LabelTarget.of(document.id, index, document.mentions[index])
+        store.add(target, EMERGING, labeller="ada", at=NOON)
+    with pytest.raises(WorkspaceError, match="other labels"):
+        rollback(labelled, kb, trained, 1, FEW)
+    second = learn(labelled, kb, trained, FEW)
+    assert first.pack.labels_fingerprint != second.pack.labels_fingerprint
+
+
+def test_rollback_writes_the_pack_of_a_slot(labelled, kb, trained):
+    """Slot 0 holds the labels alone; the last slot is what learning itself ended with."""
+    learned = learn(labelled, kb, trained, FEW)
+    last = learned.records[-1].number
+    again = rollback(labelled, kb, trained, last, FEW)
+    np.testing.assert_array_equal(again.pack.vector, learned.pack.vector)
+    alone = rollback(labelled, kb, trained, 0, FEW)
+    assert alone.used_slot == 0
+    assert not np.array_equal(alone.pack.vector, learned.pack.vector)
+    assert EntityPack.load(pack_path(labelled)).fingerprint == alone.pack.fingerprint
+    with pytest.raises(WorkspaceError, match=f"slots 1 to {last}"):
+        rollback(labelled, kb, trained, 99, FEW)
+
+
+def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
+    """Left-out odds belong to one pack; another pack does not get them."""
+    outcome = learn(labelled, kb, trained, FEW)
+    summary = read_summary(labelled, outcome.pack)
+    assert summary is not None
+    assert len(summary.odds) == len(summary.labels) == 14
+    other = rollback(labelled, kb, trained, 0, FEW).pack
+    assert read_summary(labelled, outcome.pack) is None
+    assert read_summary(labelled, other) is not None
+
+
+def test_steps_are_reported_in_order(labelled, kb, trained):
+    """First the folds, then the labels alone, then slot after slot."""
+    steps = []
+    learn(labelled, kb, trained, FEW, on_step=steps.append)
+    assert steps[:2] == [FoldDone(1, 2), FoldDone(2, 2)]
+    assert [step.number for step in steps[2:]] == list(range(len(steps) - 2))
+    assert all(step.left_out is not None for step in steps[2:])
+
+
+def test_missing_documents_or_labels_are_said(small, kb, trained, tmp_path):
+    """Learning refuses to start without labels, or when none of them is the entity."""
+    space = copy_collected(small, tmp_path / "rey")
+    with pytest.raises(LearningError, match="label about twenty"):
+        learn(space, kb, trained)
+    document = next(iter(space.documents))
+    index = next(i for i, m in enumerate(document.mentions) if m.entity is None)
+    with space.open_labels() as store:
+        target = LabelTarget.of(document.id, index, document.mentions[index])
+        store.add(target, "@none", labeller="ada", at=NOON)
+    with pytest.raises(LearningError, match="None of the 1 labels"):
+        learn(space, kb, trained)
+    space.documents.clear()
+    with pytest.raises(WorkspaceError, match="collect some first"):
+        learn(space, kb, trained)
+
+
+def test_settings_are_checked():
+    """An unknown reading and a single fold are refused at once."""
+    with pytest.raises(SettingsError, match="no reading"):
+        LearnSettings(reading="mine")
+    with pytest.raises(SettingsError, match="folds"):
+        LearnSettings(n_folds=1)
+
+
+def test_folds_share_no_document(labelled, kb, trained):
+    """Each labelled mention is left out once, and never beside one of its own document."""
+    task = load_material(labelled, kb, trained, FEW.to_reading()).task
+    folds = make_folds(task, 4)
+    rows = np.concatenate(folds)
+    assert sorted(rows.tolist()) == np.flatnonzero(task.labelled).tolist()
+    documents = [set(task.pile.mentions.documents[fold].tolist()) for fold in folds]
+    assert sum(map(len, documents)) == len(set.union(*documents))
+
+
+def test_rates_by_hand():
+    """Two of three predictions are right, and two of four mentions are found."""
+    said = np.array([True, True, True, False, False, False])
+    true = np.array([True, True, False, True, True, False])
+    found = rates(said, true)
+    assert found == Rates(2 / 3, 1 / 2, 4 / 7, 3 / 6)
+
+
+@pytest.mark.parametrize(
+    ("shares", "precisions", "said"),
+    [
+        ([0.4, 0.4, 0.41], [0.9, 0.9, 0.9], None),
+        ([0.4, 0.3, 0.1], [0.9, 0.9, 0.9], "fell from 40% to 10%"),
+        ([0.2, 0.4, 0.7], [0.9, 0.9, 0.9], "rose from 20% to 70%"),
+        ([0.4, 0.4, 0.4], [0.7, 0.9, 0.6], "fell from 0.90 in slot 1 to 0.60"),
+        ([0.4], [0.9], None),
+    ],
+)
+def test_collapse_alarm(shares, precisions, said):
+    """The alarm says what decayed; a run that stays as it is raises none."""
+    records = [
+        SlotRecord(i, share, 0, {}, Rates(p, 1.0, 1.0, 1.0))
+        for i, (share, p) in enumerate(zip(shares, precisions, strict=True))
+    ]
+    alarm = collapse_alarm(records)
+    assert alarm is None if said is None else said in alarm
+
+
+def test_learning_as_a_job_reports_progress_and_writes_the_report(small, kb, trained, labelled):
+    """Progress only grows, the closing line names the pack, and the report is there."""
+    seen = []
+    work = learn_job(labelled.path.parent, kb=kb, trained=trained, settings=FEW)
+    line = work("rey", lambda share, text: seen.append((share, text)))
+    shares = [share for share, _ in seen]
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] <= shares[-1] <= 1
+    assert "earned" in line
+    assert (labelled.path / "report.html").exists()
+    with pytest.raises(WorkspaceError, match="no workspace"):
+        work("nobody", lambda share, text: None)

@@ -1,0 +1,199 @@
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from stamo.corpus.types import Document
+from stamo.errors import ArtifactMismatchError
+from stamo.features.encoding import Lexicon, flatten
+from stamo.features.pile import positions
+from stamo.kb.packs import EntityPack
+from stamo.learning.learn import entity_numbers
+from stamo.learning.readings import run_reading
+from stamo.linking.linker import Linker
+from stamo.linking.packed import PARTS, SHIFT, PackedLinker, score_pack
+from stamo.linking.settings import LinkerSettings
+from stamo.models.evidence import log_odds, margins, mention_views
+from stamo.workspace.learn import LearnSettings, estimation_pack, learn
+from stamo.workspace.material import load_material
+from stamo.workspace.packing import labels_fingerprint, make_pack, strongest_neighbours
+from tests.workspace.small_world import copy_labelled
+
+FEW = LearnSettings(n_folds=0)
+
+
+@pytest.fixture(scope="module")
+def learned(small, kb, trained, tmp_path_factory):
+    """A workspace that was learned, with its pack; nobody changes it."""
+    space = copy_labelled(small, tmp_path_factory.mktemp("packing") / "rey")
+    return space, learn(space, kb, trained, FEW).pack
+
+
+def score(space, pack, kb, trained):
+    corpus = space.documents.read().with_labels({})
+    flat = flatten(corpus, Lexicon.of(kb), entity_numbers([pack.entity], corpus, kb))
+    return score_pack(pack, flat, kb, trained)
+
+
+def test_a_pack_scores_as_theta_did(learned, kb, trained):
+    """Linking with the pack gives the log odds of θ̂(e*) on the documents it was learned on."""
+    space, pack = learned
+    material = load_material(space, kb, trained, FEW.to_reading())
+    task = material.task
+    theta = run_reading(task, FEW.to_reading(), material.temperature).theta
+    margin = margins(task.model.prepare(task.pile, task.tables)(theta), 1).numpy()
+    odds = log_odds(margin, theta, mention_views(task.pile, kb), material.temperature)[:, 0]
+    _, vote, size = task.pile.votes
+    mean = (np.bincount(vote, weights=odds) / size)[vote]
+    np.testing.assert_allclose(score(space, pack, kb, trained).odds, mean, atol=1e-3)
+
+
+def test_parts_add_up_and_confidence_leaves_the_shift_out(learned, kb, trained):
+    """The five parts sum to the odds of a mention alone; the line for F1 is no confidence."""
+    space, pack = learned
+    scores = score(space, pack, kb, trained)
+    assert scores.parts.shape == (len(scores.rows), len(PARTS))
+    names, counts = np.unique(
+        [d.id for d in space.documents for m in d.mentions if m.entity is None], return_counts=True
+    )
+    alone = np.isin(
+        [d.id for d in space.documents for m in d.mentions if m.entity is None], names[counts == 1]
+    )
+    np.testing.assert_allclose(scores.parts.sum(axis=1)[alone], scores.odds[alone], atol=1e-9)
+    shift = float(pack.groups[SHIFT][0])
+    np.testing.assert_allclose(scores.probability, expit(scores.odds - shift))
+
+
+def test_packs_survive_their_file(learned, tmp_path):
+    """A saved pack has all groups of θ̂(e*), byte for byte."""
+    _, pack = learned
+    pack.save(tmp_path / "rey.stamo")
+    loaded = EntityPack.load(tmp_path / "rey.stamo")
+    assert loaded.fingerprint == pack.fingerprint
+    assert {"evidence-words", "evidence-entities", "evidence-bias", SHIFT} <= set(loaded.groups)
+
+
+def test_mentions_without_the_name_stay_as_they_are(learned, kb, trained):
+    """With a pack, every mention that is not one of its names is linked exactly as before."""
+    space, pack = learned
+    texts = [Document(d.id, d.text) for d in space.documents]
+    linker = Linker(kb, trained, extra_aliases=pack.entity.aliases)
+    before = list(linker.link_documents(texts))
+    after = list(PackedLinker(linker, [pack]).link_documents(texts))
+    n_changed = 0
+    for old, new in zip(before, after, strict=True):
+        for left, right in zip(old.mentions, new.mentions, strict=True):
+            if left.surface in pack.entity.aliases:
+                n_changed += left.entity != right.entity
+            else:
+                assert left == right
+    assert n_changed > 10
+
+
+def test_packed_candidates_show_both_answers(learned, kb, trained):
+    """A mention that the pack wins still names what it would mean without it, and why."""
+    space, pack = learned
+    linker = Linker(kb, trained, settings=LinkerSettings(explain=True))
+    packed = PackedLinker(linker, [pack])
+    texts = [Document(d.id, d.text) for d in space.documents]
+    won = [
+        m for d in packed.link_documents(texts) for m in d.mentions if m.entity == pack.entity.id
+    ]
+    assert won
+    assert all(m.candidates[0].entity == pack.entity.id for m in won)
+    rivals = [m.runner_up for m in won if m.surface == pack.entity.aliases[0]]
+    assert rivals
+    assert all(rival is not None and kb.entity_id(rival.entity) >= 0 for rival in rivals)
+    assert [c.name for c in won[0].why] == list(PARTS)
+    assert all(0 <= c.confidence <= 1 for m in won for c in m.candidates)
+
+
+def test_two_packs_of_one_name_share_it(learned, kb, trained):
+    """Two packs that know one name cannot both have more than half of a mention."""
+    space, pack = learned
+    twin = EntityPack.project(
+        type(pack.entity)("Twin", pack.entity.aliases),
+        kb,
+        priors=pack.priors,
+        neighbours=pack.neighbours,
+        relatedness=pack.relatedness,
+        vector=pack.vector,
+        groups=pack.groups,
+        model_fingerprint=pack.model_fingerprint,
+    )
+    text = next(d.text for d in space.documents)
+    linker = Linker(kb, trained)
+    (alone,) = [
+        m for m in PackedLinker(linker, [pack]).link(text) if m.surface in pack.entity.aliases
+    ][:1]
+    (both,) = [
+        m for m in PackedLinker(linker, [pack, twin]).link(text) if m.surface in pack.entity.aliases
+    ][:1]
+    share = {c.entity: c.confidence for c in both.candidates}
+    assert share[pack.entity.id] == pytest.approx(share["Twin"])
+    assert share["Twin"] <= 0.5
+    assert {c.entity: c.confidence for c in alone.candidates}[pack.entity.id] > share["Twin"]
+
+
+def test_a_foreign_pack_is_refused(learned, kb, trained):
+    """A pack of another model does not link."""
+    _, pack = learned
+    foreign = EntityPack.project(
+        pack.entity,
+        kb,
+        priors=pack.priors,
+        neighbours=pack.neighbours,
+        relatedness=pack.relatedness,
+        vector=pack.vector,
+        model_fingerprint="0" * 64,
+    )
+    with pytest.raises(ArtifactMismatchError, match="model"):
+        PackedLinker(Linker(kb, trained), [foreign])
+
+
+def test_a_pack_without_evidence_links_by_the_model(learned, kb, trained):
+    """Features estimated on the labels, without a correction, link where e* scores highest."""
+    space, _ = learned
+    pack = estimation_pack(space, kb, trained)
+    scores = score(space, pack, kb, trained)
+    best = scores.scores.argmax(axis=1) == scores.scores.shape[1] - 1
+    single = scores.parts[:, 0] > 0
+    np.testing.assert_array_equal(best, single)
+
+
+def test_published_odds_become_probabilities(learned, kb, trained):
+    """A prior kept as odds is packed as the probability it stands for."""
+    space, _ = learned
+    material = load_material(space, kb, trained, FEW.to_reading())
+    theta = run_reading(material.task, FEW.to_reading(), material.temperature).theta
+    odds = theta.replace(prior=theta["prior"] * 0 + 3.0)
+    pack = make_pack(odds, material.task.pile, kb, trained, odds=True)
+    np.testing.assert_allclose(pack.priors, 0.75)
+
+
+def test_neighbours_are_ranked(learned, kb):
+    """The strongest neighbours come first and carry their titles."""
+    _, pack = learned
+    top = strongest_neighbours(pack, 5)
+    assert [value for _, value in top] == sorted(pack.relatedness.tolist(), reverse=True)[:5]
+    ids = kb.entity_ids([title for title, _ in top])
+    assert (positions(pack.neighbours, ids) >= 0).all()
+
+
+def test_labels_fingerprint_ignores_order_and_people(learned):
+    """The same choices give the same fingerprint, whoever made them in whatever order."""
+    space, pack = learned
+    with space.open_labels() as store:
+        events = store.current()
+    assert labels_fingerprint(reversed(events)) == pack.labels_fingerprint
+    assert labels_fingerprint(events[1:]) != pack.labels_fingerprint
+
+
+def test_a_model_without_relatedness_packs_none(learned, kb, trained):
+    """Where θ̂(e*) has no relatedness, the pack relates its entity to nothing."""
+    space, _ = learned
+    material = load_material(space, kb, trained, FEW.to_reading())
+    theta = run_reading(material.task, FEW.to_reading(), material.temperature).theta
+    rest = type(theta)({n: v for n, v in theta.groups.items() if n != "relatedness"})
+    pack = make_pack(rest, material.task.pile, kb, trained)
+    assert len(pack.titles) == len(pack.relatedness)
+    assert not pack.relatedness.any()
