@@ -62,6 +62,7 @@ def make_synthetic_pile(rng, n_mentions=25, n_words=12, n_context=4, shared_alia
         context=positions(neighbours, context),
         groups=documents.astype(np.int64) * 2 + alias,
         occurrence=sparse.csr_matrix((n_mentions, len(neighbours))),
+        kb=None,
     )
 
 

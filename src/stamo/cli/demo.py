@@ -232,13 +232,14 @@ class _Story:
         from stamo.linking.linker import Linker
         from stamo.linking.packed import PackedLinker
         from stamo.workspace.gold import compare_with_gold, unlabelled_texts
-        from stamo.workspace.learn import estimation_pack
+        from stamo.workspace.learn import estimation_pack, pack_path
 
         entity = workspace.entity
         with workspace.open_labels() as store:
             labelled = {event.target.document for event in store.current()}
         texts = unlabelled_texts(corpus, labelled)
-        command = f"stamo link {self.out / 'kb'} {self.out / 'deeped.safetensors'} --with PACK"
+        model_path, pack_file = self.out / "deeped.safetensors", pack_path(workspace)
+        command = f"stamo link {self.out / 'kb'} {model_path} --with {pack_file} TEXT"
         with self.chapter("7. Linking before and after", command):
             linker = Linker(kb, trained, extra_aliases=entity.aliases)
             before = list(linker.link_documents(texts))

@@ -140,24 +140,23 @@ def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browse
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("fastapi", "serve") from error
-    from dataclasses import replace
     from functools import partial
 
     from stamo.cli.serve import listen, run
     from stamo.service.app import create_app
-    from stamo.service.folders import WorkspaceFolders
     from stamo.service.security import SecuritySettings
-    from stamo.service.wiring import PackLinker, known_choices, model_guess, wire
-    from stamo.workspace.label_queue import Advisor
+    from stamo.service.wiring import wire
     from stamo.workspace.learn_job import learn_job
 
     folder = opened.path.resolve()
-    kb, trained = artifacts.kb, artifacts.trained
-    jobs = partial(learn_job, kb=kb, trained=trained)
-    parts = wire(kb, trained, opened.packs_dir, folder.parent, jobs, SecuritySettings(HOST))
-    assert isinstance(parts.linker, PackLinker)
-    advised = WorkspaceFolders(
-        folder.parent, known_choices(kb), model_guess(parts.linker), Advisor(kb, trained)
+    jobs = partial(learn_job, kb=artifacts.kb, trained=artifacts.trained)
+    parts = wire(
+        artifacts.kb,
+        artifacts.trained,
+        opened.packs_dir,
+        folder.parent,
+        jobs,
+        SecuritySettings(HOST),
     )
     listener = listen(HOST, port)
     number = listener.getsockname()[1]
@@ -166,7 +165,7 @@ def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browse
     if browser:
         # The listener takes connections already; the page waits until the service answers.
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-    run(create_app(replace(parts, workspaces=advised)), listener, HOST, None)
+    run(create_app(parts), listener, HOST, None)
 
 
 def learn(

@@ -20,13 +20,20 @@ METRICS = ("accuracy", "precision", "recall", "f1")
 SIZE_ROWS = ("estimation", "estimation+bias", "stamo", "default")
 
 
-def curve(results: Results, method: str, set_name: SetName) -> dict[int, Summary]:
-    """Return the metrics after each watched slot; runs that stopped keep their last result."""
-    watched = [row for row in results.of(method, "deeped") if row["curve"]]
-    slots = sorted({int(slot) for row in watched for slot in row["curve"]})
+def watched_slots(results: Results, methods: Sequence[str]) -> list[int]:
+    """Return the slots after which any of the methods was watched."""
+    rows = [row for method in methods for row in results.of(method, "deeped")]
+    return sorted({int(slot) for row in rows for slot in row["curve"]})
+
+
+def curve(
+    results: Results, method: str, set_name: SetName, slots: Sequence[int]
+) -> dict[int, Summary]:
+    """Return the metrics after some slots; runs that stopped earlier keep their last result."""
+    rows = [row for row in results.of(method, "deeped") if row["curve"]]
     found = {}
-    for slot in slots:
-        outcomes = [_at(row, slot, set_name) for row in watched]
+    for slot in slots if rows else ():
+        outcomes = [_at(row, slot, set_name) for row in rows]
         found[slot] = Summary.of([outcome_of(o) for o in outcomes if o is not None])
     return found
 
@@ -42,9 +49,10 @@ def _at(row: Mapping[str, Any], slot: int, set_name: SetName) -> Mapping[str, An
 def draw_convergence(results: Results, path: Path) -> bool:
     """Draw every metric on every test set as slots progress; False without such results."""
     sets = results.test_sets
-    curves = {(m, s): curve(results, m, s) for m in CONVERGENCE_ROWS for s in sets}
-    if not any(curves.values()):
+    slots = watched_slots(results, CONVERGENCE_ROWS)
+    if not slots:
         return False
+    curves = {(m, s): curve(results, m, s, slots) for m in CONVERGENCE_ROWS for s in sets}
     axes = _grid(len(sets), len(METRICS))
     for i, name in enumerate(sets):
         for j, metric in enumerate(METRICS):
@@ -52,7 +60,8 @@ def draw_convergence(results: Results, path: Path) -> bool:
             for method in CONVERGENCE_ROWS:
                 points = curves[method, name]
                 values = [100 * getattr(s, metric) for s in points.values()]
-                panel.plot(list(points), values, label=method)
+                if points:
+                    panel.plot(list(points), values, label=method)
             default = results.summary("default", "deeped", name, results.n_labels())
             if default is not None:
                 panel.axhline(100 * getattr(default, metric), ls="--", c="black", label="default")
@@ -63,19 +72,18 @@ def draw_convergence(results: Results, path: Path) -> bool:
 
 def draw_ablation(results: Results, path: Path) -> bool:
     """Draw the average F1 as slots progress without each part of inter-slot optimisation."""
-    sets = results.test_sets
+    slots = watched_slots(results, INTER_ROWS[1:])
+    if not slots:
+        return False
     axes = _grid(1, 1)
-    drawn = False
     for method in INTER_ROWS:
-        curves = [curve(results, method, name) for name in sets]
-        slots = sorted(set.intersection(*(set(c) for c in curves))) if curves else []
-        values = [100 * float(np.mean([c[slot].f1 for c in curves])) for slot in slots]
-        drawn |= bool(slots)
-        axes[0][0].plot(slots, values, label=method)
+        curves = [curve(results, method, name, slots) for name in results.test_sets]
+        if all(curves):
+            values = [100 * float(np.mean([c[slot].f1 for c in curves])) for slot in slots]
+            axes[0][0].plot(slots, values, label=method)
     _label(axes[0][0], "inter-slot optimisation", "slot t", "average F1, %")
-    if drawn:
-        _save(axes, path)
-    return drawn
+    _save(axes, path)
+    return True
 
 
 def draw_labelled_size(results: Results, path: Path) -> bool:

@@ -209,8 +209,9 @@ def load_experiment(path: Path) -> Experiment:
         ) from error
 
 
-def experiment_text(printed: Printed, n_labels: int = 20, n_slots: int = 100) -> str:
+def experiment_text(printed: Printed, n_slots: int = 100) -> str:
     """Return the text of an experiment file."""
+    n_labels = 1000 if printed.method == "estimation(all)" else 20
     lines = [
         f"# Table {printed.table} of the paper: {printed.row}"
         + (f" + {printed.model}" if printed.model else ""),

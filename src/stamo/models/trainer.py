@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from stamo.errors import LearningError
@@ -92,6 +93,7 @@ def train_linking_model(
         raise LearningError(
             f"The knowledge base {kb.name!r} has no vectors; build it again with vectors."
         )
+    torch.manual_seed(args.seed)
     model = make_model(name, kb.dimensions, extra)
     held_out = encode_held_out(
         kb, model, EncodingSettings(n_candidates=args.n_candidates), args.seed

@@ -20,6 +20,7 @@ from stamo.service.jobs import JobRunner, Work
 from stamo.service.parts import Choice, Guess, ServiceParts
 from stamo.service.security import SecuritySettings
 from stamo.workspace.label_events import NONE
+from stamo.workspace.label_queue import Advisor
 
 JOBS_FILE = ".stamo-jobs.sqlite"
 MAX_CHOICES = 40
@@ -123,7 +124,9 @@ def wire(
     return ServiceParts(
         linker=linker,
         packs=packs,
-        workspaces=WorkspaceFolders(workspaces_dir, known_choices(kb), model_guess(linker)),
+        workspaces=WorkspaceFolders(
+            workspaces_dir, known_choices(kb), model_guess(linker), Advisor(kb, trained)
+        ),
         jobs=JobRunner(workspaces_dir / JOBS_FILE, learn(workspaces_dir)),
         security=security,
         on_packs=linker.reload,

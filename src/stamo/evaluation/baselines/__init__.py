@@ -1,0 +1,1 @@
+"""Other ways to link emerging entities, to compare with."""

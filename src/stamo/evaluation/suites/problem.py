@@ -1,0 +1,52 @@
+"""One problem of a suite: an emerging entity, its rivals, and which mentions mean which."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+SetName = Literal["W", "test-web", "test-wiki"]
+SETS: tuple[SetName, ...] = ("W", "test-web", "test-wiki")
+TEST_SETS: tuple[SetName, ...] = ("test-web", "test-wiki")
+Split = Literal["development", "held-out", "training"]
+SPLITS: tuple[Split, ...] = ("development", "held-out", "training")
+
+
+def stable_hash(text: str, modulus: int) -> int:
+    """Return a number below `modulus` that depends on the text only."""
+    digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % modulus
+
+
+def split_of(title: str) -> Split:
+    """Return whether an emerging entity is for development or held out."""
+    return "development" if stable_hash("split " + title, 2) == 0 else "held-out"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An emerging entity with its rivals, by entity number, and the mentions of each set."""
+
+    title: str
+    split: Split
+    aliases: tuple[str, ...]
+    """A(e*); in a conflated problem the one name that all entities of the group share."""
+    group: tuple[int, ...]
+    """The emerging entity first, then its rivals; the emerging entity alone where the rivals are
+    whatever else the knowledge base knows under the aliases."""
+    counts: tuple[float, ...]
+    """How often the dump links each entity of the group; the rivals' priors."""
+    rows: dict[SetName, NDArray[np.int64]]
+    """Mentions of each set, as row numbers of the set's flat corpus."""
+    gold: dict[SetName, NDArray[np.int64]]
+    """Place in the group of each mention's entity, 0 for the emerging one; in a problem without
+    listed rivals 1 stands for any other entity."""
+
+    @property
+    def is_conflated(self) -> bool:
+        """Return whether the rivals are listed."""
+        return len(self.group) > 1

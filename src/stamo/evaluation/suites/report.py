@@ -1,0 +1,97 @@
+"""Write the report of a run: tables and figures as Markdown, JSON and PNG."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from stamo.errors import SuiteError
+from stamo.evaluation.figures import (
+    SIZE_ROWS,
+    draw_ablation,
+    draw_convergence,
+    draw_labelled_size,
+)
+from stamo.evaluation.suites.run import RUN, read_results
+from stamo.evaluation.tables import (
+    COMPARED,
+    FEATURE_ROWS,
+    INTER_ROWS,
+    Results,
+    Table,
+    ablation_table,
+    as_values,
+    compare,
+    comparison_table,
+    gap_table,
+    main_table,
+    size_table,
+)
+
+FIGURES = {
+    "convergence.png": draw_convergence,
+    "ablation.png": draw_ablation,
+    "labelled-size.png": draw_labelled_size,
+}
+
+
+def find_runs(out: Path) -> list[Path]:
+    """Return the directories with results: `out` itself, or those directly below it.
+
+    Raises:
+        SuiteError: There is none.
+    """
+    runs = [path for path in (out, *sorted(out.glob("*/"))) if (path / RUN).is_file()]
+    if not runs:
+        raise SuiteError(f"{out} holds no results; make some with `stamo suite run`.")
+    return runs
+
+
+def report_tables(results: Results) -> list[Table]:
+    """Return every table that the results can fill."""
+    tables: list[Table] = []
+    for model in results.models:
+        tables += [main_table(results, model), gap_table(results, model)]
+        tables.append(comparison_table(results, model))
+    tables.append(ablation_table(results, 4, INTER_ROWS))
+    tables.append(ablation_table(results, 5, FEATURE_ROWS))
+    tables.append(size_table(results, SIZE_ROWS))
+    return [table for table in tables if table.rows]
+
+
+def write_report(out: Path) -> list[Table]:
+    """Write `report.md`, `report.json` and the figures of one run; return its tables."""
+    rows = read_results(out)
+    if not rows:
+        raise SuiteError(f"The run in {out} has no results yet; run `stamo suite run` to its end.")
+    results = Results(tuple(rows))
+    about: dict[str, Any] = json.loads((out / RUN).read_text())
+    tables = report_tables(results)
+    drawn = [name for name, draw in FIGURES.items() if draw(results, out / name)]
+    n_problems = len({row["problem"] for row in rows})
+    heading = f"{about['suite']}: {n_problems} emerging entities ({about['settings']['split']})"
+    text = [f"# {heading}", "", *(table.markdown() for table in tables)]
+    text += [f"![{Path(name).stem}]({name})\n" for name in drawn]
+    (out / "report.md").write_text("\n".join(text), encoding="utf-8")
+    values = {
+        "suite": about["suite"],
+        "n_problems": n_problems,
+        "summaries": as_values(results),
+        "default_gains": _gains(results),
+        "tables": [vars(table) for table in tables],
+    }
+    (out / "report.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
+    return tables
+
+
+def _gains(results: Results) -> dict[str, Any]:
+    """Return the paired gains of the default as plain values."""
+    gains: dict[str, Any] = {}
+    for model in results.models:
+        for other in COMPARED:
+            for name in results.test_sets:
+                gap = compare(results, model, name, "default", other)
+                if gap is not None:
+                    gains.setdefault(model, {}).setdefault(other, {})[name] = vars(gap)
+    return gains

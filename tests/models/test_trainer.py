@@ -1,0 +1,70 @@
+"""Training on the held-out articles of the embedded world."""
+
+import pytest
+import torch
+
+from stamo.errors import ArtifactMismatchError, LearningError, ModelError, SettingsError
+from stamo.models.store import load_model
+from stamo.models.trainer import train_linking_model
+from stamo.models.training import TrainingArgs, max_margin_loss
+
+ARGS = TrainingArgs(n_pairs=600, n_epochs=2, batch_size=64)
+
+
+@pytest.mark.parametrize("name", ["deeped", "yamada"])
+def test_same_seed_same_bytes(world_kb, name):
+    """Training twice gives the same model, whatever was drawn before."""
+    first = train_linking_model(world_kb, name, ARGS)
+    torch.rand(7)
+    assert train_linking_model(world_kb, name, ARGS).fingerprint == first.fingerprint
+
+
+def test_a_saved_model_comes_back_whole(world_kb, tmp_path):
+    """Saving and loading keeps φ, calibration and extra features; another KB is refused."""
+    trained = train_linking_model(world_kb, "deeped", ARGS, extra=["keyphrase"])
+    path = tmp_path / "model.safetensors"
+    trained.save(path)
+    loaded = load_model(path)
+    assert loaded.fingerprint == trained.fingerprint
+    assert [f.name for f in loaded.model.features] == [
+        "prior",
+        "relatedness",
+        "embedding",
+        "keyphrase",
+    ]
+    loaded.check(world_kb)
+
+    class Other:
+        name, fingerprint = "another", "0" * 64
+
+    with pytest.raises(ArtifactMismatchError, match="another"):
+        loaded.check(Other())
+
+
+@pytest.mark.parametrize("size", [0, 7, 100, 1500])
+def test_a_cut_model_file_is_one_clear_error(world_model, tmp_path, size):
+    """A truncated file never loads and never raises anything but ModelError."""
+    path = tmp_path / "model.safetensors"
+    world_model.save(path)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ModelError):
+        load_model(path)
+
+
+def test_unknown_names_and_too_little_text_are_clear_errors(world_kb):
+    """Models, features and mentions that are not there are named."""
+    with pytest.raises(SettingsError, match="no model"):
+        train_linking_model(world_kb, "nonsense", ARGS)
+    with pytest.raises(SettingsError, match="no extra feature"):
+        train_linking_model(world_kb, "deeped", ARGS, extra=["nonsense"])
+    with pytest.raises(LearningError, match="ambiguous mentions"):
+        train_linking_model(world_kb, "deeped", TrainingArgs(batch_size=10**6))
+
+
+def test_max_margin_loss_by_hand():
+    """Eq. 12 without the gold entity's own constant μ."""
+    scores = torch.tensor([[1.0, 0.995, 0.5, -1e9]])
+    loss = max_margin_loss(scores, torch.tensor([0]), 0.01)
+    assert float(loss) == pytest.approx(0.005, abs=1e-6)
+    loss = max_margin_loss(scores, torch.tensor([2]), 0.01)
+    assert float(loss) == pytest.approx(0.51 + 0.505, abs=1e-5)
