@@ -12,7 +12,7 @@ from stamo.learning.readings import run_reading
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, SHIFT, PackedLinker, score_pack
 from stamo.linking.settings import LinkerSettings
-from stamo.models.evidence import log_odds, margins, mention_views
+from stamo.models.evidence import log_odds, margins_under, mention_views
 from stamo.workspace.learn import LearnSettings, estimation_pack, learn
 from stamo.workspace.material import load_material
 from stamo.workspace.packing import labels_fingerprint, make_pack, strongest_neighbours
@@ -40,7 +40,8 @@ def test_a_pack_scores_as_theta_did(learned, kb, trained):
     material = load_material(space, kb, trained, FEW.to_reading())
     task = material.task
     theta = run_reading(task, FEW.to_reading(), material.temperature).theta
-    margin = margins(task.model.prepare(task.pile, task.tables)(theta), 1).numpy()
+    scorer = task.model.prepare(task.pile, task.tables)
+    margin = margins_under(scorer, theta, material.temperature)
     odds = log_odds(margin, theta, mention_views(task.pile, kb), material.temperature)[:, 0]
     _, vote, size = task.pile.votes
     mean = (np.bincount(vote, weights=odds) / size)[vote]

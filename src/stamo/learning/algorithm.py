@@ -177,6 +177,10 @@ class _ScaledScorer:
     def model(self) -> LinkingModel:
         return self.scorer.model
 
+    @property
+    def pile(self) -> Pile:
+        return self.scorer.pile
+
     def __call__(self, theta: FeatureParams) -> torch.Tensor:
         return self.scorer(_folded(theta))
 

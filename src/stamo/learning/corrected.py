@@ -29,7 +29,7 @@ from stamo.features.pile import Evidence
 from stamo.learning.algorithm import OnSlot, Slot, Task
 from stamo.learning.correction import Correction, EvidenceArgs, fit_correction, with_evidence
 from stamo.models.base import Scorer
-from stamo.models.evidence import BIAS, log_odds, margins, mention_views
+from stamo.models.evidence import BIAS, log_odds, margins_under, mention_views
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,7 @@ class _Run:
         return theta if prior is None else theta.replace(prior=prior)
 
     def _margin(self, scorer: Scorer, theta: FeatureParams) -> NDArray[np.float32]:
-        with torch.no_grad():
-            return margins(scorer(theta), self.task.labels.shape[1]).numpy().copy()
+        return margins_under(scorer, theta, self.temperature)
 
     def pseudo_label(self, odds: NDArray[np.float64]) -> FloatArray:
         """Return the posterior of every mention, (M, E); L keeps its labels.

@@ -27,7 +27,7 @@ from stamo.linking.linker import Linker, Source
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.scoring import look_up
 from stamo.linking.settings import LinkerSettings
-from stamo.models.base import MASKED, Tables
+from stamo.models.base import Tables
 from stamo.models.evidence import (
     BIAS,
     CONTEXT,
@@ -36,7 +36,7 @@ from stamo.models.evidence import (
     SCALE,
     WORDS,
     Views,
-    margins,
+    margins_under,
     mention_views,
 )
 from stamo.models.store import TrainedModel
@@ -130,19 +130,18 @@ def _score(
 ) -> PackScores:
     theta = pack_theta(pack, pile)
     tables = Tables(kb.word_vectors, kb.entity_vectors())
+    scorer = trained.model.prepare(pile, tables)
     with torch.no_grad():
-        scores = trained.model.prepare(pile, tables)(theta)
-    margin = margins(scores, 1).numpy()[:, 0].astype(np.float64)
+        scores = scorer(theta)
+    temperature = trained.calibration.temperature
+    margin = margins_under(scorer, theta, temperature)[:, 0].astype(np.float64)
     prior = np.asarray(pack.priors, dtype=np.float64)[pile.alias]
-    scaled = margin / trained.calibration.temperature
+    scaled = margin / temperature
     if BIAS in theta.groups:
         parts = _parts(scaled, theta, mention_views(pile, kb))
     else:
-        # Without a rival the model links e* whatever it scores; the prior says how sure that is.
-        alone = ~(scores[:, :-1] > MASKED / 2).any(dim=1).numpy()
-        p = np.clip(prior, 0.51, 0.999)
         parts = np.zeros((len(rows), len(PARTS)))
-        parts[:, 0] = np.where(alone, np.log(p / (1 - p)), scaled)
+        parts[:, 0] = scaled
     # Mentions of one name in one document share their sense, as in learning.
     _, vote, size = pile.votes
     odds = (np.bincount(vote, weights=parts.sum(axis=1)) / size)[vote]

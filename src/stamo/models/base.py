@@ -113,6 +113,11 @@ class Scorer(Protocol):
         """The model whose scores these are."""
         ...
 
+    @property
+    def pile(self) -> Pile:
+        """The mentions that are scored."""
+        ...
+
     def __call__(self, theta: FeatureParams) -> Tensor:
         """Return g(e; m) of all candidates, (M, C + E); padding scores `MASKED`."""
         ...

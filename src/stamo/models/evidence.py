@@ -97,6 +97,23 @@ def margins(scores: Tensor, n_entities: int) -> Tensor:
     return torch.stack(columns, dim=1)
 
 
+@torch.no_grad()
+def margins_under(scorer: Scorer, theta: FeatureParams, temperature: float) -> NDArray[np.float32]:
+    """Return the margins of a pile's mentions under θ(e*), (M, E).
+
+    A name that means nothing else has nothing to beat; there the prior speaks alone, at the
+    temperature of the margins.
+    """
+    pile = scorer.pile
+    scores = scorer(theta)
+    n_entities = len(pile.entities)
+    margin = margins(scores, n_entities)
+    alone = ~(scores[:, : scores.shape[1] - n_entities] > MASKED / 2).any(dim=1)
+    prior = theta["prior"].T[torch.from_numpy(pile.alias.astype(np.int64))]  # (M, E)
+    by_prior = temperature * torch.logit(prior.clamp(0.02, 0.98))
+    return torch.where(alone[:, None], by_prior, margin).numpy().copy()
+
+
 def log_odds(
     margin: NDArray[np.float32], theta: FeatureParams, views: Views, temperature: float
 ) -> FloatArray:
@@ -124,7 +141,8 @@ class CorrectedScorer:
         """Return scores (M, C + E); those of the known candidates stay as they are."""
         scores = self.scorer(theta).clone()
         margin = margins(scores, self.n_entities)
-        odds = log_odds(margin.numpy(), theta, self.views, self.temperature)
+        under = margins_under(self.scorer, theta, self.temperature)
+        odds = log_odds(under, theta, self.views, self.temperature)
         first = scores.shape[1] - self.n_entities
         raised = scores[:, first:] - margin + torch.as_tensor(odds * self.temperature).float()
         is_candidate = scores[:, first:] > MASKED / 2

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from stamo.features.params import FeatureParams
 from stamo.learning.algorithm import Task
 from stamo.models.base import Scorer
-from stamo.models.evidence import log_odds, margins, mention_views
+from stamo.models.evidence import log_odds, margins_under, mention_views
 from stamo.workspace.slots import Rates
 
 FloatArray = NDArray[np.float64]
@@ -121,8 +120,7 @@ def _run_fold(
     some = replace(some, entities=views.entities[rows])
 
     def see(slot: int, theta: FeatureParams, shift: float) -> None:
-        with torch.no_grad():
-            margin = margins(part(theta), 1).numpy()
+        margin = margins_under(part, theta, temperature)
         odds = log_odds(margin, theta, some, temperature)[:, 0]
         found[str(slot)] = [[float(f), shift] for f in odds]
 

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from stamo.cli import suite as suite_commands
-from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
+from stamo.errors import ArtifactMismatchError, DivergenceError, SettingsError, SuiteError
 from stamo.evaluation.suites import run as run_module
 from stamo.evaluation.suites.load import load_problem
 from stamo.evaluation.suites.methods import METHODS, Absent, Trial, run_method
@@ -108,6 +108,17 @@ def test_absent_prior_is_zero_whatever_theta_is(trial):
     values.sum().backward()
     assert not values.any()
     assert not theta.grad.any()
+
+
+def test_method_that_diverges_does_not_stop_the_others(trial):
+    """Its failure is a result without outcomes."""
+
+    def diverge(trial):
+        raise DivergenceError("Slot 3 is not finite.")
+
+    row = run_module._attempt(replace(METHODS["default"], answer=diverge), trial)
+    assert row["error"] == "Slot 3 is not finite."
+    assert row["outcomes"] == {}
 
 
 def test_labels_are_documents_of_both_kinds(trial):

@@ -141,7 +141,7 @@ def _read(reading: Reading, trial: Trial) -> Answer:
         if slot.number in trial.watch:
             curve[slot.number] = judge.outcomes(slot.theta_hat)
 
-    reading = _limit(reading, trial.n_slots)
+    reading = _fit(reading, trial)
     temperature = trial.trained.calibration.temperature
     outcome = run_reading(trial.task(), reading, temperature, on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
@@ -150,11 +150,18 @@ def _read(reading: Reading, trial: Trial) -> Answer:
     )
 
 
-def _limit(reading: Reading, n_slots: int) -> Reading:
+def _fit(reading: Reading, trial: Trial) -> Reading:
+    """Limit the slots, and leave out the scale of a feature that the model does not have."""
     args = reading.args
-    if isinstance(args, StamoArgs) and args.n_slots > n_slots:
-        return replace(reading, args=replace(args, n_slots=n_slots))
-    return reading
+    if not isinstance(args, StamoArgs):
+        return reading
+    has_relatedness = any(f.name == "relatedness" for f in trial.trained.model.features)
+    args = replace(
+        args,
+        n_slots=min(args.n_slots, trial.n_slots),
+        relatedness_scale=args.relatedness_scale and has_relatedness,
+    )
+    return replace(reading, args=args)
 
 
 def _estimation_on_all(trial: Trial) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ def write_report(out: Path) -> list[Table]:
     heading = f"{about['suite']}: {n_problems} emerging entities ({about['settings']['split']})"
     text = [f"# {heading}", "", *(table.markdown() for table in tables)]
     text += [f"![{Path(name).stem}]({name})\n" for name in drawn]
+    failed = Counter(f"{row['method']} ({row['model']})" for row in rows if row.get("error"))
+    text += [f"- {name} could not learn in {n} runs\n" for name, n in sorted(failed.items())]
     (out / "report.md").write_text("\n".join(text), encoding="utf-8")
     values = {
         "suite": about["suite"],

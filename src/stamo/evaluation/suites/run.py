@@ -7,6 +7,7 @@ models are trained once and kept beside the results.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 from collections import Counter
@@ -18,7 +19,7 @@ from typing import Any
 
 import torch
 
-from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
+from stamo.errors import ArtifactMismatchError, LearningError, SettingsError, SuiteError
 from stamo.evaluation.baselines.bert import CrossEncoder, fine_tune, load_encoder
 from stamo.evaluation.suites.descriptions import Texts
 from stamo.evaluation.suites.load import LoadedProblem, SuiteData, load_problem
@@ -30,6 +31,8 @@ from stamo.kb.base import KnowledgeBase
 from stamo.kb.parallel import Workers
 from stamo.models.base import Tables
 from stamo.models.store import MODELS, TrainedModel, load_model
+
+logger = logging.getLogger(__name__)
 
 RESULTS, RUN, BERT = "results.jsonl", "run.json", "bert/model.safetensors"
 LABEL_SIZES = (5, 10, 20, 50, 100, 250)
@@ -192,8 +195,20 @@ def run_work(place: Place, work: Work) -> list[Row]:
             WATCHED if _is_watched(cell) else (),
         )
         about = {"problem": problem.title, "split": problem.split, **asdict(cell)}
-        rows.append(about | run_method(METHODS[cell.method], trial))
+        rows.append(about | _attempt(METHODS[cell.method], trial))
     return rows
+
+
+def _attempt(method: Method, trial: Trial) -> Row:
+    """Run a method; one that diverges or cannot learn here is recorded, and the others go on."""
+    try:
+        return run_method(method, trial)
+    except LearningError as error:
+        logger.warning("%s failed on %s: %s", method.name, trial.loaded.problem.title, error)
+        return {"error": str(error), "outcomes": {}, "seconds": 0.0, **_NO_SLOTS}
+
+
+_NO_SLOTS: Row = {"n_slots": 0, "slot_seconds": 0.0, "pile_helped": None, "curve": {}}
 
 
 @lru_cache(maxsize=1)
