@@ -46,7 +46,8 @@ def candidates_of(pile, theta, tables, m):
     context = [int(x) for x in mentions.context[m] if x >= 0]
     for e in emerging:
         row = dict(zip(pile.neighbours.tolist(), theta["relatedness"][e].tolist(), strict=True))
-        mean = sum(row.get(x, 0.0) for x in context) / max(len(context), 1)
+        known = [x for x in context if x in row]  # the others are unknown, not unrelated
+        mean = sum(row[x] for x in known) / max(len(known), 1)
         from stamo.features.surface import similarities
 
         surface = similarities([pile.aliases[pile.alias[m]]], [pile.entities[e].id])[0]
@@ -147,13 +148,13 @@ def test_gradients_with_respect_to_theta_are_exact(kind):
     for name in names:
         leaf = theta[name].clone().requires_grad_()
         scorer(theta.replace(**{name: leaf}))[:, -1].sum().backward()
-        way = torch.as_tensor(rng.standard_normal(leaf.shape), dtype=torch.float32)
-        step = 1e-3
+        way = leaf.grad / leaf.grad.norm()  # the steepest way, where rounding matters least
+        step = 2e-3
         with torch.no_grad():
             up = scorer(theta.replace(**{name: theta[name] + step * way}))[:, -1].sum()
             down = scorer(theta.replace(**{name: theta[name] - step * way}))[:, -1].sum()
         slope = float(up - down) / (2 * step)
-        assert float((leaf.grad * way).sum()) == pytest.approx(slope, rel=0.05, abs=5e-3)
+        assert float(leaf.grad.norm()) == pytest.approx(slope, rel=0.05)
 
 
 def test_attention_never_selects_padding():

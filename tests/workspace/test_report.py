@@ -80,7 +80,15 @@ def test_the_same_workspace_gives_the_same_report(learned, kb, trained, tmp_path
 def test_hostile_documents_stay_text(small, kb, trained, tmp_path):
     """Markup and script in documents and reference texts is shown, never interpreted."""
     space = copy_labelled(small, tmp_path / "rey")
-    documents = [replace(d, text=d.text + " " + EVIL, title=EVIL) for d in space.documents]
+    aliases = small.entity.aliases
+
+    def spoil(document):
+        end = max(m.end for m in document.mentions if m.surface in aliases)
+        mentions = tuple(m for m in document.mentions if m.end <= end)
+        text = document.text[:end] + " " + EVIL
+        return replace(document, text=text, mentions=mentions, title=EVIL)
+
+    documents = [spoil(d) for d in space.documents]
     state = dict(space.documents.manifest.state)
     space.documents.clear()
     alias = small.entity.aliases[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -35,6 +36,10 @@ class Relatedness:
     """Documents that e* is given at independence, so that an entity met once or by chance stays
     near 0; 0 is the paper as printed."""
 
+    missing: Literal["ignore", "zero"] = "ignore"
+    """What an entity of a context is that no document of W links: `ignore` takes it as unknown, so
+    that the mean runs over the others; `zero` as unrelated, as the paper is printed. Texts of
+    another kind than W link many such entities, and each zero speaks against e*."""
     clip: bool = True
     """Keep the row within [0, 1]; the published experiments did not."""
 
@@ -89,11 +94,12 @@ class Relatedness:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the mean relatedness to the entity context of all candidates, (M, C + E)."""
+        counted = pile.context if self.missing == "ignore" else pile.mentions.context
         index, size = pile.keep(
-            f"{self.name} tensors",
+            f"{self.name} tensors, missing {self.missing}",
             lambda: (
                 torch.from_numpy(pile.context.astype(np.int64)),  # (M, K), -1: unknown or empty
-                torch.from_numpy((pile.mentions.context >= 0).sum(axis=1)).clamp_min(1),
+                torch.from_numpy((counted >= 0).sum(axis=1)).clamp_min(1),
             ),
         )
         padded = torch.cat([theta, theta.new_zeros(theta.shape[0], 1)], dim=1)  # -1 reads a zero

@@ -61,13 +61,15 @@ CLOSED_FORM: Mapping[str, Feature] = {
 
 AS_PRINTED: Mapping[str, Feature] = {
     "prior": Prior(smoothing=0.0, renormalise=False),
-    "relatedness": Relatedness(match_pile=False, shrinkage=0.0),
+    "relatedness": Relatedness(match_pile=False, shrinkage=0.0, missing="zero"),
     "embedding": Embedding(max_margin=MaxMargin()),
 }
 
 PUBLISHED: Mapping[str, Feature] = {
     "prior": Prior(smoothing=0.0, odds=True),
-    "relatedness": Relatedness(scale=50.0, match_pile=False, shrinkage=0.0, clip=False),
+    "relatedness": Relatedness(
+        scale=50.0, match_pile=False, shrinkage=0.0, missing="zero", clip=False
+    ),
     "embedding": Embedding(
         max_margin=MaxMargin(restart=True, accumulate=True, normalise=False, batch_size=100)
     ),
@@ -207,6 +209,8 @@ def run_reading(
     if args is None:
         on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
         return Outcome(estimate(on_l, task.features, task.kb), model)
+    if args.relatedness_scale and "relatedness" not in {f.name for f in model.features}:
+        args = replace(args, relatedness_scale=False)
     if reading.name == "published" and args.first_features is None:
         first = tuple(_PUBLISHED_FIRST.get(f.name, f) for f in model.features)
         args = replace(args, first_features=first)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from stamo.errors import ModelError
 from stamo.features.base import Feature, lookup
@@ -93,7 +94,8 @@ def make_emerging_batch(
 ) -> Batch:
     """Look up everything for candidate mentions; θ(e*) fills the last columns, differentiably."""
     known = make_batch(pile.mentions, tables)
-    emerging = theta["embedding"][None].expand(len(pile), -1, -1)  # (M, E, Q)
+    # θ₃ may leave the unit sphere between slots; it is compared at unit norm (PAPER-NOTES 6).
+    emerging = normalize(theta["embedding"], dim=-1)[None].expand(len(pile), -1, -1)  # (M, E, Q)
     return Batch(
         mask=torch.cat([known.mask, torch.from_numpy(pile.is_candidate)], dim=1),
         vectors=torch.cat([known.vectors, emerging], dim=1),

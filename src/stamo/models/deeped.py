@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from stamo.errors import SettingsError
 from stamo.features.base import Feature
@@ -137,7 +138,7 @@ class DeepEDScorer:
 
     def __call__(self, theta: FeatureParams) -> Tensor:
         """Return g(e; m) of all candidates, (M, C + E)."""
-        model, vectors = self.model, theta["embedding"]  # (E, Q)
+        model, vectors = self.model, normalize(theta["embedding"], dim=-1)  # (E, Q)
         psi2 = self._context_similarity(vectors)
         psi3 = torch.cat([self.coherence, self.context @ (vectors * model.phi3).T], dim=1)
         names = ("prior", "relatedness", *model.extra)

@@ -107,12 +107,13 @@ def _to_bytes(trained: TrainedModel) -> bytes:
     return bytes(save(tensors, {"stamo": json.dumps(metadata, sort_keys=True)}))
 
 
-def load_model(path: Path) -> TrainedModel:
+def load_model(path: str | Path) -> TrainedModel:
     """Load a saved model.
 
     Raises:
         ModelError: The file is missing, corrupted, too large or of another version.
     """
+    path = Path(path)
     if not path.is_file():
         raise ModelError(f"There is no model file {path}; make one with `stamo train`.")
     if path.stat().st_size > MAX_BYTES:

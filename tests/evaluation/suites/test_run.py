@@ -102,7 +102,7 @@ def test_absent_prior_is_zero_whatever_theta_is(trial):
     absent = Absent(Prior(), "prior")
     pile = trial.loaded.learning.pile
     known = {**pile.mentions.known, "prior": np.zeros(pile.mentions.candidates.shape, np.float32)}
-    pile = replace(pile, mentions=replace(pile.mentions, known=known))
+    pile = replace(pile, mentions=replace(pile.mentions, known=known), extra={})
     theta = torch.full((1, 1), 0.7, requires_grad=True)
     values = absent.lookup(theta, pile)
     values.sum().backward()
