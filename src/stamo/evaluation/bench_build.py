@@ -263,9 +263,13 @@ def _measure_theirs(copy: Copy, folder: Path, args: BuildBenchArgs, say: Say) ->
     pool = ["--pool-size", str(args.workers)]
     steps = {
         "dump db": ["build-dump-db", str(copy.path), dump_db],
-        "dictionary": ["build-dictionary", dump_db, dictionary],
+        # Without its thresholds, so that it keeps every entity and every name, as stamo does.
+        "dictionary": ["build-dictionary", "--min-entity-count", "0", dump_db, dictionary],
         "link graph": ["build-link-graph", dump_db, dictionary, links],
-        "mention db": ["build-mention-db", dump_db, dictionary, mentions],
+        "mention db": [
+            *("build-mention-db", "--min-link-prob", "0", "--min-prior-prob", "0"),
+            *(dump_db, dictionary, mentions),
+        ],
     }
     usages = {}
     for name, step in steps.items():
