@@ -326,10 +326,29 @@ def _show_suite(suite: Suite) -> None:
     )
 
 
+WIDE = 10
+"""Columns above which a table is shown without those that a terminal has no room for."""
+
+
 def _rich(table: ResultTable) -> Table:
+    """Show a table; of a wide one the F1, AUC and average columns, the rest is in report.md."""
+    keep = list(range(len(table.columns)))
+    if len(table.columns) > WIDE:
+        wanted = ("F1", "AUC", "avg F1")
+        keep = [i for i, name in enumerate(table.columns) if i == 0 or name in wanted]
     shown = Table(title=table.title, title_justify="left")
-    for i, column in enumerate(table.columns):
-        shown.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    sets = iter(("web", "wiki"))
+    current = ""
+    for i, name in enumerate(table.columns):
+        if name.startswith("test-"):
+            current = next(sets, "") + " "
+        if i in keep:
+            label = (
+                name
+                if i == 0 or name.startswith("avg") or len(keep) == len(table.columns)
+                else current + name
+            )
+            shown.add_column(label, justify="left" if i == 0 else "right")
     for row in table.rows:
-        shown.add_row(*row)
+        shown.add_row(*(row[i] for i in keep))
     return shown
