@@ -11,7 +11,7 @@ import typer
 from stamo import __version__
 from stamo.errors import StamoError
 
-GROUPS = ("kb", "world", "models", "link", "suite", "workspace", "serve", "bench", "demo")
+GROUPS = ("kb", "world", "models", "link", "suite", "workspace", "labels", "serve", "bench", "demo")
 """The modules of this package that register commands; each has `register(app)`."""
 
 
