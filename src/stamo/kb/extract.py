@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +11,7 @@ import pyarrow as pa
 
 from stamo.kb.dump import Chunk, RawPage, parse_chunk
 from stamo.kb.names import normalise_surface
+from stamo.kb.parallel import without_garbage_collection
 from stamo.kb.site import Site
 from stamo.kb.wikitext import clean, find_redirect, is_disambiguation
 
@@ -92,7 +90,7 @@ def is_held_out(title: str, share: float) -> bool:
 
 def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
     """Parse and clean every page of a chunk."""
-    with _without_garbage_collection():
+    with without_garbage_collection():
         pages, skipped = parse_chunk(chunk, settings.site)
         columns = _Columns(skipped=Counter(skipped))
         for number, page in enumerate(pages):
@@ -103,21 +101,6 @@ def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
             _batch(columns.links, LINK_SCHEMA),
             columns.skipped,
         )
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Do not look for cycles while a chunk is extracted: it makes many tuples and no cycles.
-
-    Looking takes 9 % of the time; one chunk bounds what could pile up.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
