@@ -151,17 +151,11 @@ def _read(reading: Reading, trial: Trial) -> Answer:
 
 
 def _fit(reading: Reading, trial: Trial) -> Reading:
-    """Limit the slots, and leave out the scale of a feature that the model does not have."""
+    """Limit the slots of a reading."""
     args = reading.args
     if not isinstance(args, StamoArgs):
         return reading
-    has_relatedness = any(f.name == "relatedness" for f in trial.trained.model.features)
-    args = replace(
-        args,
-        n_slots=min(args.n_slots, trial.n_slots),
-        relatedness_scale=args.relatedness_scale and has_relatedness,
-    )
-    return replace(reading, args=args)
+    return replace(reading, args=replace(args, n_slots=min(args.n_slots, trial.n_slots)))
 
 
 def _estimation_on_all(trial: Trial) -> Answer:
