@@ -157,6 +157,30 @@ def test_gradients_with_respect_to_theta_are_exact(kind):
         assert float(leaf.grad.norm()) == pytest.approx(slope, rel=0.05)
 
 
+@pytest.mark.parametrize("shared_alias", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_the_gradient_written_out_equals_autograd(shared_alias, training):
+    """DeepED's prepared scores have the gradient that autograd finds for the plain forward pass."""
+    rng = np.random.default_rng(4)
+    tables, pile = make_tables(rng), make_synthetic_pile(rng, shared_alias=shared_alias)
+    model, theta = make_model(DeepED), make_theta(rng, pile)
+    theta = theta.replace(embedding=theta["embedding"] * 3)  # θ₃ may leave the unit sphere
+    by_score = torch.from_numpy(rng.standard_normal((len(pile), 4 + len(pile.entities))))
+    found = []
+    for scorer in (model.prepare(pile, tables), PlainScorer(model, pile, tables)):
+        leaves = [theta[name].clone().requires_grad_() for name in sorted(theta.groups)]
+        model.train(training)
+        torch.manual_seed(0)  # the same units are dropped
+        scores = scorer(theta.replace(**dict(zip(sorted(theta.groups), leaves, strict=True))))
+        present = torch.where(scores > MASKED / 2, by_score.float(), 0.0)
+        found.append(torch.autograd.grad(scores, leaves, present, allow_unused=True))
+    for name, written, recorded in zip(sorted(theta.groups), *found, strict=True):
+        assert (written is None) == (recorded is None), name
+        if written is not None:
+            torch.testing.assert_close(written, recorded, rtol=1e-4, atol=1e-6)
+            assert written.abs().sum() > 0
+
+
 def test_attention_never_selects_padding():
     """Words that are not there get no weight, even when fewer than H' words exist."""
     support = torch.tensor([[-50.0, 0.3, -60.0, 0.0], [0.0, 0.0, 0.0, 0.0]])

@@ -62,21 +62,22 @@ class Prior:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return P(e | m) of all candidates, (M, C + E)."""
-        is_alias, alias, known = pile.keep(
+        is_alias, mentioned, known = pile.keep(
             f"{self.name} tensors",
             lambda: (
-                torch.from_numpy(pile.is_alias),
-                torch.from_numpy(pile.alias.astype(np.int64)),
-                torch.from_numpy(pile.mentions.known[self.name]),
+                torch.from_numpy(pile.is_alias.astype(np.float32)),  # (E, A)
+                torch.from_numpy(np.eye(len(pile.aliases), dtype=np.float32)[pile.alias]),  # (M, A)
+                torch.from_numpy(pile.mentions.known[self.name]),  # (M, C)
             ),
         )
-        p = (theta * is_alias).T[alias]
+        p = mentioned @ (theta * is_alias).T  # (M, E)
         if self.odds:
             values = torch.cat([known, p], dim=1)
             return values / values.abs().sum(dim=1, keepdim=True).clamp_min(1e-12)
         p = p.clamp(0.0, 1.0)
-        # Entities that share an alias cannot claim more than the whole mention between them.
-        p = p / p.sum(dim=1, keepdim=True).clamp_min(1.0)
+        if p.shape[1] > 1:
+            # Entities that share an alias cannot claim more than the whole mention between them.
+            p = p / p.sum(dim=1, keepdim=True).clamp_min(1.0)
         if self.renormalise:
             known = known * (1 - p.sum(dim=1, keepdim=True))
         return torch.cat([known, p], dim=1)

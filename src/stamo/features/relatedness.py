@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.errors import SettingsError
-from stamo.features.base import append_emerging
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.pile import Evidence, Pile
 from stamo.kb.base import KnowledgeBase
@@ -94,17 +93,24 @@ class Relatedness:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the mean relatedness to the entity context of all candidates, (M, C + E)."""
-        counted = pile.context if self.missing == "ignore" else pile.mentions.context
-        index, size = pile.keep(
-            f"{self.name} tensors, missing {self.missing}",
-            lambda: (
-                torch.from_numpy(pile.context.astype(np.int64)),  # (M, K), -1: unknown or empty
-                torch.from_numpy((counted >= 0).sum(axis=1)).clamp_min(1),
-            ),
+        index, weights, known = pile.keep(
+            f"{self.name} tensors, missing {self.missing}", lambda: self._lookup_tensors(pile)
         )
-        padded = torch.cat([theta, theta.new_zeros(theta.shape[0], 1)], dim=1)  # -1 reads a zero
-        total = padded[:, index].sum(dim=2)  # (E, M)
-        return append_emerging(pile.mentions.known[self.name], (total / size).T)
+        if not theta.shape[1]:
+            theta = theta.new_zeros(len(theta), 1)  # no document of W links anything
+        rows = theta.index_select(1, index).view(len(theta), *weights.shape)  # (E, M, K)
+        return torch.cat([known, (rows * weights).sum(dim=2).T], dim=1)
+
+    def _lookup_tensors(self, pile: Pile) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the places to read in the row, the share of each in its mean, what is known."""
+        counted = pile.context if self.missing == "ignore" else pile.mentions.context
+        size = np.maximum((counted >= 0).sum(axis=1, keepdims=True), 1)
+        has_row = pile.context >= 0
+        return (
+            torch.from_numpy(np.where(has_row, pile.context, 0).ravel()),  # (M K,)
+            torch.from_numpy((has_row / size).astype(np.float32)),  # (M, K)
+            torch.from_numpy(pile.mentions.known[self.name]),  # (M, C)
+        )
 
 
 def _document_relatedness(

@@ -60,6 +60,8 @@ def _gather(table: Vectors, ids: IntArray) -> Tensor:
     distinct, place = np.unique(ids, return_inverse=True)
     rows = np.asarray(table[np.maximum(distinct, 0)], dtype=np.float32)
     rows[distinct < 0] = 0.0
+    if np.array_equal(distinct, ids):
+        return torch.from_numpy(rows)  # the large case, once a pile: no second copy
     return torch.from_numpy(rows)[torch.from_numpy(place.reshape(ids.shape))]
 
 

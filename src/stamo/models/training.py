@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stamo.errors import LearningError, SettingsError
 from stamo.features.encoding import EncodedMentions
-from stamo.models.base import MASKED, LinkingModel, Tables, make_batch
+from stamo.models.base import LinkingModel, Tables, make_batch
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,19 @@ class Epoch:
 def max_margin_loss(scores: Tensor, gold: Tensor, margin: float) -> Tensor:
     """Return Σ_e [μ - g(e†; m) + g(e; m)]₊ of each mention (Eq. 12), (B,).
 
-    The gold entity itself is left out of the sum, where it would only add the constant μ.
+    The gold entity itself is left out of the sum, where it would only add the constant μ; padding
+    scores so low that it adds nothing.
     """
     best = scores.gather(1, gold[:, None])
-    excess = torch.relu(margin - best + scores) * (scores > MASKED / 2)
-    return excess.scatter(1, gold[:, None], 0.0).sum(dim=1)
+    return torch.relu(scores + (margin - best)).sum(dim=1) - margin
+
+
+@torch.no_grad()
+def max_margin_gradient(scores: Tensor, gold: Tensor, margin: float) -> Tensor:
+    """Return the derivative of the summed `max_margin_loss` in the scores, (B, C)."""
+    best = scores.gather(1, gold[:, None])
+    active = (scores > best - margin).to(scores.dtype)
+    return active.scatter_add(1, gold[:, None], -active.sum(dim=1, keepdim=True))
 
 
 def train(

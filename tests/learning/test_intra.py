@@ -1,0 +1,60 @@
+"""Intra-slot optimisation: the gradient of its objective and its steps."""
+
+import numpy as np
+import pytest
+import torch
+
+from stamo.learning.intra import IntraSlotArgs, intra_slot, objective
+from stamo.models.deeped import DeepED
+from stamo.models.training import max_margin_gradient, max_margin_loss
+from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
+
+
+def test_the_gradient_of_the_objective_equals_autograd():
+    """What Eq. 12 pushes and pulls is its derivative; padding takes no part."""
+    rng = np.random.default_rng(0)
+    scores = torch.from_numpy(rng.standard_normal((9, 5)) * 0.02).requires_grad_()
+    padded = scores.masked_fill(torch.arange(5) == 3, -1e9)
+    gold = torch.from_numpy(rng.choice([0, 1, 2, 4], 9))
+    max_margin_loss(padded, gold, 0.01).sum().backward()
+    written = max_margin_gradient(padded.detach(), gold, 0.01)
+    torch.testing.assert_close(written, scores.grad)
+    assert written.abs().sum() > 0
+    assert not written[:, 3].any()
+
+
+def problem():
+    rng = np.random.default_rng(1)
+    tables, pile = make_tables(rng), make_synthetic_pile(rng)
+    torch.manual_seed(0)
+    scorer = DeepED(Q).eval().requires_grad_(False).prepare(pile, tables)
+    return make_theta(rng, pile), scorer, np.zeros(len(pile), dtype=np.int64)
+
+
+@pytest.mark.parametrize("pull", [0.0, 0.3])
+def test_steps_equal_those_of_the_torch_optimiser(pull):
+    """Ten epochs of ours and of `torch.optim.SGD` on the recorded objective end at one θ(e*)."""
+    theta, scorer, gold = problem()
+    args = IntraSlotArgs(n_epochs=10, default_rate=0.05, pull=pull, batch_size=100)
+    ours = intra_slot(theta, scorer, gold, args)
+    moving = theta.requires_grad(frozenset(theta.groups))
+    leaves = [moving[name] for name in ("prior", "relatedness", "embedding")]
+    optimiser = torch.optim.SGD(leaves, lr=0.05)
+    for _ in range(10):
+        loss = max_margin_loss(scorer(moving), torch.from_numpy(gold), args.margin).sum()
+        for name in ("prior", "relatedness", "embedding"):
+            loss = loss + pull * ((moving[name] - theta[name]) ** 2).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    for name in ("prior", "relatedness", "embedding"):
+        torch.testing.assert_close(ours[name], moving[name].detach(), rtol=1e-4, atol=1e-5)
+        assert not torch.equal(ours[name], theta[name]), name
+
+
+def test_adam_and_batches_lower_the_objective_too():
+    """The other optimiser and shuffled batches move θ(e*) downhill as well."""
+    theta, scorer, gold = problem()
+    args = IntraSlotArgs(n_epochs=20, default_rate=0.02, optimiser="adam", batch_size=8)
+    before = objective(theta, scorer, gold, args.margin)
+    assert objective(intra_slot(theta, scorer, gold, args), scorer, gold, args.margin) < before
