@@ -207,7 +207,9 @@ def run(
     suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite, or a folder of them.")],
     kb: KbPath,
     out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
-    methods: Annotated[str, typer.Option(help="Names with commas; `all` but BERT.")] = "all",
+    methods: Annotated[
+        str, typer.Option(help="Names with commas; `all` but BERT and `quirks`.")
+    ] = "all",
     models: Annotated[str, typer.Option(help="deeped, yamada or both.")] = "deeped,yamada",
     seeds: Annotated[int, typer.Option(help="Draws of labels.")] = 3,
     slow_seeds: Annotated[int, typer.Option(help="Draws for methods with many slots.")] = 1,

@@ -145,20 +145,31 @@ READINGS: Mapping[str, Reading] = {
 """Every reading and variant by name; the embedding is the closed form unless the name says else."""
 
 QUIRKS: Mapping[str, Callable[[Reading], Reading]] = {
-    "odds prior, 0 for p = 1": lambda r: replace(
-        r, features={**r.features, "prior": PUBLISHED["prior"]}
-    ),
-    "crawl-scaled, unclipped relatedness": lambda r: replace(
+    # p / (1 - p) instead of p, and 0 where p is 0 or 1
+    "odds prior": lambda r: replace(r, features={**r.features, "prior": PUBLISHED["prior"]}),
+    # counts of W times the crawl's size, not clipped to [0, 1]
+    "crawl-scaled relatedness": lambda r: replace(
         r, features={**r.features, "relatedness": PUBLISHED["relatedness"]}
     ),
-    "random restart of the embedding": lambda r: replace(
+    # a random vector in every slot, gradients that are never reset, no unit norm
+    "random restart": lambda r: replace(
         r, features={**r.features, "embedding": PUBLISHED["embedding"]}
     ),
-    "one relatedness scale per entity": lambda r: _with_args(r, relatedness_scale=True),
-    "intra-slot rate 1.0, dropout on": lambda r: _with_args(r, intra=_PUBLISHED_INTRA),
-    "padding can be attended": lambda r: replace(r, padding_counts=True),
+    # one number that multiplies the row, trained inside the slots and never reset
+    "relatedness scale": lambda r: _with_args(r, relatedness_scale=True),
+    # rate 1.0 for the vector, dropout on
+    "strong intra-slot": lambda r: _with_args(r, intra=_PUBLISHED_INTRA),
+    # words strictly above the H'-th score only, padding among them
+    "attended padding": lambda r: replace(r, padding_counts=True),
 }
 """The quirks of the published experiments, each to be switched on alone over another reading."""
+
+FEATURE_QUIRKS = (
+    "odds prior",
+    "crawl-scaled relatedness",
+    "random restart",
+)
+"""The quirks of estimators, which also change an estimate without any slots."""
 
 
 def _with_args(reading: Reading, **changes: object) -> Reading:

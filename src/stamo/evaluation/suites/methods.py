@@ -30,7 +30,7 @@ from stamo.features.prior import Prior
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.algorithm import Slot, StamoArgs, Task
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
-from stamo.learning.readings import READINGS, Reading, run_reading
+from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
 from stamo.models.base import LinkingModel, Scorer, Tables
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
 from stamo.models.store import TrainedModel
@@ -97,6 +97,8 @@ class Method:
     """Whether it runs on fewer seeds."""
     ablates: bool = False
     """Whether it belongs to an ablation, which the paper shows for DeepED only."""
+    in_all: bool = True
+    """Whether the word `all` names it."""
 
 
 def score_tests(
@@ -326,21 +328,33 @@ def _methods() -> list[Method]:
         for name in ("stamo", "default")
         for feature in FEATURES
     ]
+    quirks = [
+        Method(
+            f"{name} with {quirk}",
+            partial(_read, change(READINGS[name])),
+            is_slow=name in _SLOW,
+            ablates=True,
+            in_all=False,
+        )
+        for name, names in (("estimation", FEATURE_QUIRKS), ("stamo", tuple(QUIRKS)))
+        for quirk, change in ((quirk, QUIRKS[quirk]) for quirk in names)
+    ]
     return [
         Method("label everything", _all_emerging, uses_model=False, **fixed),
         Method("true prior", _true_prior, uses_model=False, **fixed),
         Method("keyphrase", _keyphrase, uses_model=False, **fixed),
-        Method("bert", _bert, uses_model=False, is_slow=True),
+        Method("bert", _bert, uses_model=False, is_slow=True, in_all=False),
         Method("estimation(all)", _estimation_on_all, **fixed),
         Method("supervised", _supervised, **fixed),
         *readings,
         *inter,
         *features,
+        *quirks,
     ]
 
 
 METHODS: Mapping[str, Method] = {method.name: method for method in _methods()}
-"""Every method by name; BERT needs an extra and is left out of `all`."""
+"""Every method by name; `all` leaves out BERT, which needs an extra, and the quirks one by one."""
 
 
 def run_method(method: Method, trial: Trial) -> dict[str, Any]:

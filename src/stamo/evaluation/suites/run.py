@@ -29,6 +29,7 @@ from stamo.evaluation.suites.problem import Problem
 from stamo.evaluation.suites.store import Suite, open_suite
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.parallel import Workers
+from stamo.learning.readings import QUIRKS
 from stamo.models.base import Tables
 from stamo.models.store import MODELS, TrainedModel, load_model
 
@@ -54,7 +55,7 @@ Key = tuple[str, str, str, int, int]
 class RunSettings:
     """What is run on each problem."""
 
-    methods: tuple[str, ...] = tuple(name for name in METHODS if name != "bert")
+    methods: tuple[str, ...] = tuple(name for name, m in METHODS.items() if m.in_all)
     models: tuple[str, ...] = ("deeped", "yamada")
     n_seeds: int = 3
     """Draws of labels."""
@@ -371,9 +372,19 @@ def _finite(value: Any) -> Any:
 
 
 def expand_methods(names: Sequence[str], *, bert: bool = False) -> tuple[str, ...]:
-    """Return the methods that some words name; `all` is everything but BERT."""
+    """Return the methods that some words name.
+
+    `all` is everything but BERT and the published quirks one by one, which `quirks` names.
+    """
+    groups = {
+        "all": [name for name, method in METHODS.items() if method.in_all],
+        "quirks": [name for name in METHODS if _is_quirk(name)],
+    }
     found: dict[str, None] = {}
     for name in names:
-        chosen = [m for m in METHODS if m != "bert"] if name == "all" else [name]
-        found |= dict.fromkeys(chosen)
+        found |= dict.fromkeys(groups.get(name, [name]))
     return tuple(found) + (("bert",) if bert and "bert" not in found else ())
+
+
+def _is_quirk(name: str) -> bool:
+    return any(name.endswith(f" with {quirk}") for quirk in QUIRKS)
