@@ -4,10 +4,11 @@ import inspect
 
 import torch
 
-from stamo.features import embedding, keyphrase, prior, relatedness, surface
+from stamo.features import embedding, keyphrase, name, prior, relatedness, surface
 from stamo.features.embedding import Embedding
 from stamo.features.keyphrase import Keyphrase
 from stamo.features.max_margin import MaxMargin
+from stamo.features.name import Name
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.surface import Surface
@@ -39,13 +40,18 @@ class TestSurface(FeatureContract):
     learns = False
 
 
+class TestName(FeatureContract):
+    feature = Name()
+    learns = False
+
+
 class TestKeyphrase(FeatureContract):
     feature = Keyphrase()
 
 
 def test_every_feature_has_a_contract_test():
     """A feature without a contract test is found here."""
-    modules = (embedding, keyphrase, prior, relatedness, surface)
+    modules = (embedding, keyphrase, name, prior, relatedness, surface)
     features = {
         kind
         for module in modules

@@ -1,13 +1,14 @@
 """DeepED and Yamada against the paper's formulas, written as loops over mentions and candidates."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from stamo.features.prior import Prior
-from stamo.models.base import MASKED, PlainScorer
+from stamo.models.base import MASKED, PlainScorer, ScoresMany, make_batch
 from stamo.models.deeped import DeepED, attention
 from stamo.models.yamada import Yamada
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
@@ -197,3 +198,30 @@ def test_priors_of_a_shared_alias_add_up():
     theta = torch.tensor([[0.8, 0.5], [0.7, 0.9]])
     values = Prior().lookup(theta, pile)
     torch.testing.assert_close(values.sum(dim=1), torch.ones(len(pile)))
+
+
+@pytest.mark.parametrize("n_attended", [3, 50])
+@pytest.mark.parametrize("padding_counts", [False, True])
+def test_scoring_many_mentions_equals_forward(n_attended, padding_counts, monkeypatch):
+    """The scores for linking are those of `forward`, whatever the blocks and the padding."""
+    monkeypatch.setattr("stamo.models.blocks.CELLS_PER_BLOCK", 12)
+    rng = np.random.default_rng(8)
+    tables = make_tables(rng)
+    mentions = make_synthetic_pile(rng, n_mentions=40).mentions
+    candidates, words = mentions.candidates.copy(), mentions.words.copy()
+    candidates[3], words[5] = -1, -1
+    mentions = replace(mentions, candidates=candidates, words=words)
+    model = DeepED(Q, n_attended=n_attended).eval()
+    model.padding_counts = padding_counts
+    with torch.no_grad():
+        for phi in (model.phi1, model.phi2, model.phi3):
+            phi.copy_(torch.randn(Q))
+        expected = model(make_batch(mentions, tables)).numpy()
+    assert isinstance(model, ScoresMany)
+    np.testing.assert_allclose(model.score_many(mentions, tables), expected, atol=1e-5)
+    assert (expected[3] == MASKED).all()
+
+
+def test_a_model_without_a_faster_way_is_scored_by_forward():
+    """Only DeepED has `score_many`; linking asks before it calls."""
+    assert not isinstance(Yamada(Q), ScoresMany)

@@ -22,7 +22,10 @@ def train(
     out: Path = typer.Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
     n_pairs: int = typer.Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
     n_epochs: int = typer.Option(12, "--epochs", help="Epochs at most."),
-    features: list[str] = typer.Option([], "--feature", help="An extra feature: keyphrase."),
+    features: list[str] = typer.Option(
+        [], "--feature", help="An extra feature: keyphrase, name (DeepED), relatedness (Yamada)."
+    ),
+    words: str = typer.Option("plain", help="Word vectors: plain, or weighted as entities' are."),
     seed: int = typer.Option(0, help="Same seed, same bytes."),
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
@@ -32,7 +35,9 @@ def train(
     from stamo.kb.base import KnowledgeBase
     from stamo.models.trainer import train_linking_model
     from stamo.models.training import TrainingArgs
+    from stamo.models.words import check_kind
 
+    kind = check_kind(words)
     kb = KnowledgeBase.open(kb_path)
     args = TrainingArgs(n_pairs=n_pairs, n_epochs=n_epochs, seed=seed)
     path = out or Path(f"{model}.safetensors")
@@ -43,7 +48,7 @@ def train(
             text = f"Training {model} (held-out accuracy {epoch.best_accuracy:.3f})"
             progress.update(task, completed=epoch.number, description=text)
 
-        trained = train_linking_model(kb, model, args, extra=features, on_epoch=show)
+        trained = train_linking_model(kb, model, args, extra=features, words=kind, on_epoch=show)
         progress.update(task, completed=n_epochs)
     trained.save(path)
     report = trained.report

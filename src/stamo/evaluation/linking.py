@@ -18,9 +18,10 @@ from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.explain import combiner, score_names
-from stamo.linking.scoring import blocks, look_up
+from stamo.linking.scoring import look_up
 from stamo.linking.settings import LinkerSettings
 from stamo.models.base import MASKED, Batch, LinkingModel, Tables, make_batch
+from stamo.models.blocks import blocks
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.models.store import TrainedModel
 
@@ -154,7 +155,7 @@ def score_all(
     gold = mentions.gold_column()
     parts = [
         (rows, batch := make_batch(mentions.take(rows), tables), model.scores(batch))
-        for rows in blocks(mentions)
+        for rows in blocks(mentions.mask.sum(axis=1))
     ]
     means = _mean_scores(parts)
     names = score_names(model, len(means))

@@ -27,7 +27,6 @@ from stamo.linking.linker import Linker, Source
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.scoring import look_up
 from stamo.linking.settings import LinkerSettings
-from stamo.models.base import Tables
 from stamo.models.evidence import (
     BIAS,
     CONTEXT,
@@ -129,8 +128,7 @@ def _score(
     trained: TrainedModel,
 ) -> PackScores:
     theta = pack_theta(pack, pile)
-    tables = Tables(kb.word_vectors, kb.entity_vectors())
-    scorer = trained.model.prepare(pile, tables)
+    scorer = trained.model.prepare(pile, trained.tables(kb))
     with torch.no_grad():
         scores = scorer(theta)
     temperature = trained.calibration.temperature

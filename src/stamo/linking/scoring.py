@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +17,11 @@ from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.explain import combine_scores, lead_by_score
-from stamo.models.base import LinkingModel, Tables, Vectors, make_batch
+from stamo.models.base import LinkingModel, ScoresMany, Tables, Vectors, make_batch
+from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
 
 FloatArray = NDArray[np.float32]
-
-MENTIONS_PER_BLOCK = 128
-CELLS_PER_BLOCK = 8192
-"""Mentions times candidates scored at once: this bounds memory at about 10 MB."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,6 @@ def rank_by_model(
     Mentions with alike numbers of candidates are scored together, so that little is padding.
     """
     mentions = look_up(model, mentions, relatedness)
-    tables = LocalTables.of(tables, mentions)
     n, n_psi = len(mentions), model_width(model, mentions, tables) if explain else 0
     result = Ranking(
         candidates=np.full((n, n_kept), UNKNOWN, dtype=np.int32),
@@ -81,8 +76,15 @@ def rank_by_model(
         psi=np.zeros((n, 2, n_psi), dtype=np.float32),
         leads=np.zeros((n, n_psi), dtype=np.float32),
     )
+    width = mentions.mask.sum(axis=1)
     with torch.inference_mode():
-        for rows in blocks(mentions):
+        if isinstance(model, ScoresMany) and not explain:
+            values = model.score_many(mentions, tables)
+            for rows in blocks(width):
+                _keep_best(mentions, values[rows, : width[rows[-1]]], calibration, rows, result)
+            return result
+        tables = LocalTables.of(tables, mentions)
+        for rows in blocks(width):
             _rank_block(model, mentions, tables, calibration, rows, result)
     return result
 
@@ -176,21 +178,6 @@ def model_width(model: LinkingModel, mentions: EncodedMentions, tables: Tables) 
     return int(model.scores(make_batch(mentions.take(slice(0, 1)), tables)).shape[-1])
 
 
-def blocks(mentions: EncodedMentions) -> Sequence[NDArray[np.int64]]:
-    """Cut the mentions with a candidate into blocks of alike width and bounded size."""
-    width = mentions.mask.sum(axis=1)
-    order = np.argsort(width, kind="stable")
-    order = order[width[order] > 0]
-    parts, start = [], 0
-    while start < len(order):
-        end = min(start + MENTIONS_PER_BLOCK, len(order))
-        cells = width[order[start:end]] * np.arange(1, end - start + 1)
-        end = start + max(1, int(np.searchsorted(cells, CELLS_PER_BLOCK, side="right")))
-        parts.append(order[start:end])
-        start = end
-    return parts
-
-
 def _rank_block(
     model: LinkingModel,
     mentions: EncodedMentions,
@@ -199,28 +186,39 @@ def _rank_block(
     rows: NDArray[np.int64],
     result: Ranking,
 ) -> None:
-    part = mentions.take(rows)
-    batch = make_batch(part, tables)
+    batch = make_batch(mentions.take(rows), tables)
     psi: Tensor | None = None
     if result.leads.shape[1]:
         psi = model.scores(batch)
         scores = combine_scores(model, psi, batch)
     else:
         scores = model(batch)
-    values = scores.numpy()
-    n_kept = min(result.candidates.shape[1], values.shape[1])
-    top = np.argsort(-values, axis=1, kind="stable")[:, :n_kept]
-    real = np.take_along_axis(part.mask, top, axis=1)
-
-    def best(array: NDArray[np.generic]) -> NDArray[np.generic]:
-        return np.take_along_axis(array, top, axis=1)
-
-    result.candidates[rows, :n_kept] = best(part.candidates)
-    result.scores[rows, :n_kept] = np.where(real, best(values), 0.0)
-    result.priors[rows, :n_kept] = best(part.known["prior"])
-    result.shares[rows, :n_kept] = np.where(real, best(calibration.distribution(values)), 0.0)
+    top = _keep_best(mentions, scores.numpy(), calibration, rows, result)
     if psi is not None:
         index = torch.from_numpy(top[:, :2])
         result.psi[rows, : index.shape[1]], result.leads[rows] = lead_by_score(
             model, psi, batch.mask, index
         )
+
+
+def _keep_best(
+    mentions: EncodedMentions,
+    values: FloatArray,
+    calibration: Calibration,
+    rows: NDArray[np.int64],
+    result: Ranking,
+) -> NDArray[np.int64]:
+    """Write the best candidates of some mentions, whose scores are (b, c); return their columns."""
+    n_kept = min(result.candidates.shape[1], values.shape[1])
+    top = np.argsort(-values, axis=1, kind="stable")[:, :n_kept]
+    candidates = mentions.candidates[rows[:, None], top]
+    real = candidates >= 0
+
+    def best(array: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.where(real, np.take_along_axis(array, top, axis=1), 0.0)
+
+    result.candidates[rows, :n_kept] = candidates
+    result.scores[rows, :n_kept] = best(values)
+    result.priors[rows, :n_kept] = mentions.known["prior"][rows[:, None], top]
+    result.shares[rows, :n_kept] = best(calibration.distribution(values))
+    return top

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -169,6 +169,15 @@ class LinkingModel(nn.Module, ABC):
         other = copy.copy(self)
         other.features = features
         return other
+
+
+@runtime_checkable
+class ScoresMany(Protocol):
+    """A model that has a faster way to the scores of `forward` for many mentions at once."""
+
+    def score_many(self, mentions: EncodedMentions, tables: Tables) -> NDArray[np.float32]:
+        """Return g(e; m) of mentions whose candidates are all known, (M, C)."""
+        ...
 
 
 @dataclass(frozen=True)

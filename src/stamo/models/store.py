@@ -18,10 +18,13 @@ from stamo.errors import ArtifactMismatchError, ModelError, SettingsError
 from stamo.features.base import Feature
 from stamo.features.encoding import EncodingSettings
 from stamo.features.keyphrase import Keyphrase
+from stamo.features.name import Name
+from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel, Tables
 from stamo.models.calibration import Calibration
 from stamo.models.deeped import DeepED
+from stamo.models.words import WordKind, check_kind, model_tables
 from stamo.models.yamada import Yamada
 
 FORMAT_VERSION = 1
@@ -30,7 +33,9 @@ MAX_BYTES = 64 * 2**20
 MODELS: Mapping[str, type[LinkingModel]] = {DeepED.name: DeepED, Yamada.name: Yamada}
 """The linking models that the command line knows by name."""
 
-EXTRA_FEATURES: Mapping[str, Feature] = {Keyphrase.name: Keyphrase()}
+EXTRA_FEATURES: Mapping[str, Feature] = {
+    feature.name: feature for feature in (Keyphrase(), Name(), Relatedness())
+}
 """Features that a model may have besides its own; each one adds a score."""
 
 
@@ -44,6 +49,11 @@ def make_model(name: str, dimensions: int, extra: Sequence[str] = ()) -> Linking
             f"There is no extra feature {unknown[0]!r}; choose of {', '.join(EXTRA_FEATURES)}."
         )
     plain = MODELS[name](dimensions)
+    twice = [feature for feature in extra if feature in {f.name for f in plain.features}]
+    if twice:
+        raise SettingsError(
+            f"The model {name!r} has the feature {twice[0]!r} of its own; leave it out."
+        )
     if not extra:
         return plain
     features = (*plain.features, *(EXTRA_FEATURES[feature] for feature in extra))
@@ -58,6 +68,8 @@ class TrainedModel:
     dimensions: int
     kb_fingerprint: str
     encoding: EncodingSettings = field(default_factory=EncodingSettings)
+    words: WordKind = "plain"
+    """Which word vectors f₄ the model was trained with."""
     calibration: Calibration = field(default_factory=Calibration)
     report: Mapping[str, Any] = field(default_factory=dict)
     """How it was trained and what it reached; plain values only."""
@@ -73,7 +85,7 @@ class TrainedModel:
     def tables(self, kb: KnowledgeBase) -> Tables:
         """Return the vectors that the model looks up."""
         self.check(kb)
-        return Tables(kb.word_vectors, kb.entity_vectors())
+        return model_tables(kb, self.words)
 
     @property
     def fingerprint(self) -> str:
@@ -99,6 +111,7 @@ def _to_bytes(trained: TrainedModel) -> bytes:
         "dimensions": trained.dimensions,
         "kb": trained.kb_fingerprint,
         "encoding": asdict(trained.encoding),
+        "words": trained.words,
         "calibration": asdict(trained.calibration),
         "report": trained.report,
     }
@@ -142,6 +155,7 @@ def _from_parts(
             dimensions=int(metadata["dimensions"]),
             kb_fingerprint=str(metadata["kb"]),
             encoding=EncodingSettings(**metadata["encoding"]),
+            words=check_kind(metadata.get("words", "plain")),
             calibration=Calibration(**metadata["calibration"]),
             report=metadata["report"],
         )

@@ -25,6 +25,7 @@ from stamo.models.training import (
     split_by_document,
     train,
 )
+from stamo.models.words import WordKind, in_memory, model_tables
 
 TEST_SHARE = 0.4
 """Share of the held-out articles that training never sees, for `stamo evaluate`."""
@@ -86,6 +87,7 @@ def train_linking_model(
     args: TrainingArgs = TrainingArgs(),
     *,
     extra: Sequence[str] = (),
+    words: WordKind = "plain",
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> TrainedModel:
     """Train and calibrate a linking model on the held-out articles of a knowledge base."""
@@ -98,7 +100,7 @@ def train_linking_model(
     held_out = encode_held_out(
         kb, model, EncodingSettings(n_candidates=args.n_candidates), args.seed
     )
-    tables = Tables(np.asarray(kb.word_vectors), np.asarray(kb.entity_vectors()))
+    tables = in_memory(model_tables(kb, words))
     trained = train(model, held_out.training, tables, args, on_epoch=on_epoch)
     test = held_out.test
     gold = test.gold_column()
@@ -108,6 +110,7 @@ def train_linking_model(
         dimensions=kb.dimensions,
         kb_fingerprint=kb.fingerprint,
         encoding=EncodingSettings(),
+        words=words,
         calibration=calibrate(trained, held_out.training, tables, args),
         report={
             "training": asdict(args),

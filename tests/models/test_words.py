@@ -1,0 +1,49 @@
+"""The word vectors that models look up."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stamo.errors import SettingsError
+from stamo.kb.embeddings import closed_form
+from stamo.models.store import load_model, make_model
+from stamo.models.words import WeightedWords, check_kind, in_memory, model_tables
+
+
+def test_the_mean_of_weighted_words_points_where_an_entity_of_that_context_would():
+    """A context and the entity met only there have the same direction."""
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(9, 4)).astype(np.float32)
+    weights = rng.random(9).astype(np.float32)
+    background = rng.normal(size=4).astype(np.float32)
+    ids = np.array([[1, 5, 5, 8]], dtype=np.int32)
+    mean = WeightedWords(vectors, weights, background)[ids[0]].mean(axis=0)
+    entity = closed_form(ids, np.ones(1), vectors, weights, background)
+    np.testing.assert_allclose(mean / np.linalg.norm(mean), entity, atol=1e-5)
+
+
+def test_plain_tables_are_those_of_the_knowledge_base(world_kb):
+    """`plain` changes nothing, and vectors in memory are the same vectors."""
+    tables = model_tables(world_kb, "plain")
+    ids = np.array([0, 3, 2])
+    np.testing.assert_array_equal(tables.words[ids], world_kb.word_vectors[ids])
+    weighted = model_tables(world_kb, "weighted")
+    assert not np.allclose(weighted.words[ids], tables.words[ids])
+    np.testing.assert_array_equal(in_memory(weighted).words[ids], weighted.words[ids])
+
+
+def test_a_saved_model_remembers_its_words(tmp_path, world_model):
+    """A model is never used with word vectors it was not trained with."""
+    path = tmp_path / "model.safetensors"
+    replace(world_model, words="weighted").save(path)
+    assert load_model(path).words == "weighted"
+
+
+def test_unknown_words_and_features_that_a_model_has_are_refused():
+    """The messages name what was asked for."""
+    with pytest.raises(SettingsError, match="'heavy'"):
+        check_kind("heavy")
+    with pytest.raises(SettingsError, match="'relatedness' of its own"):
+        make_model("deeped", 4, ["relatedness"])
+    assert make_model("yamada", 4, ["relatedness"]).extra == ("relatedness",)
