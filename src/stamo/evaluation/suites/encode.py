@@ -126,14 +126,15 @@ def _encode_natural(
     neighbours: IntArray | None,
 ) -> EncodedProblem:
     """Encode a problem whose rivals are the aliases' other meanings."""
-    flat, rows, hidden = corpus.flat, problem.rows[set_name], problem.group[0]
+    flat, rows, entity = corpus.flat, problem.rows[set_name], problem.group[0]
     numbers, documents = np.unique(flat.documents[rows], return_inverse=True)
     place = {surface: i for i, surface in enumerate(flat.surface_table)}
     texts = [place[alias] for alias in problem.aliases if alias in place]
     # Neither the emerging entity nor any candidate mention is a context of anything.
-    unseen = (flat.entities == hidden) | np.isin(flat.surfaces, texts)
+    hidden = frozenset({entity, *problem.hidden})
+    unseen = np.isin(flat.entities, list(hidden)) | np.isin(flat.surfaces, texts)
     context = np.where(unseen, UNKNOWN, flat.entities).astype(np.int32)
-    view = View(kb, hidden=frozenset({hidden}))
+    view = View(kb, hidden=hidden)
     mentions = encode(flat, view, settings, rows=rows, context_entities=context)
     mentions = replace(mentions, documents=documents.astype(np.int32))
     leave_out = corpus.counted[numbers][documents]
@@ -142,10 +143,10 @@ def _encode_natural(
     pairs = _pairs_within(context, corpus, numbers)
     if neighbours is None:
         neighbours = np.unique(pairs[:, 1]).astype(np.int32)
-    entity = EmergingEntity(problem.title, problem.aliases)
-    pile = make_pile([entity], mentions, pairs, len(numbers), kb, neighbours)
+    emerging = EmergingEntity(problem.title, problem.aliases)
+    pile = make_pile([emerging], mentions, pairs, len(numbers), kb, neighbours)
     width = mentions.candidates.shape[1]
-    gold = np.where(mentions.gold == hidden, width, mentions.gold_column())
+    gold = np.where(mentions.gold == entity, width, mentions.gold_column())
     return EncodedProblem(pile, gold)
 
 

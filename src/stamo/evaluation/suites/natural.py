@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,11 @@ class NaturalSettings:
     """Share of the documents that are kept for testing."""
     phi_share: float = 0.5
     """Share of the held-out articles that train the linking model and nothing else."""
-    articles_only: bool = False
-    """Leave out links to pages that the dump does not hold: in a part of a dump they are often
-    redirects whose target, maybe the emerging entity itself, cannot be known."""
+    missing: Literal["drop namesakes", "drop", "keep"] = "drop namesakes"
+    """What links to pages that the dump does not hold are. In a part of a dump many such pages are
+    redirects whose target cannot be known: "Protestant" may be "Protestantism" itself. `drop
+    namesakes` hides those whose title is a name of the emerging entity, and only an entity with an
+    article can be one; `drop` all of them; `keep` takes each for an entity of its own."""
     least_documents: int = 90
     """Candidate documents that W must have."""
     least_test: int = 5
@@ -57,6 +59,10 @@ class NaturalSettings:
 
     def __post_init__(self) -> None:
         low, high = self.ambiguity
+        if self.missing not in {"drop namesakes", "drop", "keep"}:
+            raise SettingsError(
+                f"Links to missing pages are {self.missing!r}; choose drop namesakes, drop or keep."
+            )
         if not 0 < low <= high < 1:
             raise SettingsError(f"The ambiguity {self.ambiguity} must lie between 0 and 1.")
         if self.frequency[0] > self.frequency[1] or not 1 <= self.n_aliases <= 3:
@@ -80,6 +86,12 @@ class _Links:
         keys = flat.surfaces[rows].astype(np.int64) * size + flat.entities[rows]
         pairs, counts = np.unique(keys, return_counts=True)
         return cls(pairs // size, pairs % size, counts)
+
+    def total(self, n_texts: int, entities: tuple[int, ...] | None = None) -> NDArray[np.float64]:
+        """Return how often each text links, to anything or to some entities, (texts,)."""
+        rows = slice(None) if entities is None else np.isin(self.entities, entities)
+        weights = self.counts[rows].astype(np.float64)
+        return np.bincount(self.surfaces[rows], weights, n_texts).astype(np.float64)
 
     def by_entity(self, entities: set[int]) -> dict[int, list[tuple[int, int]]]:
         """Return the texts of some entities with their counts, the most used first."""
@@ -106,22 +118,26 @@ def natural_problems(
     if from_web:
         source, titles = corpora.web, corpora.web_titles
     usable = ~source.counted if from_web else source.counted
-    can_play = known_entities(kb, settings)
-    links = _Links.of(source, usable[source.flat.documents] & _is_in(source, can_play))
-    n_texts = len(source.flat.surface_table)
-    total = np.bincount(links.surfaces, links.counts.astype(np.float64), n_texts)
-    able = {e for e in _frequent(source, usable, settings) if can_play[e]}
+    takes_part = known_entities(kb, settings)
+    links = _Links.of(source, usable[source.flat.documents] & _is_in(source, takes_part))
+    total = links.total(len(source.flat.surface_table))
+    able = {e for e in _frequent(source, usable, settings) if takes_part[e]}
+    if settings.missing != "keep":
+        able = {e for e in able if kb.has_article[e]}
     by_entity = links.by_entity(able)
+    namesakes = _Namesakes(kb) if settings.missing == "drop namesakes" else None
     order = sorted(able, key=lambda e: stable_hash("order " + kb.title(e), 2**62))
-    divide = _Divide(corpora, settings, can_play, from_web)
+    divide = _Divide(corpora, settings, takes_part, from_web)
     problems: list[Problem] = []
     for entity in order:
         if len(problems) == settings.n_entities:
             break
-        aliases = _aliases(by_entity.get(entity, []), total, settings)
+        hidden = namesakes.of(entity) if namesakes else ()
+        left = total - links.total(len(total), hidden) if hidden else total
+        aliases = _aliases(by_entity.get(entity, []), left, settings)
         if aliases:
             texts = tuple(source.flat.surface_table[i] for i in aliases)
-            problem = divide.problem(kb.title(entity), entity, texts)
+            problem = divide.problem(kb.title(entity), entity, texts, hidden)
             if _is_large_enough(problem, source, settings):
                 problems.append(problem)
     if not problems:
@@ -134,7 +150,23 @@ def natural_problems(
 
 def known_entities(kb: KnowledgeBase, settings: NaturalSettings) -> NDArray[np.bool_]:
     """Return which entities take part, as the emerging one or as a rival."""
-    return kb.has_article if settings.articles_only else np.ones(kb.n_entities, dtype=bool)
+    return kb.has_article if settings.missing == "drop" else np.ones(kb.n_entities, dtype=bool)
+
+
+class _Namesakes:
+    """Finds the pages that the dump does not hold and whose title is a name of an entity."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+        self._missing: dict[str, list[int]] = {}
+        ids = np.flatnonzero(~kb.has_article)
+        for number, title in zip(ids.tolist(), kb.titles(ids), strict=True):
+            self._missing.setdefault(title.casefold(), []).append(number)
+
+    def of(self, entity: int) -> tuple[int, ...]:
+        """Return the missing pages that are likely redirects to an entity."""
+        names = {name.casefold() for name, _ in self._kb.aliases_of(entity)}
+        return tuple(sorted(n for name in names for n in self._missing.get(name, [])))
 
 
 def _is_in(corpus: SuiteCorpus, entities: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -176,11 +208,11 @@ class _Divide:
         self,
         corpora: Corpora,
         settings: NaturalSettings,
-        can_play: NDArray[np.bool_],
+        takes_part: NDArray[np.bool_],
         from_web: bool,
     ) -> None:
         self._corpora, self._settings, self._from_web = corpora, settings, from_web
-        self._can_play = can_play
+        self._takes_part = takes_part
         self._place = {t: i for i, t in enumerate(corpora.wiki.flat.surface_table)}
         self._web_place = {t: i for i, t in enumerate(corpora.web.flat.surface_table)}
         for_test = np.array([is_test_document(t, settings.test_share) for t in corpora.wiki_titles])
@@ -194,11 +226,15 @@ class _Divide:
         self._wiki_test = np.where(counted, for_test | from_web, ~for_phi)
         self._wiki_w = counted & ~for_test
 
-    def problem(self, title: str, entity: int, aliases: tuple[str, ...]) -> Problem:
+    def problem(
+        self, title: str, entity: int, aliases: tuple[str, ...], hidden: tuple[int, ...] = ()
+    ) -> Problem:
         rng = np.random.default_rng(stable_hash(f"natural {title}", 2**62))
         corpora, settings = self._corpora, self._settings
-        wiki = self._rows(corpora.wiki, corpora.wiki_titles, title, aliases, self._place)
-        web = self._rows(corpora.web, corpora.web_titles, title, aliases, self._web_place)
+        usable = self._takes_part.copy()
+        usable[list(hidden)] = False
+        wiki = self._rows(corpora.wiki, corpora.wiki_titles, title, aliases, self._place, usable)
+        web = self._rows(corpora.web, corpora.web_titles, title, aliases, self._web_place, usable)
         in_wiki, in_web = corpora.wiki.flat.documents[wiki], corpora.web.flat.documents[web]
         rows: dict[SetName, IntRows] = {
             "W": web[~self._web_test[in_web]] if self._from_web else wiki[self._wiki_w[in_wiki]],
@@ -212,7 +248,7 @@ class _Divide:
             n = settings.n_documents if name == "W" else settings.n_test
             rows[name] = _sample_documents(chosen, corpus, n, rng)
             gold[name] = (corpus.flat.entities[rows[name]] != entity).astype(np.int64)
-        return Problem(title, split_of(title), aliases, (entity,), (0.0,), rows, gold)
+        return Problem(title, split_of(title), aliases, (entity,), (0.0,), rows, gold, hidden)
 
     def _rows(
         self,
@@ -221,11 +257,12 @@ class _Divide:
         title: str,
         aliases: tuple[str, ...],
         place: dict[str, int],
+        usable: NDArray[np.bool_],
     ) -> IntRows:
         """Return the links whose text is an alias, not those in the document about the entity."""
         texts = [place[a] for a in aliases if a in place]
         named = np.isin(corpus.flat.surfaces, texts)
-        rows = np.flatnonzero(named & _is_in(corpus, self._can_play))
+        rows = np.flatnonzero(named & _is_in(corpus, usable))
         about = {i for i in np.unique(corpus.flat.documents[rows]) if titles[i] == title}
         return rows[~np.isin(corpus.flat.documents[rows], list(about))]
 

@@ -45,6 +45,8 @@ class Problem:
     gold: dict[SetName, NDArray[np.int64]]
     """Place in the group of each mention's entity, 0 for the emerging one; in a problem without
     listed rivals 1 stands for any other entity."""
+    hidden: tuple[int, ...] = ()
+    """Entities hidden together with the emerging one, because they are likely redirects to it."""
 
     @property
     def is_conflated(self) -> bool:

@@ -258,7 +258,8 @@ def run_suite(
     """
     out.mkdir(parents=True, exist_ok=True)
     _claim(out, suite, settings)
-    train_models(suite, kb, out, settings, on_model)
+    n_workers = n_workers or os.cpu_count() or 1
+    train_models(suite, kb, out, settings, on_model, n_workers)
     _drop_cut_line(out / RESULTS)
     done = {key_of(row) for row in read_results(out)}
     chosen = [
@@ -273,7 +274,7 @@ def run_suite(
     on_problem(len(chosen) - len(left), len(chosen))
     place = Place(suite.path, kb.path, out)
     with (
-        Workers(min(n_workers or os.cpu_count() or 1, max(len(left), 1))) as workers,
+        Workers(min(n_workers, max(len(left), 1))) as workers,
         (out / RESULTS).open("a", encoding="utf-8") as file,
     ):
         results = workers.map(partial(run_work, place), works)
@@ -316,27 +317,41 @@ def _claim(out: Path, suite: Suite, settings: RunSettings) -> None:
 
 
 def train_models(
-    suite: Suite, kb: KnowledgeBase, out: Path, settings: RunSettings, on_model: OnModel
+    suite: Suite,
+    kb: KnowledgeBase,
+    out: Path,
+    settings: RunSettings,
+    on_model: OnModel,
+    n_workers: int,
 ) -> None:
-    """Train the models that lack beside the results."""
-    wanted: dict[str, tuple[str, str | None]] = {name: (name, None) for name in settings.models}
+    """Train the models that lack beside the results, several at a time."""
+    wanted: dict[str, str | None] = dict.fromkeys(settings.models)
     if "deeped" in settings.models:
         wanted |= {
-            f"deeped-without-{feature}": ("deeped", feature)
+            f"deeped-without-{feature}": feature
             for feature in FEATURES
             if any(name.endswith(f" without {feature}") for name in settings.methods)
         }
     missing = [stem for stem in wanted if not (out / f"{stem}.safetensors").is_file()]
-    data = SuiteData.load(suite, kb) if missing else None
-    for stem in missing:
-        assert data is not None
-        on_model(stem)
-        name, without = wanted[stem]
-        train_suite_model(data, name, without=without).save(out / f"{stem}.safetensors")
+    if missing:
+        on_model(", ".join(missing))
+        place = Place(suite.path, kb.path, out)
+        with Workers(min(n_workers, len(missing))) as workers:
+            list(workers.map(partial(_train_model, place), [(m, wanted[m]) for m in missing]))
     if "bert" in settings.methods and not (out / BERT).is_file():
         on_model("bert")
-        examples = list(Texts(data or SuiteData.load(suite, kb)).examples())
+        examples = list(Texts(SuiteData.load(suite, kb)).examples())
         fine_tune(load_encoder(), examples).save(out / BERT)
+
+
+def _train_model(place: Place, wanted: tuple[str, str | None]) -> None:
+    """Train one model and save it; runs in worker processes."""
+    torch.set_num_threads(1)
+    stem, without = wanted
+    kb = KnowledgeBase.open(place.kb_path)
+    data = SuiteData.load(open_suite(place.suite_path, kb), kb)
+    trained = train_suite_model(data, stem.split("-")[0], without=without)
+    trained.save(place.out / f"{stem}.safetensors")
 
 
 def read_results(out: Path) -> list[Row]:

@@ -76,6 +76,7 @@ def save_problems(
             "aliases": list(p.aliases),
             "group": kb.titles(p.group),
             "counts": list(p.counts),
+            "hidden": list(p.hidden),
         }
         for p in problems
     ]
@@ -139,6 +140,7 @@ def _read_problems(path: Path, kb: KnowledgeBase) -> list[Problem]:
                 aliases=tuple(described.get("aliases") or [described["name"]]),
                 group=tuple(kb.entity_ids(described["group"]).tolist()),
                 counts=tuple(described["counts"]),
+                hidden=tuple(described.get("hidden", ())),
                 rows=rows,
                 gold=gold,
             )
