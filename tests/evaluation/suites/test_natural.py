@@ -1,5 +1,7 @@
 """Naturally ambiguous names: the paper's criteria, and nothing known of the emerging entity."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import typer
@@ -7,14 +9,18 @@ from typer.testing import CliRunner
 
 from stamo.cli import suite as suite_commands
 from stamo.corpus.types import Document, Mention
-from stamo.errors import SuiteError
+from stamo.errors import SettingsError, SuiteError
 from stamo.evaluation.suites.load import SuiteData, load_problem
 from stamo.evaluation.suites.make import make_facc1, make_natural
 from stamo.evaluation.suites.natural import NaturalSettings
 from stamo.evaluation.suites.store import open_suite
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.build import build_knowledge_base
+from stamo.kb.settings import BuildSettings
 from tests.corpus import archives
 from tests.corpus.test_facc1 import FILLER, annotate, trec, write
 from tests.evaluation.suites import small
+from tests.kb.dumps import make_pages, write_dump
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +94,44 @@ def test_priors_leave_their_own_document_out(data):
 def _counts(kb, surface):
     found = kb.candidates(surface)
     return found.ids, found.counts
+
+
+def part_of_a_wiki(folder):
+    """Pages that call a river and a film "Brig"; the page "Brig River" lies outside the dump."""
+    meanings = ["River Brig", "Brig (film)", "River Brig", "Brig River"]
+    pages = [
+        (title, f"{text} [[{meanings[i % 4]}|Brig]]" + " [[River Brig|Brig River]]" * (i % 8 == 0))
+        for i, (title, text) in enumerate(make_pages(60))
+    ]
+    about = [("River Brig", "The river."), ("Brig (film)", "The film.")]
+    dump = write_dump(folder / "part.xml", [*about, *pages])
+    settings = BuildSettings(dimensions=8, held_out=0.2)
+    return KnowledgeBase.open(build_knowledge_base(dump, folder / "kb", settings).path)
+
+
+def test_a_page_outside_the_dump_that_bears_a_name_of_the_entity_is_hidden(tmp_path):
+    """It is most likely a redirect to it: no rival, no context, and none of the mentions."""
+    kb = part_of_a_wiki(tmp_path)
+    twin = kb.entity_id("Brig River")
+    assert not kb.has_article[twin]
+    criteria = replace(small.SMALL_NATURAL, least_documents=5, least_alias_share=0.3)
+    found = {}
+    for missing in ("drop namesakes", "keep"):
+        suite = make_natural(
+            kb, tmp_path / missing, replace(criteria, missing=missing), n_workers=1
+        )
+        data = SuiteData.load(suite, kb)
+        problem = next(p for p in data.suite.problems if p.title == "River Brig")
+        pile = load_problem(data, problem).learning.pile
+        linked = data.corpora.wiki.flat.entities[problem.rows["W"]]
+        found[missing] = (problem.hidden, twin in linked, twin in pile.mentions.candidates)
+    assert found == {"drop namesakes": ((twin,), False, False), "keep": ((), True, True)}
+
+
+def test_an_unknown_choice_for_missing_pages_is_refused():
+    """The message lists what there is."""
+    with pytest.raises(SettingsError, match="drop namesakes"):
+        NaturalSettings(missing="guess")
 
 
 def test_impossible_criteria_are_an_error(tmp_path):
