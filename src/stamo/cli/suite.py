@@ -72,6 +72,10 @@ def make(
     ambiguity: Annotated[
         tuple[float, float] | None, typer.Option(help="Bounds of the ambiguity rate (natural).")
     ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(help="Links to missing pages: keep, drop namesakes or drop (natural)."),
+    ] = None,
     annotations: Annotated[
         list[Path] | None, typer.Option(help="FACC1 files that annotate the pages.")
     ] = None,
@@ -91,7 +95,8 @@ def make(
         if kind == Kind.conflated:
             suites = _conflated(base, corpus, out, level, changes, workers, overwrite, on_document)
         else:
-            changes |= {"frequency": frequency, "ambiguity": ambiguity}  # type: ignore[dict-item]
+            more = {"frequency": frequency, "ambiguity": ambiguity, "missing": missing}
+            changes |= more  # type: ignore[arg-type]
             pages = None
             if kind == Kind.facc1:
                 pages = _facc1_documents(base, corpus, annotations, freebase_keys)

@@ -47,11 +47,11 @@ class NaturalSettings:
     """Share of the documents that are kept for testing."""
     phi_share: float = 0.5
     """Share of the held-out articles that train the linking model and nothing else."""
-    missing: Literal["drop namesakes", "drop", "keep"] = "drop namesakes"
-    """What links to pages that the dump does not hold are. In a part of a dump many such pages are
-    redirects whose target cannot be known: "Protestant" may be "Protestantism" itself. `drop
-    namesakes` hides those whose title is a name of the emerging entity, and only an entity with an
-    article can be one; `drop` all of them; `keep` takes each for an entity of its own."""
+    missing: Literal["keep", "drop namesakes", "drop"] = "keep"
+    """What links to pages that the dump does not hold are. `keep` takes each page for an entity of
+    its own, as it is in a whole dump. In a part of a dump many are redirects whose target cannot be
+    known ("Protestant" may be "Protestantism" itself): `drop namesakes` hides those whose title is
+    a name of the emerging entity, which then needs an article; `drop` leaves all of them out."""
     least_documents: int = 90
     """Candidate documents that W must have."""
     least_test: int = 5
@@ -61,7 +61,7 @@ class NaturalSettings:
         low, high = self.ambiguity
         if self.missing not in {"drop namesakes", "drop", "keep"}:
             raise SettingsError(
-                f"Links to missing pages are {self.missing!r}; choose drop namesakes, drop or keep."
+                f"Links to missing pages are {self.missing!r}; choose keep, drop namesakes or drop."
             )
         if not 0 < low <= high < 1:
             raise SettingsError(f"The ambiguity {self.ambiguity} must lie between 0 and 1.")
