@@ -224,6 +224,9 @@ def run(
     ] = "5,10,20,50,100,250",
     split: Annotated[str, typer.Option(help="development, held-out or all.")] = "held-out",
     slots: Annotated[int, typer.Option(help="Slots T at most.")] = 100,
+    entities: Annotated[
+        int | None, typer.Option(help="Emerging entities at most; all by default.")
+    ] = None,
     experiment: Annotated[
         Path | None, typer.Option(help="Run one row of a table: a file of experiments/.")
     ] = None,
@@ -250,6 +253,7 @@ def run(
         label_sizes=tuple(int(size) for size in _words(sizes)),
         split=split,
         n_slots=slots,
+        n_problems=entities,
     )
     base = KnowledgeBase.open(kb)
     paths = _suites(suite)

@@ -76,13 +76,12 @@ def intra_slot(
     leaves, start = ([values[name] for name in sorted(trained)] for values in (moving, theta))
     step = _stepper(leaves, sorted(trained), args)
     rng = np.random.default_rng(args.seed)
-    batches: list[tuple[Scorer, Tensor]] = []
-    if len(gold) <= args.batch_size:
-        batches = [(scorer, torch.from_numpy(gold))]
+    batches = _batches(scorer, gold, args.batch_size, rng)
     torch.manual_seed(args.seed)
     scorer.model.train(args.dropout)
     for _ in range(args.n_epochs):
-        for part, target in batches or _shuffled(scorer, gold, args.batch_size, rng):
+        for i in rng.permutation(len(batches)):
+            part, target = batches[i]
             scores = part(moving)
             by_score = max_margin_gradient(scores, target, args.margin)
             if args.mean_over_candidates is not None:
@@ -129,9 +128,12 @@ def _descend(leaves: list[Tensor], rates: list[float], gradients: Gradients) -> 
             leaf.sub_(gradient, alpha=rate)
 
 
-def _shuffled(
+def _batches(
     scorer: Scorer, gold: NDArray[np.int64], size: int, rng: np.random.Generator
 ) -> list[tuple[Scorer, Tensor]]:
+    """Divide L at random once: preparing a batch costs more than a step on it."""
+    if len(gold) <= size:
+        return [(scorer, torch.from_numpy(gold))]
     order = rng.permutation(len(gold))
     parts = [order[i : i + size] for i in range(0, len(order), size)]
     return [(scorer.take(rows), torch.from_numpy(gold[rows])) for rows in parts]

@@ -68,6 +68,8 @@ class RunSettings:
     split: str = "held-out"
     n_slots: int = 100
     """T at most."""
+    n_problems: int | None = None
+    """Problems at most, the first of the split; None runs all."""
     background: bool = False
     """Take the neighbours' frequencies from the crawl instead of the knowledge base."""
 
@@ -81,6 +83,8 @@ class RunSettings:
                 )
         if min(self.n_seeds, self.n_slow_seeds, self.n_labels) < 1:
             raise SettingsError("Give at least one seed and one label.")
+        if self.n_problems is not None and self.n_problems < 1:
+            raise SettingsError(f"Give at least one entity to run, not {self.n_problems}.")
         if self.split not in {"development", "held-out", "all"}:
             raise SettingsError(
                 f"The split is {self.split!r}; choose development, held-out or all."
@@ -267,6 +271,7 @@ def run_suite(
         for number, problem in enumerate(suite.problems)
         if problem.split != "training" and settings.split in {problem.split, "all"}
     ]
+    chosen = chosen[: settings.n_problems]
     if not chosen:
         raise SuiteError(f"The suite has no problems in the split {settings.split!r}.")
     works = list(_missing(chosen, done, settings))
