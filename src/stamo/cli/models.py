@@ -25,7 +25,9 @@ def train(
     features: list[str] = typer.Option(
         [], "--feature", help="An extra feature: keyphrase, name (DeepED), relatedness (Yamada)."
     ),
-    words: str = typer.Option("plain", help="Word vectors: plain, or weighted as entities' are."),
+    words: str = typer.Option(
+        "weighted", help="Word vectors: weighted as entities' are, or plain."
+    ),
     seed: int = typer.Option(0, help="Same seed, same bytes."),
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""

@@ -87,7 +87,7 @@ def train_linking_model(
     args: TrainingArgs = TrainingArgs(),
     *,
     extra: Sequence[str] = (),
-    words: WordKind = "plain",
+    words: WordKind = "weighted",
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> TrainedModel:
     """Train and calibrate a linking model on the held-out articles of a knowledge base."""
