@@ -12,16 +12,23 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from stamo.errors import ArtifactMismatchError, LearningError, SettingsError, SuiteError
-from stamo.evaluation.baselines.bert import CrossEncoder, fine_tune, load_encoder
-from stamo.evaluation.suites.descriptions import Texts
+from stamo.evaluation.baselines.bert import (
+    BertArgs,
+    fine_tune,
+    load_encoder,
+    load_tuned,
+    tuned_args,
+)
+from stamo.evaluation.suites.descriptions import Reader, Texts
 from stamo.evaluation.suites.load import LoadedProblem, SuiteData, load_problem
 from stamo.evaluation.suites.methods import FEATURES, METHODS, Method, Trial, run_method
 from stamo.evaluation.suites.phi import kb_tables, train_suite_model
@@ -69,6 +76,8 @@ class RunSettings:
     """T at most."""
     background: bool = False
     """Take the neighbours' frequencies from the crawl instead of the knowledge base."""
+    bert: BertArgs = field(default_factory=BertArgs)
+    """How BERT is fine-tuned, where it is among the methods."""
 
     def __post_init__(self) -> None:
         for name, known in (("methods", METHODS), ("models", MODELS)):
@@ -144,7 +153,6 @@ class Opened:
     data: SuiteData
     tables: Tables
     models: Mapping[str, TrainedModel]
-    encoder: CrossEncoder | None
 
 
 @cache
@@ -154,9 +162,13 @@ def open_place(place: Place) -> Opened:
     kb = KnowledgeBase.open(place.kb_path)
     data = SuiteData.load(open_suite(place.suite_path, kb), kb)
     models = {path.stem: load_model(path) for path in sorted(place.out.glob("*.safetensors"))}
-    tuned = place.out / BERT
-    encoder = load_encoder(path=tuned) if tuned.is_file() else None
-    return Opened(data, kb_tables(kb), models, encoder)
+    return Opened(data, kb_tables(kb), models)
+
+
+@cache
+def _open_reader(place: Place) -> Reader:
+    """Open BERT once in each process, and only where it is asked for."""
+    return Reader(load_tuned(place.out / BERT), Texts(open_place(place).data))
 
 
 @dataclass(frozen=True)
@@ -191,7 +203,7 @@ def run_work(place: Place, work: Work) -> list[Row]:
                 if (k := f"{name}-without-{f}") in opened.models
             },
             work.n_slots,
-            opened.encoder,
+            _open_reader(place) if cell.method == "bert" else None,
             WATCHED if _is_watched(cell) else (),
         )
         about = {"problem": problem.title, "split": problem.split, **asdict(cell)}
@@ -318,6 +330,8 @@ def train_models(
     suite: Suite, kb: KnowledgeBase, out: Path, settings: RunSettings, on_model: OnModel
 ) -> None:
     """Train the models that lack beside the results."""
+    if "bert" in settings.methods and suite.kind != "conflated":
+        raise SuiteError("BERT is fine-tuned on the groups of conflated suites; use one.")
     wanted: dict[str, tuple[str, str | None]] = {name: (name, None) for name in settings.models}
     if "deeped" in settings.models:
         wanted |= {
@@ -332,10 +346,20 @@ def train_models(
         on_model(stem)
         name, without = wanted[stem]
         train_suite_model(data, name, without=without).save(out / f"{stem}.safetensors")
-    if "bert" in settings.methods and not (out / BERT).is_file():
+    if "bert" in settings.methods and not _is_tuned(out / BERT, settings.bert):
         on_model("bert")
-        examples = list(Texts(data or SuiteData.load(suite, kb)).examples())
-        fine_tune(load_encoder(), examples).save(out / BERT)
+        texts = Texts(data or SuiteData.load(suite, kb))
+        examples = list(texts.examples(np.random.default_rng(settings.bert.seed)))
+        fine_tune(load_encoder(settings.bert), examples).save(out / BERT)
+
+
+def _is_tuned(path: Path, args: BertArgs) -> bool:
+    """Return whether BERT is there; refuse one that was fine-tuned in another way."""
+    if path.is_file() and tuned_args(path) != args:
+        raise ArtifactMismatchError(
+            f"{path} was fine-tuned with other settings; choose another directory or delete it."
+        )
+    return path.is_file()
 
 
 def read_results(out: Path) -> list[Row]:
