@@ -236,6 +236,16 @@ def test_real_bert_learns_and_is_kept(real, tmp_path):
     assert np.array_equal(kept.link([RIVER[0]], [team]), tuned.link([RIVER[0]], [team]))
 
 
+def test_lowest_layers_keep_their_weights(real):
+    """Word embeddings and the first layers are those that were loaded; higher ones move."""
+    args = replace(real.args, n_frozen=1)
+    tuned = fine_tune(load_encoder(args), EXAMPLES)
+    before, after = real.bert.state_dict(), tuned.bert.state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert not any(name.startswith(("embeddings.", "encoder.layer.0.")) for name in moved)
+    assert any(name.startswith("encoder.layer.1.") for name in moved)
+
+
 def test_folder_without_a_bert_is_refused(real, tmp_path):
     """The message says that a folder or a name is needed."""
     with pytest.raises(ModelError, match="give a folder or the name"):
