@@ -231,9 +231,13 @@ def run(
         Path | None, typer.Option(help="Run one row of a table: a file of experiments/.")
     ] = None,
     bert: Annotated[bool, typer.Option("--bert", help="Also run BERT (slow).")] = False,
+    bert_weights: Annotated[
+        str, typer.Option(help="Folder or name of a BERT; by default a packaged MiniLM.")
+    ] = "",
     workers: Workers = None,
 ) -> None:
     """Run methods on the problems of a suite; an interrupted run goes on where it stopped."""
+    from stamo.evaluation.baselines.bert import BertArgs
     from stamo.evaluation.published import load_experiment
     from stamo.evaluation.suites.run import RunSettings, expand_methods, run_suite
     from stamo.evaluation.suites.store import open_suite
@@ -254,6 +258,7 @@ def run(
         split=split,
         n_slots=slots,
         n_problems=entities,
+        bert=BertArgs(weights=bert_weights),
     )
     base = KnowledgeBase.open(kb)
     paths = _suites(suite)

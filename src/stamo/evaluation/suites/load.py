@@ -72,13 +72,17 @@ class SuiteData:
         settings = self.suite.manifest["settings"].get("names")
         return unambiguous_names(self.kb, NameSettings(**settings)).by_entity() if settings else {}
 
-    def masked_words(self, problem: Problem) -> IntArray:
-        """Return the words of all names of a conflated group, sorted."""
+    def masked_names(self, problem: Problem) -> frozenset[str]:
+        """Return the words of all names of a conflated group, lower-cased."""
         if not problem.is_conflated:
-            return np.zeros(0, dtype=np.int32)
+            return frozenset()
         group = [entity for entity in problem.group if entity >= 0]
         names = [n for e in group for n in [*self._names.get(e, []), self.kb.title(e)]]
-        ids = self.kb.word_ids(sorted(words_of_names(names)))
+        return frozenset(words_of_names(names))
+
+    def masked_words(self, problem: Problem) -> IntArray:
+        """Return the words of all names of a conflated group that have a number, sorted."""
+        ids = self.kb.word_ids(sorted(self.masked_names(problem)))
         return np.unique(ids[ids >= 0]).astype(np.int32)
 
     @cached_property

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.errors import SuiteError
-from stamo.evaluation.baselines.bert import CrossEncoder
 from stamo.evaluation.baselines.keyphrase import keyphrase_scores, rarity
 from stamo.evaluation.metrics import Outcome
-from stamo.evaluation.suites.descriptions import Texts
+from stamo.evaluation.suites.descriptions import Reader
 from stamo.evaluation.suites.encode import EncodedProblem
 from stamo.evaluation.suites.load import LoadedProblem, SuiteData
 from stamo.evaluation.suites.phi import leave_out_feature
@@ -52,7 +51,7 @@ class Trial:
     """φ trained without each feature."""
     n_slots: int = 100
     """T at most."""
-    encoder: CrossEncoder | None = None
+    reader: Reader | None = None
     """BERT, fine-tuned, where it is asked for."""
     watch: tuple[int, ...] = ()
     """Slots after which the test mentions are linked, for the figures."""
@@ -234,18 +233,17 @@ def _keyphrase(trial: Trial) -> Answer:
 
 def _bert(trial: Trial) -> Answer:
     """Link by a cross-encoder; the emerging entity is described by its labelled contexts."""
-    if trial.encoder is None:
+    if trial.reader is None:
         raise SuiteError("BERT was not fine-tuned for this run; start it with --bert.")
-    texts, problem = Texts(trial.data), trial.loaded.problem
-    masked = trial.data.masked_words(problem)
-    rivals = [texts.description(entity, masked) for entity in problem.group[1:]]
-    descriptions = [*rivals, texts.from_labels(trial.loaded, trial.labelled)]
-    return Answer(
-        {
-            name: trial.encoder.link(texts.contexts(test), descriptions)
-            for name, test in trial.loaded.tests.items()
-        }
-    )
+    encoder, texts, problem = trial.reader.encoder, trial.reader.texts, trial.loaded.problem
+    masked = texts.masked(problem)
+    emerging = texts.from_labels(trial.loaded, trial.labelled, masked)
+    descriptions = [*texts.descriptions(problem, masked), emerging]
+    scores: dict[SetName, Scores] = {}
+    for name in trial.loaded.tests:
+        contexts = texts.contexts(name, problem.rows[name], masked)
+        scores[name] = encoder.link(contexts, descriptions)
+    return Answer(scores)
 
 
 def _gather(

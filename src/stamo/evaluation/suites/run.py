@@ -12,16 +12,23 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from stamo.errors import ArtifactMismatchError, LearningError, SettingsError, SuiteError
-from stamo.evaluation.baselines.bert import CrossEncoder, fine_tune, load_encoder
-from stamo.evaluation.suites.descriptions import Texts
+from stamo.evaluation.baselines.bert import (
+    BertArgs,
+    fine_tune,
+    load_encoder,
+    load_tuned,
+    tuned_args,
+)
+from stamo.evaluation.suites.descriptions import Reader, Texts
 from stamo.evaluation.suites.load import LoadedProblem, SuiteData, load_problem
 from stamo.evaluation.suites.methods import FEATURES, METHODS, Method, Trial, run_method
 from stamo.evaluation.suites.phi import kb_tables, train_suite_model
@@ -72,6 +79,8 @@ class RunSettings:
     """Problems at most, the first of the split; None runs all."""
     background: bool = False
     """Take the neighbours' frequencies from the crawl instead of the knowledge base."""
+    bert: BertArgs = field(default_factory=BertArgs)
+    """How BERT is fine-tuned, where it is among the methods."""
 
     def __post_init__(self) -> None:
         for name, known in (("methods", METHODS), ("models", MODELS)):
@@ -149,7 +158,6 @@ class Opened:
     data: SuiteData
     tables: Tables
     models: Mapping[str, TrainedModel]
-    encoder: CrossEncoder | None
 
 
 @cache
@@ -159,9 +167,13 @@ def open_place(place: Place) -> Opened:
     kb = KnowledgeBase.open(place.kb_path)
     data = SuiteData.load(open_suite(place.suite_path, kb), kb)
     models = {path.stem: load_model(path) for path in sorted(place.out.glob("*.safetensors"))}
-    tuned = place.out / BERT
-    encoder = load_encoder(path=tuned) if tuned.is_file() else None
-    return Opened(data, kb_tables(kb), models, encoder)
+    return Opened(data, kb_tables(kb), models)
+
+
+@cache
+def _open_reader(place: Place) -> Reader:
+    """Open BERT once in each process, and only where it is asked for."""
+    return Reader(load_tuned(place.out / BERT), Texts(open_place(place).data))
 
 
 @dataclass(frozen=True)
@@ -196,7 +208,7 @@ def run_work(place: Place, work: Work) -> list[Row]:
                 if (k := f"{name}-without-{f}") in opened.models
             },
             work.n_slots,
-            opened.encoder,
+            _open_reader(place) if cell.method == "bert" else None,
             WATCHED if _is_watched(cell) else (),
         )
         about = {"problem": problem.title, "split": problem.split, **asdict(cell)}
@@ -330,6 +342,8 @@ def train_models(
     n_workers: int,
 ) -> None:
     """Train the models that lack beside the results, several at a time."""
+    if "bert" in settings.methods and suite.kind != "conflated":
+        raise SuiteError("BERT is fine-tuned on the groups of conflated suites; use one.")
     wanted: dict[str, str | None] = dict.fromkeys(settings.models)
     if "deeped" in settings.models:
         wanted |= {
@@ -343,10 +357,20 @@ def train_models(
         place = Place(suite.path, kb.path, out)
         with Workers(min(n_workers, len(missing))) as workers:
             list(workers.map(partial(_train_model, place), [(m, wanted[m]) for m in missing]))
-    if "bert" in settings.methods and not (out / BERT).is_file():
+    if "bert" in settings.methods and not _is_tuned(out / BERT, settings.bert):
         on_model("bert")
-        examples = list(Texts(SuiteData.load(suite, kb)).examples())
-        fine_tune(load_encoder(), examples).save(out / BERT)
+        texts = Texts(SuiteData.load(suite, kb))
+        examples = list(texts.examples(np.random.default_rng(settings.bert.seed)))
+        fine_tune(load_encoder(settings.bert), examples).save(out / BERT)
+
+
+def _is_tuned(path: Path, args: BertArgs) -> bool:
+    """Return whether BERT is there; refuse one that was fine-tuned in another way."""
+    if path.is_file() and tuned_args(path) != args:
+        raise ArtifactMismatchError(
+            f"{path} was fine-tuned with other settings; choose another directory or delete it."
+        )
+    return path.is_file()
 
 
 def _train_model(place: Place, wanted: tuple[str, str | None]) -> None:
