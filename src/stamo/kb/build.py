@@ -1,7 +1,7 @@
 """Build a knowledge base from a dump: read, count, write, move into place.
 
-    dump ─chunks─▶ workers (parse, clean) ─▶ Parquet ─SQL─▶ tables ─▶ arrays, tries, articles
-                                                     articles ─workers─▶ link probability, vectors
+    dump ─chunks─▶ workers (parse, clean) ─▶ Parquet ─SQL─▶ tables ─▶ arrays, articles
+           names ─▶ workers ─▶ tries        articles ─▶ workers ─▶ link probability, vectors
 
 Memory is bounded by the chunks in flight, by DuckDB's limit and by the tables of entities and
 aliases; texts and links stream from file to file.
@@ -26,11 +26,13 @@ import pyarrow.parquet as pq
 
 from stamo.errors import KnowledgeBaseError
 from stamo.kb import counting
-from stamo.kb.contexts import write_vectors
 from stamo.kb.dump import DumpReader
 from stamo.kb.export import (
+    ARTICLES_PER_ROW_GROUP,
+    Wait,
     write_aliases,
     write_articles,
+    write_candidates,
     write_documents,
     write_entities,
     write_redirects,
@@ -45,7 +47,7 @@ from stamo.kb.extract import (
     extract_chunk,
 )
 from stamo.kb.manifest import Manifest, Source, describe_files
-from stamo.kb.occurrences import write_link_probability
+from stamo.kb.occurrences import counted_texts, write_link_probability
 from stamo.kb.parallel import Workers
 from stamo.kb.settings import BuildSettings, Progress, Report
 from stamo.kb.site import Site
@@ -159,19 +161,20 @@ def _run(build: _Build) -> Manifest:
             )
             _collect_counts(build, connection)
         with build.stage("writing tables"):
-            _write_tables(build, connection)
-        with build.stage("writing articles") as report:
-            n_articles = build.counts["articles"]
-            for n in write_articles(connection, build.work / "text.parquet", build.result):
-                report(n / n_articles)
+            waiting = _write_tables(build, connection)
+        with build.stage("articles and link probability") as report:
+            _write_articles(build, connection, report)
+            for wait in waiting:
+                wait()
     _give_back_memory()
-    with build.stage("link probability") as report:
-        write_link_probability(build.result, build.workers, report)
     sources = {"dump": Source.of(build.dump_path)}
     if settings.vectors is not None:
         sources["vectors"] = Source.of(settings.vectors)
     build.counts["dimensions"] = build.counts["words"] = 0
     if settings.dimensions or settings.vectors is not None:
+        # Imported here, since it takes a while and a build without vectors does not need it.
+        from stamo.kb.contexts import write_vectors
+
         build.counts |= write_vectors(
             build.result, build.work, settings, build.workers, build.stage
         )
@@ -252,12 +255,29 @@ def _collect_counts(build: _Build, connection: duckdb.DuckDBPyConnection) -> Non
     build.skipped.update({name: n for name, n in singles.items() if n})
 
 
-def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> None:
+def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> list[Wait]:
+    """Write all tables but the articles; return what waits for those that workers write."""
     counts, result = build.counts, build.result
-    counts["entities"] = write_entities(connection, result)
+    # First what workers have to do, so that they are at it meanwhile.
+    counts["entities"], titles = write_entities(connection, result, build.workers)
     counts["redirects"] = write_redirects(connection, result)
-    counts["aliases"] = write_aliases(connection, result, counts["entities"])
+    counts["aliases"], surfaces = write_aliases(connection, result, build.workers)
+    write_candidates(connection, result, counts["aliases"], counts["entities"])
     write_documents(connection, result, counts["entities"], counts["articles"])
+    return [titles, surfaces]
+
+
+def _write_articles(build: _Build, connection: duckdb.DuckDBPyConnection, report: Report) -> None:
+    """Write the articles; workers look for aliases in each row group as soon as it is there."""
+    groups = write_articles(connection, build.work / "text.parquet", build.result)
+    n_groups = -(-build.counts["articles"] // ARTICLES_PER_ROW_GROUP)
+    write_link_probability(
+        map(counted_texts, groups),
+        build.result,
+        build.counts["aliases"],
+        build.workers,
+        lambda n_done: report(n_done / n_groups),
+    )
 
 
 @contextmanager

@@ -1,8 +1,12 @@
-"""The form in which surface forms are kept and looked up."""
+"""The form in which surface forms are kept and looked up, and the names of files."""
 
 from __future__ import annotations
 
 import unicodedata
+
+ARTICLES_FILE = "articles.parquet"
+MATCHER = "linked_aliases"
+"""The matcher of all aliases that are linked at least once."""
 
 
 def normalise_surface(surface: str) -> str:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stamo.errors import KnowledgeBaseError
 
@@ -63,18 +64,44 @@ class Workers:
             yield from map(function, items)
             return
         waiting: deque[Future[Result]] = deque()
-        try:
+        with _worker_errors():
             for item in items:
                 waiting.append(self._pool.submit(function, item))
                 if len(waiting) >= self.n_workers * IN_FLIGHT_PER_WORKER:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        except BrokenProcessPool as error:
-            raise KnowledgeBaseError(
-                "A worker process died, most likely because memory ran out; use fewer workers or "
-                "a machine with more memory."
-            ) from error
+
+    def start(self, function: Callable[..., Result], *args: Any) -> Callable[[], Result]:
+        """Let a worker run `function(*args)`; return what waits for its result.
+
+        A single worker runs it at once.
+
+        Raises:
+            KnowledgeBaseError: A worker process died.
+        """
+        if self._pool is None:
+            result = function(*args)
+            return lambda: result
+        with _worker_errors():
+            future = self._pool.submit(function, *args)
+        return partial(_result, future)
+
+
+def _result(future: Future[Result]) -> Result:
+    with _worker_errors():
+        return future.result()
+
+
+@contextmanager
+def _worker_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise KnowledgeBaseError(
+            "A worker process died, most likely because memory ran out; use fewer workers or "
+            "a machine with more memory."
+        ) from error
 
 
 @contextmanager
