@@ -210,6 +210,7 @@ def connect(directory: Path, *, memory: str, threads: int) -> duckdb.DuckDBPyCon
     connection.execute(f"SET threads = {threads:d}")
     # The database lives for a minute: compressing its tables takes longer than writing them.
     connection.execute("SET force_compression = 'uncompressed'")
+    connection.execute("SET allocator_flush_threshold = '16MB'")  # what is freed goes back early
     connection.execute(f"SET temp_directory = '{_quoted(directory / 'spill')}'")
     for name in ("page", "text", "link"):
         source = _quoted(directory / f"{name}.parquet")
@@ -239,6 +240,12 @@ def count(
     for statement in (TARGET, LINK, ENTITY, MENTION, NAME, ALIAS_ENTITY, ALIAS, OCCURS_IN):
         connection.execute(statement.format(kinds=kinds, max_surface=max_surface))
     connection.execute("SET preserve_insertion_order = true")
+
+
+def drop(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
+    """Drop tables that are done with, so that their memory is there for the next query."""
+    for name in names:
+        connection.execute(f"DROP TABLE {name}")
 
 
 def resolve_redirects(connection: duckdb.DuckDBPyConnection) -> None:

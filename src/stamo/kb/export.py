@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stamo.kb.counting import (
     ALIASES_IN_ORDER,
+    BATCH_ROWS,
     CANDIDATES_IN_ORDER,
     CONTENTS_IN_ORDER,
     DOCUMENTS_IN_ORDER,
@@ -27,12 +28,15 @@ from stamo.kb.counting import (
 )
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import ARTICLES_FILE, MATCHER
-from stamo.kb.parallel import Workers
+from stamo.kb.parallel import Workers, give_back_memory
 from stamo.kb.storage import ArrayWriter, StringTable, save_array
 
 ARTICLES_PER_ROW_GROUP = 512
 
 MENTION_TYPE = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
+MENTION_SCHEMA = pa.schema(
+    [(name, pa.int32()) for name in ("document", "start", "stop", "entity", "alias")]
+)
 ARTICLE_SCHEMA = pa.schema(
     [
         ("document", pa.int32()),
@@ -83,10 +87,14 @@ def write_redirects(connection: duckdb.DuckDBPyConnection, result: Path) -> int:
 
 def write_aliases(
     connection: duckdb.DuckDBPyConnection, result: Path, workers: Workers
-) -> tuple[int, Wait]:
-    """Write the surface forms and what finds the linked ones in texts; return their number."""
+) -> tuple[int, Wait, Wait]:
+    """Write the surface forms and what finds the linked ones in texts.
+
+    Returns:
+        How many there are, and what waits for the matcher and for the surface forms.
+    """
     surfaces: list[pa.Array] = []
-    names: list[str] = []
+    linked: list[pa.Array] = []
     numbers: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
     n_surfaces = 0
     with ArrayWriter(result / "alias_counts.npy", np.int32) as counts:
@@ -97,11 +105,19 @@ def write_aliases(
             n_links = _numbers(batch["n"])
             counts.append(n_links)
             # The probability of an alias that is never linked is 0 however often it occurs.
-            names += batch["surface"].filter(pa.array(n_links > 0)).to_pylist()
+            linked.append(batch["surface"].filter(pa.array(n_links > 0)))
             numbers.append(_numbers(batch["alias"])[n_links > 0])
-    waiting = workers.start(_write_strings, result, "aliases", _joined(surfaces))
-    NameMatcher.build(names, np.concatenate(numbers)).save(result, MATCHER)
-    return n_surfaces, waiting
+    return (
+        n_surfaces,
+        workers.start(_write_matcher, result, _joined(linked), np.concatenate(numbers)),
+        workers.start(_write_strings, result, "aliases", _joined(surfaces)),
+    )
+
+
+def _write_matcher(result: Path, names: pa.ChunkedArray, numbers: NDArray[np.int32]) -> None:
+    give_back_memory()
+    NameMatcher.build(names.to_pylist(), numbers).save(result, MATCHER)
+    give_back_memory()
 
 
 def _joined(strings: list[pa.Array]) -> pa.ChunkedArray:
@@ -109,7 +125,9 @@ def _joined(strings: list[pa.Array]) -> pa.ChunkedArray:
 
 
 def _write_strings(result: Path, name: str, strings: pa.ChunkedArray) -> None:
+    give_back_memory()
     StringTable.build(result, name, strings.to_pylist())
+    give_back_memory()
 
 
 def write_candidates(
@@ -173,19 +191,41 @@ def _numbers(column: pa.Array) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
+@dataclass(frozen=True, slots=True)
+class StagedArticles:
+    """What articles are written from, without a database."""
+
+    texts: Path
+    """The staged texts, in the dump's order."""
+    mentions: Path
+    """(document, start, stop, entity, alias) of every link with a span, in the same order."""
+    positions: NDArray[np.int64]
+    """The position of each document in the dump, ascending; the texts of others are left out."""
+
+
+def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedArticles:
+    """Take what articles need out of the database, so that its memory is free before they come."""
+    positions = [_numbers(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
+    staged = StagedArticles(
+        work / "text.parquet",
+        work / "mention.parquet",
+        np.concatenate([np.empty(0, np.int64), *positions]),
+    )
+    with pq.ParquetWriter(staged.mentions, MENTION_SCHEMA, compression="lz4") as writer:
+        for batch in stream(connection, MENTIONS_IN_ORDER):
+            writer.write_batch(batch.cast(MENTION_SCHEMA))
+    return staged
+
+
 class _MentionStream:
     """The mentions of all documents in order, taken from the front document by document."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
-        self._rows = np.empty((0, 5), dtype=np.int32)
+        self._rows = np.empty((0, len(MENTION_SCHEMA)), dtype=np.int32)
 
     def take(self, end: int) -> NDArray[np.int32]:
-        """Return (document, start, stop, entity, alias) of all mentions in documents before `end`.
-
-        Returns:
-            Rows in the order of the text, shape (n, 5).
-        """
+        """Return the mentions in documents before `end`, with the columns of `MENTION_SCHEMA`."""
         while not len(self._rows) or self._rows[-1, 0] < end:
             batch = next(self._batches, None)
             if batch is None:
@@ -209,20 +249,17 @@ class WrittenArticles:
     """The alias that each mention is, -1 for none, shape (n,)."""
 
 
-def write_articles(
-    connection: duckdb.DuckDBPyConnection, staged_texts: Path, result: Path
-) -> Iterator[WrittenArticles]:
+def write_articles(staged: StagedArticles, result: Path) -> Iterator[WrittenArticles]:
     """Write the articles with their resolved mentions; yield each row group when it is written."""
-    positions = np.concatenate(
-        [np.empty(0, np.int64)]
-        + [_numbers(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
-    )
-    mentions = _MentionStream(stream(connection, MENTIONS_IN_ORDER))
     first = 0
-    with pq.ParquetWriter(
-        result / ARTICLES_FILE, ARTICLE_SCHEMA, compression="zstd", compression_level=3
-    ) as writer:
-        for texts in _in_groups(_kept_texts(staged_texts, positions)):
+    with (
+        pq.ParquetFile(staged.mentions) as mention_file,
+        pq.ParquetWriter(
+            result / ARTICLES_FILE, ARTICLE_SCHEMA, compression="zstd", compression_level=3
+        ) as writer,
+    ):
+        mentions = _MentionStream(mention_file.iter_batches(BATCH_ROWS))
+        for texts in _in_groups(_kept_texts(staged)):
             rows = mentions.take(first + len(texts))
             batch = _with_mentions(texts, first, rows)
             writer.write_batch(batch, row_group_size=ARTICLES_PER_ROW_GROUP)
@@ -230,10 +267,12 @@ def write_articles(
             first += len(texts)
 
 
-def _kept_texts(staged_texts: Path, positions: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+def _kept_texts(staged: StagedArticles) -> Iterator[pa.RecordBatch]:
     """Read the staged texts in the dump's order without those of repeated titles."""
-    with pq.ParquetFile(staged_texts) as file:
-        for batch in file.iter_batches(ARTICLES_PER_ROW_GROUP):
+    positions = staged.positions
+    with pq.ParquetFile(staged.texts) as file:
+        for group in range(file.num_row_groups):  # iterating over batches takes twice the memory
+            (batch,) = file.read_row_group(group, use_threads=False).combine_chunks().to_batches()
             here = _numbers(batch["position"])
             place = np.searchsorted(positions, here)
             kept = place < len(positions)

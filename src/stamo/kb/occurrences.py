@@ -31,6 +31,9 @@ Int64 = NDArray[np.int64]
 CHARACTERS_PER_BATCH = 1 << 19
 """Text that is matched at a time: enough to work in bulk, little enough for the cache."""
 
+TEXTS_PER_PART = 128
+"""Articles that a worker gets at a time, about a megabyte; the parts of a row group add up."""
+
 
 @dataclass(frozen=True, slots=True)
 class LinkedTexts:
@@ -47,6 +50,7 @@ class LinkedTexts:
 class OccurrenceCounts:
     """In how many articles of a batch aliases occur and are linked; only aliases that do."""
 
+    n_texts: int
     aliases: Int32
     n_occurring: Int32
     n_linked: Int32
@@ -66,28 +70,35 @@ def write_link_probability(
         result: The knowledge base, which has the matcher of its linked aliases already.
         n_aliases: How many aliases there are.
         workers: They do the counting.
-        report: Told how many parts are done.
+        report: Told how many articles are done.
     """
     n_occurring = np.zeros(n_aliases, dtype=np.int32)
     n_linked = np.zeros(n_aliases, dtype=np.int32)
     count = partial(count_occurrences, result=result)
-    for done, part in enumerate(workers.map(count, parts), start=1):
+    n_done = 0
+    for part in workers.map(count, parts):
         n_occurring[part.aliases] += part.n_occurring
         n_linked[part.aliases] += part.n_linked
-        report(done)
+        n_done += part.n_texts
+        report(n_done)
     save_array(result / "alias_documents.npy", n_occurring, np.int32)
     probability = n_linked / np.maximum(n_occurring, 1)
     save_array(result / "link_probability.npy", probability, np.float32)
 
 
-def counted_texts(rows: WrittenArticles) -> LinkedTexts:
-    """Take the articles that count out of a row group."""
-    is_counted = ~rows.articles["held_out"].to_numpy(zero_copy_only=False)
-    # Selecting copies: of a slice, all that it is a slice of would travel to the worker.
-    texts = rows.articles["text"].filter(pa.array(is_counted))
-    place = np.cumsum(is_counted, dtype=np.int32) - 1
-    kept = is_counted[rows.rows] & (rows.aliases >= 0)
-    return LinkedTexts(texts, place[rows.rows[kept]], rows.aliases[kept])
+def counted_texts(group: WrittenArticles) -> Iterator[LinkedTexts]:
+    """Take the articles that count out of a row group, in parts for one worker each."""
+    is_counted = ~group.articles["held_out"].to_numpy(zero_copy_only=False)
+    texts = group.articles["text"]
+    for first in range(0, len(texts), TEXTS_PER_PART):
+        counted = is_counted[first : first + TEXTS_PER_PART]
+        begin, end = np.searchsorted(group.rows, [first, first + len(counted)])
+        rows, aliases = group.rows[begin:end] - first, group.aliases[begin:end]
+        place = np.cumsum(counted, dtype=np.int32) - np.int32(1)
+        kept = counted[rows] & (aliases >= 0)
+        # Selecting copies: of a slice, all that it is a slice of would travel to the worker.
+        part = texts.slice(first, len(counted)).filter(pa.array(counted))
+        yield LinkedTexts(part, place[rows[kept]], aliases[kept])
 
 
 def count_occurrences(part: LinkedTexts, result: Path) -> OccurrenceCounts:
@@ -96,7 +107,7 @@ def count_occurrences(part: LinkedTexts, result: Path) -> OccurrenceCounts:
     linked = _distinct(_keys(part.article.astype(np.int64), part.aliases))
     occurring = [_occurring(*batch, matcher) for batch in _batches(part.texts.to_pylist())]
     # A link counts as an occurrence even where a longer name hides it.
-    return _tally(_distinct(np.concatenate([linked, *occurring])), linked)
+    return _tally(len(part.texts), _distinct(np.concatenate([linked, *occurring])), linked)
 
 
 def _batches(texts: list[str]) -> Iterator[tuple[int, list[str]]]:
@@ -133,13 +144,13 @@ def _starts(ordered: Int64) -> Int64:
     return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
-def _tally(occurring: Int64, linked: Int64) -> OccurrenceCounts:
+def _tally(n_texts: int, occurring: Int64, linked: Int64) -> OccurrenceCounts:
     """Count the articles of each alias in keys that hold every (article, alias) once."""
     ids, counts = _count(occurring)
     linked_ids, linked_counts = _count(linked)
     n_linked = np.zeros(len(ids), dtype=np.int32)
     n_linked[np.searchsorted(ids, linked_ids)] = linked_counts
-    return OccurrenceCounts(ids.astype(np.int32), counts.astype(np.int32), n_linked)
+    return OccurrenceCounts(n_texts, ids.astype(np.int32), counts.astype(np.int32), n_linked)
 
 
 def _count(keys: Int64) -> tuple[Int64, Int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import multiprocessing.connection
@@ -12,10 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from stamo.errors import KnowledgeBaseError
 
@@ -117,6 +120,13 @@ def without_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def give_back_memory() -> None:
+    """Hand freed memory back to the system, so that one stage does not add to the next."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError):  # the second part is Linux with glibc only
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _prepare_worker() -> None:
