@@ -26,9 +26,9 @@ from stamo.kb.counting import (
     REDIRECTS_IN_ORDER,
     stream,
 )
-from stamo.kb.matching import NameMatcher
-from stamo.kb.names import ARTICLES_FILE, MATCHER
-from stamo.kb.parallel import Workers, give_back_memory
+from stamo.kb.name_tables import write_matcher, write_strings
+from stamo.kb.names import ARTICLES_FILE
+from stamo.kb.parallel import Workers
 from stamo.kb.storage import ArrayWriter, StringTable, save_array
 
 ARTICLES_PER_ROW_GROUP = 512
@@ -71,7 +71,7 @@ def write_entities(
             counts.append(_numbers(batch["n_links"]))
             frequency.append(_numbers(batch["n_documents"]))
             has_article.append(_numbers(batch["has_article"]))
-    return n_titles, workers.start(_write_strings, result, "entities", _joined(titles))
+    return n_titles, workers.start(write_strings, result, "entities", _joined(titles))
 
 
 def write_redirects(connection: duckdb.DuckDBPyConnection, result: Path) -> int:
@@ -109,25 +109,13 @@ def write_aliases(
             numbers.append(_numbers(batch["alias"])[n_links > 0])
     return (
         n_surfaces,
-        workers.start(_write_matcher, result, _joined(linked), np.concatenate(numbers)),
-        workers.start(_write_strings, result, "aliases", _joined(surfaces)),
+        workers.start(write_matcher, result, _joined(linked), np.concatenate(numbers)),
+        workers.start(write_strings, result, "aliases", _joined(surfaces)),
     )
-
-
-def _write_matcher(result: Path, names: pa.ChunkedArray, numbers: NDArray[np.int32]) -> None:
-    give_back_memory()
-    NameMatcher.build(names.to_pylist(), numbers).save(result, MATCHER)
-    give_back_memory()
 
 
 def _joined(strings: list[pa.Array]) -> pa.ChunkedArray:
     return pa.chunked_array(strings, type=pa.string())
-
-
-def _write_strings(result: Path, name: str, strings: pa.ChunkedArray) -> None:
-    give_back_memory()
-    StringTable.build(result, name, strings.to_pylist())
-    give_back_memory()
 
 
 def write_candidates(

@@ -44,6 +44,8 @@ class Workers:
             self._pool = ProcessPoolExecutor(
                 n_workers, mp_context=context, initializer=_prepare_worker
             )
+            for _ in range(n_workers):  # so that they start now and not with their first item
+                self._pool.submit(os.getpid)
 
     def __enter__(self) -> Workers:
         return self
