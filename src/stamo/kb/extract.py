@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,7 @@ def is_held_out(title: str, share: float) -> bool:
 
 def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
     """Parse and clean every page of a chunk."""
+    settings = replace(settings, site=_same_site(settings.site))
     with without_garbage_collection():
         pages, skipped = parse_chunk(chunk, settings.site)
         columns = _Columns(skipped=Counter(skipped))
@@ -131,6 +133,12 @@ def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
             columns.links.batch(),
             columns.skipped,
         )
+
+
+@lru_cache(maxsize=4)
+def _same_site(site: Site) -> Site:
+    """Return the same object for equal sites: each chunk brings its own, and tables are by site."""
+    return site
 
 
 def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:

@@ -16,14 +16,17 @@ def normalise_surface(surface: str) -> str:
 
 
 def normalise_surfaces(surfaces: list[str]) -> list[str]:
-    """Normalise many surface forms; where all of them are plain, one look at them together does."""
+    """Normalise many surface forms; one look at all of them together tells what needs work."""
     joined = "|".join(surfaces)
-    is_plain = (
-        joined.isascii()
-        and joined.isprintable()
+    is_tidy = (
+        joined.isprintable()  # then a space is the only white space in it
         and "  " not in joined
         and "| " not in joined
         and " |" not in joined
         and joined.strip(" ") == joined
     )
-    return surfaces if is_plain else list(map(normalise_surface, surfaces))
+    if is_tidy and joined.isascii():
+        return surfaces
+    if not is_tidy:
+        return list(map(normalise_surface, surfaces))
+    return [s if s.isascii() else unicodedata.normalize("NFC", s) for s in surfaces]

@@ -33,6 +33,7 @@ from stamo.kb.wikitext_links import (
     join_subpage,
     link_pattern,
     pipe_trick,
+    simple_titles,
     targets_of,
 )
 from stamo.kb.wikitext_marks import (
@@ -120,17 +121,21 @@ def _mark_links(
     text: str, site: Site, title: str, n_dropped: Counter[str]
 ) -> tuple[str, list[str]]:
     """Replace each link by what a reader sees; anchors of articles stand between marks."""
-    # Text, target, label and trail in turns; each is overwritten by what stays of it.
     parts: list[Any] = link_pattern(site.language).split(text)
+    raws = parts[1::4]
     lookup = targets_of(site)
     targets: list[str] = []
-    for i in range(1, len(parts), 4):
-        raw, label, trail = parts[i : i + 3]
-        if raw is None:
+    pieces: list[str] = []
+    links = zip(raws, simple_titles(raws, site), parts[2::4], parts[3::4], strict=True)
+    for raw, simple, label, trail in links:
+        if simple:
+            kind, page, shown = ARTICLE, simple, raw
+        elif raw is None:
             n_dropped["broken"] += 1
-            parts[i : i + 3] = "[[", "", ""
+            pieces.append("[[")
             continue
-        kind, page, shown = lookup[raw]
+        else:
+            kind, page, shown = lookup[raw]
         if label is None:
             label = shown
         elif not label:
@@ -141,16 +146,18 @@ def _mark_links(
                 kind = "empty"
         if kind == ARTICLE:
             targets.append(page)
-            parts[i : i + 3] = OPEN, label, trail + CLOSE
+            pieces.append(f"{OPEN}{label}{trail}{CLOSE}")
         elif kind == SUBPAGE:
             targets.append(join_subpage(title, page))
-            parts[i : i + 3] = OPEN, label, trail + CLOSE
+            pieces.append(f"{OPEN}{label}{trail}{CLOSE}")
         else:
             n_dropped[kind] += 1
             # The placeholder keeps a leading "#" or ":" from being read as a list.
-            is_shown = kind not in VANISHING
-            parts[i : i + 3] = PLACEHOLDER, label if is_shown else "", trail if is_shown else ""
-    return "".join(parts), targets
+            pieces.append(PLACEHOLDER if kind in VANISHING else f"{PLACEHOLDER}{label}{trail}")
+    whole = [""] * (2 * len(pieces) + 1)
+    whole[0::2] = parts[0::4]
+    whole[1::2] = pieces
+    return "".join(whole), targets
 
 
 def _read_marks(marked: str) -> tuple[str, list[int], list[int], list[str]]:

@@ -49,6 +49,9 @@ _TRAILS |= dict.fromkeys(["zh", "yue", "wuu", "gan", "lzh", "zh-classical", "zh-
 
 # Most targets are words, digits and harmless signs: nothing in them has to be looked at.
 _SIMPLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,.()'!\-]{0,99}(?<![ ])")
+_SIMPLE_LINES = re.compile(
+    r"(?:([A-Za-z0-9](?:[A-Za-z0-9,.()'!\-]| (?! )){0,99}+)(?<! )(?=\n)|[^\n]*+)\n"
+)
 # The same with a prefix: nothing behind it can change what the prefix says.
 _PREFIXED = re.compile(r"([A-Za-z][A-Za-z-]{0,30}+):[A-Za-z0-9][^\x04%&]*+")
 _PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
@@ -98,13 +101,9 @@ class Targets(dict[str, tuple[str, str, str]]):
         self._kind_by_prefix: dict[str, str] = {}
 
     def __missing__(self, raw: str) -> tuple[str, str, str]:
-        # Most targets are simple; a plain tuple is made in a third of the time of a named one.
-        if _SIMPLE.fullmatch(raw) and "  " not in raw:
-            target: tuple[str, str, str] = (ARTICLE, self.site.raise_first(raw), raw)
-        elif (found := _PREFIXED.fullmatch(raw)) and (kind := self._kind_of(found[1])):
+        if (found := _PREFIXED.fullmatch(raw)) and (kind := self._kind_of(found[1])):
             return kind, "", raw.strip()  # seldom seen twice, so it is not kept
-        else:
-            target = resolve(raw, self.site)
+        target = resolve(raw, self.site)
         if len(raw) <= _MAX_TITLE_BYTES:  # so that the number of entries bounds the memory
             if len(self) >= _CACHE_LIMIT:
                 self.clear()
@@ -119,6 +118,21 @@ class Targets(dict[str, tuple[str, str, str]]):
                 self._kind_by_prefix.clear()
             kind = self._kind_by_prefix[prefix] = resolve(f"{prefix}:x", self.site).kind
         return "" if kind in (SUBPAGE, "broken") else kind
+
+
+def simple_titles(raws: list[str | None], site: Site) -> list[str]:
+    """Give the titles of targets that mean just what they say; an empty string for any other.
+
+    One pattern over all targets of a page is several times faster than one look at each.
+    """
+    if not raws:
+        return []
+    joined = "\n".join([raw or "" for raw in raws])
+    plain = _SIMPLE_LINES.findall(joined + "\n")
+    if not site.case_first:
+        return plain
+    # All begin with a letter or digit of ASCII, where small letters stand behind capital ones.
+    return [name[0].upper() + name[1:] if name > "[" else name for name in plain]
 
 
 def resolve(raw: str, site: Site) -> Target:
