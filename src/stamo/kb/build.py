@@ -207,7 +207,10 @@ def _read_dump(build: _Build, report: Report) -> Site:
         )
         writers = {
             name: stack.enter_context(
-                pq.ParquetWriter(build.work / f"{name}.parquet", schema, compression="lz4")
+                # Titles, names and texts hardly repeat within a chunk: a dictionary is no gain.
+                pq.ParquetWriter(
+                    build.work / f"{name}.parquet", schema, compression="lz4", use_dictionary=False
+                )
             )
             for name, schema in schemas.items()
         }
