@@ -25,7 +25,7 @@ from stamo.errors import KnowledgeBaseError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-IN_FLIGHT_PER_WORKER = 2
+IN_FLIGHT_PER_WORKER = 4
 """Items that wait, run or are done but not yet taken, for each worker: this bounds memory."""
 
 
