@@ -120,3 +120,14 @@ def test_our_build_is_measured_and_leaves_nothing_behind(old_dump, tmp_path):
     assert result.ours[0].usage.cpu_seconds > 0
     assert any("stamo" in what for what in said)
     assert not list(scratch.iterdir())
+
+
+def test_wikipedia2vec_keeps_all_unless_its_thresholds_are_wanted():
+    """Without thresholds it is told to drop nothing; with them it gets no option about it."""
+    results = ["db", "words", "links", "mentions"]
+    kept = bench.their_steps("dump", results, thresholds=False)
+    assert kept["dictionary"] == ["build-dictionary", "--min-entity-count", "0", "db", "words"]
+    assert "--min-link-prob" in kept["mention db"]
+    default = bench.their_steps("dump", results, thresholds=True)
+    assert list(default) == list(kept)
+    assert not [word for step in default.values() for word in step if word.startswith("--")]

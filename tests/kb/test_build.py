@@ -106,7 +106,7 @@ def test_summary_tells_what_was_found_and_left_out(built):
     assert summary.skipped["link to a redirect in a cycle"] == 1
     assert summary.skipped["link to a disambiguation page"] == 1
     assert summary.skipped["empty page"] == 1
-    assert set(summary.seconds) >= {"reading the dump", "counting", "link probability"}
+    assert set(summary.seconds) >= {"reading the dump", "counting", "manifest"}
     assert summary.peak_memory > 0
 
 
@@ -166,7 +166,9 @@ def test_foreign_target_is_left_alone(tmp_path, kind):
     assert names_in(tmp_path) == before
 
 
-@pytest.mark.parametrize("stage", ["reading the dump", "counting", "writing articles", "manifest"])
+@pytest.mark.parametrize(
+    "stage", ["reading the dump", "counting", "articles and link probability", "manifest"]
+)
 def test_ctrl_c_leaves_the_old_knowledge_base(built, stage):
     """After an interrupt at any stage the old files are there and nothing else is."""
     before, names = files_of(built / "kb"), names_in(built)
@@ -350,6 +352,17 @@ def test_death_of_a_worker_is_one_sentence():
     """A worker that the system killed for lack of memory is reported as such."""
     with Workers(2) as workers, pytest.raises(KnowledgeBaseError, match="worker process died"):
         list(workers.map(die, range(3)))
+    with Workers(2) as workers, pytest.raises(KnowledgeBaseError, match="worker process died"):
+        workers.start(die, 0)()
+
+
+def test_started_work_gives_its_result_or_its_error():
+    """What a worker is started on returns or raises when it is waited for."""
+    for n_workers in (1, 2):
+        with Workers(n_workers) as workers:
+            assert workers.start(double, 21)() == 42
+            with pytest.raises(TypeError):
+                workers.start(double, None)()
 
 
 @pytest.mark.data

@@ -4,7 +4,7 @@ import pytest
 
 from stamo.kb.dump import DumpReader
 from stamo.kb.extract import ExtractSettings, extract_chunk, is_held_out
-from stamo.kb.names import normalise_surface
+from stamo.kb.names import normalise_surface, normalise_surfaces
 from tests.kb.dumps import write_dump
 
 
@@ -87,3 +87,11 @@ def test_surfaces_are_written_one_way():
     """White space is joined and accents are composed."""
     assert normalise_surface("  New\n York\u00a0City ") == "New York City"
     assert normalise_surface("Cafe\u0301") == "Café"
+
+
+@pytest.mark.parametrize(
+    "surfaces", [[], ["a b", "c"], ["a  b", "c"], [" a", "b"], ["a", "b "], ["a\tb"], ["e\u0301"]]
+)
+def test_many_surfaces_are_normalised_like_each(surfaces):
+    """Normalising together and one by one gives the same."""
+    assert normalise_surfaces(surfaces) == [normalise_surface(surface) for surface in surfaces]

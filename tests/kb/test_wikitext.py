@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stamo.kb.site import Site
 from stamo.kb.wikitext import clean, find_links, find_redirect, is_disambiguation
-from stamo.kb.wikitext_links import Targets
+from stamo.kb.wikitext_links import Targets, resolve, targets_of
 
 SITE = Site()
 GERMAN = Site.parse(
@@ -218,6 +218,25 @@ TOKENS = """
 """
 MARKUP = st.sampled_from([*SIGNS, *TOKENS.split(), "\n|", "\n=="])
 WIKITEXT = st.lists(MARKUP, max_size=40).map("".join)
+
+
+def test_link_on_the_line_of_an_open_table_keeps_the_others_right():
+    """A table that is never closed loses its first line; the links behind it keep their targets."""
+    for wikitext in ("x\n{| a [[One]]\nsee [[Two|b]]", "{| a [[One]] \nsee [[Two|b]]"):
+        assert ("b", "Two") in anchors(wikitext)
+
+
+def test_rest_of_sheltered_text_is_revealed():
+    """A row that is cut out in the middle of literal text leaves no sign of ours behind."""
+    assert clean("\n|<nowiki>\n|</nowiki>", SITE, "Page").text == "|"
+
+
+@pytest.mark.parametrize(
+    "raw", ["fr:Mot", "http:x", "Talk:x", "FR:a%04", "x-y:z", "Image:b", "a:b"]
+)
+def test_targets_with_a_prefix_are_resolved_alike(raw):
+    """The table of targets says of a prefix what looking at the whole target says."""
+    assert tuple(targets_of(SITE)[raw]) == tuple(resolve(raw, SITE))
 
 
 @settings(max_examples=400, deadline=None)

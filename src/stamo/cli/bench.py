@@ -43,6 +43,12 @@ def build(
     ours_only: Annotated[
         bool, typer.Option("--ours-only", help="Do not run wikipedia2vec.")
     ] = False,
+    thresholds: Annotated[
+        bool,
+        typer.Option(
+            "--thresholds", help="Let wikipedia2vec drop rare entities and names, its default."
+        ),
+    ] = False,
     scratch: Annotated[
         Path | None, typer.Option(help="Where to put temporary files; they are removed.")
     ] = None,
@@ -56,6 +62,7 @@ def build(
         sizes=parse_sizes(sizes),
         their_python=wikipedia2vec_python,
         ours_only=ours_only,
+        their_thresholds=thresholds,
         scratch=scratch,
     )
     with Console(stderr=True).status("measuring") as status:

@@ -75,6 +75,9 @@ class BuildBenchArgs:
     ours_only: bool = False
     """Whether wikipedia2vec is left out."""
 
+    their_thresholds: bool = False
+    """Whether wikipedia2vec drops rare entities and names, as it does by default."""
+
     scratch: Path | None = None
     """Where the temporary folder goes; the system's place by default."""
 
@@ -256,21 +259,32 @@ def _measure_ours(copy: Copy, folder: Path, workers: int) -> Measured:
     )
 
 
-def _measure_theirs(copy: Copy, folder: Path, args: BuildBenchArgs, say: Say) -> Measured:
-    dump_db, dictionary, links, mentions = (
-        str(folder / f"wikipedia2vec-{name}") for name in ("dump", "words", "links", "mentions")
-    )
-    pool = ["--pool-size", str(args.workers)]
-    steps = {
-        "dump db": ["build-dump-db", str(copy.path), dump_db],
-        # Without its thresholds, so that it keeps every entity and every name, as stamo does.
-        "dictionary": ["build-dictionary", "--min-entity-count", "0", dump_db, dictionary],
+def their_steps(dump: str, results: Sequence[str], *, thresholds: bool) -> dict[str, list[str]]:
+    """Return the commands of wikipedia2vec that make what a build without vectors makes.
+
+    Args:
+        dump: The dump to read.
+        results: Where the dump database, the dictionary, the links and the mentions go.
+        thresholds: Whether it drops rare entities and names; without, it keeps all, as stamo does.
+    """
+    dump_db, dictionary, links, mentions = results
+    all_entities = [] if thresholds else ["--min-entity-count", "0"]
+    all_names = [] if thresholds else ["--min-link-prob", "0", "--min-prior-prob", "0"]
+    return {
+        "dump db": ["build-dump-db", dump, dump_db],
+        "dictionary": ["build-dictionary", *all_entities, dump_db, dictionary],
         "link graph": ["build-link-graph", dump_db, dictionary, links],
-        "mention db": [
-            *("build-mention-db", "--min-link-prob", "0", "--min-prior-prob", "0"),
-            *(dump_db, dictionary, mentions),
-        ],
+        "mention db": ["build-mention-db", *all_names, dump_db, dictionary, mentions],
     }
+
+
+def _measure_theirs(copy: Copy, folder: Path, args: BuildBenchArgs, say: Say) -> Measured:
+    results = [
+        str(folder / f"wikipedia2vec-{name}") for name in ("dump", "words", "links", "mentions")
+    ]
+    dump_db, dictionary, _, mentions = results
+    pool = ["--pool-size", str(args.workers)]
+    steps = their_steps(str(copy.path), results, thresholds=args.their_thresholds)
     usages = {}
     for name, step in steps.items():
         say(f"wikipedia2vec on {copy.n_bytes / MB:.0f} MB: {name}")

@@ -1,7 +1,7 @@
 """Build a knowledge base from a dump: read, count, write, move into place.
 
-    dump ─chunks─▶ workers (parse, clean) ─▶ Parquet ─SQL─▶ tables ─▶ arrays, tries, articles
-                                                     articles ─workers─▶ link probability, vectors
+    dump ─chunks─▶ workers (parse, clean) ─▶ Parquet ─SQL─▶ tables ─▶ arrays, articles
+           names ─▶ workers ─▶ tries        articles ─▶ workers ─▶ link probability, vectors
 
 Memory is bounded by the chunks in flight, by DuckDB's limit and by the tables of entities and
 aliases; texts and links stream from file to file.
@@ -9,28 +9,30 @@ aliases; texts and links stream from file to file.
 
 from __future__ import annotations
 
-import ctypes
 import resource
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stamo.errors import KnowledgeBaseError
 from stamo.kb import counting
-from stamo.kb.contexts import write_vectors
 from stamo.kb.dump import DumpReader
 from stamo.kb.export import (
+    StagedArticles,
+    Wait,
+    stage_articles,
     write_aliases,
     write_articles,
+    write_candidates,
     write_documents,
     write_entities,
     write_redirects,
@@ -45,8 +47,8 @@ from stamo.kb.extract import (
     extract_chunk,
 )
 from stamo.kb.manifest import Manifest, Source, describe_files
-from stamo.kb.occurrences import write_link_probability
-from stamo.kb.parallel import Workers
+from stamo.kb.occurrences import counted_texts, write_link_probability
+from stamo.kb.parallel import Workers, give_back_memory
 from stamo.kb.settings import BuildSettings, Progress, Report
 from stamo.kb.site import Site
 from stamo.kb.staging import RESULT_DIR, disk_full, staged_directory
@@ -151,6 +153,7 @@ def _run(build: _Build) -> Manifest:
     settings = build.settings
     with build.stage("reading the dump") as report:
         site = _read_dump(build, report)
+    give_back_memory()
     connection = counting.connect(build.work, memory=settings.memory, threads=settings.workers)
     with connection:
         with build.stage("counting"):
@@ -158,20 +161,25 @@ def _run(build: _Build) -> Manifest:
                 connection, missing_targets=settings.missing_targets, max_surface=MAX_SURFACE
             )
             _collect_counts(build, connection)
+            counting.drop(connection, "link", "target", "name", "page")
         with build.stage("writing tables"):
-            _write_tables(build, connection)
-        with build.stage("writing articles") as report:
-            n_articles = build.counts["articles"]
-            for n in write_articles(connection, build.work / "text.parquet", build.result):
-                report(n / n_articles)
-    _give_back_memory()
-    with build.stage("link probability") as report:
-        write_link_probability(build.result, build.workers, report)
+            waiting = _write_tables(build, connection)
+            counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
+            staged = stage_articles(connection, build.work)
+            waiting.pop("matcher")()
+    give_back_memory()
+    with build.stage("articles and link probability") as report:
+        _write_articles(build, staged, report)
+        for wait in waiting.values():
+            wait()
     sources = {"dump": Source.of(build.dump_path)}
     if settings.vectors is not None:
         sources["vectors"] = Source.of(settings.vectors)
     build.counts["dimensions"] = build.counts["words"] = 0
     if settings.dimensions or settings.vectors is not None:
+        # Imported here, since it takes a while and a build without vectors does not need it.
+        from stamo.kb.contexts import write_vectors
+
         build.counts |= write_vectors(
             build.result, build.work, settings, build.workers, build.stage
         )
@@ -199,7 +207,10 @@ def _read_dump(build: _Build, report: Report) -> Site:
         )
         writers = {
             name: stack.enter_context(
-                pq.ParquetWriter(build.work / f"{name}.parquet", schema, compression="lz4")
+                # Titles, names and texts hardly repeat within a chunk: a dictionary is no gain.
+                pq.ParquetWriter(
+                    build.work / f"{name}.parquet", schema, compression="lz4", use_dictionary=False
+                )
             )
             for name, schema in schemas.items()
         }
@@ -252,12 +263,29 @@ def _collect_counts(build: _Build, connection: duckdb.DuckDBPyConnection) -> Non
     build.skipped.update({name: n for name, n in singles.items() if n})
 
 
-def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> None:
+def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> dict[str, Wait]:
+    """Write all tables but the articles; return what waits for those that workers write."""
     counts, result = build.counts, build.result
-    counts["entities"] = write_entities(connection, result)
+    # First what workers have to do, so that they are at it meanwhile.
+    n_aliases, matcher, surfaces = write_aliases(connection, result, build.workers)
+    counts["entities"], titles = write_entities(connection, result, build.workers)
     counts["redirects"] = write_redirects(connection, result)
-    counts["aliases"] = write_aliases(connection, result, counts["entities"])
+    counts["aliases"] = n_aliases
+    write_candidates(connection, result, n_aliases, counts["entities"])
     write_documents(connection, result, counts["entities"], counts["articles"])
+    return {"matcher": matcher, "titles": titles, "surfaces": surfaces}
+
+
+def _write_articles(build: _Build, staged: StagedArticles, report: Report) -> None:
+    """Write the articles; workers look for aliases in each row group as soon as it is there."""
+    groups = write_articles(staged, build.result)
+    write_link_probability(
+        chain.from_iterable(map(counted_texts, groups)),
+        build.result,
+        build.counts["aliases"],
+        build.workers,
+        lambda n_done: report(n_done / max(build.counts["counted articles"], 1)),
+    )
 
 
 @contextmanager
@@ -271,13 +299,6 @@ def _database_errors(target: Path) -> Iterator[None]:
             f"Counting for {str(target)!r} failed ({error}); give more memory or free some disk "
             "space."
         ) from error
-
-
-def _give_back_memory() -> None:
-    """Hand freed memory back to the system, so that one stage does not add to the next."""
-    pa.default_memory_pool().release_unused()
-    with suppress(AttributeError, OSError):  # the second part is Linux with glibc only
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _peak_memory(who: int) -> int:

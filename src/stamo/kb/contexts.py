@@ -20,12 +20,12 @@ from stamo.kb.embeddings import (
     background_vector,
     word_weights,
 )
-from stamo.kb.export import ARTICLES_FILE
 from stamo.kb.max_margin import (
     MaxMarginArgs,
     max_margin_vectors,
     negative_words,
 )
+from stamo.kb.names import ARTICLES_FILE
 from stamo.kb.parallel import Workers
 from stamo.kb.settings import BuildSettings, Report
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array

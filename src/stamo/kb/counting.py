@@ -96,8 +96,12 @@ FROM (
     SELECT t.title, 0, 0, 0
     FROM redirect r JOIN target t ON t.target = r.source WHERE t.kind IN ({kinds})
     UNION ALL
-    SELECT title, COUNT(*), COUNT(DISTINCT document), 0
-    FROM link WHERE kind IN ({kinds}) AND NOT held_out GROUP BY title
+    SELECT title, SUM(n_links), COUNT(*), 0
+    FROM (
+      SELECT title, document, COUNT(*) AS n_links
+      FROM link WHERE kind IN ({kinds}) AND NOT held_out GROUP BY title, document
+    ) by_document
+    GROUP BY title
   ) parts
   GROUP BY title
 ) counted
@@ -175,9 +179,11 @@ DOCUMENTS_IN_ORDER = "SELECT entity, document FROM occurs_in ORDER BY entity, do
 CONTENTS_IN_ORDER = "SELECT document, entity FROM occurs_in ORDER BY document, entity"
 POSITIONS_IN_ORDER = "SELECT position FROM document ORDER BY document"
 MENTIONS_IN_ORDER = """
-SELECT document, start, stop, entity FROM mention
-WHERE start >= 0 ORDER BY document, start, number
+SELECT m.document, m.start, m.stop, m.entity, COALESCE(a.alias, -1) AS alias
+FROM mention m LEFT JOIN alias a ON a.surface = m.surface
+WHERE m.start >= 0 ORDER BY m.document, m.start, m.number
 """
+"""Links with a span; the alias is -1 where their text is too long for one or held out."""
 
 PAGE_COUNTS = "SELECT kind, COUNT(*) FROM page GROUP BY kind ORDER BY kind"
 LINK_COUNTS = """
@@ -187,8 +193,7 @@ FROM link GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """
 SINGLE_COUNTS = {
     "link to a title that only held-out articles know": """
-        SELECT COUNT(*) FROM link l LEFT JOIN entity e ON e.title = l.title
-        WHERE l.kind IN ({kinds}) AND e.title IS NULL""",
+        SELECT (SELECT COUNT(*) FROM link WHERE kind IN ({kinds})) - COUNT(*) FROM mention""",
     "page whose title came before": """
         SELECT (SELECT COUNT(*) FROM staged_page) - COUNT(*) FROM page""",
     "redirect in a cycle": "SELECT COUNT(*) FROM redirect WHERE target IS NULL",
@@ -203,6 +208,9 @@ def connect(directory: Path, *, memory: str, threads: int) -> duckdb.DuckDBPyCon
     connection.execute("SET enable_progress_bar = false")  # it would write to stdout
     connection.execute(f"SET memory_limit = '{memory}'")
     connection.execute(f"SET threads = {threads:d}")
+    # The database lives for a minute: compressing its tables takes longer than writing them.
+    connection.execute("SET force_compression = 'uncompressed'")
+    connection.execute("SET allocator_flush_threshold = '16MB'")  # what is freed goes back early
     connection.execute(f"SET temp_directory = '{_quoted(directory / 'spill')}'")
     for name in ("page", "text", "link"):
         source = _quoted(directory / f"{name}.parquet")
@@ -232,6 +240,12 @@ def count(
     for statement in (TARGET, LINK, ENTITY, MENTION, NAME, ALIAS_ENTITY, ALIAS, OCCURS_IN):
         connection.execute(statement.format(kinds=kinds, max_surface=max_surface))
     connection.execute("SET preserve_insertion_order = true")
+
+
+def drop(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
+    """Drop tables that are done with, so that their memory is there for the next query."""
+    for name in names:
+        connection.execute(f"DROP TABLE {name}")
 
 
 def resolve_redirects(connection: duckdb.DuckDBPyConnection) -> None:

@@ -9,7 +9,7 @@ bytes), from a file or from standard input. A single bad page never ends the rea
 under its reason in `DumpReader.skipped` or in the counter that `parse_chunk` returns.
 
 Memory, whatever the input: the reader holds at most `2 * chunk_bytes + 4 * max_page_bytes`
-(40 MiB with the defaults) and the decompressor's window (at most 128 MiB, usually below 10 MiB);
+(36 MiB with the defaults) and the decompressor's window (at most 128 MiB, usually below 10 MiB);
 a worker holds its chunk and the pages in it, or, for a range of a multistream archive, at most
 256 MiB of pages besides what a reader holds.
 """
@@ -33,7 +33,7 @@ from stamo.kb.streams import ByteStream, Source
 
 __all__ = ["ARTICLES", "Chunk", "DumpReader", "RawPage", "parse_chunk"]
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 2 << 20
 MAX_PAGE_BYTES = 8 << 20
 MAX_RANGE_BYTES = 256 << 20
 ARTICLES = frozenset({0})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from stamo.kb.counting import (
     ALIASES_IN_ORDER,
+    BATCH_ROWS,
     CANDIDATES_IN_ORDER,
     CONTENTS_IN_ORDER,
     DOCUMENTS_IN_ORDER,
@@ -24,12 +26,17 @@ from stamo.kb.counting import (
     REDIRECTS_IN_ORDER,
     stream,
 )
+from stamo.kb.name_tables import write_matcher, write_strings
+from stamo.kb.names import ARTICLES_FILE
+from stamo.kb.parallel import Workers
 from stamo.kb.storage import ArrayWriter, StringTable, save_array
 
-ARTICLES_FILE = "articles.parquet"
 ARTICLES_PER_ROW_GROUP = 512
 
 MENTION_TYPE = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
+MENTION_SCHEMA = pa.schema(
+    [(name, pa.int32()) for name in ("document", "start", "stop", "entity", "alias")]
+)
 ARTICLE_SCHEMA = pa.schema(
     [
         ("document", pa.int32()),
@@ -42,22 +49,29 @@ ARTICLE_SCHEMA = pa.schema(
 )
 
 
-def write_entities(connection: duckdb.DuckDBPyConnection, result: Path) -> int:
-    """Write titles, redirects and the counts of every entity; return how many there are."""
-    titles: list[str] = []
+Wait = Callable[[], None]
+"""Waits for what a worker still writes."""
+
+
+def write_entities(
+    connection: duckdb.DuckDBPyConnection, result: Path, workers: Workers
+) -> tuple[int, Wait]:
+    """Write titles and the counts of every entity; return how many there are."""
+    titles: list[pa.Array] = []
+    n_titles = 0
     with (
         ArrayWriter(result / "entity_counts.npy", np.int32) as counts,
         ArrayWriter(result / "document_frequency.npy", np.int32) as frequency,
         ArrayWriter(result / "has_article.npy", np.bool_) as has_article,
     ):
         for batch in stream(connection, ENTITIES_IN_ORDER):
-            _check_order(batch["entity"], len(titles))
-            titles += batch["title"].to_pylist()
+            _check_order(batch["entity"], n_titles)
+            titles.append(batch["title"])
+            n_titles += len(batch)
             counts.append(_numbers(batch["n_links"]))
             frequency.append(_numbers(batch["n_documents"]))
             has_article.append(_numbers(batch["has_article"]))
-    StringTable.build(result, "entities", titles)
-    return len(titles)
+    return n_titles, workers.start(write_strings, result, "entities", _joined(titles))
 
 
 def write_redirects(connection: duckdb.DuckDBPyConnection, result: Path) -> int:
@@ -71,21 +85,47 @@ def write_redirects(connection: duckdb.DuckDBPyConnection, result: Path) -> int:
     return len(sources)
 
 
-def write_aliases(connection: duckdb.DuckDBPyConnection, result: Path, n_entities: int) -> int:
-    """Write the surface forms and their candidates in both directions; return their number."""
-    surfaces: list[str] = []
+def write_aliases(
+    connection: duckdb.DuckDBPyConnection, result: Path, workers: Workers
+) -> tuple[int, Wait, Wait]:
+    """Write the surface forms and what finds the linked ones in texts.
+
+    Returns:
+        How many there are, and what waits for the matcher and for the surface forms.
+    """
+    surfaces: list[pa.Array] = []
+    linked: list[pa.Array] = []
+    numbers: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    n_surfaces = 0
     with ArrayWriter(result / "alias_counts.npy", np.int32) as counts:
         for batch in stream(connection, ALIASES_IN_ORDER):
-            _check_order(batch["alias"], len(surfaces))
-            surfaces += batch["surface"].to_pylist()
-            counts.append(_numbers(batch["n"]))
-    StringTable.build(result, "aliases", surfaces)
-    n_aliases = len(surfaces)
+            _check_order(batch["alias"], n_surfaces)
+            surfaces.append(batch["surface"])
+            n_surfaces += len(batch)
+            n_links = _numbers(batch["n"])
+            counts.append(n_links)
+            # The probability of an alias that is never linked is 0 however often it occurs.
+            linked.append(batch["surface"].filter(pa.array(n_links > 0)))
+            numbers.append(_numbers(batch["alias"])[n_links > 0])
+    return (
+        n_surfaces,
+        workers.start(write_matcher, result, _joined(linked), np.concatenate(numbers)),
+        workers.start(write_strings, result, "aliases", _joined(surfaces)),
+    )
+
+
+def _joined(strings: list[pa.Array]) -> pa.ChunkedArray:
+    return pa.chunked_array(strings, type=pa.string())
+
+
+def write_candidates(
+    connection: duckdb.DuckDBPyConnection, result: Path, n_aliases: int, n_entities: int
+) -> None:
+    """Write which entities an alias may mean and which aliases an entity has."""
     candidates = ("alias_entities", "alias_entity_counts")
     _write_csr(connection, CANDIDATES_IN_ORDER, result, "alias_indptr", candidates, n_aliases)
     names = ("entity_aliases", "entity_alias_counts")
     _write_csr(connection, NAMES_IN_ORDER, result, "entity_indptr", names, n_entities)
-    return n_aliases
 
 
 def write_documents(
@@ -117,8 +157,9 @@ def _write_csr(
     writers = [ArrayWriter(result / f"{name}.npy", np.int32) for name in values]
     try:
         for batch in stream(connection, query):
-            rows, counts = np.unique(_numbers(batch.column(0)), return_counts=True)
-            lengths[rows.astype(np.int64) + 1] += counts
+            rows = _numbers(batch.column(0))
+            edges = np.append(np.flatnonzero(np.diff(rows, prepend=-1)), len(rows))
+            lengths[rows[edges[:-1]].astype(np.int64) + 1] += np.diff(edges)
             for number, writer in enumerate(writers, start=1):
                 writer.append(_numbers(batch.column(number)))
     finally:
@@ -138,15 +179,41 @@ def _numbers(column: pa.Array) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
+@dataclass(frozen=True, slots=True)
+class StagedArticles:
+    """What articles are written from, without a database."""
+
+    texts: Path
+    """The staged texts, in the dump's order."""
+    mentions: Path
+    """(document, start, stop, entity, alias) of every link with a span, in the same order."""
+    positions: NDArray[np.int64]
+    """The position of each document in the dump, ascending; the texts of others are left out."""
+
+
+def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedArticles:
+    """Take what articles need out of the database, so that its memory is free before they come."""
+    positions = [_numbers(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
+    staged = StagedArticles(
+        work / "text.parquet",
+        work / "mention.parquet",
+        np.concatenate([np.empty(0, np.int64), *positions]),
+    )
+    with pq.ParquetWriter(staged.mentions, MENTION_SCHEMA, compression="lz4") as writer:
+        for batch in stream(connection, MENTIONS_IN_ORDER):
+            writer.write_batch(batch.cast(MENTION_SCHEMA))
+    return staged
+
+
 class _MentionStream:
     """The mentions of all documents in order, taken from the front document by document."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
-        self._rows = np.empty((0, 4), dtype=np.int32)
+        self._rows = np.empty((0, len(MENTION_SCHEMA)), dtype=np.int32)
 
     def take(self, end: int) -> NDArray[np.int32]:
-        """Return the rows (document, start, stop, entity) of all documents before `end`."""
+        """Return the mentions in documents before `end`, with the columns of `MENTION_SCHEMA`."""
         while not len(self._rows) or self._rows[-1, 0] < end:
             batch = next(self._batches, None)
             if batch is None:
@@ -158,31 +225,42 @@ class _MentionStream:
         return taken
 
 
-def write_articles(
-    connection: duckdb.DuckDBPyConnection, staged_texts: Path, result: Path
-) -> Iterator[int]:
-    """Write the articles with their resolved mentions; yield how many are written so far."""
-    positions = np.concatenate(
-        [np.empty(0, np.int64)]
-        + [_numbers(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
-    )
-    mentions = _MentionStream(stream(connection, MENTIONS_IN_ORDER))
+@dataclass(frozen=True, slots=True)
+class WrittenArticles:
+    """One row group of articles, just written."""
+
+    articles: pa.RecordBatch
+    """Its rows, with the columns of `ARTICLE_SCHEMA`."""
+    rows: NDArray[np.int32]
+    """Which row each mention stands in, ascending, shape (n,)."""
+    aliases: NDArray[np.int32]
+    """The alias that each mention is, -1 for none, shape (n,)."""
+
+
+def write_articles(staged: StagedArticles, result: Path) -> Iterator[WrittenArticles]:
+    """Write the articles with their resolved mentions; yield each row group when it is written."""
     first = 0
-    with pq.ParquetWriter(
-        result / ARTICLES_FILE, ARTICLE_SCHEMA, compression="zstd", compression_level=3
-    ) as writer:
-        for texts in _in_groups(_kept_texts(staged_texts, positions)):
-            end = first + len(texts)
-            batch = _with_mentions(texts, first, mentions.take(end))
+    with (
+        pq.ParquetFile(staged.mentions) as mention_file,
+        pq.ParquetWriter(
+            result / ARTICLES_FILE, ARTICLE_SCHEMA, compression="zstd", compression_level=3
+        ) as writer,
+    ):
+        mentions = _MentionStream(mention_file.iter_batches(BATCH_ROWS))
+        for texts in _in_groups(_kept_texts(staged)):
+            rows = mentions.take(first + len(texts))
+            batch = _with_mentions(texts, first, rows)
             writer.write_batch(batch, row_group_size=ARTICLES_PER_ROW_GROUP)
-            first = end
-            yield first
+            yield WrittenArticles(batch, rows[:, 0] - np.int32(first), rows[:, 4])
+            first += len(texts)
 
 
-def _kept_texts(staged_texts: Path, positions: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+def _kept_texts(staged: StagedArticles) -> Iterator[pa.RecordBatch]:
     """Read the staged texts in the dump's order without those of repeated titles."""
-    with pq.ParquetFile(staged_texts) as file:
-        for batch in file.iter_batches(ARTICLES_PER_ROW_GROUP):
+    positions = staged.positions
+    with pq.ParquetFile(staged.texts) as file:
+        for group in range(file.num_row_groups):  # iterating over batches takes twice the memory
+            (batch,) = file.read_row_group(group, use_threads=False).combine_chunks().to_batches()
             here = _numbers(batch["position"])
             place = np.searchsorted(positions, here)
             kept = place < len(positions)

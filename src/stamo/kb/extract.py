@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from stamo.kb.dump import Chunk, RawPage, parse_chunk
-from stamo.kb.names import normalise_surface
+from stamo.kb.names import normalise_surfaces
 from stamo.kb.parallel import without_garbage_collection
 from stamo.kb.site import Site
 from stamo.kb.wikitext import clean, find_redirect, is_disambiguation
@@ -78,8 +81,36 @@ class _Columns:
 
     pages: list[tuple[Any, ...]] = field(default_factory=list)
     texts: list[tuple[Any, ...]] = field(default_factory=list)
-    links: list[tuple[Any, ...]] = field(default_factory=list)
+    links: _Links = field(default_factory=lambda: _Links())
     skipped: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Links:
+    """The columns of links: far too many for a tuple each."""
+
+    positions: list[int] = field(default_factory=list)
+    """Position of each page with links."""
+    n_links: list[int] = field(default_factory=list)
+    """How many links each of these pages has."""
+    starts: list[int] = field(default_factory=list)
+    stops: list[int] = field(default_factory=list)
+    surfaces: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+
+    def batch(self) -> pa.RecordBatch:
+        """Return the links with the number of each on its page."""
+        n_links = np.array(self.n_links, dtype=np.int64)
+        firsts = np.repeat(np.cumsum(n_links) - n_links, n_links)
+        columns = [
+            np.repeat(np.array(self.positions, dtype=np.int64), n_links),
+            np.arange(len(firsts)) - firsts,
+            np.array(self.starts, dtype=np.int32),
+            np.array(self.stops, dtype=np.int32),
+            self.surfaces,
+            self.targets,
+        ]
+        return _record_batch(columns, LINK_SCHEMA)
 
 
 def is_held_out(title: str, share: float) -> bool:
@@ -90,6 +121,7 @@ def is_held_out(title: str, share: float) -> bool:
 
 def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
     """Parse and clean every page of a chunk."""
+    settings = replace(settings, site=_same_site(settings.site))
     with without_garbage_collection():
         pages, skipped = parse_chunk(chunk, settings.site)
         columns = _Columns(skipped=Counter(skipped))
@@ -98,13 +130,22 @@ def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
         return Extract(
             _batch(columns.pages, PAGE_SCHEMA),
             _batch(columns.texts, TEXT_SCHEMA),
-            _batch(columns.links, LINK_SCHEMA),
+            columns.links.batch(),
             columns.skipped,
         )
 
 
+@lru_cache(maxsize=4)
+def _same_site(site: Site) -> Site:
+    """Return the same object for equal sites: each chunk brings its own, and tables are by site."""
+    return site
+
+
 def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return _record_batch(list(zip(*rows, strict=True)) if rows else [()] * len(schema), schema)
+
+
+def _record_batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     arrays = [
         pa.array(column, type=kind.type) for column, kind in zip(columns, schema, strict=True)
     ]
@@ -142,17 +183,21 @@ def _extract_page(
 
 def _extract_links(wikitext: str, title: str, position: int, site: Site, columns: _Columns) -> str:
     page = clean(wikitext, site, title)
-    spans = [
-        (anchor.start, anchor.end, page.text[anchor.start : anchor.end], anchor.target)
-        for anchor in page.anchors
-    ]
+    names = normalise_surfaces([*page.surfaces, *(surface for surface, _ in page.other_links)])
+    if names and max(map(len, names)) > MAX_SURFACE:
+        names = [name if len(name) <= MAX_SURFACE else "" for name in names]
     # Links outside the running text (tables, captions, templates) have no span but still count.
-    spans += [(-1, -1, surface, target) for surface, target in page.other_links]
-    for number, (start, stop, surface, target) in enumerate(spans):
-        name = normalise_surface(surface)
-        columns.links.append(
-            (position, number, start, stop, name if len(name) <= MAX_SURFACE else "", target)
-        )
+    outside = [-1] * len(page.other_links)
+    links = columns.links
+    links.positions.append(position)
+    links.n_links.append(len(names))
+    links.starts += page.starts
+    links.starts += outside
+    links.stops += page.ends
+    links.stops += outside
+    links.surfaces += names
+    links.targets += page.targets
+    links.targets += [target for _, target in page.other_links]
     for reason, n in page.n_dropped.items():
         columns.skipped[f"link: {reason}"] += n
     return page.text

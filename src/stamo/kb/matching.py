@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ UInt64 = NDArray[np.uint64]
 
 NO_NAME = -1
 NAMES_PER_BATCH = 1 << 14
+_FREQUENT_CODES = 0x800
 _LARGEST = (1 << 64) - 1
 _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 1 << 64)
@@ -54,9 +55,10 @@ class NameMatcher:
     """
 
     def __init__(self, hashes: UInt64, names: Int32, buckets: Int32) -> None:
-        self._hashes = hashes
-        self._names = names
-        self._buckets = buckets
+        # Plain views: a mapped array makes an object of its own class at every look-up.
+        self._hashes = np.asarray(hashes)
+        self._names = np.asarray(names)
+        self._buckets = np.asarray(buckets)
         self._shift = np.uint64(64 - (len(buckets).bit_length() - 1))
 
     @classmethod
@@ -111,29 +113,34 @@ class NameMatcher:
         active = np.arange(n, dtype=np.int64)
         n_tokens = 1
         while len(active):
-            wanted = tokens.hash(active, active + n_tokens - 1)
-            place = self._place(wanted)
-            begins = self._hashes[place] == wanted
-            active, found = active[begins], np.asarray(self._names[place[begins]])
+            begins, found = self._look_up(tokens.hash(active, active + (n_tokens - 1)))
+            active = active[begins]
             is_name = found != NO_NAME
-            names[active[is_name]] = found[is_name]
-            lengths[active[is_name]] = n_tokens
-            active = active[active + n_tokens < n]
+            named = active[is_name]
+            names[named] = found[is_name]
+            lengths[named] = n_tokens
+            if len(active) and active[-1] + n_tokens == n:  # ascending, so only the last one ends
+                active = active[:-1]
             n_tokens += 1
         return names, lengths
 
-    def _place(self, wanted: UInt64) -> Int32:
-        """Return the first hash that is not below each wanted one.
+    def _look_up(self, wanted: UInt64) -> tuple[Int64, Int32]:
+        """Return which of the hashes are beginnings of names, and the names that these are.
 
-        Hashes are spread evenly, so the bucket is at most a few steps away from it; this is three
-        times faster than a binary search.
+        Hashes are spread evenly, so the bucket is at most a few steps away from the first hash
+        that is not below a wanted one; this is three times faster than a binary search.
         """
-        place = np.asarray(self._buckets[wanted >> self._shift])
-        below = np.flatnonzero(self._hashes[place] < wanted)
+        place = self._buckets.take(wanted >> self._shift)
+        there = self._hashes.take(place)
+        below = np.flatnonzero(there < wanted)
         while len(below):
-            place[below] += 1
-            below = below[self._hashes[place[below]] < wanted[below]]
-        return place
+            step = place[below] + 1
+            place[below] = step
+            reached = self._hashes.take(step)
+            there[below] = reached
+            below = below[reached < wanted[below]]
+        begins = np.flatnonzero(there == wanted)
+        return begins, self._names.take(place[begins])
 
 
 def _choose(names: Int32, lengths: Int64) -> Int64:
@@ -167,25 +174,48 @@ class _Tokens:
         self.starts, self.ends = _token_spans(text, codes)
         powers, self._inverses = _powers(1 << max(len(codes) - 1, 0).bit_length())
         self._sums = np.zeros(len(codes) + 1, dtype=np.uint64)
-        np.cumsum(_scramble(codes.astype(np.uint64)) * powers[: len(codes)], out=self._sums[1:])
+        terms = _scrambled(codes)
+        terms *= powers[: len(codes)]
+        np.cumsum(terms, out=self._sums[1:])
 
     def hash(self, first: Int64, last: Int64) -> UInt64:
         """Return the hash of the text from each first to each last token."""
-        begin, end = self.starts[first], self.ends[last]
+        begin, end = self.starts.take(first), self.ends.take(last)
         # Dividing by the power of its place makes the hash the same wherever the text stands.
-        return _scramble((self._sums[end] - self._sums[begin]) * self._inverses[begin])
+        hashes = self._sums.take(end)
+        hashes -= self._sums.take(begin)
+        hashes *= self._inverses.take(begin)
+        return _scramble(hashes)
 
 
 def _token_spans(text: str, codes: NDArray[np.uint32]) -> tuple[Int32, Int32]:
+    """Return where words and single signs begin and end; tokens never overlap."""
     starts, ends = word_spans(text)
     steps = np.zeros(len(codes) + 1, dtype=np.int8)
     steps[starts] += 1
     steps[ends] -= 1
     is_sign = (np.cumsum(steps[:-1], dtype=np.int8) == 0) & (codes != 0x20)
-    signs = np.flatnonzero(is_sign).astype(np.int32)
-    all_starts = np.concatenate([starts, signs])
-    order = np.argsort(all_starts, kind="stable")
-    return all_starts[order], np.concatenate([ends, signs + 1])[order]
+    begins, is_last = is_sign, is_sign.copy()
+    begins[starts] = True
+    is_last[ends - 1] = True
+    return (
+        np.flatnonzero(begins).astype(np.int32),
+        np.flatnonzero(is_last).astype(np.int32) + np.int32(1),
+    )
+
+
+def _scrambled(codes: NDArray[np.uint32]) -> UInt64:
+    """Scramble code points; those of frequent scripts come from a table that fits the cache."""
+    table = _scramble_table()
+    numbers = table.take(codes, mode="clip")
+    rare = np.flatnonzero(codes >= len(table))
+    numbers[rare] = _scramble(codes[rare].astype(np.uint64))
+    return numbers
+
+
+@cache
+def _scramble_table() -> UInt64:
+    return _scramble(np.arange(_FREQUENT_CODES, dtype=np.uint64))
 
 
 def _beginnings(names: Sequence[str], numbers: Int32) -> tuple[UInt64, Int32]:

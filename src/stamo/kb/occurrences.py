@@ -7,81 +7,107 @@ occurrences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stamo.kb.export import ARTICLES_FILE
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import normalise_surface
+from stamo.kb.names import MATCHER
 from stamo.kb.parallel import Workers
-from stamo.kb.settings import Report
-from stamo.kb.storage import StringTable, open_array, save_array
+from stamo.kb.storage import save_array
+
+if TYPE_CHECKING:  # a worker needs no database
+    from stamo.kb.export import WrittenArticles
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-MATCHER = "linked_aliases"
 CHARACTERS_PER_BATCH = 1 << 19
 """Text that is matched at a time: enough to work in bulk, little enough for the cache."""
+
+TEXTS_PER_PART = 128
+"""Articles that a worker gets at a time, about a megabyte; the parts of a row group add up."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedTexts:
+    """Texts to look for aliases in, and the aliases that they link."""
+
+    texts: pa.StringArray
+    article: Int32
+    """Which of the texts each link stands in, shape (n,)."""
+    aliases: Int32
+    """The alias that each link is, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceCounts:
     """In how many articles of a batch aliases occur and are linked; only aliases that do."""
 
+    n_texts: int
     aliases: Int32
     n_occurring: Int32
     n_linked: Int32
 
 
-def write_link_probability(result: Path, workers: Workers, report: Report) -> None:
-    """Count linked and other occurrences of all aliases and write their link probability."""
-    aliases = StringTable.open(result, "aliases")
-    # The probability of an alias that is never linked is 0 however often it occurs.
-    linked = np.flatnonzero(open_array(result / "alias_counts.npy") > 0).astype(np.int32)
-    NameMatcher.build(aliases.texts(linked), linked).save(result, MATCHER)
-    n_occurring = np.zeros(len(aliases), dtype=np.int32)
-    n_linked = np.zeros(len(aliases), dtype=np.int32)
-    n_groups = pq.read_metadata(result / ARTICLES_FILE).num_row_groups
+def write_link_probability(
+    parts: Iterator[LinkedTexts],
+    result: Path,
+    n_aliases: int,
+    workers: Workers,
+    report: Callable[[int], None],
+) -> None:
+    """Count linked and other occurrences of all aliases and write their link probability.
+
+    Args:
+        parts: The counted articles.
+        result: The knowledge base, which has the matcher of its linked aliases already.
+        n_aliases: How many aliases there are.
+        workers: They do the counting.
+        report: Told how many articles are done.
+    """
+    n_occurring = np.zeros(n_aliases, dtype=np.int32)
+    n_linked = np.zeros(n_aliases, dtype=np.int32)
     count = partial(count_occurrences, result=result)
-    for done, part in enumerate(workers.map(count, range(n_groups)), start=1):
+    n_done = 0
+    for part in workers.map(count, parts):
         n_occurring[part.aliases] += part.n_occurring
         n_linked[part.aliases] += part.n_linked
-        report(done / n_groups)
+        n_done += part.n_texts
+        report(n_done)
     save_array(result / "alias_documents.npy", n_occurring, np.int32)
     probability = n_linked / np.maximum(n_occurring, 1)
     save_array(result / "link_probability.npy", probability, np.float32)
 
 
-def count_occurrences(row_group: int, result: Path) -> OccurrenceCounts:
-    """Count the articles of one row group in which each alias occurs and is linked."""
-    with pq.ParquetFile(result / ARTICLES_FILE) as file:
-        table = file.read_row_group(row_group, columns=["text", "mentions", "held_out"])
-    table = table.filter(pc.invert(table["held_out"]))
-    texts: list[str] = table["text"].to_pylist()
-    linked = _linked(texts, table["mentions"], StringTable.open(result, "aliases"))
+def counted_texts(group: WrittenArticles) -> Iterator[LinkedTexts]:
+    """Take the articles that count out of a row group, in parts for one worker each."""
+    is_counted = ~group.articles["held_out"].to_numpy(zero_copy_only=False)
+    texts = group.articles["text"]
+    for first in range(0, len(texts), TEXTS_PER_PART):
+        counted = is_counted[first : first + TEXTS_PER_PART]
+        begin, end = np.searchsorted(group.rows, [first, first + len(counted)])
+        rows, aliases = group.rows[begin:end] - first, group.aliases[begin:end]
+        place = np.cumsum(counted, dtype=np.int32) - np.int32(1)
+        kept = counted[rows] & (aliases >= 0)
+        # Selecting copies: of a slice, all that it is a slice of would travel to the worker.
+        part = texts.slice(first, len(counted)).filter(pa.array(counted))
+        yield LinkedTexts(part, place[rows[kept]], aliases[kept])
+
+
+def count_occurrences(part: LinkedTexts, result: Path) -> OccurrenceCounts:
+    """Count the articles in which each alias occurs and is linked."""
     matcher = NameMatcher.open(result, MATCHER)
-    occurring = [_occurring(*batch, matcher) for batch in _batches(texts)]
+    linked = _distinct(_keys(part.article.astype(np.int64), part.aliases))
+    occurring = [_occurring(*batch, matcher) for batch in _batches(part.texts.to_pylist())]
     # A link counts as an occurrence even where a longer name hides it.
-    return _tally(np.unique(np.concatenate([linked, *occurring])), np.unique(linked))
-
-
-def _linked(texts: list[str], mentions: pa.ChunkedArray, aliases: StringTable) -> Int64:
-    """Return a key (article, alias) for every link."""
-    article = pc.list_parent_indices(mentions).to_numpy().astype(np.int64)
-    spans = pc.list_flatten(mentions)
-    starts, ends = (pc.struct_field(spans, name).to_pylist() for name in ("start", "end"))
-    places = zip(article.tolist(), starts, ends, strict=True)
-    found = aliases.find_many([normalise_surface(texts[i][start:end]) for i, start, end in places])
-    return _keys(article[found >= 0], found[found >= 0])
+    return _tally(len(part.texts), _distinct(np.concatenate([linked, *occurring])), linked)
 
 
 def _batches(texts: list[str]) -> Iterator[tuple[int, list[str]]]:
@@ -107,10 +133,28 @@ def _keys(article: Int64, aliases: Int32) -> Int64:
     return np.asarray((article << 32) + aliases, dtype=np.int64)
 
 
-def _tally(occurring: Int64, linked: Int64) -> OccurrenceCounts:
+def _distinct(numbers: Int64) -> Int64:
+    """Return every number once, ascending; sorting is faster here than the hashing of NumPy."""
+    ordered = np.sort(numbers)
+    return ordered[_starts(ordered)]
+
+
+def _starts(ordered: Int64) -> Int64:
+    """Return where runs of equal numbers start."""
+    return np.flatnonzero(np.diff(ordered, prepend=-1))
+
+
+def _tally(n_texts: int, occurring: Int64, linked: Int64) -> OccurrenceCounts:
     """Count the articles of each alias in keys that hold every (article, alias) once."""
-    ids, counts = np.unique(occurring & 0xFFFFFFFF, return_counts=True)
-    linked_ids, linked_counts = np.unique(linked & 0xFFFFFFFF, return_counts=True)
+    ids, counts = _count(occurring)
+    linked_ids, linked_counts = _count(linked)
     n_linked = np.zeros(len(ids), dtype=np.int32)
     n_linked[np.searchsorted(ids, linked_ids)] = linked_counts
-    return OccurrenceCounts(ids.astype(np.int32), counts.astype(np.int32), n_linked)
+    return OccurrenceCounts(n_texts, ids.astype(np.int32), counts.astype(np.int32), n_linked)
+
+
+def _count(keys: Int64) -> tuple[Int64, Int64]:
+    """Return the aliases in keys, ascending, and how many keys each has."""
+    ordered = np.sort(keys & 0xFFFFFFFF)
+    starts = _starts(ordered)
+    return ordered[starts], np.diff(starts, append=len(ordered))

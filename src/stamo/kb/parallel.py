@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import multiprocessing.connection
@@ -12,16 +13,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from stamo.errors import KnowledgeBaseError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-IN_FLIGHT_PER_WORKER = 2
+IN_FLIGHT_PER_WORKER = 4
 """Items that wait, run or are done but not yet taken, for each worker: this bounds memory."""
 
 
@@ -40,6 +44,8 @@ class Workers:
             self._pool = ProcessPoolExecutor(
                 n_workers, mp_context=context, initializer=_prepare_worker
             )
+            for _ in range(n_workers):  # so that they start now and not with their first item
+                self._pool.submit(os.getpid)
 
     def __enter__(self) -> Workers:
         return self
@@ -63,7 +69,7 @@ class Workers:
             yield from map(function, items)
             return
         waiting: deque[Future[Result]] = deque()
-        try:
+        with _worker_errors():
             for item in items:
                 with _one_thread_each():  # submitting may start a process
                     waiting.append(self._pool.submit(function, item))
@@ -71,11 +77,37 @@ class Workers:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        except BrokenProcessPool as error:
-            raise KnowledgeBaseError(
-                "A worker process died, most likely because memory ran out; use fewer workers or "
-                "a machine with more memory."
-            ) from error
+
+    def start(self, function: Callable[..., Result], *args: Any) -> Callable[[], Result]:
+        """Let a worker run `function(*args)`; return what waits for its result.
+
+        A single worker runs it at once.
+
+        Raises:
+            KnowledgeBaseError: A worker process died.
+        """
+        if self._pool is None:
+            result = function(*args)
+            return lambda: result
+        with _worker_errors():
+            future = self._pool.submit(function, *args)
+        return partial(_result, future)
+
+
+def _result(future: Future[Result]) -> Result:
+    with _worker_errors():
+        return future.result()
+
+
+@contextmanager
+def _worker_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise KnowledgeBaseError(
+            "A worker process died, most likely because memory ran out; use fewer workers or "
+            "a machine with more memory."
+        ) from error
 
 
 @contextmanager
@@ -113,6 +145,13 @@ def without_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def give_back_memory() -> None:
+    """Hand freed memory back to the system, so that one stage does not add to the next."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError):  # the second part is Linux with glibc only
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _prepare_worker() -> None:

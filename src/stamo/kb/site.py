@@ -73,7 +73,8 @@ class Site:
     """Case-folded prefixes that lead out of this wiki."""
 
     def __hash__(self) -> int:
-        return hash((self.language, self.case_first, frozenset(self.namespaces.items())))
+        # Asked for several times on each page, so it leaves the rest to the comparison.
+        return hash((self.language, self.case_first, len(self.namespaces)))
 
     @classmethod
     def parse(cls, header: bytes) -> "Site":

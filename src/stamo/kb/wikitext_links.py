@@ -49,6 +49,11 @@ _TRAILS |= dict.fromkeys(["zh", "yue", "wuu", "gan", "lzh", "zh-classical", "zh-
 
 # Most targets are words, digits and harmless signs: nothing in them has to be looked at.
 _SIMPLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,.()'!\-]{0,99}(?<![ ])")
+_SIMPLE_LINES = re.compile(
+    r"(?:([A-Za-z0-9](?:[A-Za-z0-9,.()'!\-]| (?! )){0,99}+)(?<! )(?=\n)|[^\n]*+)\n"
+)
+# The same with a prefix: nothing behind it can change what the prefix says.
+_PREFIXED = re.compile(r"([A-Za-z][A-Za-z-]{0,30}+):[A-Za-z0-9][^\x04%&]*+")
 _PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
 _ILLEGAL = re.compile(r"[\[\]{}|<>\x00-\x1f\x7f\ufffd]|~~~|^\.{1,2}$|(?:^|/)\.{1,2}(?:/|$)")
 _PROTOCOL = re.compile(r"\s*(?:https?|ftps?|gopher|irc|news|mailto|telnet):", re.IGNORECASE)
@@ -87,20 +92,47 @@ def targets_of(site: Site) -> "Targets":
     return Targets(site)
 
 
-class Targets(dict[str, Target]):
-    """Raw target -> its meaning, worked out once for each spelling and kept within a bound."""
+class Targets(dict[str, tuple[str, str, str]]):
+    """Raw target -> the fields of its `Target`, kept within a bound for the next time."""
 
     def __init__(self, site: Site) -> None:
         super().__init__()
         self.site = site
+        self._kind_by_prefix: dict[str, str] = {}
 
-    def __missing__(self, raw: str) -> Target:
+    def __missing__(self, raw: str) -> tuple[str, str, str]:
+        if (found := _PREFIXED.fullmatch(raw)) and (kind := self._kind_of(found[1])):
+            return kind, "", raw.strip()  # seldom seen twice, so it is not kept
         target = resolve(raw, self.site)
         if len(raw) <= _MAX_TITLE_BYTES:  # so that the number of entries bounds the memory
             if len(self) >= _CACHE_LIMIT:
                 self.clear()
             self[raw] = target
         return target
+
+    def _kind_of(self, prefix: str) -> str:
+        """Say why a plain prefix leads to no article; an empty string when that is not enough."""
+        kind = self._kind_by_prefix.get(prefix)
+        if kind is None:
+            if len(self._kind_by_prefix) >= _CACHE_LIMIT:
+                self._kind_by_prefix.clear()
+            kind = self._kind_by_prefix[prefix] = resolve(f"{prefix}:x", self.site).kind
+        return "" if kind in (SUBPAGE, "broken") else kind
+
+
+def simple_titles(raws: list[str | None], site: Site) -> list[str]:
+    """Give the titles of targets that mean just what they say; an empty string for any other.
+
+    One pattern over all targets of a page is several times faster than one look at each.
+    """
+    if not raws:
+        return []
+    joined = "\n".join([raw or "" for raw in raws])
+    plain = _SIMPLE_LINES.findall(joined + "\n")
+    if not site.case_first:
+        return plain
+    # All begin with a letter or digit of ASCII, where small letters stand behind capital ones.
+    return [name[0].upper() + name[1:] if name > "[" else name for name in plain]
 
 
 def resolve(raw: str, site: Site) -> Target:
