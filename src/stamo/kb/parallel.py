@@ -45,7 +45,7 @@ class Workers:
                 n_workers, mp_context=context, initializer=_prepare_worker
             )
             for _ in range(n_workers):  # so that they start now and not with their first item
-                self._pool.submit(os.getpid)
+                self._submit(os.getpid)
 
     def __enter__(self) -> Workers:
         return self
@@ -59,6 +59,11 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
+    def _submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
+        assert self._pool is not None
+        with _one_thread_each():  # submitting may start a process
+            return self._pool.submit(function, *arguments)
+
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield `function(item)` for each item, in the order of the items.
 
@@ -71,8 +76,7 @@ class Workers:
         waiting: deque[Future[Result]] = deque()
         with _worker_errors():
             for item in items:
-                with _one_thread_each():  # submitting may start a process
-                    waiting.append(self._pool.submit(function, item))
+                waiting.append(self._submit(function, item))
                 if len(waiting) >= self.n_workers * IN_FLIGHT_PER_WORKER:
                     yield waiting.popleft().result()
             while waiting:
@@ -90,7 +94,7 @@ class Workers:
             result = function(*args)
             return lambda: result
         with _worker_errors():
-            future = self._pool.submit(function, *args)
+            future = self._submit(function, *args)
         return partial(_result, future)
 
 
