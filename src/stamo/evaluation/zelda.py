@@ -110,6 +110,8 @@ def read_gold(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
 
 
 def _open(path: Path) -> IO[bytes]:
+    if not path.is_file():
+        raise CorpusFormatError(f"There is no file {path}; give the path of a ZELDA test set.")
     if path.suffix == ".xz":
         return lzma.open(path)
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
