@@ -155,6 +155,8 @@ def test_bad_gold_is_refused(tmp_path):
     path.write_text('{"text": "a", "index": [[0, 1]]}\n')
     with pytest.raises(CorpusFormatError, match=r"gold\.jsonl:1"):
         read_gold(path, small_kb())
+    with pytest.raises(CorpusFormatError, match=r"no file .*nowhere\.jsonl\.xz"):
+        read_gold(tmp_path / "nowhere.jsonl.xz", small_kb())
 
 
 def test_speed_is_measured_on_equal_results():
