@@ -2,7 +2,13 @@
 
 import pytest
 
-from stamo.evaluation.figures import curve, draw_ablation, draw_convergence, draw_labelled_size
+from stamo.evaluation.figures import (
+    curve,
+    draw_ablation,
+    draw_convergence,
+    draw_labelled_size,
+    shared_problems,
+)
 from stamo.evaluation.tables import Results
 from tests.evaluation.test_tables import row
 
@@ -18,8 +24,21 @@ def watched(problem, method, by_slot, final):
 def test_stopped_runs_keep_their_last_result():
     """After A stopped at slot 2 its final result counts; B goes on."""
     rows = (watched("A", "stamo", {1: 2, 2: 4}, 4), watched("B", "stamo", {1: 2, 2: 4, 5: 8}, 8))
-    points = curve(Results(rows), "stamo", "test-web", [1, 2, 3, 5])
+    points = curve(Results(rows), "stamo", "test-web", [1, 2, 3, 5], frozenset("AB"))
     assert [points[t].f1 for t in (1, 2, 3, 5)] == pytest.approx([0.2, 0.4, 0.4, 0.6])
+
+
+def test_methods_are_compared_on_the_same_problems():
+    """A problem on which one of the methods was not run is left out of all curves."""
+    rows = (
+        watched("A", "stamo", {1: 2}, 2),
+        watched("B", "stamo", {1: 8}, 8),
+        watched("A", "stamo without warm-up", {1: 3}, 3),
+    )
+    methods = ("stamo", "stamo without warm-up", "stamo without small eta")
+    assert shared_problems(Results(rows), methods) == {"A"}
+    points = curve(Results(rows), "stamo", "test-web", [1], frozenset("A"))
+    assert points[1].f1 == pytest.approx(0.2)
 
 
 def test_figures_are_drawn_where_there_is_something_to_draw(tmp_path):

@@ -26,11 +26,24 @@ def watched_slots(results: Results, methods: Sequence[str]) -> list[int]:
     return sorted({int(slot) for row in rows for slot in row["curve"]})
 
 
+def shared_problems(results: Results, methods: Sequence[str]) -> frozenset[str]:
+    """Return the problems on which all of the methods that were run at all were watched."""
+    by_method = [
+        {row["problem"] for row in results.of(method, "deeped") if row["curve"]}
+        for method in methods
+    ]
+    return frozenset(set.intersection(*filter(None, by_method))) if any(by_method) else frozenset()
+
+
 def curve(
-    results: Results, method: str, set_name: SetName, slots: Sequence[int]
+    results: Results,
+    method: str,
+    set_name: SetName,
+    slots: Sequence[int],
+    problems: frozenset[str],
 ) -> dict[int, Summary]:
     """Return the metrics after some slots; runs that stopped earlier keep their last result."""
-    rows = [row for row in results.of(method, "deeped") if row["curve"]]
+    rows = [r for r in results.of(method, "deeped") if r["curve"] and r["problem"] in problems]
     found = {}
     for slot in slots if rows else ():
         outcomes = [_at(row, slot, set_name) for row in rows]
@@ -52,7 +65,8 @@ def draw_convergence(results: Results, path: Path) -> bool:
     slots = watched_slots(results, CONVERGENCE_ROWS)
     if not slots:
         return False
-    curves = {(m, s): curve(results, m, s, slots) for m in CONVERGENCE_ROWS for s in sets}
+    problems = shared_problems(results, CONVERGENCE_ROWS)
+    curves = {(m, s): curve(results, m, s, slots, problems) for m in CONVERGENCE_ROWS for s in sets}
     axes = _grid(len(sets), len(METRICS))
     for i, name in enumerate(sets):
         for j, metric in enumerate(METRICS):
@@ -75,13 +89,14 @@ def draw_ablation(results: Results, path: Path) -> bool:
     slots = watched_slots(results, INTER_ROWS[1:])
     if not slots:
         return False
+    problems = shared_problems(results, INTER_ROWS)
     axes = _grid(1, 1)
     for method in INTER_ROWS:
-        curves = [curve(results, method, name, slots) for name in results.test_sets]
+        curves = [curve(results, method, name, slots, problems) for name in results.test_sets]
         if all(curves):
             values = [100 * float(np.mean([c[slot].f1 for c in curves])) for slot in slots]
             axes[0][0].plot(slots, values, label=method)
-    _label(axes[0][0], "inter-slot optimisation", "slot t", "average F1, %")
+    _label(axes[0][0], f"inter-slot ({len(problems)} entities)", "slot t", "average F1, %")
     _save(axes, path)
     return True
 
@@ -111,7 +126,7 @@ def draw_labelled_size(results: Results, path: Path) -> bool:
 def _grid(n_rows: int, n_columns: int) -> list[list[Axes]]:
     from matplotlib.figure import Figure  # slow to import, and only needed here
 
-    figure = Figure(figsize=(4 * n_columns, 3 * n_rows), layout="constrained")
+    figure = Figure(figsize=(max(4 * n_columns, 6), 3 * n_rows), layout="constrained")
     axes = figure.subplots(n_rows, n_columns, squeeze=False)
     return [list(row) for row in axes]
 
@@ -128,5 +143,7 @@ def _save(axes: Sequence[Sequence[Axes]], path: Path) -> None:
     figure = axes[0][0].get_figure(root=True)
     assert figure is not None
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(3, 2 * len(axes[0])), fontsize=8
+    )
     figure.savefig(path, dpi=120, metadata={"Software": None})

@@ -291,10 +291,11 @@ def size_f1(
     n_labels: int,
     problems: frozenset[str],
 ) -> float | None:
-    """Return micro F1 of a method at one size, None without results."""
+    """Return micro F1 of a method at one size, None unless it was run on all of the problems."""
     found = results.outcomes(method, model, set_name, n_labels)
-    outcomes = [o for p, of_one in found.items() if p in problems for o in of_one]
-    return Summary.of(outcomes).f1 if outcomes else None
+    if not problems or not problems <= found.keys():
+        return None
+    return Summary.of([o for p in problems for o in found[p]]).f1
 
 
 def as_values(results: Results) -> dict[str, Any]:
