@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 from stamo.corpus.types import Corpus, EmergingEntity, Mention
 from stamo.errors import DivergenceError, LearningError, SettingsError
@@ -83,6 +84,25 @@ def test_same_seed_same_bytes(case, world_kb, world_model):
     )
     for name, values in first.theta.groups.items():
         assert torch.equal(values, second.theta[name]), name
+
+
+@pytest.mark.parametrize("reading", ["default", "stamo"])
+def test_the_number_of_threads_changes_no_bit(case, world_kb, world_model, reading):
+    """One and two threads give the same θ̂(e*), to the last bit."""
+    entity, labelled, unlabelled, _ = case
+    before, found = torch.get_num_threads(), []
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            with threadpool_limits(n_threads):
+                learned = learn(
+                    entity, labelled, unlabelled, world_model, world_kb, reading=reading
+                )
+            found.append(learned[0].theta)
+    finally:
+        torch.set_num_threads(before)
+    for name, values in found[0].groups.items():
+        assert torch.equal(values, found[1][name]), name
 
 
 def test_model_and_knowledge_base_stay_as_they_are(case, world_kb, world_model):

@@ -26,6 +26,7 @@ from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.algorithm import OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
+from stamo.learning.threads import one_thread
 from stamo.models.store import TrainedModel
 
 
@@ -38,6 +39,7 @@ class EncodedPile:
     labelled: NDArray[np.bool_]  # (M,)
 
 
+@one_thread()
 def encode_pile(
     entities: Sequence[EmergingEntity],
     corpus: Corpus,

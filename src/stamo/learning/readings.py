@@ -25,6 +25,7 @@ from stamo.learning.corrected import CorrectedArgs, Learned, learn_corrected
 from stamo.learning.correction import EvidenceArgs
 from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs
+from stamo.learning.threads import one_thread
 from stamo.models.base import LinkingModel
 from stamo.models.deeped import DeepED
 
@@ -196,6 +197,7 @@ class Outcome:
     left_out_likelihood: tuple[float, float] | None = None
 
 
+@one_thread()
 def run_reading(
     task: Task,
     reading: Reading,
