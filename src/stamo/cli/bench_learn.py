@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from stamo.evaluation.bench_learn import LearnBench
 
 PUBLISHED_SECONDS = 714
 """CPU seconds that the published code needs for one slot of this work on a machine like ours."""
@@ -27,7 +33,6 @@ def learn(
     from dataclasses import asdict, replace
 
     from rich.console import Console
-    from rich.table import Table
 
     from stamo.evaluation import bench_learn as bench
 
@@ -53,20 +58,7 @@ def learn(
         typer.echo(json.dumps(record))
         return
     console = Console()
-    table = Table(title=f"One slot of {entities} entities x {documents} documents")
-    for name in ("", "closed form", "max-margin, 35 epochs"):
-        table.add_column(name, justify="left" if not name else "right")
-    for phase in ("link", "estimate", "intra", "inter"):
-        table.add_row(f"{phase} (s)", *(f"{b.phases[phase]:.2f}" for b in (closed, sampled)))
-    wall = [b.seconds_per_slot for b in (closed, sampled)]
-    table.add_row(f"a slot, wall with {workers} workers (s)", *(f"{w:.2f}" for w in wall))
-    once = [b.seconds_once for b in (closed, sampled)]
-    table.add_row("before the first slot, once (s)", *(f"{w:.2f}" for w in once))
-    cpu = [sum(b.phases.values()) for b in (closed, sampled)]
-    ratios = [f"{PUBLISHED_SECONDS * entities / 50 / c:.0f} x" for c in cpu]
-    table.add_row(f"published code ({PUBLISHED_SECONDS} CPU s at 50 x 1000) / ours", *ratios)
-    table.add_row("memory of one entity (MB)", *(f"{b.memory_mb:.0f}" for b in (closed, sampled)))
-    console.print(table)
+    console.print(_table(closed, sampled))
     console.print(
         f"The default reading, one entity: {default_seconds:.2f} s for its {default_slots} slots, "
         f"{hundred_seconds:.2f} s when it may take 100 (it stopped after {hundred_slots})."
@@ -77,3 +69,24 @@ def learn(
     )
     for name, points in grown.items():
         console.print(f"{name}: " + ", ".join(f"{n:,}: {s:.3f} s" for n, s in points))
+
+
+def _table(closed: LearnBench, sampled: LearnBench) -> Table:
+    """Return a slot with the closed form and with the sampled vector, side by side."""
+    from rich.table import Table
+
+    args = closed.args
+    table = Table(title=f"One slot of {args.n_entities} entities x {args.n_unlabelled} documents")
+    for name in ("", "closed form", "max-margin, 35 epochs"):
+        table.add_column(name, justify="left" if not name else "right")
+    for phase in ("link", "estimate", "intra", "inter"):
+        table.add_row(f"{phase} (s)", *(f"{b.phases[phase]:.2f}" for b in (closed, sampled)))
+    wall = [b.seconds_per_slot for b in (closed, sampled)]
+    table.add_row(f"a slot, wall with {args.n_workers} workers (s)", *(f"{w:.2f}" for w in wall))
+    once = [b.seconds_once for b in (closed, sampled)]
+    table.add_row("before the first slot, once (s)", *(f"{w:.2f}" for w in once))
+    cpu = [sum(b.phases.values()) for b in (closed, sampled)]
+    ratios = [f"{PUBLISHED_SECONDS * args.n_entities / 50 / c:.0f} x" for c in cpu]
+    table.add_row(f"published code ({PUBLISHED_SECONDS} CPU s at 50 x 1000) / ours", *ratios)
+    table.add_row("memory of one entity (MB)", *(f"{b.memory_mb:.0f}" for b in (closed, sampled)))
+    return table
