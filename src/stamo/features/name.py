@@ -6,6 +6,7 @@ counts: among entities of one name, the one whose title is the bare name is ofte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,9 @@ import torch
 from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
-from stamo.features.base import append_emerging
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.pile import Evidence, Pile
+from stamo.features.surface import compare_all, compare_known
 from stamo.kb.base import KnowledgeBase
 
 
@@ -33,18 +34,7 @@ class Name:
 
         Computed once for each distinct pair of surface and candidate.
         """
-        row, column = np.nonzero(mentions.mask)
-        entities = mentions.candidates[row, column].astype(np.int64)
-        keys = mentions.surfaces[row].astype(np.int64) * kb.n_entities + entities
-        distinct, place = np.unique(keys, return_inverse=True)
-        titles = kb.titles((distinct % kb.n_entities).astype(np.int32))
-        surfaces = [mentions.surface_table[i] for i in (distinct // kb.n_entities).tolist()]
-        similar = np.array(
-            [similarity(s, t) for s, t in zip(surfaces, titles, strict=True)], dtype=np.float32
-        )
-        values = np.zeros(mentions.candidates.shape, dtype=np.float32)
-        values[row, column] = similar[place.reshape(-1)]
-        return values
+        return compare_known(mentions, kb, similarities)[..., 0]
 
     def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
         """Return an empty group: there is nothing to learn."""
@@ -52,13 +42,13 @@ class Name:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the similarity of all candidates, (M, C + E)."""
-        table = np.array(
-            [[similarity(alias, e.id) for e in pile.entities] for alias in pile.aliases],
-            dtype=np.float32,
-        )  # (A, E)
-        return append_emerging(pile.mentions.known[self.name], torch.from_numpy(table[pile.alias]))
+        return pile.keep(
+            f"{self.name} values", lambda: compare_all(pile, self.name, similarities)[..., 0]
+        )
 
 
-def similarity(surface: str, title: str) -> float:
-    """Return 1 for the same name whatever its case, 0 for names without a common letter."""
-    return Levenshtein.normalized_similarity(surface.casefold(), title.casefold())
+def similarities(surfaces: Sequence[str], titles: Sequence[str]) -> FloatArray:
+    """Return 1 for the same name whatever its case, 0 without a common letter, (n, 1)."""
+    pairs = zip(surfaces, titles, strict=True)
+    found = [Levenshtein.normalized_similarity(s.casefold(), t.casefold()) for s, t in pairs]
+    return np.array(found, dtype=np.float32)[:, None]

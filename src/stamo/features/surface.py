@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -33,16 +34,7 @@ class Surface:
 
         Computed once for each distinct pair of surface and candidate.
         """
-        width = mentions.candidates.shape[1]
-        surfaces = np.repeat(mentions.surfaces.astype(np.int64), width)
-        pairs = np.stack([surfaces, mentions.candidates.ravel()], axis=1)
-        distinct, place = np.unique(pairs, axis=0, return_inverse=True)
-        values = np.zeros((len(distinct), 3), dtype=np.float32)
-        rows = np.flatnonzero(distinct[:, 1] >= 0)
-        titles = kb.titles(distinct[rows, 1].astype(np.int32))
-        names = [mentions.surface_table[i] for i in distinct[rows, 0]]
-        values[rows] = similarities(names, titles)
-        return values[place.reshape(-1)].reshape(*mentions.candidates.shape, 3)
+        return compare_known(mentions, kb, similarities)
 
     def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
         """Return an empty group: there is nothing to learn."""
@@ -50,10 +42,35 @@ class Surface:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the three similarities of all candidates, (M, C + E, 3)."""
-        table = np.stack(
-            [similarities(pile.aliases, [e.id] * len(pile.aliases)) for e in pile.entities], axis=1
-        )  # (A, E, 3)
-        return append_emerging(pile.mentions.known[self.name], torch.from_numpy(table[pile.alias]))
+        return pile.keep(f"{self.name} values", lambda: compare_all(pile, self.name, similarities))
+
+
+Compare: TypeAlias = Callable[[Sequence[str], Sequence[str]], FloatArray]
+"""Compares names with titles, one by one: (n, values)."""
+
+
+def compare_known(mentions: EncodedMentions, kb: KnowledgeBase, compare: Compare) -> FloatArray:
+    """Compare each mention with its candidates' titles, each distinct pair once, (M, C, n)."""
+    width = mentions.candidates.shape[1]
+    surfaces = np.repeat(mentions.surfaces.astype(np.int64), width)
+    pairs = np.stack([surfaces, mentions.candidates.ravel()], axis=1)
+    distinct, place = np.unique(pairs, axis=0, return_inverse=True)
+    rows = np.flatnonzero(distinct[:, 1] >= 0)
+    titles = kb.titles(distinct[rows, 1].astype(np.int32))
+    found = compare([mentions.surface_table[i] for i in distinct[rows, 0]], titles)
+    values = np.zeros((len(distinct), found.shape[1]), dtype=np.float32)
+    values[rows] = found
+    return values[place.reshape(-1)].reshape(*mentions.candidates.shape, found.shape[1])
+
+
+def compare_all(pile: Pile, name: str, compare: Compare) -> Tensor:
+    """Put what the emerging entities' names give behind the known values, (M, C + E, n)."""
+    table = np.stack(
+        [compare(pile.aliases, [e.id] * len(pile.aliases)) for e in pile.entities], axis=1
+    )  # (A, E, n)
+    known = pile.mentions.known[name]
+    known = known if known.ndim == 3 else known[..., None]
+    return append_emerging(known, torch.from_numpy(table[pile.alias]))
 
 
 def similarities(surfaces: Sequence[str], titles: Sequence[str]) -> FloatArray:
