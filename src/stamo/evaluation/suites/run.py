@@ -17,23 +17,20 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from stamo.errors import ArtifactMismatchError, LearningError, SettingsError, SuiteError
 from stamo.evaluation.baselines.bert import (
     BertArgs,
-    fine_tune,
-    load_encoder,
     load_tuned,
-    tuned_args,
 )
 from stamo.evaluation.suites.descriptions import Reader, Texts
 from stamo.evaluation.suites.load import LoadedProblem, SuiteData, load_problem
 from stamo.evaluation.suites.methods import FEATURES, METHODS, Method, Trial, run_method
-from stamo.evaluation.suites.phi import kb_tables, train_suite_model
+from stamo.evaluation.suites.phi import kb_tables
 from stamo.evaluation.suites.problem import Problem
 from stamo.evaluation.suites.store import Suite, open_suite
+from stamo.evaluation.suites.training import BERT, OnModel, Place, train_models
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.parallel import Workers
 from stamo.learning.readings import QUIRKS
@@ -42,7 +39,7 @@ from stamo.models.store import MODELS, TrainedModel, load_model
 
 logger = logging.getLogger(__name__)
 
-RESULTS, RUN, BERT = "results.jsonl", "run.json", "bert/model.safetensors"
+RESULTS, RUN = "results.jsonl", "run.json"
 LABEL_SIZES = (5, 10, 20, 50, 100, 250)
 SIZED_METHODS = ("estimation", "estimation+bias", "stamo", "default")
 WATCHED = (*range(1, 11), *range(15, 101, 5))
@@ -143,15 +140,6 @@ def _main_cells(method: Method, model: str, settings: RunSettings) -> Iterator[C
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a worker process opens: paths only, since it is sent to it."""
-
-    suite_path: Path
-    kb_path: Path
-    out: Path
-
-
-@dataclass(frozen=True)
 class Opened:
     """What the problems of a run share."""
 
@@ -247,7 +235,6 @@ def _is_watched(cell: Cell) -> bool:
     return is_figure and cell.seed == 0 and cell.model == "deeped" and cell.n_labels == 20
 
 
-OnModel = Callable[[str], None]
 OnProblem = Callable[[int, int], None]
 
 
@@ -331,56 +318,6 @@ def _claim(out: Path, suite: Suite, settings: RunSettings) -> None:
     about = {"fixed": fixed, "suite": suite.name, "settings": asdict(settings)}
     about["problems"] = suite.manifest.get("counts", {})
     path.write_text(json.dumps(about, indent=1, sort_keys=True))
-
-
-def train_models(
-    suite: Suite,
-    kb: KnowledgeBase,
-    out: Path,
-    settings: RunSettings,
-    on_model: OnModel,
-    n_workers: int,
-) -> None:
-    """Train the models that lack beside the results, several at a time."""
-    if "bert" in settings.methods and suite.kind != "conflated":
-        raise SuiteError("BERT is fine-tuned on the groups of conflated suites; use one.")
-    wanted: dict[str, str | None] = dict.fromkeys(settings.models)
-    if "deeped" in settings.models:
-        wanted |= {
-            f"deeped-without-{feature}": feature
-            for feature in FEATURES
-            if any(name.endswith(f" without {feature}") for name in settings.methods)
-        }
-    missing = [stem for stem in wanted if not (out / f"{stem}.safetensors").is_file()]
-    if missing:
-        on_model(", ".join(missing))
-        place = Place(suite.path, kb.path, out)
-        with Workers(min(n_workers, len(missing))) as workers:
-            list(workers.map(partial(_train_model, place), [(m, wanted[m]) for m in missing]))
-    if "bert" in settings.methods and not _is_tuned(out / BERT, settings.bert):
-        on_model("bert")
-        texts = Texts(SuiteData.load(suite, kb))
-        examples = list(texts.examples(np.random.default_rng(settings.bert.seed)))
-        fine_tune(load_encoder(settings.bert), examples).save(out / BERT)
-
-
-def _is_tuned(path: Path, args: BertArgs) -> bool:
-    """Return whether BERT is there; refuse one that was fine-tuned in another way."""
-    if path.is_file() and tuned_args(path) != args:
-        raise ArtifactMismatchError(
-            f"{path} was fine-tuned with other settings; choose another directory or delete it."
-        )
-    return path.is_file()
-
-
-def _train_model(place: Place, wanted: tuple[str, str | None]) -> None:
-    """Train one model and save it; runs in worker processes."""
-    torch.set_num_threads(1)
-    stem, without = wanted
-    kb = KnowledgeBase.open(place.kb_path)
-    data = SuiteData.load(open_suite(place.suite_path, kb), kb)
-    trained = train_suite_model(data, stem.split("-")[0], without=without)
-    trained.save(place.out / f"{stem}.safetensors")
 
 
 def read_results(out: Path) -> list[Row]:
