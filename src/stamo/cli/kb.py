@@ -70,8 +70,9 @@ def build(
         list[str] | None, typer.Option(help="Another template that marks disambiguation pages.")
     ] = None,
     memory: Annotated[
-        str, typer.Option(help="Memory for counting before it goes to disk.")
-    ] = "1GB",
+        str | None,
+        typer.Option(help="Memory for counting before it goes to disk; by default what is enough."),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a knowledge base of the same name.")
     ] = False,

@@ -14,7 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -28,7 +28,6 @@ from stamo.kb import counting
 from stamo.kb.dump import DumpReader
 from stamo.kb.export import (
     StagedArticles,
-    Wait,
     stage_articles,
     write_aliases,
     write_articles,
@@ -47,8 +46,9 @@ from stamo.kb.extract import (
     extract_chunk,
 )
 from stamo.kb.manifest import Manifest, Source, describe_files
+from stamo.kb.name_tables import write_matcher, write_strings
 from stamo.kb.occurrences import counted_texts, write_link_probability
-from stamo.kb.parallel import Workers, give_back_memory
+from stamo.kb.parallel import Workers, give_back_memory, use_plain_allocator
 from stamo.kb.settings import BuildSettings, Progress, Report
 from stamo.kb.site import Site
 from stamo.kb.staging import RESULT_DIR, disk_full, staged_directory
@@ -59,6 +59,10 @@ LINKS_DROPPED = {
     "missing": "link to a title without a page",
 }
 
+MEMORY_TO_TRY = (50, 200, 800)
+"""Megabytes for each thread of the database, tried one after the other."""
+
+NAME_TABLES = ("aliases", "entities", "redirects")
 
 IN_TEXT, ELSEWHERE = "links in running text", "links in tables, captions, notes"
 TO_ARTICLES, TO_MISSING = "links to articles", "links to titles without a page"
@@ -99,6 +103,9 @@ class _Build:
     def result(self) -> Path:
         return self.work / RESULT_DIR
 
+    def staged_names(self, name: str) -> Path:
+        return self.work / f"{name}.arrow"
+
     @contextmanager
     def stage(self, name: str) -> Iterator[Report]:
         """Time a stage and report its progress."""
@@ -136,6 +143,7 @@ def build_knowledge_base(
         Workers(settings.workers) as workers,
         _database_errors(target),
     ):
+        use_plain_allocator()
         build = _Build(Path(dump_path), settings, work, workers, progress)
         manifest = _run(build)
     return BuildSummary(
@@ -154,24 +162,13 @@ def _run(build: _Build) -> Manifest:
     with build.stage("reading the dump") as report:
         site = _read_dump(build, report)
     give_back_memory()
-    connection = counting.connect(build.work, memory=settings.memory, threads=settings.workers)
-    with connection:
-        with build.stage("counting"):
-            counting.count(
-                connection, missing_targets=settings.missing_targets, max_surface=MAX_SURFACE
-            )
-            _collect_counts(build, connection)
-            counting.drop(connection, "link", "target", "name", "page")
-        with build.stage("writing tables"):
-            waiting = _write_tables(build, connection)
-            counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
-            staged = stage_articles(connection, build.work)
-            waiting.pop("matcher")()
+    staged = _count(build)
     give_back_memory()
     with build.stage("articles and link probability") as report:
+        build.workers.start(write_matcher, build.staged_names("aliases"), build.result)()
         _write_articles(build, staged, report)
-        for wait in waiting.values():
-            wait()
+    with build.stage("writing names"):
+        _write_names(build)
     sources = {"dump": Source.of(build.dump_path)}
     if settings.vectors is not None:
         sources["vectors"] = Source.of(settings.vectors)
@@ -227,6 +224,38 @@ def _read_dump(build: _Build, report: Report) -> Site:
     return site
 
 
+def _count(build: _Build) -> StagedArticles:
+    """Count in the database, with as little memory as does; without a limit given, try with more.
+
+    Most of what a query needs can wait on disk, but not all, and how much that is shows only when
+    it runs.
+    """
+    settings = build.settings
+    if settings.memory is not None:
+        return _count_within(build, settings.memory)
+    for megabytes in MEMORY_TO_TRY:
+        skipped = build.skipped.copy()
+        with suppress(duckdb.OutOfMemoryException):
+            return _count_within(build, f"{megabytes * settings.workers}MB")
+        build.skipped = skipped
+    return _count_within(build, "80%")
+
+
+def _count_within(build: _Build, memory: str) -> StagedArticles:
+    settings = build.settings
+    with counting.connect(build.work, memory=memory, threads=settings.workers) as connection:
+        with build.stage("counting"):
+            counting.count(
+                connection, missing_targets=settings.missing_targets, max_surface=MAX_SURFACE
+            )
+            _collect_counts(build, connection)
+            counting.drop(connection, "link", "target", "name", "page")
+        with build.stage("writing tables"):
+            _write_tables(build, connection)
+            counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
+            return stage_articles(connection, build.work)
+
+
 def _append(part: Extract, writers: Mapping[str, pq.ParquetWriter]) -> None:
     for name, batch in (("page", part.pages), ("text", part.texts), ("link", part.links)):
         if len(batch):
@@ -263,17 +292,25 @@ def _collect_counts(build: _Build, connection: duckdb.DuckDBPyConnection) -> Non
     build.skipped.update({name: n for name, n in singles.items() if n})
 
 
-def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> dict[str, Wait]:
-    """Write all tables but the articles; return what waits for those that workers write."""
+def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> None:
+    """Write the tables of numbers, and stage the names."""
     counts, result = build.counts, build.result
-    # First what workers have to do, so that they are at it meanwhile.
-    n_aliases, matcher, surfaces = write_aliases(connection, result, build.workers)
-    counts["entities"], titles = write_entities(connection, result, build.workers)
-    counts["redirects"] = write_redirects(connection, result)
-    counts["aliases"] = n_aliases
-    write_candidates(connection, result, n_aliases, counts["entities"])
+    aliases, entities, redirects = map(build.staged_names, NAME_TABLES)
+    counts["aliases"] = write_aliases(connection, aliases, result)
+    counts["entities"] = write_entities(connection, entities, result)
+    counts["redirects"] = write_redirects(connection, redirects, result)
+    write_candidates(connection, result, counts["aliases"], counts["entities"])
     write_documents(connection, result, counts["entities"], counts["articles"])
-    return {"matcher": matcher, "titles": titles, "surfaces": surfaces}
+
+
+def _write_names(build: _Build) -> None:
+    """Write the tries, last of all: each holds its names in memory while it is made."""
+    waiting = [
+        build.workers.start(write_strings, build.staged_names(name), build.result, name)
+        for name in NAME_TABLES
+    ]
+    for wait in waiting:
+        wait()
 
 
 def _write_articles(build: _Build, staged: StagedArticles, report: Report) -> None:

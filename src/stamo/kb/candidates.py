@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stamo.kb.names import ALIAS_COUNTS
 from stamo.kb.storage import Csr, expand, open_array
 
 Int32 = NDArray[np.int32]
@@ -43,7 +44,7 @@ class CandidateTable:
         """Map the table of a knowledge base."""
         entities = Csr.open(directory / "alias_indptr.npy", directory / "alias_entities.npy")
         counts = open_array(directory / "alias_entity_counts.npy")
-        return cls(entities, counts, open_array(directory / "alias_counts.npy"))
+        return cls(entities, counts, open_array(directory / ALIAS_COUNTS))
 
     @property
     def n_candidates(self) -> Int64:

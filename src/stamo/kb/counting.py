@@ -203,8 +203,10 @@ SINGLE_COUNTS = {
 
 
 def connect(directory: Path, *, memory: str, threads: int) -> duckdb.DuckDBPyConnection:
-    """Open a database file in `directory` that spills to disk beyond `memory`."""
-    connection = duckdb.connect(str(directory / "counting.duckdb"))
+    """Make a database file in `directory` that spills to disk beyond `memory`."""
+    path = directory / "counting.duckdb"
+    path.unlink(missing_ok=True)
+    connection = duckdb.connect(str(path))
     connection.execute("SET enable_progress_bar = false")  # it would write to stdout
     connection.execute(f"SET memory_limit = '{memory}'")
     connection.execute(f"SET threads = {threads:d}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from stamo.kb.counting import (
     ALIASES_IN_ORDER,
-    BATCH_ROWS,
     CANDIDATES_IN_ORDER,
     CONTENTS_IN_ORDER,
     DOCUMENTS_IN_ORDER,
@@ -26,17 +25,16 @@ from stamo.kb.counting import (
     REDIRECTS_IN_ORDER,
     stream,
 )
-from stamo.kb.name_tables import write_matcher, write_strings
-from stamo.kb.names import ARTICLES_FILE
-from stamo.kb.parallel import Workers
-from stamo.kb.storage import ArrayWriter, StringTable, save_array
+from stamo.kb.name_tables import NameWriter
+from stamo.kb.names import ALIAS_COUNTS, ARTICLES_FILE
+from stamo.kb.parallel import give_back_memory
+from stamo.kb.storage import ArrayWriter, read_blocks, save_array
 
 ARTICLES_PER_ROW_GROUP = 512
 
 MENTION_TYPE = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
-MENTION_SCHEMA = pa.schema(
-    [(name, pa.int32()) for name in ("document", "start", "stop", "entity", "alias")]
-)
+MENTION_COLUMNS = ("document", "start", "stop", "entity", "alias")
+MENTIONS_PER_BLOCK = 1 << 14
 ARTICLE_SCHEMA = pa.schema(
     [
         ("document", pa.int32()),
@@ -49,73 +47,46 @@ ARTICLE_SCHEMA = pa.schema(
 )
 
 
-Wait = Callable[[], None]
-"""Waits for what a worker still writes."""
-
-
-def write_entities(
-    connection: duckdb.DuckDBPyConnection, result: Path, workers: Workers
-) -> tuple[int, Wait]:
-    """Write titles and the counts of every entity; return how many there are."""
-    titles: list[pa.Array] = []
-    n_titles = 0
+def write_entities(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
+    """Stage the titles and write the counts of every entity; return how many there are."""
     with (
+        NameWriter(staged) as titles,
         ArrayWriter(result / "entity_counts.npy", np.int32) as counts,
         ArrayWriter(result / "document_frequency.npy", np.int32) as frequency,
         ArrayWriter(result / "has_article.npy", np.bool_) as has_article,
     ):
         for batch in stream(connection, ENTITIES_IN_ORDER):
-            _check_order(batch["entity"], n_titles)
+            _check_order(batch["entity"], titles.n_names)
             titles.append(batch["title"])
-            n_titles += len(batch)
             counts.append(_numbers(batch["n_links"]))
             frequency.append(_numbers(batch["n_documents"]))
             has_article.append(_numbers(batch["has_article"]))
-    return n_titles, workers.start(write_strings, result, "entities", _joined(titles))
+    return titles.n_names
 
 
-def write_redirects(connection: duckdb.DuckDBPyConnection, result: Path) -> int:
-    """Write which entity each redirect means; return how many there are."""
-    sources: list[str] = []
-    with ArrayWriter(result / "redirect_targets.npy", np.int32) as targets:
+def write_redirects(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
+    """Stage redirects and write which entity each means; return how many there are."""
+    with (
+        NameWriter(staged) as sources,
+        ArrayWriter(result / "redirect_targets.npy", np.int32) as targets,
+    ):
         for batch in stream(connection, REDIRECTS_IN_ORDER):
-            sources += batch["source"].to_pylist()
+            sources.append(batch["source"])
             targets.append(_numbers(batch["entity"]))
-    StringTable.build(result, "redirects", sources)
-    return len(sources)
+    return sources.n_names
 
 
-def write_aliases(
-    connection: duckdb.DuckDBPyConnection, result: Path, workers: Workers
-) -> tuple[int, Wait, Wait]:
-    """Write the surface forms and what finds the linked ones in texts.
-
-    Returns:
-        How many there are, and what waits for the matcher and for the surface forms.
-    """
-    surfaces: list[pa.Array] = []
-    linked: list[pa.Array] = []
-    numbers: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
-    n_surfaces = 0
-    with ArrayWriter(result / "alias_counts.npy", np.int32) as counts:
+def write_aliases(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
+    """Stage the surface forms and write how often each is linked; return how many there are."""
+    with (
+        NameWriter(staged) as surfaces,
+        ArrayWriter(result / ALIAS_COUNTS, np.int32) as counts,
+    ):
         for batch in stream(connection, ALIASES_IN_ORDER):
-            _check_order(batch["alias"], n_surfaces)
+            _check_order(batch["alias"], surfaces.n_names)
             surfaces.append(batch["surface"])
-            n_surfaces += len(batch)
-            n_links = _numbers(batch["n"])
-            counts.append(n_links)
-            # The probability of an alias that is never linked is 0 however often it occurs.
-            linked.append(batch["surface"].filter(pa.array(n_links > 0)))
-            numbers.append(_numbers(batch["alias"])[n_links > 0])
-    return (
-        n_surfaces,
-        workers.start(write_matcher, result, _joined(linked), np.concatenate(numbers)),
-        workers.start(write_strings, result, "aliases", _joined(surfaces)),
-    )
-
-
-def _joined(strings: list[pa.Array]) -> pa.ChunkedArray:
-    return pa.chunked_array(strings, type=pa.string())
+            counts.append(_numbers(batch["n"]))
+    return surfaces.n_names
 
 
 def write_candidates(
@@ -196,30 +167,30 @@ def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedA
     positions = [_numbers(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
     staged = StagedArticles(
         work / "text.parquet",
-        work / "mention.parquet",
+        work / "mention.npy",
         np.concatenate([np.empty(0, np.int64), *positions]),
     )
-    with pq.ParquetWriter(staged.mentions, MENTION_SCHEMA, compression="lz4") as writer:
+    # Plain numbers: as Parquet they would take eight times their size to read.
+    with ArrayWriter(staged.mentions, np.int32, len(MENTION_COLUMNS)) as writer:
         for batch in stream(connection, MENTIONS_IN_ORDER):
-            writer.write_batch(batch.cast(MENTION_SCHEMA))
+            writer.append(np.stack([_numbers(batch[name]) for name in MENTION_COLUMNS], axis=1))
     return staged
 
 
 class _MentionStream:
     """The mentions of all documents in order, taken from the front document by document."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._rows = np.empty((0, len(MENTION_SCHEMA)), dtype=np.int32)
+    def __init__(self, blocks: Iterator[NDArray[np.int32]]) -> None:
+        self._blocks = blocks
+        self._rows = np.empty((0, len(MENTION_COLUMNS)), dtype=np.int32)
 
     def take(self, end: int) -> NDArray[np.int32]:
-        """Return the mentions in documents before `end`, with the columns of `MENTION_SCHEMA`."""
+        """Return the mentions in documents before `end`, with the columns of `MENTION_COLUMNS`."""
         while not len(self._rows) or self._rows[-1, 0] < end:
-            batch = next(self._batches, None)
-            if batch is None:
+            block = next(self._blocks, None)
+            if block is None:
                 break
-            columns = [_numbers(column) for column in batch.columns]
-            self._rows = np.concatenate([self._rows, np.stack(columns, axis=1)])
+            self._rows = np.concatenate([self._rows, block])
         n = int(np.searchsorted(self._rows[:, 0], end))
         taken, self._rows = self._rows[:n], self._rows[n:]
         return taken
@@ -240,19 +211,22 @@ class WrittenArticles:
 def write_articles(staged: StagedArticles, result: Path) -> Iterator[WrittenArticles]:
     """Write the articles with their resolved mentions; yield each row group when it is written."""
     first = 0
-    with (
-        pq.ParquetFile(staged.mentions) as mention_file,
-        pq.ParquetWriter(
-            result / ARTICLES_FILE, ARTICLE_SCHEMA, compression="zstd", compression_level=3
-        ) as writer,
-    ):
-        mentions = _MentionStream(mention_file.iter_batches(BATCH_ROWS))
+    mentions = _MentionStream(read_blocks(staged.mentions, MENTIONS_PER_BLOCK))
+    # Nothing here repeats within a row group: dictionaries make the file larger, and slow.
+    with pq.ParquetWriter(
+        result / ARTICLES_FILE,
+        ARTICLE_SCHEMA,
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=False,
+    ) as writer:
         for texts in _in_groups(_kept_texts(staged)):
             rows = mentions.take(first + len(texts))
             batch = _with_mentions(texts, first, rows)
             writer.write_batch(batch, row_group_size=ARTICLES_PER_ROW_GROUP)
             yield WrittenArticles(batch, rows[:, 0] - np.int32(first), rows[:, 4])
             first += len(texts)
+            give_back_memory()
 
 
 def _kept_texts(staged: StagedArticles) -> Iterator[pa.RecordBatch]:

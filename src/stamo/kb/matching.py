@@ -8,7 +8,7 @@ a build, and measured twice as fast as one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -66,19 +66,24 @@ class NameMatcher:
         """Prepare distinct names without line breaks; `numbers` default to their places."""
         if numbers is None:
             numbers = np.arange(len(names), dtype=np.int32)
-        parts = [(np.array([_LARGEST], np.uint64), np.array([NO_NAME], np.int32))]
-        for i in range(0, len(names), NAMES_PER_BATCH):
-            part = slice(i, i + NAMES_PER_BATCH)
-            parts.append(_beginnings(names[part], numbers[part]))
-        hashes, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        firsts = range(0, len(names), NAMES_PER_BATCH)
+        places = (slice(first, first + NAMES_PER_BATCH) for first in firsts)
+        return cls.build_from((names[place], numbers[place]) for place in places)
+
+    @classmethod
+    def build_from(cls, batches: Iterable[tuple[Sequence[str], Int32]]) -> NameMatcher:
+        """Prepare distinct names that come in batches with their numbers."""
+        hashes, values = _joined(batches)
         # Of equal beginnings the one that is a whole name comes last and stays.
         order = np.lexsort((values, hashes))
         hashes, values = hashes[order], values[order]
         is_last = np.append(hashes[1:] != hashes[:-1], True)
         hashes, values = hashes[is_last], values[is_last]
         n_bits = max(len(hashes).bit_length(), 1)
-        firsts = np.arange(1 << n_bits, dtype=np.uint64) << np.uint64(64 - n_bits)
-        return cls(hashes, values, np.searchsorted(hashes, firsts).astype(np.int32))
+        n_in_bucket = np.bincount((hashes >> np.uint64(64 - n_bits)).astype(np.int64))
+        buckets = np.zeros(1 << n_bits, dtype=np.int32)
+        np.cumsum(n_in_bucket[:-1], out=buckets[1:])
+        return cls(hashes, values, buckets)
 
     @staticmethod
     def files(name: str) -> tuple[str, str, str]:
@@ -216,6 +221,14 @@ def _scrambled(codes: NDArray[np.uint32]) -> UInt64:
 @cache
 def _scramble_table() -> UInt64:
     return _scramble(np.arange(_FREQUENT_CODES, dtype=np.uint64))
+
+
+def _joined(batches: Iterable[tuple[Sequence[str], Int32]]) -> tuple[UInt64, Int32]:
+    """Return the beginnings of all names, and one behind them that is larger than any other."""
+    parts = [(np.array([_LARGEST], np.uint64), np.array([NO_NAME], np.int32))]
+    parts += (_beginnings(names, numbers) for names, numbers in batches)
+    hashes, values = zip(*parts, strict=True)
+    return np.concatenate(hashes), np.concatenate(values)
 
 
 def _beginnings(names: Sequence[str], numbers: Int32) -> tuple[UInt64, Int32]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 ARTICLES_FILE = "articles.parquet"
+ALIAS_COUNTS = "alias_counts.npy"
 MATCHER = "linked_aliases"
 """The matcher of all aliases that are linked at least once."""
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import MATCHER
-from stamo.kb.parallel import Workers
+from stamo.kb.parallel import Workers, give_back_memory
 from stamo.kb.storage import save_array
 
 if TYPE_CHECKING:  # a worker needs no database
@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # a worker needs no database
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-CHARACTERS_PER_BATCH = 1 << 19
+CHARACTERS_PER_BATCH = 1 << 18
 """Text that is matched at a time: enough to work in bulk, little enough for the cache."""
 
-TEXTS_PER_PART = 128
+TEXTS_PER_PART = 64
 """Articles that a worker gets at a time, about a megabyte; the parts of a row group add up."""
 
 
@@ -106,6 +106,7 @@ def count_occurrences(part: LinkedTexts, result: Path) -> OccurrenceCounts:
     matcher = NameMatcher.open(result, MATCHER)
     linked = _distinct(_keys(part.article.astype(np.int64), part.aliases))
     occurring = [_occurring(*batch, matcher) for batch in _batches(part.texts.to_pylist())]
+    give_back_memory()
     # A link counts as an occurrence even where a longer name hides it.
     return _tally(len(part.texts), _distinct(np.concatenate([linked, *occurring])), linked)
 

@@ -48,8 +48,8 @@ class BuildSettings:
     workers: int = 1
     """Processes; the result does not depend on it."""
 
-    memory: str = "1GB"
-    """What DuckDB may use before it spills to disk."""
+    memory: str | None = None
+    """What DuckDB may use before it spills to disk; None finds what is enough."""
 
     chunk_bytes: int = CHUNK_BYTES
     """Wikitext handed to a worker at a time."""

@@ -5,7 +5,8 @@ Nothing here is a pickle. A file that cannot be mapped raises `KnowledgeBaseErro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -87,6 +88,19 @@ def open_array(path: Path) -> NDArray[Any]:
         ) from error
     array.flags.writeable = False
     return array
+
+
+def read_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
+    """Yield an array of a file a few rows at a time, from the first to the last.
+
+    Unlike those of a mapped array, the pages of what has been read do not stay.
+    """
+    array = open_array(path)
+    row_items, dtype = math.prod(array.shape[1:]), array.dtype
+    with path.open("rb") as file:
+        file.seek(HEADER_BYTES)
+        while len(items := np.fromfile(file, dtype, rows * row_items)):
+            yield items.reshape(-1, *array.shape[1:])
 
 
 class Csr:
@@ -180,16 +194,19 @@ class StringTable:
         return f"{name}.trie", f"{name}.ids.npy", f"{name}.keys.npy"
 
     @classmethod
-    def build(cls, directory: Path, name: str, strings: Sequence[str]) -> None:
-        """Write a table in which `strings[i]` gets the number i; all must differ."""
+    def build(cls, directory: Path, name: str, strings: Iterable[str]) -> None:
+        """Write a table in which the i-th string gets the number i; all must differ.
+
+        The strings are asked for twice and never held together, except inside the trie.
+        """
         trie = marisa_trie.Trie(strings)
-        if len(trie) != len(strings):
-            raise ValueError(f"{len(strings) - len(trie)} of the {name} come twice")
+        key_by_id = np.fromiter((trie[text] for text in strings), np.int32)
+        if len(trie) != len(key_by_id):
+            raise ValueError(f"{len(key_by_id) - len(trie)} of the {name} come twice")
         trie_path, ids_path, keys_path = (directory / file for file in cls.files(name))
         trie.save(str(trie_path))
-        key_by_id = np.fromiter((trie[text] for text in strings), np.int32, len(strings))
         id_by_key = np.empty_like(key_by_id)
-        id_by_key[key_by_id] = np.arange(len(strings), dtype=np.int32)
+        id_by_key[key_by_id] = np.arange(len(key_by_id), dtype=np.int32)
         save_array(ids_path, id_by_key, np.int32)
         save_array(keys_path, key_by_id, np.int32)
 
