@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
+from stamo.kb import counting
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.build import build_knowledge_base
 from stamo.kb.parallel import Workers
@@ -90,6 +92,31 @@ def test_same_bytes_for_any_number_of_workers(tmp_path):
         assert results[1][1][name] == content, f"{name} depends on the number of workers"
         assert results[2][1][name] == content, f"{name} depends on the chunks"
     assert len({fingerprint for fingerprint, _ in results}) == 1
+
+
+def test_counting_gets_more_memory_when_it_needs_it(tmp_path, monkeypatch):
+    """A limit that is too low is raised, and leaves no trace in the result or the summary."""
+    dump = write_dump(tmp_path / "d.xml", make_pages(60))
+    plain = build_knowledge_base(dump, tmp_path / "plain", SETTINGS)
+    tried = []
+    connect = counting.connect
+    monkeypatch.setattr("stamo.kb.build.MEMORY_TO_TRY", (1, 100))
+    monkeypatch.setattr(
+        counting, "connect", lambda *a, **k: tried.append(k["memory"]) or connect(*a, **k)
+    )
+    raised = build_knowledge_base(dump, tmp_path / "raised", SETTINGS)
+    assert tried == ["1MB", "100MB"]
+    assert raised.fingerprint == plain.fingerprint
+    assert raised.skipped == plain.skipped
+    assert raised.counts == plain.counts
+
+
+def test_too_little_memory_asked_for_is_one_sentence(tmp_path):
+    """A limit of the user's own is kept to, and an error says what to do."""
+    dump = write_dump(tmp_path / "d.xml", make_pages(60))
+    with pytest.raises(KnowledgeBaseError, match="give more memory"):
+        build_knowledge_base(dump, tmp_path / "kb", replace(SETTINGS, memory="1MB"))
+    assert not (tmp_path / "kb").exists()
 
 
 def test_summary_tells_what_was_found_and_left_out(built):

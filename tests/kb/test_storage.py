@@ -11,6 +11,7 @@ from stamo.kb.storage import (
     VectorTable,
     expand,
     open_array,
+    read_blocks,
     save_array,
 )
 
@@ -80,6 +81,17 @@ def test_vectors_come_out_as_single_floats(tmp_path):
     assert table[[5, 0]].tolist() == [[10, 11], [0, 1]]
     assert np.concatenate([block for _, block in table.blocks(4)]).tolist() == stored.tolist()
     assert np.asarray(table).dtype == np.float32
+
+
+def test_blocks_of_a_file_are_its_rows(tmp_path):
+    """Read a few rows at a time, an array is the same; an empty one has no block."""
+    rows = np.arange(14, dtype=np.int32).reshape(7, 2)
+    save_array(tmp_path / "a.npy", rows, np.int32)
+    blocks = list(read_blocks(tmp_path / "a.npy", 3))
+    assert [len(block) for block in blocks] == [3, 3, 1]
+    assert np.concatenate(blocks).tolist() == rows.tolist()
+    save_array(tmp_path / "b.npy", rows[:0], np.int32)
+    assert list(read_blocks(tmp_path / "b.npy", 3)) == []
 
 
 def test_strings_are_found_by_text_and_by_number(tmp_path):
