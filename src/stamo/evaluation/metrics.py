@@ -123,11 +123,14 @@ def bootstrap_f1(
     rng = np.random.default_rng(seed)
     methods = [np.stack([_counts(o).sum(axis=0) for o in m]) for m in (first, second) if m]
     chosen = rng.integers(0, len(first), (n_samples, len(first)))
+    chosen = np.concatenate([np.arange(len(first))[None], chosen])
+    f1, *subtracted = (_micro_f1(counts[chosen].sum(axis=1)) for counts in methods)
+    values = f1 - sum(subtracted)
+    low, high = np.percentile(values[1:], [2.5, 97.5])
+    return Interval(float(values[0]), float(low), float(high))
 
-    def value(rows: NDArray[np.int64]) -> float:
-        parts = [micro(counts[rows].sum(axis=0))[0] for counts in methods]
-        return parts[0] - (parts[1] if len(parts) > 1 else 0.0)
 
-    samples = np.array([value(rows) for rows in chosen])
-    low, high = np.percentile(samples, [2.5, 97.5])
-    return Interval(value(np.arange(len(first))), float(low), float(high))
+def _micro_f1(counts: FloatArray) -> FloatArray:
+    """Return F1 of rows of summed counts, 0 where nothing was hit, (n,)."""
+    _, _, predicted, gold, hits = counts.T
+    return np.asarray(2 * hits / np.maximum(predicted + gold, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -120,8 +121,8 @@ class Results:
 
     def n_labels(self) -> int:
         """Return |L| of the main table: that of most methods."""
-        sizes = [row["n_labels"] for row in self.rows if row["n_labels"]]
-        by_size = {n: len({r["method"] for r in self.rows if r["n_labels"] == n}) for n in sizes}
+        pairs = dict.fromkeys((r["n_labels"], r["method"]) for r in self.rows if r["n_labels"])
+        by_size = Counter(n for n, _ in pairs)
         return max(by_size, key=lambda n: (by_size[n], n == 20)) if by_size else 20
 
 
