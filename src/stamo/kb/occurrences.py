@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import MATCHER
-from stamo.kb.parallel import Workers, give_back_memory
+from stamo.kb.parallel import Workers
 from stamo.kb.storage import save_array
 
 if TYPE_CHECKING:  # a worker needs no database
@@ -31,8 +32,8 @@ Int64 = NDArray[np.int64]
 CHARACTERS_PER_BATCH = 1 << 18
 """Text that is matched at a time: enough to work in bulk, little enough for the cache."""
 
-TEXTS_PER_PART = 64
-"""Articles that a worker gets at a time, about a megabyte; the parts of a row group add up."""
+BYTES_PER_PART = 1 << 18
+"""Text that a worker gets at a time, as articles that begin in a stretch of this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,9 @@ def counted_texts(group: WrittenArticles) -> Iterator[LinkedTexts]:
     """Take the articles that count out of a row group, in parts for one worker each."""
     is_counted = ~group.articles["held_out"].to_numpy(zero_copy_only=False)
     texts = group.articles["text"]
-    for first in range(0, len(texts), TEXTS_PER_PART):
-        counted = is_counted[first : first + TEXTS_PER_PART]
-        begin, end = np.searchsorted(group.rows, [first, first + len(counted)])
+    for first, last in _parts(texts):
+        counted = is_counted[first:last]
+        begin, end = np.searchsorted(group.rows, [first, last])
         rows, aliases = group.rows[begin:end] - first, group.aliases[begin:end]
         place = np.cumsum(counted, dtype=np.int32) - np.int32(1)
         kept = counted[rows] & (aliases >= 0)
@@ -101,12 +102,18 @@ def counted_texts(group: WrittenArticles) -> Iterator[LinkedTexts]:
         yield LinkedTexts(part, place[rows[kept]], aliases[kept])
 
 
+def _parts(texts: pa.StringArray) -> Iterator[tuple[int, int]]:
+    """Cut texts into runs of about the same size, so that memory does not follow the longest."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts)]
+    firsts = np.unique((offsets - offsets[0]) // BYTES_PER_PART, return_index=True)[1].tolist()
+    return pairwise([*firsts, len(texts)])
+
+
 def count_occurrences(part: LinkedTexts, result: Path) -> OccurrenceCounts:
     """Count the articles in which each alias occurs and is linked."""
     matcher = NameMatcher.open(result, MATCHER)
     linked = _distinct(_keys(part.article.astype(np.int64), part.aliases))
     occurring = [_occurring(*batch, matcher) for batch in _batches(part.texts.to_pylist())]
-    give_back_memory()
     # A link counts as an occurrence even where a longer name hides it.
     return _tally(len(part.texts), _distinct(np.concatenate([linked, *occurring])), linked)
 
