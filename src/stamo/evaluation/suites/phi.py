@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from stamo.errors import SettingsError
@@ -55,6 +56,7 @@ def train_suite_model(
     """
     if name not in MODELS:
         raise SettingsError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
+    torch.manual_seed(args.seed)  # or each run would start from another φ
     model = MODELS[name](data.kb.dimensions)
     if data.suite.kind == "conflated":
         return train_on_groups(
