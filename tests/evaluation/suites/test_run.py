@@ -194,6 +194,16 @@ def test_two_processes_give_the_same_results(models, tmp_path):
     assert rows[0] == rows[1]
 
 
+def test_model_does_not_depend_on_what_its_process_did_before():
+    """Whatever random numbers were drawn before, the same suite gives the same φ."""
+    states = []
+    for seed in (3, 4):
+        torch.manual_seed(seed)
+        trained = train_suite_model(small.easy_data(), "yamada", args=small.TRAINING)
+        states.append(trained.model.state_dict())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
 def test_results_of_another_suite_are_not_mixed(models, tmp_path):
     """A directory of results belongs to one suite."""
     settings = RunSettings(
