@@ -10,11 +10,13 @@ from stamo.errors import CorpusFormatError, SettingsError
 from stamo.evaluation.intervals import Estimate, bootstrap, by_document, difference, f1, ratio
 from stamo.evaluation.link_speed import link_plainly, measure_speed, news_size_documents
 from stamo.evaluation.link_tables import held_out_tables, to_markdown, to_rich, zelda_tables
-from stamo.evaluation.linking import evaluate_held_out
+from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
 from stamo.evaluation.reliability import save_reliability
 from stamo.evaluation.zelda import evaluate_zelda, read_gold
 from stamo.features.articles import flatten_articles
 from stamo.linking.linker import Linker
+from stamo.models.trainer import train_linking_model
+from stamo.models.training import TrainingArgs
 from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb
 
 
@@ -103,6 +105,35 @@ def test_articles_used_in_training_are_left_out():
     some = evaluate_held_out(kb, untrained(kb, test_documents=half), n_samples=10)
     assert 0 < some.n_documents <= len(half) < everything.n_documents
     assert some.n_mentions < everything.n_mentions
+
+
+def test_folds_measure_every_held_out_article_once(trained_yamada):
+    """All articles are judged, each by a model that was trained without it, and it repeats."""
+    kb = world_kb()
+    everything = evaluate_held_out(kb, untrained(kb), n_samples=10)
+    folds, seen = [], []
+    for _ in range(2):
+        found = evaluate_in_folds(kb, trained_yamada, 2, n_samples=10, on_fold=seen.append)
+        folds.append(found)
+    assert seen == [1, 2, 1, 2]
+    assert folds[0] == folds[1]
+    assert folds[0].n_documents == everything.n_documents
+    assert folds[0].n_mentions == everything.n_mentions
+    assert folds[0].rows[0] == everything.rows[0]  # the prior alone is not trained
+    assert folds[0].rows[1].accuracy != everything.rows[1].accuracy
+
+
+@pytest.mark.parametrize("n_folds", [1, 10_000])
+def test_folds_out_of_range_are_refused(trained_yamada, n_folds):
+    """One fold leaves nothing to train on, and a fold needs an article."""
+    with pytest.raises(SettingsError, match="folds"):
+        evaluate_in_folds(world_kb(), trained_yamada, n_folds)
+
+
+@pytest.fixture(scope="module")
+def trained_yamada():
+    args = TrainingArgs(n_pairs=200, n_epochs=1, batch_size=32)
+    return train_linking_model(world_kb(), "yamada", args)
 
 
 def test_no_held_out_article_is_an_error():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -184,6 +185,10 @@ def evaluate(
     held_out: Annotated[
         bool, typer.Option("--held-out", help="Measure on the KB's held-out articles.")
     ] = False,
+    folds: Annotated[
+        int,
+        typer.Option(help="Train anew in this many folds, to measure on all held-out articles."),
+    ] = 0,
     zelda: Annotated[
         list[Path] | None, typer.Option(help="Measure on a file in ZELDA's format; repeat it.")
     ] = None,
@@ -202,10 +207,10 @@ def evaluate(
     """Measure a model on held-out articles and on documents with gold entities."""
     from stamo.errors import SettingsError
 
-    if not held_out and not zelda:
+    if not held_out and not folds and not zelda:
         raise SettingsError("There is nothing to measure on; give --held-out or --zelda FILE.")
     reports = _measure(
-        kb, model, zelda or [], held_out, threshold, link_probability, passes, samples
+        kb, model, zelda or [], held_out, folds, threshold, link_probability, passes, samples
     )
     if figure is not None and reports[0] is not None:
         from stamo.evaluation.reliability import save_reliability
@@ -219,12 +224,13 @@ def _measure(
     model_path: Path,
     zelda: list[Path],
     held_out: bool,
+    folds: int,
     threshold: float,
     link_probability: float,
     passes: int,
     samples: int,
 ) -> tuple[HeldOutReport | None, list[ZeldaReport]]:
-    from stamo.evaluation.linking import evaluate_held_out
+    from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.zelda import iterate_reports
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.detection import DetectionSettings
@@ -239,10 +245,24 @@ def _measure(
         detection=DetectionSettings(least_link_probability=link_probability),
     )
     report = None
-    if held_out:
+    if folds:
+        with _fold_progress(folds) as on_fold:
+            report = evaluate_in_folds(
+                kb, trained, folds, settings=settings, n_samples=samples, on_fold=on_fold
+            )
+    elif held_out:
         report = evaluate_held_out(kb, trained, settings=settings, n_samples=samples)
     others = list(iterate_reports(kb, trained, zelda, settings, samples)) if zelda else []
     return report, others
+
+
+@contextmanager
+def _fold_progress(n_folds: int) -> Iterator[Callable[[int], None]]:
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("Training and linking, fold by fold", total=n_folds)
+        yield lambda n_done: progress.update(task, completed=n_done)
 
 
 def _print_reports(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from stamo.models.base import MASKED, Batch, LinkingModel, Tables, make_batch
 from stamo.models.blocks import blocks
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.models.store import TrainedModel
+from stamo.models.trainer import train_again
 
 Bools = NDArray[np.bool_]
 
@@ -78,11 +79,23 @@ class HeldOutReport:
 
 @dataclass(frozen=True)
 class Scored:
-    """All scores of ambiguous mentions: g by way of linking, and the right column."""
+    """All scores of mentions: whether each way to link is right, and what it rests on."""
 
     right: Mapping[str, Bools]  # name -> (M,) whether the best candidate is right
     confidence: NDArray[np.float64]  # (M,) of the model
     found: Bools  # (M,) whether the entity is a candidate
+    documents: NDArray[np.int32]  # (M,)
+    n_candidates: NDArray[np.int64]  # (M,)
+    best_prior: NDArray[np.float32]  # (M,)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scored]) -> Scored:
+        """Join the mentions of several parts."""
+        names = [field.name for field in fields(cls) if field.name != "right"]
+        return cls(
+            {name: np.concatenate([p.right[name] for p in parts]) for name in parts[0].right},
+            *(np.concatenate([getattr(p, name) for p in parts]) for name in names),
+        )
 
 
 def evaluate_held_out(
@@ -98,35 +111,78 @@ def evaluate_held_out(
     The entity context comes from the first pass, as it does when text is linked: gold links are
     never looked at. Articles that training has used are left out.
     """
-    mentions = held_out_mentions(kb, trained, settings)
-    n_candidates = mentions.mask.sum(axis=1)
-    gold = mentions.gold_column()
-    ambiguous = (n_candidates > 1) & (gold >= 0)
-    if not ambiguous.any():
+    scored = score_held_out(kb, trained, settings)
+    return _report(kb, trained.model.name, scored, n_samples, seed)
+
+
+def evaluate_in_folds(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    n_folds: int,
+    *,
+    settings: LinkerSettings = LinkerSettings(),
+    n_samples: int = 1000,
+    seed: int = 0,
+    on_fold: Callable[[int], None] = lambda n_done: None,
+) -> HeldOutReport:
+    """Judge the settings of a model on every held-out article.
+
+    The articles are divided into folds, and each is linked by a model that was trained anew on the
+    others: the intervals rest on all of them, not on the part that one model has not seen.
+    """
+    n_documents = flatten_articles(kb).n_documents
+    if not 2 <= n_folds <= n_documents:
         raise SettingsError(
-            f"{kb.name} has no held-out article with an ambiguous mention; build it with "
-            "--held-out 0.1 and from more text."
+            f"{n_documents} held-out articles cannot be divided into {n_folds} folds; give 2 or "
+            "more, and no more than articles."
         )
-    scored = score_all(trained, mentions, trained.tables(kb), kb)
-    hard = ambiguous & (mentions.known["prior"].max(axis=1) < HARD_PRIOR)
-    make = _RowMaker(mentions.documents, ambiguous, hard, n_samples, seed)
-    name = trained.model.name
+    order = np.random.default_rng(seed).permutation(n_documents)
+    parts = []
+    for fold in range(n_folds):
+        parts.append(score_held_out(kb, train_again(kb, trained, order[fold::n_folds]), settings))
+        on_fold(fold + 1)
+    return _report(kb, trained.model.name, Scored.joined(parts), n_samples, seed)
+
+
+def _report(
+    kb: KnowledgeBase, name: str, scored: Scored, n_samples: int, seed: int
+) -> HeldOutReport:
+    ambiguous = (scored.n_candidates > 1) & scored.found
+    if not ambiguous.any():
+        raise _nothing_to_measure(kb)
+    hard = ambiguous & (scored.best_prior < HARD_PRIOR)
+    make = _RowMaker(scored.documents, ambiguous, hard, n_samples, seed)
     right = scored.right
     ablated = [key for key in right if key.startswith("without ")]
-    known = n_candidates > 0
+    known = scored.n_candidates > 0
     return HeldOutReport(
         model=name,
-        n_documents=len(np.unique(mentions.documents)),
-        n_mentions=len(mentions),
+        n_documents=len(np.unique(scored.documents)),
+        n_mentions=len(scored.found),
         n_ambiguous=int(ambiguous.sum()),
         n_hard=int(hard.sum()),
-        candidate_recall=make.share(gold >= 0),
+        candidate_recall=make.share(scored.found),
         rows=tuple(make(key, right[key], right["prior alone"]) for key in ("prior alone", name)),
         ablations=tuple(make(key, right[key], right[name]) for key in ablated),
         confidence=(
             _confidence("ambiguous mentions", scored, right[name], ambiguous),
             _confidence("all mentions with a candidate", scored, right[name], known),
         ),
+    )
+
+
+def score_held_out(kb: KnowledgeBase, trained: TrainedModel, settings: LinkerSettings) -> Scored:
+    """Score the mentions of the held-out articles that training has not used."""
+    mentions = held_out_mentions(kb, trained, settings)
+    if not len(mentions):
+        raise _nothing_to_measure(kb)
+    return score_all(trained, mentions, trained.tables(kb), kb)
+
+
+def _nothing_to_measure(kb: KnowledgeBase) -> SettingsError:
+    return SettingsError(
+        f"{kb.name} has no held-out article with an ambiguous mention; build it with "
+        "--held-out 0.1 and from more text."
     )
 
 
@@ -173,7 +229,14 @@ def score_all(
             levelled[..., k] = means[k]
             best = _combine(model, levelled, batch).argmax(dim=1).numpy()
             right[f"without {name}"][rows] = best == gold[rows]
-    return Scored(right, confidence, gold >= 0)
+    return Scored(
+        right,
+        confidence,
+        gold >= 0,
+        mentions.documents,
+        mentions.mask.sum(axis=1),
+        mentions.known["prior"].max(axis=1, initial=0.0),
+    )
 
 
 def _combine(model: LinkingModel, psi: Tensor, batch: Batch) -> Tensor:

@@ -31,6 +31,9 @@ TEST_SHARE = 0.4
 """Share of the held-out articles that training never sees, for `stamo evaluate`."""
 
 
+IntArray = NDArray[np.integer]
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """The linked mentions of held-out articles, encoded, split by article."""
@@ -56,11 +59,13 @@ def encode_held_out(
     seed: int = 0,
     *,
     ambiguous_only: bool = True,
+    test_documents: IntArray | None = None,
 ) -> HeldOut:
     """Encode the held-out articles as linking will see them.
 
     The entity context comes from the first pass (the most frequent entity of each mention), not
-    from the gold links: at linking time nobody gives those.
+    from the gold links: at linking time nobody gives those. `test_documents` are kept from
+    training; by default they are drawn.
     """
     corpus = flatten_articles(kb)
     if not corpus.n_mentions:
@@ -76,8 +81,9 @@ def encode_held_out(
     mentions = encode(corpus, kb, settings, rows=rows, context_entities=context)
     features = [feature for feature in model.features if feature.name != "embedding"]
     mentions = encode_features(mentions, features, kb)
-    order = np.random.default_rng(seed).permutation(corpus.n_documents)
-    test_documents = order[: round(TEST_SHARE * corpus.n_documents)]
+    if test_documents is None:
+        order = np.random.default_rng(seed).permutation(corpus.n_documents)
+        test_documents = order[: round(TEST_SHARE * corpus.n_documents)]
     return HeldOut(mentions, np.isin(mentions.documents, test_documents))
 
 
@@ -88,21 +94,25 @@ def train_linking_model(
     *,
     extra: Sequence[str] = (),
     words: WordKind = "weighted",
+    test_documents: IntArray | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> TrainedModel:
-    """Train and calibrate a linking model on the held-out articles of a knowledge base."""
+    """Train and calibrate a linking model on the held-out articles of a knowledge base.
+
+    Articles among `test_documents` are not looked at; by default a part of all is drawn.
+    """
     if not kb.dimensions:
         raise LearningError(
             f"The knowledge base {kb.name!r} has no vectors; build it again with vectors."
         )
     torch.manual_seed(args.seed)
     model = make_model(name, kb.dimensions, extra)
-    held_out = encode_held_out(
-        kb, model, EncodingSettings(n_candidates=args.n_candidates), args.seed
-    )
+    encoding = EncodingSettings(n_candidates=args.n_candidates)
+    held_out = encode_held_out(kb, model, encoding, args.seed, test_documents=test_documents)
     tables = in_memory(model_tables(kb, words))
     trained = train(model, held_out.training, tables, args, on_epoch=on_epoch)
     test = held_out.test
+    unseen = np.unique(test.documents) if test_documents is None else np.sort(test_documents)
     gold = test.gold_column()
     best = predict(trained, test, tables)
     return TrainedModel(
@@ -117,8 +127,20 @@ def train_linking_model(
             "test_accuracy": round(float((best == gold).mean()), 4),
             "test_prior_accuracy": round(float((gold == 0).mean()), 4),
             "test_mentions": len(gold),
-            "test_documents": np.unique(test.documents).tolist(),
+            "test_documents": unseen.tolist(),
         },
+    )
+
+
+def train_again(kb: KnowledgeBase, trained: TrainedModel, test_documents: IntArray) -> TrainedModel:
+    """Train a model with the settings of another one, on all articles but some."""
+    return train_linking_model(
+        kb,
+        trained.model.name,
+        TrainingArgs(**trained.report["training"]),
+        extra=trained.model.extra,
+        words=trained.words,
+        test_documents=test_documents,
     )
 
 
