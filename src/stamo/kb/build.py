@@ -9,6 +9,7 @@ aliases; texts and links stream from file to file.
 
 from __future__ import annotations
 
+import logging
 import resource
 import sys
 import time
@@ -48,10 +49,12 @@ from stamo.kb.extract import (
 from stamo.kb.manifest import Manifest, Source, describe_files
 from stamo.kb.name_tables import write_matcher, write_strings
 from stamo.kb.occurrences import counted_texts, write_link_probability
-from stamo.kb.parallel import Workers, give_back_memory, use_plain_allocator
+from stamo.kb.parallel import Workers, give_back_memory, plain_allocator
 from stamo.kb.settings import BuildSettings, Progress, Report
 from stamo.kb.site import Site
 from stamo.kb.staging import RESULT_DIR, disk_full, staged_directory
+
+logger = logging.getLogger(__name__)
 
 LINKS_DROPPED = {
     "disambiguation": "link to a disambiguation page",
@@ -141,9 +144,9 @@ def build_knowledge_base(
     with (
         staged_directory(target.absolute(), overwrite=settings.overwrite) as work,
         Workers(settings.workers) as workers,
+        plain_allocator(),
         _database_errors(target),
     ):
-        use_plain_allocator()
         build = _Build(Path(dump_path), settings, work, workers, progress)
         manifest = _run(build)
     return BuildSummary(
@@ -235,8 +238,10 @@ def _count(build: _Build) -> StagedArticles:
         return _count_within(build, settings.memory)
     for megabytes in MEMORY_TO_TRY:
         skipped = build.skipped.copy()
+        memory = f"{megabytes * settings.workers}MB"
         with suppress(duckdb.OutOfMemoryException):
-            return _count_within(build, f"{megabytes * settings.workers}MB")
+            return _count_within(build, memory)
+        logger.info("%s are not enough to count in; trying with more.", memory)
         build.skipped = skipped
     return _count_within(build, "80%")
 

@@ -151,13 +151,19 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def use_plain_allocator() -> None:
-    """Let Arrow take its memory from the system's allocator, for the rest of this process.
+@contextmanager
+def plain_allocator() -> Iterator[None]:
+    """Let Arrow take its memory from the system's allocator meanwhile.
 
     Its own keeps some 70 MB of what is freed; `give_back_memory` cannot reach that while it is
     needed again and again.
     """
+    before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 def give_back_memory() -> None:
@@ -168,7 +174,7 @@ def give_back_memory() -> None:
 
 
 def _prepare_worker() -> None:
-    use_plain_allocator()
+    pa.set_memory_pool(pa.system_memory_pool())  # for as long as it lives, see plain_allocator
     gc.freeze()  # what is imported stays; no collection needs to look at it again
     # Ctrl-C reaches every process of the terminal; the main process decides what happens.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
