@@ -62,7 +62,7 @@ LINKS_DROPPED = {
     "missing": "link to a title without a page",
 }
 
-MEMORY_TO_TRY = (50, 200, 800)
+MEMORY_TO_TRY = (50, 100, 200, 400, 800)
 """Megabytes for each thread of the database, tried one after the other."""
 
 NAME_TABLES = ("aliases", "entities", "redirects")
