@@ -29,12 +29,12 @@ def held_out_tables(report: HeldOutReport) -> list[Table]:
         f"{report.n_mentions} in {report.n_documents} documents; candidate recall "
         f"{report.candidate_recall}"
     )
-    columns = ("linking by", "accuracy", "hard mentions", "above prior alone")
+    columns = ("linking by", "accuracy", "hard mentions", "above prior alone", "hard ones")
     return [
         Table(title, columns, tuple(map(_cells, report.rows))),
         Table(
             f"{report.model} with one score the same for all candidates",
-            ("linking by", "accuracy", "hard mentions", "change"),
+            ("linking by", "accuracy", "hard mentions", "change", "of hard ones"),
             tuple(map(_cells, report.ablations)),
         ),
         *(
@@ -49,8 +49,8 @@ def held_out_tables(report: HeldOutReport) -> list[Table]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    gain = f"{row.gain.value:+.3f} [{row.gain.low:+.3f}, {row.gain.high:+.3f}]"
-    return (row.name, str(row.accuracy), str(row.hard), gain)
+    gains = (f"{g.value:+.3f} [{g.low:+.3f}, {g.high:+.3f}]" for g in (row.gain, row.hard_gain))
+    return (row.name, str(row.accuracy), str(row.hard), *gains)
 
 
 def zelda_tables(reports: Sequence[ZeldaReport]) -> list[Table]:

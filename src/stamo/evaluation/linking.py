@@ -41,6 +41,8 @@ class Row:
     hard: Estimate
     gain: Estimate
     """Accuracy above the first row's, on the same mentions."""
+    hard_gain: Estimate
+    """The same on the hard ones."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,8 @@ class _RowMaker:
             name,
             self._estimate(right, self.ambiguous),
             self._estimate(right, self.hard),
-            self._gain(right, base),
+            self._gain(right, base, self.ambiguous),
+            self._gain(right, base, self.hard),
         )
 
     def _rng(self) -> np.random.Generator:
@@ -278,8 +281,7 @@ class _RowMaker:
         """Return the share of all mentions that are hit."""
         return self._estimate(hit, np.ones(len(hit), dtype=np.bool_))
 
-    def _gain(self, right: Bools, base: Bools) -> Estimate:
-        chosen = self.ambiguous
+    def _gain(self, right: Bools, base: Bools, chosen: Bools) -> Estimate:
         columns = by_document(
             self.documents[chosen], right[chosen], base[chosen], np.ones(int(chosen.sum()))
         )
