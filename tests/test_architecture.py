@@ -10,6 +10,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "stamo"
 
 LAYERS = [
+    {"__main__"},
     {"cli", "service", "integrations"},
     {"workspace"},
     {"evaluation"},
