@@ -6,7 +6,7 @@ import lzma
 import numpy as np
 import pytest
 
-from stamo.errors import CorpusFormatError, SettingsError
+from stamo.errors import CorpusFormatError, LearningError, SettingsError
 from stamo.evaluation.intervals import Estimate, bootstrap, by_document, difference, f1, ratio
 from stamo.evaluation.link_speed import link_plainly, measure_speed, news_size_documents
 from stamo.evaluation.link_tables import held_out_tables, to_markdown, to_rich, zelda_tables
@@ -128,6 +128,13 @@ def test_folds_out_of_range_are_refused(trained_yamada, n_folds):
     """One fold leaves nothing to train on, and a fold needs an article."""
     with pytest.raises(SettingsError, match="folds"):
         evaluate_in_folds(world_kb(), trained_yamada, n_folds)
+
+
+def test_model_that_does_not_say_how_it_was_trained_has_no_folds():
+    """Folds repeat a training; a model made otherwise is refused in one sentence."""
+    kb = world_kb()
+    with pytest.raises(LearningError, match="stamo train"):
+        evaluate_in_folds(kb, untrained(kb), 2)
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,16 @@ def train_linking_model(
 
 
 def train_again(kb: KnowledgeBase, trained: TrainedModel, test_documents: IntArray) -> TrainedModel:
-    """Train a model with the settings of another one, on all articles but some."""
+    """Train a model with the settings of another one, on all articles but some.
+
+    Raises:
+        LearningError: The model does not say how it was trained.
+    """
+    if "training" not in trained.report:
+        raise LearningError(
+            "The model does not say how it was trained, so it cannot be trained again; use one of "
+            "`stamo train`."
+        )
     return train_linking_model(
         kb,
         trained.model.name,
