@@ -17,7 +17,6 @@ from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb import counting
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.build import build_knowledge_base
-from stamo.kb.parallel import Workers
 from stamo.kb.settings import BuildSettings
 from stamo.kb.storage import ArrayWriter
 from tests.kb.dumps import make_pages, write_dump
@@ -358,38 +357,6 @@ def test_settings_out_of_range_are_refused(values):
     """Each setting is checked where it is declared."""
     with pytest.raises(SettingsError):
         BuildSettings(**values)
-
-
-def double(number):
-    return 2 * number
-
-
-def die(number):
-    os._exit(3)
-
-
-def test_workers_keep_the_order():
-    """Results come in the order of the items, from one process or two."""
-    for n_workers in (1, 2):
-        with Workers(n_workers) as workers:
-            assert list(workers.map(double, range(20))) == list(range(0, 40, 2))
-
-
-def test_death_of_a_worker_is_one_sentence():
-    """A worker that the system killed for lack of memory is reported as such."""
-    with Workers(2) as workers, pytest.raises(KnowledgeBaseError, match="worker process died"):
-        list(workers.map(die, range(3)))
-    with Workers(2) as workers, pytest.raises(KnowledgeBaseError, match="worker process died"):
-        workers.start(die, 0)()
-
-
-def test_started_work_gives_its_result_or_its_error():
-    """What a worker is started on returns or raises when it is waited for."""
-    for n_workers in (1, 2):
-        with Workers(n_workers) as workers:
-            assert workers.start(double, 21)() == 42
-            with pytest.raises(TypeError):
-                workers.start(double, None)()
 
 
 @pytest.mark.data

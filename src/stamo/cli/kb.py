@@ -70,8 +70,7 @@ def build(
         list[str] | None, typer.Option(help="Another template that marks disambiguation pages.")
     ] = None,
     memory: Annotated[
-        str | None,
-        typer.Option(help="Memory for counting before it goes to disk; by default what is enough."),
+        str | None, typer.Option(help="Memory for counting; by default what is enough.")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a knowledge base of the same name.")

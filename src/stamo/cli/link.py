@@ -208,7 +208,9 @@ def evaluate(
     from stamo.errors import SettingsError
 
     if not held_out and not folds and not zelda:
-        raise SettingsError("There is nothing to measure on; give --held-out or --zelda FILE.")
+        raise SettingsError(
+            "There is nothing to measure on; give --held-out, --folds N or --zelda FILE."
+        )
     reports = _measure(
         kb, model, zelda or [], held_out, folds, threshold, link_probability, passes, samples
     )

@@ -15,6 +15,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from stamo.corpus.types import Document
     from stamo.evaluation.suites.conflated import Level
+    from stamo.evaluation.suites.run import RunSettings
     from stamo.evaluation.suites.store import Suite
     from stamo.evaluation.tables import Table as ResultTable
     from stamo.kb.base import KnowledgeBase
@@ -239,9 +240,7 @@ def run(
     """Run methods on the problems of a suite; an interrupted run goes on where it stopped."""
     from stamo.evaluation.baselines.bert import BertArgs
     from stamo.evaluation.published import load_experiment
-    from stamo.evaluation.suites.run import RunSettings, expand_methods, run_suite
-    from stamo.evaluation.suites.store import open_suite
-    from stamo.kb.base import KnowledgeBase
+    from stamo.evaluation.suites.run import RunSettings, expand_methods
 
     chosen, wanted = _words(methods), _words(models)
     if experiment is not None:
@@ -260,6 +259,17 @@ def run(
         n_problems=entities,
         bert=BertArgs(weights=bert_weights),
     )
+    _run_suites(suite, kb, out, settings, workers)
+
+
+def _run_suites(
+    suite: Path, kb: Path, out: Path, settings: RunSettings, workers: int | None
+) -> None:
+    """Run one suite into a directory, or several into directories below it."""
+    from stamo.evaluation.suites.run import run_suite
+    from stamo.evaluation.suites.store import open_suite
+    from stamo.kb.base import KnowledgeBase
+
     base = KnowledgeBase.open(kb)
     paths = _suites(suite)
     for path in paths:

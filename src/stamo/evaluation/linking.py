@@ -132,7 +132,7 @@ def evaluate_in_folds(
     The articles are divided into folds, and each is linked by a model that was trained anew on the
     others: the intervals rest on all of them, not on the part that one model has not seen.
     """
-    n_documents = flatten_articles(kb).n_documents
+    n_documents = kb.manifest.counts["held-out articles"]
     if not 2 <= n_folds <= n_documents:
         raise SettingsError(
             f"{n_documents} held-out articles cannot be divided into {n_folds} folds; give 2 or "

@@ -77,7 +77,7 @@ class Summary:
             recall=recall,
             f1=f1,
             auc=float(aucs.mean()) if len(aucs) else float("nan"),
-            macro_f1=float(np.mean([micro(row)[0] for row in counts])) if len(counts) else 0.0,
+            macro_f1=float(micro_f1(counts).mean()) if len(counts) else 0.0,
             n=int(counts[:, 0].sum()) if len(counts) else 0,
         )
 
@@ -92,8 +92,13 @@ def micro(counts: FloatArray) -> tuple[float, float, float, float]:
     n, right, predicted, gold, hits = (float(c) for c in counts)
     precision = hits / predicted if predicted else 0.0
     recall = hits / gold if gold else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
-    return f1, precision, recall, right / n if n else 0.0
+    return float(micro_f1(counts)), precision, recall, right / n if n else 0.0
+
+
+def micro_f1(counts: FloatArray) -> FloatArray:
+    """Return F1 of rows of summed counts, 0 where nothing was hit, (n,)."""
+    _, _, predicted, gold, hits = counts.T
+    return np.asarray(2 * hits / np.maximum(predicted + gold, 1))
 
 
 @dataclass(frozen=True)
@@ -124,13 +129,7 @@ def bootstrap_f1(
     methods = [np.stack([_counts(o).sum(axis=0) for o in m]) for m in (first, second) if m]
     chosen = rng.integers(0, len(first), (n_samples, len(first)))
     chosen = np.concatenate([np.arange(len(first))[None], chosen])
-    f1, *subtracted = (_micro_f1(counts[chosen].sum(axis=1)) for counts in methods)
+    f1, *subtracted = (micro_f1(counts[chosen].sum(axis=1)) for counts in methods)
     values = f1 - sum(subtracted)
     low, high = np.percentile(values[1:], [2.5, 97.5])
     return Interval(float(values[0]), float(low), float(high))
-
-
-def _micro_f1(counts: FloatArray) -> FloatArray:
-    """Return F1 of rows of summed counts, 0 where nothing was hit, (n,)."""
-    _, _, predicted, gold, hits = counts.T
-    return np.asarray(2 * hits / np.maximum(predicted + gold, 1))
