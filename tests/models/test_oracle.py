@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from stamo.features.prior import Prior
+from stamo.features.relatedness import Relatedness
 from stamo.models.base import MASKED, PlainScorer, ScoresMany, make_batch
 from stamo.models.deeped import DeepED, attention
+from stamo.models.slopes import AutogradSlope, slope_of
 from stamo.models.yamada import Yamada
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
 
@@ -158,28 +160,71 @@ def test_gradients_with_respect_to_theta_are_exact(kind):
         assert float(leaf.grad.norm()) == pytest.approx(slope, rel=0.05)
 
 
+class Dropping(torch.nn.Module):
+    """Dropout that drops what it is told to drop."""
+
+    def __init__(self, drawn, p):
+        super().__init__()
+        self.p, self.factor = p, torch.from_numpy(drawn >= p) / (1 - p)
+
+    def forward(self, hidden):
+        return hidden * self.factor.view(hidden.shape) if self.training else hidden
+
+
+VARIANTS = {
+    "ours": (Prior(), Relatedness()),
+    "as printed": (Prior(renormalise=False), Relatedness(missing="zero")),
+    "odds": (Prior(odds=True), Relatedness()),
+}
+
+
+@pytest.mark.parametrize("kind", [DeepED, Yamada])
 @pytest.mark.parametrize("shared_alias", [False, True])
 @pytest.mark.parametrize("training", [False, True])
-def test_the_gradient_written_out_equals_autograd(shared_alias, training):
-    """DeepED's prepared scores have the gradient that autograd finds for the plain forward pass."""
+@pytest.mark.parametrize("padding_counts", [False, True])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_slope_written_out_equals_autograd(
+    kind, shared_alias, training, padding_counts, variant
+):
+    """A step's scores and gradients are those autograd finds for the plain forward pass."""
     rng = np.random.default_rng(4)
     tables, pile = make_tables(rng), make_synthetic_pile(rng, shared_alias=shared_alias)
-    model, theta = make_model(DeepED), make_theta(rng, pile)
-    theta = theta.replace(embedding=theta["embedding"] * 3)  # θ₃ may leave the unit sphere
-    by_score = torch.from_numpy(rng.standard_normal((len(pile), 4 + len(pile.entities))))
-    found = []
-    for scorer in (model.prepare(pile, tables), PlainScorer(model, pile, tables)):
-        leaves = [theta[name].clone().requires_grad_() for name in sorted(theta.groups)]
-        model.train(training)
-        torch.manual_seed(0)  # the same units are dropped
-        scores = scorer(theta.replace(**dict(zip(sorted(theta.groups), leaves, strict=True))))
-        present = torch.where(scores > MASKED / 2, by_score.float(), 0.0)
-        found.append(torch.autograd.grad(scores, leaves, present, allow_unused=True))
-    for name, written, recorded in zip(sorted(theta.groups), *found, strict=True):
-        assert (written is None) == (recorded is None), name
-        if written is not None:
-            torch.testing.assert_close(written, recorded, rtol=1e-4, atol=1e-6)
-            assert written.abs().sum() > 0
+    theta = make_theta(rng, pile)
+    theta = theta.replace(
+        embedding=theta["embedding"] * 3,  # θ₃ may leave the unit sphere
+        prior=theta["prior"] * 2.4,  # and entities claim more than there is, here and there
+    )
+    own = {f.name: f for f in VARIANTS[variant]}
+    model = make_model(kind)
+    model = model.with_features(tuple(own.get(f.name, f) for f in model.features))
+    model.padding_counts = padding_counts
+    shape = (len(pile), 4 + len(pile.entities))
+    by_score = rng.standard_normal(shape).astype(np.float32)
+    by_score[5:9] = 0.0  # mentions that keep their margin
+    drawn = np.random.default_rng(6).random((math.prod(shape), 100), dtype=np.float32)
+    model.combine[1] = Dropping(drawn, 0.1)
+    arrays = {name: group.numpy() for name, group in theta.groups.items()}
+    chosen = np.random.default_rng(6) if training else None
+    scores, back = slope_of(model.prepare(pile, tables))(arrays, chosen)
+    plain = AutogradSlope(PlainScorer(model, pile, tables))
+    expected, recorded = plain(arrays, chosen)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+    present = np.where(expected > MASKED / 2, by_score, np.float32(0))
+    found, wanted = back(by_score), recorded(present)
+    assert {name for name, g in found.items() if g.any()} == set(wanted)
+    for name, gradient in wanted.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-3, atol=1e-5, err_msg=name)
+        assert np.abs(gradient).sum() > 0
+
+
+def test_only_models_of_ours_write_their_slope_out():
+    """Any other scorer is differentiated by autograd."""
+    rng = np.random.default_rng(5)
+    tables, pile = make_tables(rng), make_synthetic_pile(rng)
+    for kind in (DeepED, Yamada):
+        model = make_model(kind)
+        assert not isinstance(slope_of(model.prepare(pile, tables)), AutogradSlope)
+        assert isinstance(slope_of(PlainScorer(model, pile, tables)), AutogradSlope)
 
 
 def test_attention_never_selects_padding():

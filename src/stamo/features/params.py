@@ -38,15 +38,6 @@ class FeatureParams:
         """Return a copy that shares nothing with this one and needs no gradient."""
         return self.map(lambda values: values.detach().clone())
 
-    def requires_grad(self, names: frozenset[str]) -> FeatureParams:
-        """Return a copy whose groups in `names` are leaves that collect gradients."""
-        return FeatureParams(
-            {
-                name: values.detach().clone().requires_grad_(name in names)
-                for name, values in self.groups.items()
-            }
-        )
-
     def replace(self, **groups: Tensor) -> FeatureParams:
         """Return a θ in which the named groups have other values."""
         return FeatureParams({**self.groups, **groups})

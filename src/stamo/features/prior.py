@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from torch import Tensor
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.pile import Evidence, Pile
+from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 
 
@@ -62,14 +65,7 @@ class Prior:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return P(e | m) of all candidates, (M, C + E)."""
-        is_alias, mentioned, known = pile.keep(
-            f"{self.name} tensors",
-            lambda: (
-                torch.from_numpy(pile.is_alias.astype(np.float32)),  # (E, A)
-                torch.from_numpy(np.eye(len(pile.aliases), dtype=np.float32)[pile.alias]),  # (M, A)
-                torch.from_numpy(pile.mentions.known[self.name]),  # (M, C)
-            ),
-        )
+        is_alias, mentioned, known = map(torch.from_numpy, self._arrays(pile))
         p = mentioned @ (theta * is_alias).T  # (M, E)
         if self.odds:
             values = torch.cat([known, p], dim=1)
@@ -81,3 +77,62 @@ class Prior:
         if self.renormalise:
             known = known * (1 - p.sum(dim=1, keepdim=True))
         return torch.cat([known, p], dim=1)
+
+    def slope(self, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+        """Return what `lookup` returns, and the way back from its gradient."""
+        is_alias, mentioned, known = self._arrays(pile)
+        n_known = known.shape[1]
+        raw = mentioned @ (theta * is_alias).T  # (M, E)
+        values, by_raw = self._odds(known, raw) if self.odds else self._shares(known, raw)
+
+        def back(by_value: FloatArray) -> FloatArray:
+            by_known, by_p = by_value[:, :n_known], by_value[:, n_known:]
+            gradient: FloatArray = (by_raw(by_known, by_p).T @ mentioned) * is_alias
+            return gradient
+
+        return values, back
+
+    def _shares(self, known: FloatArray, raw: FloatArray) -> tuple[FloatArray, _Split]:
+        p = raw.clip(0.0, 1.0)
+        total = np.maximum(p.sum(axis=1, keepdims=True), 1.0)
+        if p.shape[1] > 1:
+            p = p / total
+        left = 1 - p.sum(axis=1, keepdims=True)
+        values = np.hstack([known * left if self.renormalise else known, p])
+
+        def back(by_known: FloatArray, by_p: FloatArray) -> FloatArray:
+            if self.renormalise:
+                by_p = by_p - (by_known * known).sum(axis=1, keepdims=True)
+            if p.shape[1] > 1:
+                crowded = total > 1.0
+                by_p = (by_p - crowded * (by_p * p).sum(axis=1, keepdims=True)) / total
+            return by_p * ((raw >= 0) & (raw <= 1))
+
+        return values, back
+
+    def _odds(self, known: FloatArray, raw: FloatArray) -> tuple[FloatArray, _Split]:
+        values = np.hstack([known, raw])
+        total = np.maximum(np.abs(values).sum(axis=1, keepdims=True), 1e-12)
+        values /= total
+
+        def back(by_known: FloatArray, by_p: FloatArray) -> FloatArray:
+            along = (np.hstack([by_known, by_p]) * values).sum(axis=1, keepdims=True)
+            gradient: FloatArray = (by_p - np.sign(raw) * along) / total
+            return gradient
+
+        return values, back
+
+    def _arrays(self, pile: Pile) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return which entity has which alias, which mention reads which, and what is known."""
+        return pile.keep(
+            f"{self.name} arrays",
+            lambda: (
+                pile.is_alias.astype(np.float32),  # (E, A)
+                np.eye(len(pile.aliases), dtype=np.float32)[pile.alias],  # (M, A)
+                pile.mentions.known[self.name],  # (M, C)
+            ),
+        )
+
+
+_Split: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""From the gradients of the known and the emerging candidates to that of θ read by mention."""

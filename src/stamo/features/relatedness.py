@@ -13,6 +13,7 @@ from torch import Tensor
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.pile import Evidence, Pile
+from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
 
@@ -100,6 +101,36 @@ class Relatedness:
             theta = theta.new_zeros(len(theta), 1)  # no document of W links anything
         rows = theta.index_select(1, index).view(len(theta), *weights.shape)  # (E, M, K)
         return torch.cat([known, (rows * weights).sum(dim=2).T], dim=1)
+
+    def slope(self, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+        """Return what `lookup` returns, and the way back from its gradient."""
+        used, shares = pile.keep(
+            f"{self.name} shares, missing {self.missing}", lambda: self._shares(pile)
+        )
+        known = pile.mentions.known[self.name]
+        n_known = known.shape[1]
+        emerging = (
+            shares @ theta[:, used].T if theta.shape[1] else np.zeros((len(pile), len(theta)))
+        )
+
+        def back(by_value: FloatArray) -> FloatArray:
+            gradient = np.zeros_like(theta)
+            if theta.shape[1]:
+                gradient[:, used] = by_value[:, n_known:].T @ shares
+            return gradient
+
+        return np.hstack([known, emerging.astype(np.float32, copy=False)]), back
+
+    def _shares(self, pile: Pile) -> tuple[NDArray[np.int64], FloatArray]:
+        """Return the places of the row that the mentions read, (u,), and their shares, (M, u)."""
+        index, weights, _ = (tensor.numpy() for tensor in self._lookup_tensors(pile))
+        if not len(pile.neighbours):
+            index, weights = index[:0], weights[:, :0]  # no document of W links anything
+        used, place = np.unique(index, return_inverse=True)
+        shares = np.zeros((len(pile), len(used)), dtype=np.float32)
+        rows = np.repeat(np.arange(len(pile)), weights.shape[1])
+        np.add.at(shares, (rows, place.ravel()), weights.ravel())
+        return used, shares
 
     def _lookup_tensors(self, pile: Pile) -> tuple[Tensor, Tensor, Tensor]:
         """Return the places to read in the row, the share of each in its mean, what is known."""

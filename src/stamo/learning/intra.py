@@ -10,15 +10,16 @@ from typing import Literal, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from stamo.errors import SettingsError
+from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.models.base import Scorer
+from stamo.models.slopes import Slope, slope_of
 from stamo.models.training import max_margin_gradient, max_margin_loss
 
-Gradients: TypeAlias = tuple[Tensor | None, ...]
-Step: TypeAlias = Callable[[Gradients], None]
+Arrays: TypeAlias = dict[str, FloatArray]
+Step: TypeAlias = Callable[[Arrays], None]
 
 
 @dataclass(frozen=True)
@@ -72,24 +73,27 @@ def intra_slot(
     )
     if not args.n_epochs or not len(gold) or not trained:
         return theta.detach()
-    moving = theta.requires_grad(trained)
-    leaves, start = ([values[name] for name in sorted(trained)] for values in (moving, theta))
-    step = _stepper(leaves, sorted(trained), args)
+    values = {name: group.detach().numpy().copy() for name, group in theta.groups.items()}
+    moving = {name: values[name] for name in sorted(trained)}
+    start = {name: group.copy() for name, group in moving.items()}
+    step = _stepper(moving, args)
     rng = np.random.default_rng(args.seed)
     batches = _batches(scorer, gold, args.batch_size, rng)
     torch.manual_seed(args.seed)
-    scorer.model.train(args.dropout)
-    for _ in range(args.n_epochs):
-        for i in rng.permutation(len(batches)):
-            part, target = batches[i]
-            scores = part(moving)
-            by_score = max_margin_gradient(scores, target, args.margin)
-            if args.mean_over_candidates is not None:
-                by_score /= len(target) * args.mean_over_candidates
-            gradients = torch.autograd.grad(scores, leaves, by_score, allow_unused=True)
-            step(_pulled(gradients, leaves, start, args.pull) if args.pull else gradients)
-    scorer.model.eval()
-    return moving.detach()
+    dropping = np.random.default_rng([args.seed, 1]) if args.dropout else None
+    with np.errstate(all="ignore"):  # a θ(e*) that diverges is reported by whoever runs the slots
+        for _ in range(args.n_epochs):
+            for i in rng.permutation(len(batches)):
+                slope, target = batches[i]
+                scores, back = slope(values, dropping)
+                by_score = max_margin_gradient(scores, target, args.margin)
+                if args.mean_over_candidates is not None:
+                    by_score /= len(target) * args.mean_over_candidates
+                gradients = back(by_score)
+                if args.pull:
+                    _pull(gradients, moving, start, args.pull)
+                step(gradients)
+    return FeatureParams({name: torch.from_numpy(group) for name, group in values.items()})
 
 
 def objective(
@@ -100,52 +104,44 @@ def objective(
         return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())
 
 
-def _stepper(leaves: list[Tensor], names: list[str], args: IntraSlotArgs) -> Step:
-    """Return what moves the leaves by their gradients.
-
-    Plain gradient descent is written out: `torch.optim.SGD` spends more on its bookkeeping than on
-    a θ(e*).
-    """
-    rates = [args.learning_rate.get(name, args.default_rate) for name in names]
+def _stepper(moving: Arrays, args: IntraSlotArgs) -> Step:
+    """Return what moves the groups by their gradients, in place."""
+    rates = {name: args.learning_rate.get(name, args.default_rate) for name in moving}
     if args.optimiser == "sgd":
-        return partial(_descend, leaves, rates)
-    adam = torch.optim.Adam(
-        [{"params": [leaf], "lr": rate} for leaf, rate in zip(leaves, rates, strict=True)]
-    )
+        return partial(_descend, moving, rates)
+    leaves = {name: torch.from_numpy(group) for name, group in moving.items()}
+    adam = torch.optim.Adam([{"params": [leaves[n]], "lr": rate} for n, rate in rates.items()])
 
-    def step(gradients: Gradients) -> None:
-        for leaf, gradient in zip(leaves, gradients, strict=True):
-            leaf.grad = gradient
+    def step(gradients: Arrays) -> None:
+        for name, leaf in leaves.items():
+            leaf.grad = torch.from_numpy(gradients[name]) if name in gradients else None
         adam.step()
 
     return step
 
 
-@torch.no_grad()
-def _descend(leaves: list[Tensor], rates: list[float], gradients: Gradients) -> None:
-    for leaf, rate, gradient in zip(leaves, rates, gradients, strict=True):
-        if gradient is not None:
-            leaf.sub_(gradient, alpha=rate)
+def _descend(moving: Arrays, rates: Mapping[str, float], gradients: Arrays) -> None:
+    for name, group in moving.items():
+        if name in gradients:
+            group -= np.float32(rates[name]) * gradients[name]
 
 
 def _batches(
     scorer: Scorer, gold: NDArray[np.int64], size: int, rng: np.random.Generator
-) -> list[tuple[Scorer, Tensor]]:
+) -> list[tuple[Slope, NDArray[np.int64]]]:
     """Divide L at random once: preparing a batch costs more than a step on it."""
     if len(gold) <= size:
-        return [(scorer, torch.from_numpy(gold))]
+        return [(slope_of(scorer), gold)]
     order = rng.permutation(len(gold))
     parts = [order[i : i + size] for i in range(0, len(order), size)]
-    return [(scorer.take(rows), torch.from_numpy(gold[rows])) for rows in parts]
+    return [(slope_of(scorer.take(rows)), gold[rows]) for rows in parts]
 
 
-def _pulled(
-    gradients: Gradients, leaves: list[Tensor], start: list[Tensor], weight: float
-) -> Gradients:
+def _pull(gradients: Arrays, moving: Arrays, start: Arrays, weight: float) -> None:
     """Add the gradient of the squared distance to the estimate."""
-    distances = [2 * weight * (leaf.detach() - s) for leaf, s in zip(leaves, start, strict=True)]
-    pairs = zip(gradients, distances, strict=True)
-    return tuple(pull if gradient is None else gradient + pull for gradient, pull in pairs)
+    for name, group in moving.items():
+        pull = 2 * np.float32(weight) * (group - start[name])
+        gradients[name] = gradients[name] + pull if name in gradients else pull
 
 
 def gold_columns(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from stamo.errors import SettingsError
 from stamo.features.base import Feature
@@ -30,6 +31,7 @@ from stamo.models.base import (
     mean_vectors,
 )
 from stamo.models.deeped_scores import score_deeped
+from stamo.models.deeped_slope import DeepEDSlope
 
 
 def attention(
@@ -149,13 +151,26 @@ class DeepEDScorer:
 
     def __call__(self, theta: FeatureParams) -> Tensor:
         """Return g(e; m) of all candidates, (M, C + E)."""
-        names = ("prior", "relatedness", *self.model.extra)
-        by_name = {feature.name: feature for feature in self.model.features}
-        looked_up = [by_name[n].lookup(theta[n], self.pile) for n in names]
-        scores: Tensor = _Scores.apply(  # type: ignore[no-untyped-call]
-            theta["embedding"], torch.stack(looked_up), self
-        )
-        return scores
+        model = self.model
+        by_name = {feature.name: feature for feature in model.features}
+        names = ("prior", "relatedness", *model.extra)
+        prior, *others = (by_name[n].lookup(theta[n], self.pile) for n in names)
+        vectors = normalize(theta["embedding"], dim=1)
+        by_word = (self.phi * vectors) @ self.distinct.T  # (2, E, V')
+        by_entity, similarity = by_word[..., self.word].unbind()  # (E, M, H) each
+        if self.not_candidate is not None:
+            by_entity = by_entity.masked_fill(self.not_candidate, MASKED)
+        alpha = self.attend(by_entity)  # (M, H)
+        known = (self.similarity * alpha[:, None]).sum(dim=2)  # (M, C)
+        psi2 = torch.cat([known, (similarity * alpha).sum(dim=2).T], dim=1)
+        psi3 = torch.cat([self.coherence, self.context @ (vectors * model.phi3).T], dim=1)
+        psi = torch.stack([prior, psi2, psi3, *others], dim=-1)
+        scores: Tensor = model.combine(psi).squeeze(-1)
+        return scores.masked_fill(self.absent, MASKED)
+
+    def slope(self) -> DeepEDSlope:
+        """Return the same scores with their gradient written out."""
+        return DeepEDSlope.of(self)
 
     @cached_property
     def absent(self) -> Tensor:
@@ -202,89 +217,6 @@ class DeepEDScorer:
             self.context[index],
             self.mask[index],
         )
-
-
-class _Scores(torch.autograd.Function):
-    """g(e; m) of a prepared pile, with the gradient in θ(e*) written out.
-
-    Fifty steps in a slot spend their time in the number of operations, not in their size; written
-    out they are a third of what autograd records. The tests hold it against autograd.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, looked_up: Tensor, scorer: DeepEDScorer) -> Tensor:
-        """Score all candidates.
-
-        Args:
-            ctx: Keeps what the gradient needs.
-            theta: The embedding group of θ(e*), (E, Q), of any norm.
-            looked_up: Ψ₁, Ψ₄ and the scores of added features, (n - 2, M, C + E).
-            scorer: What does not depend on θ(e*).
-
-        Returns:
-            g(e; m), (M, C + E).
-        """
-        model = scorer.model
-        norm = theta.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        vectors = theta / norm
-        by_word = (scorer.phi * vectors) @ scorer.distinct.T  # (2, E, V')
-        by_entity, similarity = by_word[..., scorer.word].unbind()  # (E, M, H) each
-        if scorer.not_candidate is not None:
-            by_entity = by_entity.masked_fill(scorer.not_candidate, MASKED)
-        alpha = scorer.attend(by_entity)  # (M, H)
-        known = (scorer.similarity * alpha[:, None]).sum(dim=2)  # (M, C)
-        psi2 = torch.cat([known, (similarity * alpha).sum(dim=2).T], dim=1)
-        psi3 = torch.cat([scorer.coherence, scorer.context @ (vectors * model.phi3).T], dim=1)
-        psi = torch.stack([looked_up[0], psi2, psi3, *looked_up[1:]], dim=-1)
-        first, dropout, _, last = model.combine
-        active = dropout(first(psi)).relu()  # (M, C + E, 100)
-        scores: Tensor = last(active).squeeze(-1)
-        ctx.scorer, ctx.active = scorer, active
-        ctx.context = (norm, vectors, by_entity, similarity, alpha)
-        return scores.masked_fill(scorer.absent, MASKED)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        """Return the gradients of the embedding group and of the looked-up scores."""
-        scorer, model = ctx.scorer, ctx.scorer.model
-        first, dropout, _, last = model.combine
-        by_score = gradients[0].masked_fill(scorer.absent, 0.0)[..., None]
-        # The sign of a rectified unit is its derivative; what dropout kept, it also scaled.
-        scale = 1 / (1 - dropout.p) if dropout.training else 1.0
-        by_hidden = by_score * (scale * last.weight[0]) * ctx.active.sign()
-        by_psi = (by_hidden @ first.weight).movedim(-1, 0)
-        prior, psi2, psi3, *others = by_psi.unbind()
-        by_theta = _embedding_gradient(psi2, psi3, scorer, *ctx.context)
-        return by_theta, torch.stack([prior, *others]), None
-
-
-def _embedding_gradient(
-    psi2: Tensor,
-    psi3: Tensor,
-    scorer: DeepEDScorer,
-    norm: Tensor,
-    vectors: Tensor,
-    by_entity: Tensor,
-    similarity: Tensor,
-    alpha: Tensor,
-) -> Tensor:
-    """Return the gradient of θ₃(e*) from those of Ψ₂ and Ψ₃, (E, Q)."""
-    n_known = scorer.coherence.shape[1]
-    emerging = psi2[:, n_known:].T[..., None]  # (E, M, 1)
-    by_alpha = (psi2[:, :n_known, None] * scorer.similarity).sum(dim=1)
-    by_alpha = by_alpha + (emerging * similarity).sum(dim=0)  # (M, H)
-    by_support = alpha * (by_alpha - (alpha * by_alpha).sum(dim=1, keepdim=True))
-    # The attention depends on e* only where e* supports a word more than every other candidate.
-    leads = by_entity > scorer.support
-    if len(by_entity) > 1:
-        leads &= by_entity == by_entity.amax(dim=0)
-    by_mention = torch.stack([by_support * leads, emerging * alpha])  # (2, E, M, H)
-    by_word = by_mention.new_zeros(*by_mention.shape[:2], len(scorer.distinct))
-    by_word.index_add_(2, scorer.word.flatten(), by_mention.flatten(2))
-    by_vector = (scorer.phi * (by_word @ scorer.distinct)).sum(dim=0)  # (E, Q)
-    by_vector = by_vector + (psi3[:, n_known:].T @ scorer.context) * scorer.model.phi3
-    along = (by_vector * vectors).sum(dim=1, keepdim=True)
-    return (by_vector - along * vectors) / norm
 
 
 @torch.no_grad()

@@ -67,12 +67,14 @@ def max_margin_loss(scores: Tensor, gold: Tensor, margin: float) -> Tensor:
     return torch.relu(scores + (margin - best)).sum(dim=1) - margin
 
 
-@torch.no_grad()
-def max_margin_gradient(scores: Tensor, gold: Tensor, margin: float) -> Tensor:
+def max_margin_gradient(
+    scores: NDArray[np.float32], gold: NDArray[np.int64], margin: float
+) -> NDArray[np.float32]:
     """Return the derivative of the summed `max_margin_loss` in the scores, (B, C)."""
-    best = scores.gather(1, gold[:, None])
-    active = (scores > best - margin).to(scores.dtype)
-    return active.scatter_add(1, gold[:, None], -active.sum(dim=1, keepdim=True))
+    rows = np.arange(len(gold))
+    active = (scores > (scores[rows, gold] - np.float32(margin))[:, None]).astype(np.float32)
+    active[rows, gold] -= active.sum(axis=1)
+    return active
 
 
 def train(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,9 +14,11 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from stamo.features.base import Feature
 from stamo.features.embedding import Embedding
+from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
+from stamo.features.slopes import Lookup, lookup_slope
 from stamo.features.surface import Surface
 from stamo.models.base import (
     MASKED,
@@ -26,6 +29,7 @@ from stamo.models.base import (
     masked_mean,
     mean_vectors,
 )
+from stamo.models.slopes import Back, CombineSlope, Theta, Unit
 
 
 def context_similarity(entity: Tensor, words: Tensor) -> Tensor:
@@ -106,6 +110,10 @@ class YamadaScorer:
         scores: Tensor = self.model.combine(psi).squeeze(-1)
         return scores.masked_fill(~mask, MASKED)
 
+    def slope(self) -> YamadaSlope:
+        """Return the same scores with their gradient written out."""
+        return YamadaSlope.of(self)
+
     def take(self, rows: NDArray[np.int64]) -> YamadaScorer:
         """Return a scorer of some of the mentions."""
         pile = self.pile.take(rows)
@@ -119,6 +127,67 @@ class YamadaScorer:
             self.psi3[index],
             self.mask[index],
         )
+
+
+@dataclass(frozen=True)
+class YamadaSlope:
+    """What of Yamada's scores does not depend on θ(e*), as arrays."""
+
+    pile: Pile
+    lookups: Mapping[str, Lookup]  # of prior, surface, and added ones
+    combine: CombineSlope
+    words: FloatArray  # (M, Q)
+    context: FloatArray  # (M, Q)
+    psi2: FloatArray  # (M, C)
+    psi3: FloatArray  # (M, C)
+    absent: NDArray[np.bool_]  # (M, C + E)
+
+    @classmethod
+    def of(cls, scorer: YamadaScorer) -> YamadaSlope:
+        """Read a scorer's tensors, which are frozen."""
+        by_name = {feature.name: feature for feature in scorer.model.features}
+        names = ("prior", "surface", *scorer.model.extra)
+        return cls(
+            scorer.pile,
+            {name: lookup_slope(by_name[name]) for name in names},
+            CombineSlope.of(scorer.model.combine),
+            scorer.words.numpy(),
+            scorer.context.numpy(),
+            scorer.psi2.numpy(),
+            scorer.psi3.numpy(),
+            ~np.hstack([scorer.mask.numpy(), scorer.pile.is_candidate]),
+        )
+
+    def __call__(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, Back]:
+        """Return g(e; m) of all candidates and the way back from their gradient."""
+        vectors = Unit.of(theta["embedding"])
+        looked_up = [look(theta[name], self.pile) for name, look in self.lookups.items()]
+        (prior, _), (surface, _), *extra = looked_up
+        n_known = self.psi2.shape[1]
+        psi = np.empty((*self.absent.shape, 4 + len(self.lookups)), dtype=np.float32)
+        psi[..., 0] = prior
+        for i, (known, means) in enumerate(
+            ((self.psi2, self.words), (self.psi3, self.context)), start=1
+        ):
+            psi[:, :n_known, i] = known
+            psi[:, n_known:, i] = means @ vectors.unit.T
+        psi[..., 3:6] = surface
+        for i, (values, _) in enumerate(extra, start=6):
+            psi[..., i] = values
+        scores, combined = self.combine(psi, self.absent, rng)
+
+        def back(by_score: FloatArray) -> dict[str, FloatArray]:
+            by_psi = combined(by_score)
+            by_vector = (
+                by_psi[:, n_known:, 1].T @ self.words + by_psi[:, n_known:, 2].T @ self.context
+            )
+            gradients = {"embedding": vectors.back(by_vector)}
+            columns = (0, slice(3, 6), *range(6, psi.shape[-1]))
+            for name, (_, looked), column in zip(self.lookups, looked_up, columns, strict=True):
+                gradients[name] = looked(by_psi[..., column])
+            return gradients
+
+        return scores, back
 
 
 @torch.no_grad()

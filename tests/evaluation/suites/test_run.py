@@ -109,6 +109,9 @@ def test_absent_prior_is_zero_whatever_theta_is(trial):
     values.sum().backward()
     assert not values.any()
     assert not theta.grad.any()
+    same, back = absent.slope(np.full((1, 1), 0.7, np.float32), pile)
+    assert not same.any()
+    assert not back(np.ones_like(same)).any()
 
 
 def test_method_that_diverges_does_not_stop_the_others(trial):

@@ -22,10 +22,11 @@ from stamo.evaluation.suites.load import LoadedProblem, SuiteData
 from stamo.evaluation.suites.phi import leave_out_feature
 from stamo.evaluation.suites.problem import SetName
 from stamo.features.base import Feature, estimate
-from stamo.features.encoding import EncodedMentions
+from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Evidence, Pile
 from stamo.features.prior import Prior
+from stamo.features.slopes import Back, lookup_slope
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.algorithm import Slot, StamoArgs, Task
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
@@ -276,6 +277,11 @@ class Absent:
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return zeros, whatever θ(e*) is."""
         return self.feature.lookup(theta * 0, pile)
+
+    def slope(self, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+        """Return zeros, and that nothing depends on θ(e*)."""
+        values, _ = lookup_slope(self.feature)(theta * 0, pile)
+        return values, lambda by_value: np.zeros_like(theta)
 
 
 def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
