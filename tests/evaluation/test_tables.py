@@ -4,6 +4,7 @@ import pytest
 
 from stamo.evaluation.tables import (
     Results,
+    ablation_table,
     comparison_table,
     gap_table,
     main_table,
@@ -20,7 +21,7 @@ def row(problem, method, hits, *, seed=0, n_labels=20, model="deeped", predicted
         "predicted": predicted,
         "gold": gold,
         "hits": hits,
-        "auc": None if hits == 10 else 0.75,
+        "auc": None if hits == 10 else 0.5 + hits / 20,
     }
     return {
         "problem": problem,
@@ -63,17 +64,17 @@ def test_main_table_sums_counts_over_entities(results):
 
 
 def test_gap_closed_is_relative_to_all_labels(results):
-    """From .5 to .9 there are four steps, and the default makes three."""
+    """From .5 to .9 there are four steps, and the default makes three; AUC goes half as far."""
     assert cells(gap_table(results, "deeped"), "default") == {
-        "test-web": "75 %",
-        "test-wiki": "75 %",
+        f"test-{name} {metric}": "75 %" for name in ("web", "wiki") for metric in ("F1", "AUC")
     }
 
 
 def test_comparison_pairs_entities_and_seeds(results):
     """The default gains thirty points; entity by entity between twenty and forty."""
-    text = cells(comparison_table(results, "deeped"), "default - estimation")["test-web"]
-    assert text.startswith("+30.00 [+20.00, +40.00]")
+    found = cells(comparison_table(results, "deeped"), "default - estimation")
+    assert found["test-web F1"] == "+30.00 [+20.00, +40.00]"
+    assert found["test-web AUC"] == "+15.00 [+10.00, +20.00]"
 
 
 def test_sizes_only_compare_entities_that_have_them_all(results):
@@ -82,7 +83,14 @@ def test_sizes_only_compare_entities_that_have_them_all(results):
     assert sizes == [5, 20, 50]
     assert problems == {"B"}
     table = size_table(results, ("default",))
-    assert cells(table, "default, test-web") == {"5": "70.00", "20": "80.00", "50": "90.00"}
+    assert cells(table, "default, test-web F1") == {"5": "70.00", "20": "80.00", "50": "90.00"}
+    assert cells(table, "default, test-web AUC") == {"5": "85.00", "20": "90.00", "50": "95.00"}
+
+
+def test_ablations_stand_next_to_the_printed_numbers(results):
+    """Accuracy, F1 and AUC of both test sets and their mean."""
+    (found,) = ablation_table(results, 5, ("default",)).rows
+    assert found[1:10] == ("90.00", "80.00", "90.00") * 3
 
 
 def test_missing_auc_is_left_out_of_the_mean():

@@ -58,3 +58,16 @@ def test_adam_and_batches_lower_the_objective_too():
     args = IntraSlotArgs(n_epochs=20, default_rate=0.02, optimiser="adam", batch_size=8)
     before = objective(theta, scorer, gold, args.margin)
     assert objective(intra_slot(theta, scorer, gold, args), scorer, gold, args.margin) < before
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+@pytest.mark.parametrize(
+    "changes", [{}, {"optimiser": "adam"}, {"pull": 0.1}], ids=["sgd", "adam", "pull"]
+)
+def test_labels_that_keep_their_margin_move_nothing(changes, dropout):
+    """Without a violated margin θ(e*) stays where it is, whatever moves it otherwise."""
+    theta, scorer, gold = problem()
+    args = IntraSlotArgs(default_rate=0.1, margin=-1e6, dropout=dropout, **changes)
+    kept = intra_slot(theta, scorer, gold, args)
+    for name, group in theta.groups.items():
+        assert torch.equal(kept[name], group), name

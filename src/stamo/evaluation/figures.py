@@ -10,13 +10,20 @@ import numpy as np
 
 from stamo.evaluation.metrics import Summary
 from stamo.evaluation.suites.problem import SetName
-from stamo.evaluation.tables import INTER_ROWS, Results, outcome_of, shared_sizes, size_f1
+from stamo.evaluation.tables import INTER_ROWS, Results, outcome_of, shared_sizes, size_summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CONVERGENCE_ROWS = ("self-training", "self-training+intra", "self-training+inter", "stamo")
-METRICS = ("accuracy", "precision", "recall", "f1")
+METRICS = {
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "auc": "AUC",
+}
+BESIDE = ("f1", "auc")
 SIZE_ROWS = ("estimation", "estimation+bias", "stamo", "default")
 
 
@@ -79,46 +86,52 @@ def draw_convergence(results: Results, path: Path) -> bool:
             default = results.summary("default", "deeped", name, results.n_labels())
             if default is not None:
                 panel.axhline(100 * getattr(default, metric), ls="--", c="black", label="default")
-            _label(panel, f"{name}: {metric}", "slot t", "%")
+            _label(panel, f"{name}: {METRICS[metric]}", "slot t", "%")
     _save(axes, path)
     return True
 
 
 def draw_ablation(results: Results, path: Path) -> bool:
-    """Draw the average F1 as slots progress without each part of inter-slot optimisation."""
+    """Draw average F1 and AUC as slots progress without each part of inter-slot optimisation."""
     slots = watched_slots(results, INTER_ROWS[1:])
     if not slots:
         return False
     problems = shared_problems(results, INTER_ROWS)
-    axes = _grid(1, 1)
+    axes = _grid(1, len(BESIDE))
     for method in INTER_ROWS:
         curves = [curve(results, method, name, slots, problems) for name in results.test_sets]
         if all(curves):
-            values = [100 * float(np.mean([c[slot].f1 for c in curves])) for slot in slots]
-            axes[0][0].plot(slots, values, label=method)
-    _label(axes[0][0], f"inter-slot ({len(problems)} entities)", "slot t", "average F1, %")
+            for panel, metric in zip(axes[0], BESIDE, strict=True):
+                values = [np.mean([getattr(c[slot], metric) for c in curves]) for slot in slots]
+                panel.plot(slots, 100 * np.array(values), label=method)
+    for panel, metric in zip(axes[0], BESIDE, strict=True):
+        title = f"inter-slot ({len(problems)} entities)"
+        _label(panel, title, "slot t", f"average {METRICS[metric]}, %")
     _save(axes, path)
     return True
 
 
 def draw_labelled_size(results: Results, path: Path) -> bool:
-    """Draw F1 by the number of labelled documents."""
+    """Draw F1 and AUC by the number of labelled documents."""
     sets = results.test_sets
     sizes, problems = shared_sizes(results, SIZE_ROWS, "deeped")
     if len(sizes) < 2:
         return False
-    axes = _grid(1, len(sets))
+    axes = _grid(len(BESIDE), len(sets))
     for j, name in enumerate(sets):
         for method in SIZE_ROWS:
-            values = [size_f1(results, method, "deeped", name, n, problems) for n in sizes]
-            points = [(n, 100 * v) for n, v in zip(sizes, values, strict=True) if v is not None]
-            axes[0][j].plot(
-                *zip(*points, strict=True), marker="o", label=method
-            ) if points else None
-        axes[0][j].set_xscale("log")
-        axes[0][j].set_xticks(sizes, [str(n) for n in sizes])
-        axes[0][j].minorticks_off()
-        _label(axes[0][j], f"{name} ({len(problems)} entities)", "|L|", "F1, %")
+            found = {n: size_summary(results, method, "deeped", name, n, problems) for n in sizes}
+            points = {n: summary for n, summary in found.items() if summary is not None}
+            for i, metric in enumerate(BESIDE):
+                values = [100 * getattr(summary, metric) for summary in points.values()]
+                if points:
+                    axes[i][j].plot(list(points), values, marker="o", label=method)
+        for i, metric in enumerate(BESIDE):
+            axes[i][j].set_xscale("log")
+            axes[i][j].set_xticks(sizes, [str(n) for n in sizes])
+            axes[i][j].minorticks_off()
+            title = f"{name} ({len(problems)} entities)"
+            _label(axes[i][j], title, "|L|", f"{METRICS[metric]}, %")
     _save(axes, path)
     return True
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,26 +111,56 @@ class Interval:
     high: float
 
 
+Outcomes: TypeAlias = Sequence[Sequence[Outcome]]
+"""For each emerging entity, the outcomes of one method over the seeds."""
+
+
 def bootstrap_f1(
-    first: Sequence[Sequence[Outcome]],
-    second: Sequence[Sequence[Outcome]] | None = None,
-    *,
-    n_samples: int = 2000,
-    seed: int = 0,
+    first: Outcomes, second: Outcomes | None = None, *, n_samples: int = 2000, seed: int = 0
 ) -> Interval:
     """Return micro F1, or its difference to a second method, resampling emerging entities.
 
     Args:
-        first: For each entity, the outcomes of one method over the seeds.
+        first: The outcomes of a method.
         second: The same entities and seeds under the method to subtract; the pairing is kept.
         n_samples: Bootstrap samples.
         seed: Of the resampling.
     """
-    rng = np.random.default_rng(seed)
-    methods = [np.stack([_counts(o).sum(axis=0) for o in m]) for m in (first, second) if m]
-    chosen = rng.integers(0, len(first), (n_samples, len(first)))
-    chosen = np.concatenate([np.arange(len(first))[None], chosen])
-    f1, *subtracted = (micro_f1(counts[chosen].sum(axis=1)) for counts in methods)
-    values = f1 - sum(subtracted)
+    sums = [np.stack([_counts(o).sum(axis=0) for o in m]) for m in (first, second) if m]
+    return _bootstrap(sums, micro_f1, n_samples, seed)
+
+
+def bootstrap_auc(
+    first: Outcomes, second: Outcomes | None = None, *, n_samples: int = 2000, seed: int = 0
+) -> Interval:
+    """Return the mean AUC, or its difference, as `bootstrap_f1` does F1."""
+    sums = [np.stack([_auc_sums(o) for o in m]) for m in (first, second) if m]
+    return _bootstrap(sums, _mean_auc, n_samples, seed)
+
+
+def _auc_sums(outcomes: Sequence[Outcome]) -> FloatArray:
+    """Return the sum and the number of the AUCs that exist, (2,)."""
+    aucs = np.array([o.auc for o in outcomes], dtype=np.float64)
+    known = np.isfinite(aucs)
+    return np.array([aucs[known].sum(), known.sum()])
+
+
+def _mean_auc(sums: FloatArray) -> FloatArray:
+    total, number = sums.T
+    return np.asarray(total / np.maximum(number, 1))
+
+
+def _bootstrap(
+    methods: Sequence[FloatArray],
+    metric: Callable[[FloatArray], FloatArray],
+    n_samples: int,
+    seed: int,
+) -> Interval:
+    """Resample the rows of sums of one or two methods; the first row of samples is the data."""
+    n = len(methods[0])
+    chosen = np.random.default_rng(seed).integers(0, n, (n_samples, n))
+    chosen = np.concatenate([np.arange(n)[None], chosen])
+    value, *subtracted = (metric(sums[chosen].sum(axis=1)) for sums in methods)
+    values = value - sum(subtracted)
     low, high = np.percentile(values[1:], [2.5, 97.5])
     return Interval(float(values[0]), float(low), float(high))

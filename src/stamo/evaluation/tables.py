@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from stamo.evaluation.metrics import Interval, Outcome, Summary, bootstrap_f1
+from stamo.evaluation.metrics import (
+    Interval,
+    Outcome,
+    Outcomes,
+    Summary,
+    bootstrap_auc,
+    bootstrap_f1,
+)
 from stamo.evaluation.published import printed_row
 from stamo.evaluation.suites.problem import TEST_SETS, SetName
 
@@ -42,6 +49,7 @@ FEATURE_ROWS = tuple(
     for name in ("stamo", "default")
     for part in ("", " without prior", " without relatedness", " without embedding")
 )
+METRICS = ("F1", "AUC")
 COMPARED = ("estimation", "estimation+bias", "estimation(all)", "stamo", "paper", "published")
 """Methods that the default is compared with, entity by entity."""
 
@@ -178,12 +186,12 @@ def _main_cells(results: Results, method: str, model: str, n_labels: int) -> lis
 def ablation_table(
     results: Results, table: int, methods: Sequence[str], model: str = "deeped"
 ) -> Table:
-    """Return Table 4 or 5: accuracy and F1 of variants, next to the printed ones."""
+    """Return Table 4 or 5: accuracy, F1 and AUC of variants, next to the printed ones."""
     n_labels, rows = results.n_labels(), []
     columns = ["method"]
     for name in results.test_sets:
-        columns += [f"{name} Acc", "F1"]
-    columns += ["avg Acc", "avg F1", "printed avg Acc", "printed avg F1"]
+        columns += [f"{name} Acc", "F1", "AUC"]
+    columns += ["avg Acc", "avg F1", "avg AUC", "printed avg Acc", "printed avg F1"]
     for method in methods:
         found = [results.summary(method, model, name, n_labels) for name in results.test_sets]
         summaries = [summary for summary in found if summary is not None]
@@ -191,10 +199,9 @@ def ablation_table(
             continue
         printed = printed_row(table, method, model) if method != "default" else None
         numbers = printed.numbers if printed else None
-        cells = [_percent(v) for s in summaries for v in (s.accuracy, s.f1)]
+        values = np.array([(s.accuracy, s.f1, s.auc) for s in summaries])
+        cells = [_percent(float(v)) for v in (*values.ravel(), *values.mean(axis=0))]
         cells += [
-            _percent(float(np.mean([s.accuracy for s in summaries]))),
-            _percent(float(np.mean([s.f1 for s in summaries]))),
             _printed(numbers, "average accuracy"),
             _printed(numbers, "average f1"),
         ]
@@ -209,21 +216,35 @@ def gap_table(results: Results, model: str) -> Table:
     for method in MAIN_ROWS:
         cells = []
         for name in results.test_sets:
-            low = results.summary("estimation", model, name, n_labels)
-            high = results.summary("estimation(all)", model, name, n_labels)
-            here = results.summary(method, model, name, n_labels)
-            if low and high and here and high.f1 > low.f1:
-                cells.append(f"{100 * (here.f1 - low.f1) / (high.f1 - low.f1):.0f} %")
-        if cells:
+            low, high, here = (
+                results.summary(m, model, name, n_labels)
+                for m in ("estimation", "estimation(all)", method)
+            )
+            if low and high and here:
+                cells += [
+                    _share(here.f1, low.f1, high.f1),
+                    _share(here.auc, low.auc, high.auc),
+                ]
+        if any(cell != "-" for cell in cells):
             rows.append((method, *cells))
     title = f"Gap closed between Estimation({n_labels}) and Estimation(all), {model}"
-    return Table(title, ("method", *results.test_sets), tuple(rows))
+    columns = [f"{name} {metric}" for name in results.test_sets for metric in METRICS]
+    return Table(title, ("method", *columns), tuple(rows))
+
+
+def _share(value: float, low: float, high: float) -> str:
+    return f"{100 * (value - low) / (high - low):.0f} %" if high > low else "-"
 
 
 def compare(
-    results: Results, model: str, set_name: SetName, first: str, second: str
+    results: Results,
+    model: str,
+    set_name: SetName,
+    first: str,
+    second: str,
+    bootstrap: Callable[[Outcomes, Outcomes], Interval] = bootstrap_f1,
 ) -> Interval | None:
-    """Return the difference in micro F1 of two methods with its interval over entities."""
+    """Return the difference of two methods, by default in micro F1, with its interval."""
     n_labels = results.n_labels()
     seeds = [
         {row["seed"] for row in results.of(method, model, n_labels) if row["n_labels"]}
@@ -236,7 +257,7 @@ def compare(
     problems = sorted(one.keys() & two.keys())
     if not problems:
         return None
-    return bootstrap_f1([one[p] for p in problems], [two[p] for p in problems])
+    return bootstrap([one[p] for p in problems], [two[p] for p in problems])
 
 
 def comparison_table(results: Results, model: str, method: str = "default") -> Table:
@@ -245,28 +266,41 @@ def comparison_table(results: Results, model: str, method: str = "default") -> T
     for other in COMPARED:
         cells = []
         for name in results.test_sets:
-            gap = compare(results, model, name, method, other)
-            if gap is not None:
-                cells.append(
-                    f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
-                )
+            gaps = [
+                compare(results, model, name, method, other, bootstrap)
+                for bootstrap in (bootstrap_f1, bootstrap_auc)
+            ]
+            cells += [
+                f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+                for gap in gaps
+                if gap is not None
+            ]
         if cells:
             rows.append((f"{method} - {other}", *cells))
-    title = f"Points of F1 gained, paired bootstrap over entities (95 %), {model}"
-    return Table(title, ("methods", *results.test_sets), tuple(rows))
+    title = f"Points of F1 and AUC gained, paired bootstrap over entities (95 %), {model}"
+    columns = [f"{name} {metric}" for name in results.test_sets for metric in METRICS]
+    return Table(title, ("methods", *columns), tuple(rows))
 
 
 def size_table(results: Results, methods: Sequence[str], model: str = "deeped") -> Table:
-    """Return F1 by the number of labelled documents, on the entities that have every size."""
+    """Return F1 and AUC by the number of labels, on the entities that have every size."""
     sizes, problems = shared_sizes(results, methods, model)
     rows = []
     for method in methods:
         for name in results.test_sets:
-            cells = [size_f1(results, method, model, name, n, problems) for n in sizes]
-            if any(value is not None for value in cells):
-                text = ["-" if value is None else _percent(value) for value in cells]
-                rows.append((f"{method}, {name}", *text))
-    title = f"F1 by |L| on {len(problems)} entities, {model}"
+            found = [size_summary(results, method, model, name, n, problems) for n in sizes]
+            if any(found):
+                rows += [
+                    (
+                        f"{method}, {name} F1",
+                        *("-" if s is None else _percent(s.f1) for s in found),
+                    ),
+                    (
+                        f"{method}, {name} AUC",
+                        *("-" if s is None else _percent(s.auc) for s in found),
+                    ),
+                ]
+    title = f"F1 and AUC by |L| on {len(problems)} entities, {model}"
     return Table(title, ("method", *map(str, sizes)), tuple(rows))
 
 
@@ -284,19 +318,19 @@ def shared_sizes(
     return sizes, frozenset(shared)
 
 
-def size_f1(
+def size_summary(
     results: Results,
     method: str,
     model: str,
     set_name: SetName,
     n_labels: int,
     problems: frozenset[str],
-) -> float | None:
-    """Return micro F1 of a method at one size, None unless it was run on all of the problems."""
+) -> Summary | None:
+    """Return the metrics of a method at one size, None unless it was run on all the problems."""
     found = results.outcomes(method, model, set_name, n_labels)
     if not problems or not problems <= found.keys():
         return None
-    return Summary.of([o for p in problems for o in found[p]]).f1
+    return Summary.of([o for p in problems for o in found[p]])
 
 
 def as_values(results: Results) -> dict[str, Any]:

@@ -81,18 +81,25 @@ def intra_slot(
     batches = _batches(scorer, gold, args.batch_size, rng)
     torch.manual_seed(args.seed)
     dropping = np.random.default_rng([args.seed, 1]) if args.dropout else None
+    rests = args.optimiser == "sgd" and not args.pull  # without a gradient nothing moves
     with np.errstate(all="ignore"):  # a θ(e*) that diverges is reported by whoever runs the slots
         for _ in range(args.n_epochs):
+            moved = False
             for i in rng.permutation(len(batches)):
                 slope, target = batches[i]
                 scores, back = slope(values, dropping)
                 by_score = max_margin_gradient(scores, target, args.margin)
+                if rests and not by_score.any():
+                    continue
                 if args.mean_over_candidates is not None:
                     by_score /= len(target) * args.mean_over_candidates
                 gradients = back(by_score)
                 if args.pull:
                     _pull(gradients, moving, start, args.pull)
                 step(gradients)
+                moved = True
+            if not moved and dropping is None:
+                break  # every mention keeps its margin, and will in every later epoch
     return FeatureParams({name: torch.from_numpy(group) for name, group in values.items()})
 
 

@@ -150,7 +150,7 @@ class DeepEDSlope:
         if len(by_entity) > 1:
             leads &= by_entity == by_entity.max(axis=0)
         parts = np.stack([by_support * leads, emerging * alpha])  # (2, E, m, H)
-        parts = parts.reshape(-1, alpha.size)
+        parts = parts.reshape(2 * len(by_entity), alpha.size)
         word = self.word[rows].ravel()
         counts = [np.bincount(word, part, len(self.distinct)) for part in parts]
         by_word = np.array(counts, dtype=np.float32).reshape(2, -1, len(self.distinct))
