@@ -8,6 +8,7 @@ from stamo.evaluation.tables import (
     comparison_table,
     gap_table,
     main_table,
+    quirk_table,
     shared_sizes,
     size_table,
 )
@@ -75,6 +76,15 @@ def test_comparison_pairs_entities_and_seeds(results):
     found = cells(comparison_table(results, "deeped"), "default - estimation")
     assert found["test-web F1"] == "+30.00 [+20.00, +40.00]"
     assert found["test-web AUC"] == "+15.00 [+10.00, +20.00]"
+
+
+def test_quirks_are_compared_with_what_they_were_added_to(results):
+    """Each quirk against its own reading; without quirks there is no table to show."""
+    assert not quirk_table(results, "deeped").rows
+    rows = [row(p, "default with odds prior", 6) for p in "AB"]
+    found = cells(quirk_table(Results((*results.rows, *rows)), "deeped"), "default with odds prior")
+    assert found["test-wiki F1"] == "-20.00 [-20.00, -20.00]"
+    assert found["test-wiki AUC"] == "-10.00 [-10.00, -10.00]"
 
 
 def test_sizes_only_compare_entities_that_have_them_all(results):

@@ -49,7 +49,8 @@ FEATURE_ROWS = tuple(
     for name in ("stamo", "default")
     for part in ("", " without prior", " without relatedness", " without embedding")
 )
-METRICS = ("F1", "AUC")
+BOOTSTRAPS = {"F1": bootstrap_f1, "AUC": bootstrap_auc}
+"""The metrics that stand beside each other, with their intervals over entities."""
 COMPARED = ("estimation", "estimation+bias", "estimation(all)", "stamo", "paper", "published")
 """Methods that the default is compared with, entity by entity."""
 
@@ -228,7 +229,7 @@ def gap_table(results: Results, model: str) -> Table:
         if any(cell != "-" for cell in cells):
             rows.append((method, *cells))
     title = f"Gap closed between Estimation({n_labels}) and Estimation(all), {model}"
-    columns = [f"{name} {metric}" for name in results.test_sets for metric in METRICS]
+    columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]
     return Table(title, ("method", *columns), tuple(rows))
 
 
@@ -262,23 +263,39 @@ def compare(
 
 def comparison_table(results: Results, model: str, method: str = "default") -> Table:
     """Return the gain of a method over the others, with paired intervals over entities."""
-    rows = []
-    for other in COMPARED:
-        cells = []
-        for name in results.test_sets:
-            gaps = [
-                compare(results, model, name, method, other, bootstrap)
-                for bootstrap in (bootstrap_f1, bootstrap_auc)
-            ]
-            cells += [
-                f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
-                for gap in gaps
-                if gap is not None
-            ]
-        if cells:
-            rows.append((f"{method} - {other}", *cells))
+    pairs = {f"{method} - {other}": (method, other) for other in COMPARED}
     title = f"Points of F1 and AUC gained, paired bootstrap over entities (95 %), {model}"
-    columns = [f"{name} {metric}" for name in results.test_sets for metric in METRICS]
+    return _differences(results, model, title, pairs)
+
+
+def quirk_table(results: Results, model: str) -> Table:
+    """Return what each quirk of the published experiments changes when it is switched on alone."""
+    methods = dict.fromkeys(row["method"] for row in results.rows if " with " in row["method"])
+    pairs = {method: (method, method.split(" with ")[0]) for method in methods}
+    title = f"Points of F1 and AUC that a quirk alone changes, paired bootstrap (95 %), {model}"
+    return _differences(results, model, title, pairs)
+
+
+def _differences(
+    results: Results, model: str, title: str, pairs: Mapping[str, tuple[str, str]]
+) -> Table:
+    """Return the paired differences of pairs of methods, a row for each pair that was run."""
+    rows = []
+    for label, (first, second) in pairs.items():
+        gaps = [
+            compare(results, model, name, first, second, bootstrap)
+            for name in results.test_sets
+            for bootstrap in BOOTSTRAPS.values()
+        ]
+        cells = [
+            "-"
+            if gap is None
+            else f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+            for gap in gaps
+        ]
+        if any(gap is not None for gap in gaps):
+            rows.append((label, *cells))
+    columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]
     return Table(title, ("methods", *columns), tuple(rows))
 
 

@@ -244,8 +244,9 @@ def test_report_shows_our_numbers_next_to_the_printed_ones(models, tmp_path):
     values = json.loads((tmp_path / "report.json").read_text())
     f1 = values["summaries"]["deeped"]["default"]["8"]["test-web"]["f1"]
     assert f"{100 * f1:.2f}" in row
-    gap = values["default_gains"]["deeped"]["estimation"]["test-web"]
-    assert gap["low"] <= gap["value"] <= gap["high"]
+    gaps = values["default_gains"]["deeped"]["estimation"]["test-web"]
+    assert set(gaps) == {"F1", "AUC"}
+    assert all(gap["low"] <= gap["value"] <= gap["high"] for gap in gaps.values())
     assert (tmp_path / "labelled-size.png").read_bytes().startswith(b"\x89PNG")
     assert find_runs(tmp_path) == [tmp_path]
 

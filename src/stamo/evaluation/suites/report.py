@@ -16,6 +16,7 @@ from stamo.evaluation.figures import (
 )
 from stamo.evaluation.suites.run import RUN, read_results
 from stamo.evaluation.tables import (
+    BOOTSTRAPS,
     COMPARED,
     FEATURE_ROWS,
     INTER_ROWS,
@@ -27,6 +28,7 @@ from stamo.evaluation.tables import (
     comparison_table,
     gap_table,
     main_table,
+    quirk_table,
     size_table,
 )
 
@@ -58,6 +60,7 @@ def report_tables(results: Results) -> list[Table]:
     tables.append(ablation_table(results, 4, INTER_ROWS))
     tables.append(ablation_table(results, 5, FEATURE_ROWS))
     tables.append(size_table(results, SIZE_ROWS))
+    tables += [quirk_table(results, model) for model in results.models]
     return [table for table in tables if table.rows]
 
 
@@ -94,7 +97,11 @@ def _gains(results: Results) -> dict[str, Any]:
     for model in results.models:
         for other in COMPARED:
             for name in results.test_sets:
-                gap = compare(results, model, name, "default", other)
-                if gap is not None:
-                    gains.setdefault(model, {}).setdefault(other, {})[name] = vars(gap)
+                found = {
+                    metric: compare(results, model, name, "default", other, bootstrap)
+                    for metric, bootstrap in BOOTSTRAPS.items()
+                }
+                gaps = {metric: vars(gap) for metric, gap in found.items() if gap is not None}
+                if gaps:
+                    gains.setdefault(model, {}).setdefault(other, {})[name] = gaps
     return gains
