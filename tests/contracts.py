@@ -7,6 +7,7 @@ import torch
 from stamo.corpus.types import Corpus
 from stamo.features.base import Feature, encode_features
 from stamo.features.pile import Evidence
+from stamo.features.slopes import lookup_slope
 from stamo.learning.learn import encode_pile
 
 
@@ -69,3 +70,13 @@ class FeatureContract:
             (values**2).sum().backward()
             assert theta.grad is not None
             assert float(theta.grad.abs().sum()) > 0
+
+    def test_the_slope_is_that_of_lookup(self, evidence, world_kb):
+        """Values and gradient of a step are those of `lookup` and autograd, however they come."""
+        theta = self.feature.estimate(evidence, world_kb).clone().requires_grad_(self.learns)
+        values = self.feature.lookup(theta, evidence.pile)
+        same, back = lookup_slope(self.feature)(theta.detach().numpy(), evidence.pile)
+        np.testing.assert_allclose(same, values.detach().numpy(), rtol=1e-5, atol=1e-6)
+        if self.learns:
+            (values**2).sum().backward()
+            np.testing.assert_allclose(back(2 * same), theta.grad.numpy(), rtol=1e-4, atol=1e-5)
