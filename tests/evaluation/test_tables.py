@@ -8,6 +8,7 @@ from stamo.evaluation.tables import (
     comparison_table,
     gap_table,
     main_table,
+    printed_table,
     quirk_table,
     shared_sizes,
     size_table,
@@ -62,6 +63,19 @@ def test_main_table_sums_counts_over_entities(results):
     assert found[7] == "65.32"  # printed
     assert [r[0] for r in table.rows] == ["estimation", "estimation(all)", "default"]
     assert table.markdown().count("\n") == 4 + len(table.rows)
+
+
+def test_the_tables_of_the_paper_are_shown_whole():
+    """All that the paper prints of its STAMO with DeepED, and of methods without a model."""
+    table = printed_table(3, "deeped")
+    found = cells(table, "STAMO")
+    assert (found["test-web f1"], found["test-wiki f1"], found["average f1"]) == (
+        "81.66",
+        "89.24",
+        "85.45",
+    )
+    assert cells(table, "Keyphrase")["minutes"] == "-"
+    assert len(printed_table(5, "deeped").rows) >= 4
 
 
 def test_gap_closed_is_relative_to_all_labels(results):

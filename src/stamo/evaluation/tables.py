@@ -17,7 +17,7 @@ from stamo.evaluation.metrics import (
     bootstrap_auc,
     bootstrap_f1,
 )
-from stamo.evaluation.published import printed_row
+from stamo.evaluation.published import PRINTED, printed_row
 from stamo.evaluation.suites.problem import TEST_SETS, SetName
 
 MAIN_ROWS = (
@@ -209,6 +209,15 @@ def ablation_table(
         rows.append((method, *cells))
     what = "inter-slot optimisation" if table == 4 else "features"
     return Table(f"Table {table}, ablation of {what}, {model}", tuple(columns), tuple(rows))
+
+
+def printed_table(table: int, model: str) -> Table:
+    """Return a table of the paper with every number that it prints."""
+    found = [p for p in PRINTED if p.table == table and p.model in {model, ""}]
+    names = list(dict.fromkeys(name for p in found for name in p.numbers))
+    rows = [(p.row, *(_printed(p.numbers, name) for name in names)) for p in found]
+    title = f"The paper's Table {table}, {model}, as printed on its own data"
+    return Table(title, ("method", *names), tuple(rows))
 
 
 def gap_table(results: Results, model: str) -> Table:

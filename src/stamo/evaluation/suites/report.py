@@ -28,6 +28,7 @@ from stamo.evaluation.tables import (
     comparison_table,
     gap_table,
     main_table,
+    printed_table,
     quirk_table,
     size_table,
 )
@@ -55,10 +56,12 @@ def report_tables(results: Results) -> list[Table]:
     """Return every table that the results can fill."""
     tables: list[Table] = []
     for model in results.models:
-        tables += [main_table(results, model), gap_table(results, model)]
-        tables.append(comparison_table(results, model))
-    tables.append(ablation_table(results, 4, INTER_ROWS))
-    tables.append(ablation_table(results, 5, FEATURE_ROWS))
+        tables += [main_table(results, model), printed_table(3, model)]
+        tables += [gap_table(results, model), comparison_table(results, model)]
+    for number, methods in ((4, INTER_ROWS), (5, FEATURE_ROWS)):
+        ablation = ablation_table(results, number, methods)
+        if ablation.rows:
+            tables += [ablation, printed_table(number, "deeped")]
     tables.append(size_table(results, SIZE_ROWS))
     tables += [quirk_table(results, model) for model in results.models]
     return [table for table in tables if table.rows]
