@@ -57,7 +57,7 @@ class BertArgs:
     emerging_share: float = 1.0
     """Share of the mentions of fine-tuning in which one entity is described like an emerging one;
     0 fine-tunes on articles alone, as the paper does."""
-    n_mentions: int = 600
+    n_mentions: int = 1800
     """Mentions to fine-tune on."""
     n_candidates: int = 4
     """Candidates of each of them at most."""
