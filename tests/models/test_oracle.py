@@ -217,6 +217,20 @@ def test_the_slope_written_out_equals_autograd(
         assert np.abs(gradient).sum() > 0
 
 
+def test_the_slope_where_nothing_is_linked():
+    """A pile whose documents link nothing has an empty row of relatedness, and takes no step."""
+    rng = np.random.default_rng(5)
+    pile = make_synthetic_pile(rng)
+    nobody = np.zeros(0, dtype=np.int32)
+    context = np.full_like(pile.context, -1)
+    pile = replace(pile, neighbours=nobody, context=context, extra={})
+    theta = torch.zeros(1, 0)
+    for feature in (Relatedness(), Relatedness(missing="zero")):
+        values, back = feature.slope(theta.numpy(), pile)
+        np.testing.assert_array_equal(values, feature.lookup(theta, pile).numpy())
+        assert back(np.ones_like(values)).shape == (1, 0)
+
+
 def test_only_models_of_ours_write_their_slope_out():
     """Any other scorer is differentiated by autograd."""
     rng = np.random.default_rng(5)

@@ -108,18 +108,13 @@ class Relatedness:
             f"{self.name} shares, missing {self.missing}", lambda: self._shares(pile)
         )
         known = pile.mentions.known[self.name]
-        n_known = known.shape[1]
-        emerging = (
-            shares @ theta[:, used].T if theta.shape[1] else np.zeros((len(pile), len(theta)))
-        )
 
         def back(by_value: FloatArray) -> FloatArray:
             gradient = np.zeros_like(theta)
-            if theta.shape[1]:
-                gradient[:, used] = by_value[:, n_known:].T @ shares
+            gradient[:, used] = by_value[:, known.shape[1] :].T @ shares
             return gradient
 
-        return np.hstack([known, emerging.astype(np.float32, copy=False)]), back
+        return np.hstack([known, shares @ theta[:, used].T]), back
 
     def _shares(self, pile: Pile) -> tuple[NDArray[np.int64], FloatArray]:
         """Return the places of the row that the mentions read, (u,), and their shares, (M, u)."""
