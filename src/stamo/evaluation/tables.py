@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from stamo.evaluation.metrics import (
     Interval,
     Outcome,
-    Outcomes,
     Summary,
     bootstrap_auc,
     bootstrap_f1,
@@ -247,14 +246,9 @@ def _share(value: float, low: float, high: float) -> str:
 
 
 def compare(
-    results: Results,
-    model: str,
-    set_name: SetName,
-    first: str,
-    second: str,
-    bootstrap: Callable[[Outcomes, Outcomes], Interval] = bootstrap_f1,
-) -> Interval | None:
-    """Return the difference of two methods, by default in micro F1, with its interval."""
+    results: Results, model: str, set_name: SetName, first: str, second: str
+) -> dict[str, Interval]:
+    """Return the difference of two methods in each metric with its interval; empty without any."""
     n_labels = results.n_labels()
     seeds = [
         {row["seed"] for row in results.of(method, model, n_labels) if row["n_labels"]}
@@ -266,8 +260,9 @@ def compare(
     )
     problems = sorted(one.keys() & two.keys())
     if not problems:
-        return None
-    return bootstrap([one[p] for p in problems], [two[p] for p in problems])
+        return {}
+    pairs = [one[p] for p in problems], [two[p] for p in problems]
+    return {metric: bootstrap(*pairs) for metric, bootstrap in BOOTSTRAPS.items()}
 
 
 def comparison_table(results: Results, model: str, method: str = "default") -> Table:
@@ -291,18 +286,15 @@ def _differences(
     """Return the paired differences of pairs of methods, a row for each pair that was run."""
     rows = []
     for label, (first, second) in pairs.items():
-        gaps = [
-            compare(results, model, name, first, second, bootstrap)
-            for name in results.test_sets
-            for bootstrap in BOOTSTRAPS.values()
-        ]
+        found = [compare(results, model, name, first, second) for name in results.test_sets]
+        gaps = [gap.get(metric) for gap in found for metric in BOOTSTRAPS]
         cells = [
             "-"
             if gap is None
             else f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
             for gap in gaps
         ]
-        if any(gap is not None for gap in gaps):
+        if any(found):
             rows.append((label, *cells))
     columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]
     return Table(title, ("methods", *columns), tuple(rows))

@@ -16,7 +16,6 @@ from stamo.evaluation.figures import (
 )
 from stamo.evaluation.suites.run import RUN, read_results
 from stamo.evaluation.tables import (
-    BOOTSTRAPS,
     COMPARED,
     FEATURE_ROWS,
     INTER_ROWS,
@@ -100,11 +99,8 @@ def _gains(results: Results) -> dict[str, Any]:
     for model in results.models:
         for other in COMPARED:
             for name in results.test_sets:
-                found = {
-                    metric: compare(results, model, name, "default", other, bootstrap)
-                    for metric, bootstrap in BOOTSTRAPS.items()
-                }
-                gaps = {metric: vars(gap) for metric, gap in found.items() if gap is not None}
-                if gaps:
+                found = compare(results, model, name, "default", other)
+                if found:
+                    gaps = {metric: vars(gap) for metric, gap in found.items()}
                     gains.setdefault(model, {}).setdefault(other, {})[name] = gaps
     return gains
