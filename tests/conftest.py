@@ -31,9 +31,9 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="session")
 def world_kb(world, tmp_path_factory):
     """The knowledge base of the embedded world, with vectors learned from its own text."""
+    from stamo.build.build import build_knowledge_base
+    from stamo.build.settings import BuildSettings
     from stamo.kb.base import KnowledgeBase
-    from stamo.kb.build import build_knowledge_base
-    from stamo.kb.settings import BuildSettings
 
     path = tmp_path_factory.mktemp("kb") / "world"
     build_knowledge_base(world.paths.dump_path, path, BuildSettings(dimensions=40, held_out=0.3))
@@ -69,3 +69,17 @@ def world_corpus(world):
         mentions = tuple(sorted(gold.get(row["id"], []), key=lambda m: m.start))
         documents.append(Document(row["id"], row["text"], mentions, row["title"]))
     return tuple(documents)
+
+
+@pytest.fixture(scope="session")
+def small_kb(tmp_path_factory):
+    """The knowledge base of `dumps.PAGES`, without vectors and without held-out articles."""
+    from stamo.build.build import build_knowledge_base
+    from stamo.build.settings import BuildSettings
+    from stamo.kb.base import KnowledgeBase
+    from tests.build.dumps import write_dump
+
+    folder = tmp_path_factory.mktemp("small")
+    dump = write_dump(folder / "small.xml")
+    build_knowledge_base(dump, folder / "kb", BuildSettings(held_out=0, dimensions=0))
+    return KnowledgeBase.open(folder / "kb")

@@ -12,14 +12,18 @@ SOURCE = Path(__file__).parent.parent / "src" / "stamo"
 LAYERS = [
     {"__main__"},
     {"cli", "service", "integrations"},
+    {"replication"},
     {"workspace"},
     {"evaluation"},
     {"linking", "learning"},
+    {"packs"},
     {"models"},
     {"features"},
     {"world"},
+    {"build"},
     {"kb"},
     {"corpus"},
+    {"system"},
     {"errors"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -10,19 +10,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from stamo.build.build import build_knowledge_base as build_knowledge_base
     from stamo.corpus.readers import read_documents as read_documents
     from stamo.corpus.types import Corpus as Corpus
     from stamo.corpus.types import Document as Document
     from stamo.corpus.types import EmergingEntity as EmergingEntity
     from stamo.corpus.types import Mention as Mention
     from stamo.kb.base import KnowledgeBase as KnowledgeBase
-    from stamo.kb.build import build_knowledge_base as build_knowledge_base
-    from stamo.kb.packs import EntityPack as EntityPack
     from stamo.learning.learn import learn as learn
     from stamo.linking.linker import Linker as Linker
     from stamo.linking.packed import PackedLinker as PackedLinker
     from stamo.models.store import load_model as load_model
     from stamo.models.trainer import train_linking_model as train_linking_model
+    from stamo.packs.pack import EntityPack as EntityPack
     from stamo.workspace.folder import Workspace as Workspace
     from stamo.world.generate import generate_world as generate_world
 
@@ -32,13 +32,13 @@ _MODULES = {
     "Corpus": "stamo.corpus.types",
     "Document": "stamo.corpus.types",
     "EmergingEntity": "stamo.corpus.types",
-    "EntityPack": "stamo.kb.packs",
+    "EntityPack": "stamo.packs.pack",
     "KnowledgeBase": "stamo.kb.base",
     "Linker": "stamo.linking.linker",
     "Mention": "stamo.corpus.types",
     "PackedLinker": "stamo.linking.packed",
     "Workspace": "stamo.workspace.folder",
-    "build_knowledge_base": "stamo.kb.build",
+    "build_knowledge_base": "stamo.build.build",
     "generate_world": "stamo.world.generate",
     "learn": "stamo.learning.learn",
     "load_model": "stamo.models.store",

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from stamo.cli.bench import parse_sizes, register
 from stamo.errors import SettingsError
-from stamo.evaluation import bench_build as bench
-from stamo.evaluation.bench_build import BuildBench, Measured, Usage
+from stamo.replication import bench_build as bench
+from stamo.replication.bench_build import BuildBench, Measured, Usage
 
 OURS = Measured(
     "stamo",

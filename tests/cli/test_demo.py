@@ -3,7 +3,7 @@ import typer
 from typer.testing import CliRunner
 
 from stamo.cli import demo
-from stamo.kb.packs import EntityPack
+from stamo.packs.pack import EntityPack
 from stamo.workspace.folder import Workspace
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stamo.cli.kb import register
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
-from tests.kb.dumps import make_pages, write_dump
+from tests.build.dumps import make_pages, write_dump
 
 OPTIONS = ["--workers", "1", "--held-out", "0", "--dimensions", "0"]
 

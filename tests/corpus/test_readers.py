@@ -10,7 +10,7 @@ import sys
 import pytest
 import zstandard
 
-from stamo.corpus.matching import AliasMatcher
+from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.readers import Position, count_bytes, read_documents
 from stamo.corpus.skips import NO_MENTION, ReadLimits, SkipCounter
 from stamo.errors import CorpusFormatError, MissingExtraError

@@ -8,7 +8,6 @@ import pytest
 
 from stamo.errors import CorpusFormatError, LearningError, SettingsError
 from stamo.evaluation.intervals import Estimate, bootstrap, by_document, difference, f1, ratio
-from stamo.evaluation.link_speed import link_plainly, measure_speed, news_size_documents
 from stamo.evaluation.link_tables import held_out_tables, to_markdown, to_rich, zelda_tables
 from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
 from stamo.evaluation.reliability import save_reliability
@@ -17,6 +16,7 @@ from stamo.features.articles import flatten_articles
 from stamo.linking.linker import Linker
 from stamo.models.trainer import train_linking_model
 from stamo.models.training import TrainingArgs
+from stamo.replication.bench_link import link_plainly, measure_speed, news_size_documents
 from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb
 
 

@@ -13,7 +13,7 @@ from stamo.integrations.label_studio import (
     labelling_config,
     to_json,
 )
-from stamo.workspace.labels import EMERGING, NONE, LabelStore, LabelTarget
+from stamo.workspace.labels.store import EMERGING, NONE, LabelStore, LabelTarget
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 LATER = AT + timedelta(days=1)

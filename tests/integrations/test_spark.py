@@ -7,11 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stamo.errors import MissingExtraError, SettingsError
-from stamo.integrations.spark import IN_ORDER, TABLES, count_on_spark, local_session
-from stamo.kb import counting
-from stamo.kb.dump import DumpReader
-from stamo.kb.extract import (
+from stamo.build import counting
+from stamo.build.dump.reader import DumpReader
+from stamo.build.extract import (
     LINK_SCHEMA,
     MAX_SURFACE,
     PAGE_SCHEMA,
@@ -19,6 +17,8 @@ from stamo.kb.extract import (
     ExtractSettings,
     extract_chunk,
 )
+from stamo.errors import MissingExtraError, SettingsError
+from stamo.integrations.spark import IN_ORDER, TABLES, count_on_spark, local_session
 from stamo.world import WorldSettings, generate_world
 
 pytestmark = pytest.mark.slow

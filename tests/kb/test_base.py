@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.build import build_knowledge_base
-from stamo.kb.settings import BuildSettings
-from tests.kb.dumps import make_pages, write_dump
+from tests.build.dumps import make_pages, write_dump
 
 
 def by_title(kb, pairs):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stamo.learning.intra import IntraSlotArgs, intra_slot, objective
-from stamo.models.deeped import DeepED
+from stamo.models.deeped.model import DeepED
 from stamo.models.training import max_margin_gradient, max_margin_loss
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
 

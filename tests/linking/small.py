@@ -7,12 +7,12 @@ from xml.sax.saxutils import escape
 
 import torch
 
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.build import build_knowledge_base
-from stamo.kb.settings import BuildSettings
-from stamo.models.deeped import DeepED
+from stamo.models.deeped.model import DeepED
 from stamo.models.store import TrainedModel
-from stamo.models.yamada import Yamada
+from stamo.models.yamada.model import Yamada
 from stamo.world.generate import generate_world
 from stamo.world.settings import WorldSettings
 

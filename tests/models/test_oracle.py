@@ -10,9 +10,9 @@ import torch
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.models.base import MASKED, PlainScorer, ScoresMany, make_batch
-from stamo.models.deeped import DeepED, attention
+from stamo.models.deeped.model import DeepED, attention
 from stamo.models.slopes import AutogradSlope, slope_of
-from stamo.models.yamada import Yamada
+from stamo.models.yamada.model import Yamada
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stamo.build.embeddings import closed_form
 from stamo.errors import SettingsError
-from stamo.kb.embeddings import closed_form
 from stamo.models.store import load_model, make_model
 from stamo.models.words import WeightedWords, check_kind, in_memory, model_tables
 

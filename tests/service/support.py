@@ -15,8 +15,8 @@ import numpy as np
 import uvicorn
 
 from stamo.corpus.types import Document, EmergingEntity, Mention
-from stamo.kb.packs import EntityPack, PackFolder
 from stamo.linking.results import Contribution, LinkedMention, ScoredCandidate
+from stamo.packs.pack import EntityPack, PackFolder
 from stamo.service.app import create_app
 from stamo.service.folders import WorkspaceFolders
 from stamo.service.jobs import JobRunner

@@ -16,7 +16,7 @@ import pytest
 from stamo.cli.serve import listen
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import SettingsError
-from stamo.kb.packs import EntityPack
+from stamo.packs.pack import EntityPack
 from stamo.service.app import create_app
 from stamo.service.security import SecuritySettings
 from stamo.service.wiring import wire
@@ -44,10 +44,10 @@ def write_dump(path):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A knowledge base of four pages and a model that was never trained."""
+    from stamo.build.build import build_knowledge_base
+    from stamo.build.settings import BuildSettings
     from stamo.kb.base import KnowledgeBase
-    from stamo.kb.build import build_knowledge_base
-    from stamo.kb.settings import BuildSettings
-    from stamo.models.deeped import DeepED
+    from stamo.models.deeped.model import DeepED
     from stamo.models.store import TrainedModel
 
     folder = tmp_path_factory.mktemp("built")

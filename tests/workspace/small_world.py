@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.build import build_knowledge_base
-from stamo.kb.settings import BuildSettings
 from stamo.models.store import TrainedModel, load_model
 from stamo.models.trainer import train_linking_model
 from stamo.models.training import TrainingArgs

@@ -14,7 +14,7 @@ import pytest
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import SettingsError, WorkspaceError
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels import EMERGING, LabelTarget
+from stamo.workspace.labels.store import EMERGING, LabelTarget
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 REY = EmergingEntity("Rey Skywalker", ("Rey", "Rey Skywalker"))

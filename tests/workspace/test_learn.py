@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from stamo.errors import LearningError, SettingsError, WorkspaceError
-from stamo.kb.packs import EntityPack
-from stamo.workspace.label_events import EMERGING, LabelTarget
+from stamo.packs.pack import EntityPack
+from stamo.workspace.labels.events import EMERGING, LabelTarget
 from stamo.workspace.learn import (
     FoldDone,
     LearnSettings,

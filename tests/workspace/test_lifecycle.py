@@ -3,7 +3,7 @@ import pytest
 
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import UnknownEntityError, WorkspaceError
-from stamo.kb.packs import EntityPack
+from stamo.packs.pack import EntityPack
 from stamo.workspace.artifacts import open_artifacts, verify_unchanged
 from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace

@@ -6,16 +6,17 @@ from stamo.corpus.types import Document
 from stamo.errors import ArtifactMismatchError
 from stamo.features.encoding import Lexicon, flatten
 from stamo.features.pile import positions
-from stamo.kb.packs import EntityPack
 from stamo.learning.learn import entity_numbers
 from stamo.learning.readings import run_reading
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PARTS, SHIFT, PackedLinker, score_pack
+from stamo.linking.packed import PARTS, PackedLinker, score_pack
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import log_odds, margins_under, mention_views
+from stamo.packs.pack import EntityPack
+from stamo.packs.theta import SHIFT, make_pack, strongest_neighbours
+from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.learn import LearnSettings, estimation_pack, learn
 from stamo.workspace.material import load_material
-from stamo.workspace.packing import labels_fingerprint, make_pack, strongest_neighbours
 from tests.workspace.small_world import copy_labelled
 
 FEW = LearnSettings(n_folds=0)

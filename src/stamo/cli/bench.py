@@ -16,7 +16,7 @@ from rich.table import Table
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
-    from stamo.evaluation.bench_build import BuildBench, Measured
+    from stamo.replication.bench_build import BuildBench, Measured
 
 PARTS: tuple[str, ...] = ("bench_link", "bench_learn")
 """Other modules of this package with benchmarks; each has `register_bench(sub)`."""
@@ -55,7 +55,7 @@ def build(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Compare a build without vectors with wikipedia2vec 2.0, and follow memory by size."""
-    from stamo.evaluation.bench_build import BuildBenchArgs, bench_build
+    from stamo.replication.bench_build import BuildBenchArgs, bench_build
 
     args = BuildBenchArgs(
         workers=workers,

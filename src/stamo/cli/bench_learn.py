@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from stamo.evaluation.bench_learn import LearnBench
+    from stamo.replication.bench_learn import LearnBench
 
 PUBLISHED_SECONDS = 714
 """CPU seconds that the published code needs for one slot of this work on a machine like ours."""
@@ -34,7 +34,7 @@ def learn(
 
     from rich.console import Console
 
-    from stamo.evaluation import bench_learn as bench
+    from stamo.replication import bench_learn as bench
 
     args = bench.LearnBenchArgs(
         n_entities=entities, n_unlabelled=documents, n_slots=slots, n_workers=workers

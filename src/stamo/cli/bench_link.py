@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from stamo.evaluation.link_speed import SpeedReport
+    from stamo.replication.bench_link import SpeedReport
 
 
 def register_bench(app: typer.Typer) -> None:
@@ -29,9 +29,9 @@ def bench_link(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Measure documents and mentions a second, beside simpler ways to link in the same run."""
-    from stamo.evaluation.link_speed import measure_speed, news_size_documents
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import load_model
+    from stamo.replication.bench_link import measure_speed, news_size_documents
 
     base = KnowledgeBase.open(kb)
     texts = news_size_documents(base, documents, length)

@@ -21,9 +21,9 @@ from rich.text import Text
 if TYPE_CHECKING:
     from stamo.corpus.types import Corpus
     from stamo.kb.base import KnowledgeBase
-    from stamo.kb.packs import EntityPack
     from stamo.linking.results import LinkedDocument, LinkedMention
     from stamo.models.store import TrainedModel
+    from stamo.packs.pack import EntityPack
     from stamo.workspace.folder import Workspace
     from stamo.workspace.gold import Agreement, Gold
     from stamo.world.settings import World
@@ -107,9 +107,9 @@ class _Story:
 
     def prepare(self, world: World) -> tuple[KnowledgeBase, TrainedModel]:
         """Build the knowledge base and train the linking model; both are frozen afterwards."""
+        from stamo.build.build import build_knowledge_base
+        from stamo.build.settings import BuildSettings
         from stamo.kb.base import KnowledgeBase
-        from stamo.kb.build import build_knowledge_base
-        from stamo.kb.settings import BuildSettings
         from stamo.models.trainer import train_linking_model
         from stamo.models.training import TrainingArgs
 
@@ -178,7 +178,7 @@ class _Story:
     ) -> Gold:
         """Label twenty mentions, chosen by the advisor, with the world's answers."""
         from stamo.workspace.gold import label_by_gold, read_gold
-        from stamo.workspace.label_queue import LEAST_LABELS, LabelQueue
+        from stamo.workspace.labels.queue import LEAST_LABELS, LabelQueue
 
         gold = read_gold(world.paths.gold_path)
         with self.chapter("5. Twenty labels", f"stamo label {workspace.path}"):

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from stamo.build.build import BuildSummary
     from stamo.kb.base import KnowledgeBase
-    from stamo.kb.build import BuildSummary
     from stamo.kb.report import AliasView, AmbiguityClass, EntityView
 
 
@@ -78,8 +78,8 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build a knowledge base from a MediaWiki dump."""
-    from stamo.kb.build import build_knowledge_base
-    from stamo.kb.settings import BuildSettings
+    from stamo.build.build import build_knowledge_base
+    from stamo.build.settings import BuildSettings
 
     settings = BuildSettings(
         vectors=vectors,

@@ -44,9 +44,9 @@ def export(
     """Write the labels of a workspace to a file."""
     from stamo.corpus.types import Corpus
     from stamo.integrations.label_studio import export_tasks, to_json
-    from stamo.workspace.files import write_atomic
+    from stamo.system.files import write_atomic
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.label_export import to_csv, to_jsonl
+    from stamo.workspace.labels.export import to_csv, to_jsonl
 
     opened = Workspace.open(workspace)
     with opened.open_labels() as store:
@@ -75,7 +75,7 @@ def import_(
     from stamo.errors import SettingsError, WorkspaceError
     from stamo.integrations.label_studio import import_tasks
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.label_export import from_jsonl
+    from stamo.workspace.labels.export import from_jsonl
 
     if form is Form.csv:
         raise SettingsError("A table of labels cannot be imported; export the log with --as jsonl.")

@@ -124,8 +124,8 @@ def _open_linker(kb_path: Path, model_path: Path, settings: Any) -> Linker:
 
 
 def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
-    from stamo.kb.packs import EntityPack
     from stamo.linking.packed import PackedLinker
+    from stamo.packs.pack import EntityPack
 
     if not paths:
         return linker

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 def list_packs(packs: Packs) -> None:
     """List the packs of a folder; damaged ones with what is wrong."""
     from stamo.cli.workspace_views import packs_table
-    from stamo.kb.packs import PackFolder
+    from stamo.packs.pack import PackFolder
 
     Console(highlight=False).print(packs_table(PackFolder(packs).entries()))
 
@@ -38,7 +38,7 @@ def list_packs(packs: Packs) -> None:
 def inspect(pack: PackPath) -> None:
     """Show what a pack holds."""
     from stamo.cli.workspace_views import pack_table
-    from stamo.kb.packs import EntityPack
+    from stamo.packs.pack import EntityPack
 
     loaded = EntityPack.load(pack)
     order = sorted(zip(loaded.relatedness.tolist(), loaded.titles, strict=True), reverse=True)
@@ -57,8 +57,8 @@ def replace(packs: Packs, pack: PackPath) -> None:
 
 
 def _put(packs: Path, pack: Path, *, replace: bool) -> None:
-    from stamo.kb.pack_bytes import read_bytes
-    from stamo.kb.packs import PackFolder
+    from stamo.packs.pack import PackFolder
+    from stamo.packs.pack_bytes import read_bytes
 
     entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
     Console(highlight=False).print(f"{entry.path}", soft_wrap=True, markup=False)
@@ -66,7 +66,7 @@ def _put(packs: Path, pack: Path, *, replace: bool) -> None:
 
 def remove(packs: Packs, key: Key) -> None:
     """Take a pack out of a folder; nothing else changes."""
-    from stamo.kb.packs import PackFolder
+    from stamo.packs.pack import PackFolder
 
     PackFolder(packs).remove(key)
     Console(highlight=False).print(f"Removed {key}.", markup=False)
@@ -103,7 +103,7 @@ def graduate(
     """Compare what was learned with a later knowledge base that knows the entity."""
     from stamo.cli.workspace_views import graduation_table
     from stamo.kb.base import KnowledgeBase
-    from stamo.kb.packs import EntityPack
+    from stamo.packs.pack import EntityPack
     from stamo.workspace.lifecycle import compare_with_kb
 
     former = None if learned_with is None else KnowledgeBase.open(learned_with)

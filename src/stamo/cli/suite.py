@@ -14,11 +14,11 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document
-    from stamo.evaluation.suites.conflated import Level
-    from stamo.evaluation.suites.run import RunSettings
-    from stamo.evaluation.suites.store import Suite
-    from stamo.evaluation.tables import Table as ResultTable
     from stamo.kb.base import KnowledgeBase
+    from stamo.replication.suites.conflated import Level
+    from stamo.replication.suites.run import RunSettings
+    from stamo.replication.suites.store import Suite
+    from stamo.replication.tables import Table as ResultTable
 
 
 class Kind(StrEnum):
@@ -118,8 +118,8 @@ def _conflated(
 ) -> list[Suite]:
     from stamo.corpus.readers import read_documents
     from stamo.errors import SettingsError
-    from stamo.evaluation.suites.conflated import ConflatedSettings
-    from stamo.evaluation.suites.make import make_conflated, make_levels
+    from stamo.replication.suites.conflated import ConflatedSettings
+    from stamo.replication.suites.make import make_conflated, make_levels
 
     if not corpus:
         raise SettingsError("A conflated suite needs text; give it with --corpus.")
@@ -161,8 +161,8 @@ def _natural(
     on_document: Callable[[int], None],
     pages: Iterator[Document] | None,
 ) -> Suite:
-    from stamo.evaluation.suites.make import make_facc1, make_natural
-    from stamo.evaluation.suites.natural import NaturalSettings
+    from stamo.replication.suites.make import make_facc1, make_natural
+    from stamo.replication.suites.natural import NaturalSettings
 
     given = _given(changes)
     if pages is None:
@@ -186,8 +186,8 @@ def _facc1_documents(
     annotations: list[Path] | None,
     freebase_keys: Path | None,
 ) -> Iterator[Document]:
-    from stamo.corpus.facc1 import read_facc1
-    from stamo.corpus.freebase import read_freebase_keys
+    from stamo.corpus.formats.facc1 import read_facc1
+    from stamo.corpus.formats.freebase import read_freebase_keys
     from stamo.errors import SettingsError
 
     if not warcs or not annotations or freebase_keys is None:
@@ -238,9 +238,9 @@ def run(
     workers: Workers = None,
 ) -> None:
     """Run methods on the problems of a suite; an interrupted run goes on where it stopped."""
-    from stamo.evaluation.baselines.bert import BertArgs
-    from stamo.evaluation.published import load_experiment
-    from stamo.evaluation.suites.run import RunSettings, expand_methods
+    from stamo.replication.baselines.bert import BertArgs
+    from stamo.replication.published import load_experiment
+    from stamo.replication.suites.run import RunSettings, expand_methods
 
     chosen, wanted = _words(methods), _words(models)
     if experiment is not None:
@@ -266,9 +266,9 @@ def _run_suites(
     suite: Path, kb: Path, out: Path, settings: RunSettings, workers: int | None
 ) -> None:
     """Run one suite into a directory, or several into directories below it."""
-    from stamo.evaluation.suites.run import run_suite
-    from stamo.evaluation.suites.store import open_suite
     from stamo.kb.base import KnowledgeBase
+    from stamo.replication.suites.run import run_suite
+    from stamo.replication.suites.store import open_suite
 
     base = KnowledgeBase.open(kb)
     paths = _suites(suite)
@@ -292,7 +292,7 @@ def report(
     out: Annotated[Path, typer.Argument(metavar="RESULTS", help="Directory of results.")],
 ) -> None:
     """Write tables and figures next to the printed numbers, and show the tables."""
-    from stamo.evaluation.suites.report import find_runs, write_report
+    from stamo.replication.suites.report import find_runs, write_report
 
     console = Console()
     for path in find_runs(out):

@@ -120,7 +120,7 @@ def label(
     opened = _open(workspace)
     artifacts = open_artifacts(opened, kb, model)
     if terminal:
-        from stamo.workspace.terminal_labeller import label_in_terminal
+        from stamo.workspace.labels.terminal import label_in_terminal
 
         console = Console(highlight=False)
         label_in_terminal(

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from stamo.kb.packs import EntityPack, PackEntry
+    from stamo.packs.pack import EntityPack, PackEntry
     from stamo.workspace.collect import Collected, OnCollect
     from stamo.workspace.folder import Status
     from stamo.workspace.learn import FoldDone, OnStep, Outcome

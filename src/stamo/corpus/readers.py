@@ -16,9 +16,10 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from stamo.corpus.html import read_html, read_whole
-from stamo.corpus.jsonl import ReadItem, ReadTask, make_id, read_jsonl
-from stamo.corpus.matching import AliasMatcher
+from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.formats.html import read_html, read_whole
+from stamo.corpus.formats.jsonl import ReadItem, ReadTask, make_id, read_jsonl
+from stamo.corpus.formats.warc import read_warc
 from stamo.corpus.skips import (
     NO_MENTION,
     OnSkip,
@@ -28,10 +29,9 @@ from stamo.corpus.skips import (
     decode_utf8,
     ignore_skips,
 )
-from stamo.corpus.streams import Readable, read_blocks
 from stamo.corpus.types import Document
-from stamo.corpus.warc import read_warc
 from stamo.errors import CorpusFormatError
+from stamo.system.damaged_streams import Readable, read_blocks
 
 STDIN = "-"
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")

@@ -18,7 +18,7 @@ from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.explain import combiner, score_names
-from stamo.linking.scoring import look_up
+from stamo.linking.rank import look_up
 from stamo.linking.settings import LinkerSettings
 from stamo.models.base import MASKED, Batch, LinkingModel, Tables, make_batch
 from stamo.models.blocks import blocks

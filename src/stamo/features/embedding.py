@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from stamo.build.embeddings import entity_directions
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.max_margin import MaxMargin
 from stamo.features.pile import Evidence, Pile
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.embeddings import entity_directions
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from datetime import datetime
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from stamo.corpus.jsonl import parse_json
+from stamo.corpus.formats.jsonl import parse_json
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError
-from stamo.workspace.label_events import (
+from stamo.workspace.labels.events import (
     EMERGING,
     NONE,
     SKIP,
@@ -33,7 +33,7 @@ from stamo.workspace.label_events import (
     event_to_json,
     to_timestamp,
 )
-from stamo.workspace.labels import LabelStore
+from stamo.workspace.labels.store import LabelStore
 
 FROM_NAME, TO_NAME = "label", "text"
 

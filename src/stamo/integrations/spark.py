@@ -1,4 +1,4 @@
-"""Count on Spark: the statements of `stamo.kb.counting`, run where one machine is too small.
+"""Count on Spark: the statements of `stamo.build.counting`, run where one machine is too small.
 
     from stamo.integrations.spark import count_on_spark, local_session
 
@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stamo.build import counting
+from stamo.build.extract import MAX_SURFACE
 from stamo.errors import MissingExtraError, SettingsError
-from stamo.kb import counting
-from stamo.kb.extract import MAX_SURFACE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,13 +16,12 @@ from scipy import sparse
 
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.candidates import Candidates, CandidateTable
-from stamo.kb.embeddings import background_vector, word_weights
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import normalise_surface
 from stamo.kb.relatedness import joint_documents, wlm
-from stamo.kb.settings import Estimator
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
+from stamo.kb.word_weights import background_vector, word_weights
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -342,7 +341,7 @@ class KnowledgeBase:
         """The mean vector of running text, shape (Q,)."""
         return background_vector(np.asarray(self.word_vectors), self.word_weights, self.word_counts)
 
-    def entity_vectors(self, estimator: Estimator = "closed-form") -> VectorTable:
+    def entity_vectors(self, estimator: str = "closed-form") -> VectorTable:
         """Return the entity vectors of an estimator, shape (n_entities, Q), at unit norm.
 
         Raises:
@@ -358,9 +357,7 @@ class KnowledgeBase:
             )
         return self.path / file
 
-    def nearest(
-        self, entity: int, n: int, estimator: Estimator = "closed-form"
-    ) -> tuple[Int32, Float32]:
+    def nearest(self, entity: int, n: int, estimator: str = "closed-form") -> tuple[Int32, Float32]:
         """Return the n entities with the most similar vectors, best first, with the cosine."""
         vectors = self.entity_vectors(estimator)
         query = vectors[entity]

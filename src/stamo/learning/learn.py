@@ -26,8 +26,8 @@ from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.algorithm import OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
-from stamo.learning.threads import one_thread
 from stamo.models.store import TrainedModel
+from stamo.models.threads import one_thread
 
 
 @dataclass(frozen=True)

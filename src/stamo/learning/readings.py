@@ -25,9 +25,9 @@ from stamo.learning.corrected import CorrectedArgs, Learned, learn_corrected
 from stamo.learning.correction import EvidenceArgs
 from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs
-from stamo.learning.threads import one_thread
 from stamo.models.base import LinkingModel
-from stamo.models.deeped import DeepED
+from stamo.models.deeped.model import DeepED
+from stamo.models.threads import one_thread
 
 NO_INTRA = IntraSlotArgs(n_epochs=0)
 

@@ -19,8 +19,8 @@ from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.detection import MentionDetector
 from stamo.linking.documents import Part, Unreadable, merge_parts, split_document
 from stamo.linking.explain import score_names
+from stamo.linking.rank import Ranking, merge, rank_by_model, rank_by_prior
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
-from stamo.linking.scoring import Ranking, merge, rank_by_model, rank_by_prior
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 

@@ -21,11 +21,10 @@ from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon, enco
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.packs import EntityPack
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.linker import Linker, Source
+from stamo.linking.rank import look_up
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
-from stamo.linking.scoring import look_up
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import (
     BIAS,
@@ -39,20 +38,15 @@ from stamo.models.evidence import (
     mention_views,
 )
 from stamo.models.store import TrainedModel
+from stamo.packs.pack import EntityPack
+from stamo.packs.theta import SHIFT, pack_theta
 
 FloatArray = NDArray[np.float64]
 
-SHIFT = "decision-shift"
-"""The group of a pack that holds what was added to the log odds to draw the line for F1."""
 PARTS = ("model", "words", "entity context", "single entities", "entity's bias")
 """The parts that add up to the log odds of a packed entity."""
 CONTEXT_CONFIDENCE = 0.5
 """A link at least this confident is part of the entity context."""
-
-
-def group_name(name: str) -> str:
-    """Return the name that a group of θ(e*) has in a pack."""
-    return name.replace(" ", "-")
 
 
 @dataclass(frozen=True)
@@ -66,23 +60,6 @@ class PackScores:
     prior: FloatArray  # (n,) P(e* | m)
     scores: NDArray[np.float32]  # (n, C + 1) g(e; m), the packed entity last
     candidates: IntArray  # (n, C) the known candidates
-
-
-def pack_theta(pack: EntityPack, pile: Pile) -> FeatureParams:
-    """Return θ(e*) of a pack in the shapes that the features expect, (1, ...) each.
-
-    The pile's neighbours and aliases must be the pack's own.
-    """
-    groups = {
-        "prior": pack.priors,
-        "relatedness": pack.relatedness,
-        "embedding": pack.vector,
-        **{name: pack.groups[key] for name in GROUPS if (key := group_name(name)) in pack.groups},
-    }
-    theta = {name: torch.from_numpy(np.array(values))[None] for name, values in groups.items()}
-    known = {*theta, *map(group_name, GROUPS), SHIFT}
-    rest = {n: torch.from_numpy(np.array(v))[None] for n, v in pack.groups.items()}
-    return FeatureParams(theta | {n: v for n, v in rest.items() if n not in known})
 
 
 def score_pack(

@@ -23,9 +23,9 @@ from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel, Tables
 from stamo.models.calibration import Calibration
-from stamo.models.deeped import DeepED
+from stamo.models.deeped.model import DeepED
 from stamo.models.words import WordKind, check_kind, model_tables
-from stamo.models.yamada import Yamada
+from stamo.models.yamada.model import Yamada
 
 FORMAT_VERSION = 1
 MAX_BYTES = 64 * 2**20

@@ -23,8 +23,8 @@ from stamo.service.parts import (
 )
 from stamo.workspace.documents import MANIFEST
 from stamo.workspace.folder import N_LABELS, Status, Workspace
-from stamo.workspace.label_events import EMERGING, SKIP, LabelEvent, LabelTarget
-from stamo.workspace.labels import LabelStore
+from stamo.workspace.labels.events import EMERGING, SKIP, LabelEvent, LabelTarget
+from stamo.workspace.labels.store import LabelStore
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from stamo.service.schemas import (
     WorkspaceOut,
 )
 from stamo.service.security import REPORT_POLICY
-from stamo.workspace.label_events import NONE, SKIP
+from stamo.workspace.labels.events import NONE, SKIP
 
 
 class Desk:

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from stamo.corpus.types import LabelKey
 from stamo.errors import WorkspaceError
-from stamo.kb.packs import PackFolder
 from stamo.linking.results import LinkedMention
+from stamo.packs.pack import PackFolder
 from stamo.service.jobs import JobRunner
 from stamo.service.security import SecuritySettings
-from stamo.workspace.label_events import EMERGING
+from stamo.workspace.labels.events import EMERGING
 
 
 class MissingWorkspaceError(WorkspaceError):

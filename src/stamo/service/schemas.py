@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stamo.kb.packs import EntityPack, PackEntry
 from stamo.linking.results import LinkedMention
+from stamo.packs.pack import EntityPack, PackEntry
 from stamo.service.jobs import Job
 from stamo.service.parts import Guess, Progress, Question, WorkspaceInfo
 

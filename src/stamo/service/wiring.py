@@ -9,18 +9,18 @@ from pathlib import Path
 
 from stamo.corpus.types import Document
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.packs import EntityPack, PackFolder
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedMention
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
+from stamo.packs.pack import EntityPack, PackFolder
 from stamo.service.folders import Describe, GuessEntity, WorkspaceFolders
 from stamo.service.jobs import JobRunner, Work
 from stamo.service.parts import Choice, Guess, ServiceParts
 from stamo.service.security import SecuritySettings
-from stamo.workspace.label_events import NONE
-from stamo.workspace.label_queue import Advisor
+from stamo.workspace.labels.events import NONE
+from stamo.workspace.labels.queue import Advisor
 
 JOBS_FILE = ".stamo-jobs.sqlite"
 MAX_CHOICES = 40

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.duplicates import NearDuplicates
-from stamo.corpus.matching import AliasMatcher
 from stamo.corpus.readers import Position, Progress, count_bytes, read_documents
 from stamo.corpus.skips import NO_MENTION, SkipCounter
 from stamo.corpus.types import Document, Mention

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stamo.corpus.types import Document
-from stamo.kb.packs import EntityPack
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument
+from stamo.packs.pack import EntityPack
 from stamo.workspace.snippets import Snippet, cut_context
 
 NOTHING = "(not linked before)"

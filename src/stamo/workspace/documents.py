@@ -16,10 +16,10 @@ from typing import Any
 
 import zstandard
 
-from stamo.corpus.jsonl import document_from_json, document_to_json
+from stamo.corpus.formats.jsonl import document_from_json, document_to_json
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError, WorkspaceError
-from stamo.workspace.files import read_json, to_json, write_atomic
+from stamo.system.files import read_json, to_json, write_atomic
 
 VERSION = 1
 MANIFEST = "documents.json"

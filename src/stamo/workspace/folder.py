@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError, WorkspaceError
+from stamo.system.files import read_json, to_json, write_new
 from stamo.workspace.documents import DocumentParts
-from stamo.workspace.files import read_json, to_json, write_new
-from stamo.workspace.labels import LabelProgress, LabelStore
+from stamo.workspace.labels.store import LabelProgress, LabelStore
 
 FORMAT = "stamo-workspace"
 VERSION = 1

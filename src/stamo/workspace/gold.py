@@ -17,7 +17,7 @@ from stamo.corpus.types import Corpus, Document, LabelKey
 from stamo.errors import CorpusFormatError
 from stamo.linking.results import LinkedDocument
 from stamo.workspace.folder import Workspace
-from stamo.workspace.label_events import EMERGING, LabelTarget
+from stamo.workspace.labels.events import EMERGING, LabelTarget
 from stamo.workspace.left_out import rates
 from stamo.workspace.slots import Rates
 

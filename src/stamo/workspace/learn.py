@@ -17,17 +17,18 @@ import torch
 from stamo.errors import SettingsError
 from stamo.features.params import FeatureParams
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.packs import EntityPack
 from stamo.learning.algorithm import RELATEDNESS_SCALE, Slot, StamoArgs, Task, link
 from stamo.learning.corrected import CorrectedArgs, f1_shift
 from stamo.learning.readings import Outcome as ReadingOutcome
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
-from stamo.workspace.files import read_json, to_json, write_atomic
+from stamo.packs.pack import EntityPack
+from stamo.packs.theta import make_pack
+from stamo.system.files import read_json, to_json, write_atomic
 from stamo.workspace.folder import PACK_SUFFIX, Workspace
+from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, RunSlots, predict_left_out
 from stamo.workspace.material import Material, load_material
-from stamo.workspace.packing import labels_fingerprint, make_pack
 from stamo.workspace.slots import SlotRecord, SlotStore, collapse_alarm
 
 SUMMARY = ".summary.json"

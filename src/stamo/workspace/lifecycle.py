@@ -14,10 +14,10 @@ from stamo.corpus.duplicates import NearDuplicates
 from stamo.corpus.types import MAX_ALIASES, Document, EmergingEntity
 from stamo.errors import WorkspaceError
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.packs import EntityPack
+from stamo.packs.pack import EntityPack
+from stamo.packs.theta import strongest_neighbours
 from stamo.workspace.folder import Workspace
-from stamo.workspace.label_events import LabelEvent
-from stamo.workspace.packing import strongest_neighbours
+from stamo.workspace.labels.events import LabelEvent
 
 DOCUMENTS_PER_PART = 500
 ARTIFACTS = ("kb_fingerprint", "model_fingerprint")

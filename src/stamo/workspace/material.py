@@ -15,9 +15,8 @@ from stamo.learning.learn import encode_pile, make_task
 from stamo.learning.readings import Reading
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
-from stamo.workspace.label_events import NONE, LabelEvent
-from stamo.workspace.labels import find_labelled
-from stamo.workspace.packing import labels_fingerprint
+from stamo.workspace.labels.events import NONE, LabelEvent, labels_fingerprint
+from stamo.workspace.labels.store import find_labelled
 
 
 @dataclass(frozen=True)

@@ -11,26 +11,26 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.matching import AliasMatcher
+from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.readers import read_documents
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import WorkspaceError
 from stamo.features.encoding import Lexicon, flatten
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.packs import EntityPack
 from stamo.learning.learn import entity_numbers
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackScores, score_pack
 from stamo.models.store import TrainedModel
+from stamo.packs.pack import EntityPack
+from stamo.packs.theta import strongest_neighbours
+from stamo.system.files import write_atomic
 from stamo.workspace import report_html as html
 from stamo.workspace.collisions import Collisions, find_collisions
 from stamo.workspace.figures import confidence_figure, convergence_figure
-from stamo.workspace.files import write_atomic
 from stamo.workspace.folder import Workspace
-from stamo.workspace.label_events import EMERGING, SKIP, LabelEvent
+from stamo.workspace.labels.events import EMERGING, SKIP, LabelEvent
 from stamo.workspace.learn import LearnSummary, pack_path, read_summary
 from stamo.workspace.material import read_corpus
-from stamo.workspace.packing import strongest_neighbours
 from stamo.workspace.slots import SlotRecord
 from stamo.workspace.snippets import cut_context
 

@@ -21,7 +21,7 @@ from stamo.errors import WorkspaceError
 from stamo.features.params import FeatureParams
 from stamo.learning.algorithm import Slot
 from stamo.learning.inter import Moments
-from stamo.workspace.files import read_json, to_json, write_atomic
+from stamo.system.files import read_json, to_json, write_atomic
 
 SUFFIX = ".safetensors"
 FOLDS = ".left-out.json"

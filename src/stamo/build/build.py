@@ -1,0 +1,348 @@
+"""Build a knowledge base from a dump: read, count, write, move into place.
+
+    dump ─chunks─▶ workers (parse, clean) ─▶ Parquet ─SQL─▶ tables ─▶ arrays, articles
+           names ─▶ workers ─▶ tries        articles ─▶ workers ─▶ link probability, vectors
+
+Memory is bounded by the chunks in flight, by DuckDB's limit and by the tables of entities and
+aliases; texts and links stream from file to file.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+
+from stamo.build import counting
+from stamo.build.dump.reader import DumpReader
+from stamo.build.dump.site import Site
+from stamo.build.export import (
+    StagedArticles,
+    stage_articles,
+    write_aliases,
+    write_articles,
+    write_candidates,
+    write_documents,
+    write_entities,
+    write_redirects,
+)
+from stamo.build.extract import (
+    LINK_SCHEMA,
+    MAX_SURFACE,
+    PAGE_SCHEMA,
+    TEXT_SCHEMA,
+    Extract,
+    ExtractSettings,
+    extract_chunk,
+)
+from stamo.build.name_tables import write_matcher, write_strings
+from stamo.build.occurrences import counted_texts, write_link_probability
+from stamo.build.settings import BuildSettings, Progress, Report
+from stamo.build.staging import RESULT_DIR, disk_full, staged_directory
+from stamo.errors import KnowledgeBaseError
+from stamo.kb.manifest import Manifest, Source, describe_files
+from stamo.system.processes import Workers, give_back_memory, plain_allocator
+
+logger = logging.getLogger(__name__)
+
+LINKS_DROPPED = {
+    "disambiguation": "link to a disambiguation page",
+    "cycle": "link to a redirect in a cycle",
+    "missing": "link to a title without a page",
+}
+
+MEMORY_TO_TRY = (50, 100, 200, 400, 800)
+"""Megabytes for each thread of the database, tried one after the other."""
+
+NAME_TABLES = ("aliases", "entities", "redirects")
+
+IN_TEXT, ELSEWHERE = "links in running text", "links in tables, captions, notes"
+TO_ARTICLES, TO_MISSING = "links to articles", "links to titles without a page"
+COUNTED, HELD_OUT = "counted links", "links of held-out articles"
+LINK_KINDS = (IN_TEXT, ELSEWHERE, TO_ARTICLES, TO_MISSING, COUNTED, HELD_OUT)
+
+
+@dataclass(frozen=True)
+class BuildSummary:
+    """What a build did."""
+
+    path: Path
+    fingerprint: str
+    counts: Mapping[str, int]
+    skipped: Mapping[str, int]
+    seconds: Mapping[str, float]
+    """Seconds of wall time by stage."""
+    peak_memory: int
+    """Bytes of the main process at its largest."""
+    peak_memory_worker: int
+    """Bytes of the largest worker, 0 without workers."""
+
+
+@dataclass
+class _Build:
+    """The state of a build under way."""
+
+    dump_path: Path
+    settings: BuildSettings
+    work: Path
+    workers: Workers
+    progress: Progress
+    counts: dict[str, int] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Path:
+        return self.work / RESULT_DIR
+
+    def staged_names(self, name: str) -> Path:
+        return self.work / f"{name}.arrow"
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Report]:
+        """Time a stage and report its progress."""
+        begin = time.perf_counter()
+        self.progress(name, 0.0)
+        yield partial(self.progress, name)
+        self.progress(name, 1.0)
+        self.seconds[name] = time.perf_counter() - begin
+
+
+def build_knowledge_base(
+    dump_path: str | Path,
+    kb_path: str | Path,
+    settings: BuildSettings | None = None,
+    progress: Progress = lambda stage, done: None,
+) -> BuildSummary:
+    """Build a knowledge base from a MediaWiki XML dump.
+
+    The target is written in one step at the end: it is the old one or a complete new one.
+
+    Args:
+        dump_path: The dump, plain or compressed.
+        kb_path: The directory to make.
+        settings: How to build; the default suits a Wikipedia.
+        progress: Told what is going on.
+
+    Raises:
+        DumpError: The dump cannot be read at all.
+        KnowledgeBaseError: The target may not be replaced or cannot be written.
+    """
+    settings = settings or BuildSettings()
+    target = Path(kb_path)
+    with (
+        staged_directory(target.absolute(), overwrite=settings.overwrite) as work,
+        Workers(settings.workers) as workers,
+        plain_allocator(),
+        _database_errors(target),
+    ):
+        build = _Build(Path(dump_path), settings, work, workers, progress)
+        manifest = _run(build)
+    return BuildSummary(
+        path=target,
+        fingerprint=manifest.fingerprint,
+        counts=build.counts,
+        skipped=dict(build.skipped),
+        seconds=build.seconds,
+        peak_memory=_peak_memory(resource.RUSAGE_SELF),
+        peak_memory_worker=_peak_memory(resource.RUSAGE_CHILDREN) if settings.workers > 1 else 0,
+    )
+
+
+def _run(build: _Build) -> Manifest:
+    settings = build.settings
+    with build.stage("reading the dump") as report:
+        site = _read_dump(build, report)
+    give_back_memory()
+    staged = _count(build)
+    give_back_memory()
+    with build.stage("articles and link probability") as report:
+        build.workers.start(write_matcher, build.staged_names("aliases"), build.result)()
+        _write_articles(build, staged, report)
+    with build.stage("writing names"):
+        _write_names(build)
+    sources = {"dump": Source.of(build.dump_path)}
+    if settings.vectors is not None:
+        sources["vectors"] = Source.of(settings.vectors)
+    build.counts["dimensions"] = build.counts["words"] = 0
+    if settings.dimensions or settings.vectors is not None:
+        # Imported here, since it takes a while and a build without vectors does not need it.
+        from stamo.build.contexts import write_vectors
+
+        build.counts |= write_vectors(
+            build.result, build.work, settings, build.workers, build.stage
+        )
+    with build.stage("manifest"):
+        files = describe_files(build.result, (path.name for path in build.result.iterdir()))
+        manifest = Manifest(
+            sources=sources,
+            settings=settings.of_result(),
+            site={"language": site.language, "case_first": site.case_first},
+            counts=build.counts,
+            skipped=dict(sorted(build.skipped.items())),
+            files=files,
+        )
+        manifest.save(build.result)
+    return manifest
+
+
+def _read_dump(build: _Build, report: Report) -> Site:
+    """Parse and clean the dump in workers; append what they find in the order of the dump."""
+    settings = build.settings
+    schemas = {"page": PAGE_SCHEMA, "text": TEXT_SCHEMA, "link": LINK_SCHEMA}
+    with ExitStack() as stack:
+        reader = stack.enter_context(
+            DumpReader(build.dump_path, index_path=settings.index, chunk_bytes=settings.chunk_bytes)
+        )
+        writers = {
+            name: stack.enter_context(
+                # Titles, names and texts hardly repeat within a chunk: a dictionary is no gain.
+                pq.ParquetWriter(
+                    build.work / f"{name}.parquet", schema, compression="lz4", use_dictionary=False
+                )
+            )
+            for name, schema in schemas.items()
+        }
+        site = reader.site
+        extract = partial(
+            extract_chunk,
+            settings=ExtractSettings(site, settings.held_out, settings.disambiguation_templates),
+        )
+        for part in build.workers.map(extract, reader.chunks()):
+            _append(part, writers)
+            build.skipped.update(part.skipped)
+            report(reader.progress())
+        build.skipped.update(reader.skipped)
+    return site
+
+
+def _count(build: _Build) -> StagedArticles:
+    """Count in the database, with as little memory as does; without a limit given, try with more.
+
+    Most of what a query needs can wait on disk, but not all, and how much that is shows only when
+    it runs.
+    """
+    settings = build.settings
+    if settings.memory is not None:
+        return _count_within(build, settings.memory)
+    for megabytes in MEMORY_TO_TRY:
+        skipped = build.skipped.copy()
+        memory = f"{megabytes * settings.workers}MB"
+        with suppress(duckdb.OutOfMemoryException):
+            return _count_within(build, memory)
+        logger.info("%s are not enough to count in; trying with more.", memory)
+        build.skipped = skipped
+    return _count_within(build, "80%")
+
+
+def _count_within(build: _Build, memory: str) -> StagedArticles:
+    settings = build.settings
+    with counting.connect(build.work, memory=memory, threads=settings.workers) as connection:
+        with build.stage("counting"):
+            counting.count(
+                connection, missing_targets=settings.missing_targets, max_surface=MAX_SURFACE
+            )
+            _collect_counts(build, connection)
+            counting.drop(connection, "link", "target", "name", "page")
+        with build.stage("writing tables"):
+            _write_tables(build, connection)
+            counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
+            return stage_articles(connection, build.work)
+
+
+def _append(part: Extract, writers: Mapping[str, pq.ParquetWriter]) -> None:
+    for name, batch in (("page", part.pages), ("text", part.texts), ("link", part.links)):
+        if len(batch):
+            writers[name].write_batch(batch)
+
+
+def _collect_counts(build: _Build, connection: duckdb.DuckDBPyConnection) -> None:
+    """Move what the summary and the manifest tell from the database into the build."""
+    kinds_sql = counting.kept_kinds(build.settings.missing_targets)
+    kinds = dict(connection.execute(counting.PAGE_COUNTS).fetchall())
+    singles = {
+        name: counting.single(connection, query.format(kinds=kinds_sql))
+        for name, query in counting.SINGLE_COUNTS.items()
+    }
+    n_articles = kinds.get("article", 0)
+    held_out = singles.pop("held-out articles")
+    build.counts |= {
+        "articles": n_articles,
+        "held-out articles": held_out,
+        "counted articles": n_articles - held_out,
+        "redirect pages": kinds.get("redirect", 0),
+        "disambiguation pages": kinds.get("disambiguation", 0),
+    }
+    links = dict.fromkeys(LINK_KINDS, 0)
+    kept = {"article", "missing"} if build.settings.missing_targets else {"article"}
+    for kind, in_text, is_held_out, n in connection.execute(counting.LINK_COUNTS).fetchall():
+        if kind not in kept:
+            build.skipped[LINKS_DROPPED[kind]] += n
+            continue
+        links[IN_TEXT if in_text else ELSEWHERE] += n
+        links[TO_ARTICLES if kind == "article" else TO_MISSING] += n
+        links[HELD_OUT if is_held_out else COUNTED] += n
+    build.counts |= links
+    build.skipped.update({name: n for name, n in singles.items() if n})
+
+
+def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> None:
+    """Write the tables of numbers, and stage the names."""
+    counts, result = build.counts, build.result
+    aliases, entities, redirects = map(build.staged_names, NAME_TABLES)
+    counts["aliases"] = write_aliases(connection, aliases, result)
+    counts["entities"] = write_entities(connection, entities, result)
+    counts["redirects"] = write_redirects(connection, redirects, result)
+    write_candidates(connection, result, counts["aliases"], counts["entities"])
+    write_documents(connection, result, counts["entities"], counts["articles"])
+
+
+def _write_names(build: _Build) -> None:
+    """Write the tries, last of all: each holds its names in memory while it is made."""
+    waiting = [
+        build.workers.start(write_strings, build.staged_names(name), build.result, name)
+        for name in NAME_TABLES
+    ]
+    for wait in waiting:
+        wait()
+
+
+def _write_articles(build: _Build, staged: StagedArticles, report: Report) -> None:
+    """Write the articles; workers look for aliases in each row group as soon as it is there."""
+    groups = write_articles(staged, build.result)
+    write_link_probability(
+        chain.from_iterable(map(counted_texts, groups)),
+        build.result,
+        build.counts["aliases"],
+        build.workers,
+        lambda n_done: report(n_done / max(build.counts["counted articles"], 1)),
+    )
+
+
+@contextmanager
+def _database_errors(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        if "No space left" in str(error) or "File too large" in str(error):
+            raise disk_full(target) from error
+        raise KnowledgeBaseError(
+            f"Counting for {str(target)!r} failed ({error}); give more memory or free some disk "
+            "space."
+        ) from error
+
+
+def _peak_memory(who: int) -> int:
+    peak = resource.getrusage(who).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)

@@ -1,0 +1,275 @@
+"""Write the counted tables as the files of a knowledge base, streaming from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stamo.build.counting import (
+    ALIASES_IN_ORDER,
+    CANDIDATES_IN_ORDER,
+    CONTENTS_IN_ORDER,
+    DOCUMENTS_IN_ORDER,
+    ENTITIES_IN_ORDER,
+    MENTIONS_IN_ORDER,
+    NAMES_IN_ORDER,
+    POSITIONS_IN_ORDER,
+    REDIRECTS_IN_ORDER,
+    stream,
+)
+from stamo.build.name_tables import NameWriter
+from stamo.kb.names import ALIAS_COUNTS, ARTICLES_FILE
+from stamo.kb.storage import ArrayWriter, read_blocks, save_array
+from stamo.system.processes import give_back_memory
+
+ARTICLES_PER_ROW_GROUP = 512
+
+MENTION_TYPE = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
+MENTION_COLUMNS = ("document", "start", "stop", "entity", "alias")
+MENTIONS_PER_BLOCK = 1 << 14
+ARTICLE_SCHEMA = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("page_id", pa.int64()),
+        ("title", pa.string()),
+        ("text", pa.string()),
+        ("mentions", pa.list_(MENTION_TYPE)),
+        ("held_out", pa.bool_()),
+    ]
+)
+
+
+def write_entities(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
+    """Stage the titles and write the counts of every entity; return how many there are."""
+    with (
+        NameWriter(staged) as titles,
+        ArrayWriter(result / "entity_counts.npy", np.int32) as counts,
+        ArrayWriter(result / "document_frequency.npy", np.int32) as frequency,
+        ArrayWriter(result / "has_article.npy", np.bool_) as has_article,
+    ):
+        for batch in stream(connection, ENTITIES_IN_ORDER):
+            _check_order(batch["entity"], titles.n_names)
+            titles.append(batch["title"])
+            counts.append(_numbers(batch["n_links"]))
+            frequency.append(_numbers(batch["n_documents"]))
+            has_article.append(_numbers(batch["has_article"]))
+    return titles.n_names
+
+
+def write_redirects(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
+    """Stage redirects and write which entity each means; return how many there are."""
+    with (
+        NameWriter(staged) as sources,
+        ArrayWriter(result / "redirect_targets.npy", np.int32) as targets,
+    ):
+        for batch in stream(connection, REDIRECTS_IN_ORDER):
+            sources.append(batch["source"])
+            targets.append(_numbers(batch["entity"]))
+    return sources.n_names
+
+
+def write_aliases(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
+    """Stage the surface forms and write how often each is linked; return how many there are."""
+    with (
+        NameWriter(staged) as surfaces,
+        ArrayWriter(result / ALIAS_COUNTS, np.int32) as counts,
+    ):
+        for batch in stream(connection, ALIASES_IN_ORDER):
+            _check_order(batch["alias"], surfaces.n_names)
+            surfaces.append(batch["surface"])
+            counts.append(_numbers(batch["n"]))
+    return surfaces.n_names
+
+
+def write_candidates(
+    connection: duckdb.DuckDBPyConnection, result: Path, n_aliases: int, n_entities: int
+) -> None:
+    """Write which entities an alias may mean and which aliases an entity has."""
+    candidates = ("alias_entities", "alias_entity_counts")
+    _write_csr(connection, CANDIDATES_IN_ORDER, result, "alias_indptr", candidates, n_aliases)
+    names = ("entity_aliases", "entity_alias_counts")
+    _write_csr(connection, NAMES_IN_ORDER, result, "entity_indptr", names, n_entities)
+
+
+def write_documents(
+    connection: duckdb.DuckDBPyConnection, result: Path, n_entities: int, n_numbers: int
+) -> None:
+    """Write D(e), the entities of each document, and the keys that relatedness searches."""
+    _write_csr(
+        connection, DOCUMENTS_IN_ORDER, result, "document_indptr", ("documents",), n_entities
+    )
+    _write_csr(
+        connection, CONTENTS_IN_ORDER, result, "content_indptr", ("content_entities",), n_numbers
+    )
+    with ArrayWriter(result / "document_keys.npy", np.int64) as keys:
+        for batch in stream(connection, DOCUMENTS_IN_ORDER):
+            entities = _numbers(batch["entity"]).astype(np.int64)
+            keys.append(entities * max(n_numbers, 1) + _numbers(batch["document"]))
+
+
+def _write_csr(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    result: Path,
+    indptr: str,
+    values: tuple[str, ...],
+    n_rows: int,
+) -> None:
+    """Write an ordered query as lists: its first column is the row, the others are values."""
+    lengths = np.zeros(n_rows + 1, dtype=np.int64)
+    writers = [ArrayWriter(result / f"{name}.npy", np.int32) for name in values]
+    try:
+        for batch in stream(connection, query):
+            rows = _numbers(batch.column(0))
+            edges = np.append(np.flatnonzero(np.diff(rows, prepend=-1)), len(rows))
+            lengths[rows[edges[:-1]].astype(np.int64) + 1] += np.diff(edges)
+            for number, writer in enumerate(writers, start=1):
+                writer.append(_numbers(batch.column(number)))
+    finally:
+        for writer in writers:
+            writer.close()
+    save_array(result / f"{indptr}.npy", np.cumsum(lengths), np.int64)
+
+
+def _check_order(numbers: pa.Array, first: int) -> None:
+    # Everything else refers to these numbers, so a database that lost the order must not pass.
+    expected = np.arange(first, first + len(numbers))
+    if not np.array_equal(_numbers(numbers), expected):
+        raise AssertionError("the database returned rows out of order")
+
+
+def _numbers(column: pa.Array) -> NDArray[Any]:
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True, slots=True)
+class StagedArticles:
+    """What articles are written from, without a database."""
+
+    texts: Path
+    """The staged texts, in the dump's order."""
+    mentions: Path
+    """(document, start, stop, entity, alias) of every link with a span, in the same order."""
+    positions: NDArray[np.int64]
+    """The position of each document in the dump, ascending; the texts of others are left out."""
+
+
+def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedArticles:
+    """Take what articles need out of the database, so that its memory is free before they come."""
+    positions = [_numbers(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
+    staged = StagedArticles(
+        work / "text.parquet",
+        work / "mention.npy",
+        np.concatenate([np.empty(0, np.int64), *positions]),
+    )
+    # Plain numbers: as Parquet they would take eight times their size to read.
+    with ArrayWriter(staged.mentions, np.int32, len(MENTION_COLUMNS)) as writer:
+        for batch in stream(connection, MENTIONS_IN_ORDER):
+            writer.append(np.stack([_numbers(batch[name]) for name in MENTION_COLUMNS], axis=1))
+    return staged
+
+
+class _MentionStream:
+    """The mentions of all documents in order, taken from the front document by document."""
+
+    def __init__(self, blocks: Iterator[NDArray[np.int32]]) -> None:
+        self._blocks = blocks
+        self._rows = np.empty((0, len(MENTION_COLUMNS)), dtype=np.int32)
+
+    def take(self, end: int) -> NDArray[np.int32]:
+        """Return the mentions in documents before `end`, with the columns of `MENTION_COLUMNS`."""
+        while not len(self._rows) or self._rows[-1, 0] < end:
+            block = next(self._blocks, None)
+            if block is None:
+                break
+            self._rows = np.concatenate([self._rows, block])
+        n = int(np.searchsorted(self._rows[:, 0], end))
+        taken, self._rows = self._rows[:n], self._rows[n:]
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenArticles:
+    """One row group of articles, just written."""
+
+    articles: pa.RecordBatch
+    """Its rows, with the columns of `ARTICLE_SCHEMA`."""
+    rows: NDArray[np.int32]
+    """Which row each mention stands in, ascending, shape (n,)."""
+    aliases: NDArray[np.int32]
+    """The alias that each mention is, -1 for none, shape (n,)."""
+
+
+def write_articles(staged: StagedArticles, result: Path) -> Iterator[WrittenArticles]:
+    """Write the articles with their resolved mentions; yield each row group when it is written."""
+    first = 0
+    mentions = _MentionStream(read_blocks(staged.mentions, MENTIONS_PER_BLOCK))
+    # Nothing here repeats within a row group: dictionaries make the file larger, and slow.
+    with pq.ParquetWriter(
+        result / ARTICLES_FILE,
+        ARTICLE_SCHEMA,
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=False,
+    ) as writer:
+        for texts in _in_groups(_kept_texts(staged)):
+            rows = mentions.take(first + len(texts))
+            batch = _with_mentions(texts, first, rows)
+            writer.write_batch(batch, row_group_size=ARTICLES_PER_ROW_GROUP)
+            yield WrittenArticles(batch, rows[:, 0] - np.int32(first), rows[:, 4])
+            first += len(texts)
+            give_back_memory()
+
+
+def _kept_texts(staged: StagedArticles) -> Iterator[pa.RecordBatch]:
+    """Read the staged texts in the dump's order without those of repeated titles."""
+    positions = staged.positions
+    with pq.ParquetFile(staged.texts) as file:
+        for group in range(file.num_row_groups):  # iterating over batches takes twice the memory
+            (batch,) = file.read_row_group(group, use_threads=False).combine_chunks().to_batches()
+            here = _numbers(batch["position"])
+            place = np.searchsorted(positions, here)
+            kept = place < len(positions)
+            kept[kept] = positions[place[kept]] == here[kept]
+            yield batch.filter(pa.array(kept))
+
+
+def _in_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut a stream of batches into batches of one row group each."""
+    waiting: list[pa.RecordBatch] = []
+    n_waiting = 0
+    for batch in batches:
+        waiting.append(batch)
+        n_waiting += len(batch)
+        while n_waiting >= ARTICLES_PER_ROW_GROUP:
+            joined = pa.concat_batches(waiting)
+            yield joined.slice(0, ARTICLES_PER_ROW_GROUP)
+            waiting = [joined.slice(ARTICLES_PER_ROW_GROUP)]
+            n_waiting -= ARTICLES_PER_ROW_GROUP
+    if n_waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _with_mentions(
+    texts: pa.RecordBatch, first: int, mentions: NDArray[np.int32]
+) -> pa.RecordBatch:
+    edges = np.searchsorted(mentions[:, 0], np.arange(first, first + len(texts) + 1))
+    spans = pa.StructArray.from_arrays(
+        [pa.array(mentions[:, column]) for column in (1, 2, 3)], fields=list(MENTION_TYPE)
+    )
+    columns = {
+        "document": pa.array(np.arange(first, first + len(texts), dtype=np.int32)),
+        "mentions": pa.ListArray.from_arrays(pa.array(edges.astype(np.int32)), spans),
+        **{name: texts[name] for name in ("page_id", "title", "text", "held_out")},
+    }
+    return pa.RecordBatch.from_arrays(
+        [columns[name] for name in ARTICLE_SCHEMA.names], schema=ARTICLE_SCHEMA
+    )

@@ -1,0 +1,168 @@
+"""How often an occurrence of an alias is a link: the link probability.
+
+It is the share of the articles that link an alias among the articles in which it occurs (Milne &
+Witten 2008): authors link a name once and write it many times, so articles say more than single
+occurrences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stamo.kb.matching import NameMatcher
+from stamo.kb.names import MATCHER
+from stamo.kb.storage import save_array
+from stamo.system.processes import Workers
+
+if TYPE_CHECKING:  # a worker needs no database
+    from stamo.build.export import WrittenArticles
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+CHARACTERS_PER_BATCH = 1 << 18
+"""Text that is matched at a time: enough to work in bulk, little enough for the cache."""
+
+BYTES_PER_PART = 1 << 18
+"""Text that a worker gets at a time, as articles that begin in a stretch of this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedTexts:
+    """Texts to look for aliases in, and the aliases that they link."""
+
+    texts: pa.StringArray
+    article: Int32
+    """Which of the texts each link stands in, shape (n,)."""
+    aliases: Int32
+    """The alias that each link is, shape (n,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceCounts:
+    """In how many articles of a batch aliases occur and are linked; only aliases that do."""
+
+    n_texts: int
+    aliases: Int32
+    n_occurring: Int32
+    n_linked: Int32
+
+
+def write_link_probability(
+    parts: Iterator[LinkedTexts],
+    result: Path,
+    n_aliases: int,
+    workers: Workers,
+    report: Callable[[int], None],
+) -> None:
+    """Count linked and other occurrences of all aliases and write their link probability.
+
+    Args:
+        parts: The counted articles.
+        result: The knowledge base, which has the matcher of its linked aliases already.
+        n_aliases: How many aliases there are.
+        workers: They do the counting.
+        report: Told how many articles are done.
+    """
+    n_occurring = np.zeros(n_aliases, dtype=np.int32)
+    n_linked = np.zeros(n_aliases, dtype=np.int32)
+    count = partial(count_occurrences, result=result)
+    n_done = 0
+    for part in workers.map(count, parts):
+        n_occurring[part.aliases] += part.n_occurring
+        n_linked[part.aliases] += part.n_linked
+        n_done += part.n_texts
+        report(n_done)
+    save_array(result / "alias_documents.npy", n_occurring, np.int32)
+    probability = n_linked / np.maximum(n_occurring, 1)
+    save_array(result / "link_probability.npy", probability, np.float32)
+
+
+def counted_texts(group: WrittenArticles) -> Iterator[LinkedTexts]:
+    """Take the articles that count out of a row group, in parts for one worker each."""
+    is_counted = ~group.articles["held_out"].to_numpy(zero_copy_only=False)
+    texts = group.articles["text"]
+    for first, last in _parts(texts):
+        counted = is_counted[first:last]
+        begin, end = np.searchsorted(group.rows, [first, last])
+        rows, aliases = group.rows[begin:end] - first, group.aliases[begin:end]
+        place = np.cumsum(counted, dtype=np.int32) - np.int32(1)
+        kept = counted[rows] & (aliases >= 0)
+        # Selecting copies: of a slice, all that it is a slice of would travel to the worker.
+        part = texts.slice(first, len(counted)).filter(pa.array(counted))
+        yield LinkedTexts(part, place[rows[kept]], aliases[kept])
+
+
+def _parts(texts: pa.StringArray) -> Iterator[tuple[int, int]]:
+    """Cut texts into runs of about the same size, so that memory does not follow the longest."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts)]
+    firsts = np.unique((offsets - offsets[0]) // BYTES_PER_PART, return_index=True)[1].tolist()
+    return pairwise([*firsts, len(texts)])
+
+
+def count_occurrences(part: LinkedTexts, result: Path) -> OccurrenceCounts:
+    """Count the articles in which each alias occurs and is linked."""
+    matcher = NameMatcher.open(result, MATCHER)
+    linked = _distinct(_keys(part.article.astype(np.int64), part.aliases))
+    occurring = [_occurring(*batch, matcher) for batch in _batches(part.texts.to_pylist())]
+    # A link counts as an occurrence even where a longer name hides it.
+    return _tally(len(part.texts), _distinct(np.concatenate([linked, *occurring])), linked)
+
+
+def _batches(texts: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first text and the texts of batches of about one size."""
+    first, n_characters = 0, 0
+    for i, text in enumerate(texts):
+        n_characters += len(text)
+        if n_characters >= CHARACTERS_PER_BATCH:
+            yield first, texts[first : i + 1]
+            first, n_characters = i + 1, 0
+    yield first, texts[first:]
+
+
+def _occurring(first: int, texts: list[str], matcher: NameMatcher) -> Int64:
+    """Return a key (article, alias) for every name found; none reaches over a line break."""
+    edges = np.cumsum([len(text) + 1 for text in texts])
+    found = matcher.find("\n".join(texts))
+    article = first + np.searchsorted(edges, found.starts, side="right")
+    return _keys(article.astype(np.int64), found.names)
+
+
+def _keys(article: Int64, aliases: Int32) -> Int64:
+    return np.asarray((article << 32) + aliases, dtype=np.int64)
+
+
+def _distinct(numbers: Int64) -> Int64:
+    """Return every number once, ascending; sorting is faster here than the hashing of NumPy."""
+    ordered = np.sort(numbers)
+    return ordered[_starts(ordered)]
+
+
+def _starts(ordered: Int64) -> Int64:
+    """Return where runs of equal numbers start."""
+    return np.flatnonzero(np.diff(ordered, prepend=-1))
+
+
+def _tally(n_texts: int, occurring: Int64, linked: Int64) -> OccurrenceCounts:
+    """Count the articles of each alias in keys that hold every (article, alias) once."""
+    ids, counts = _count(occurring)
+    linked_ids, linked_counts = _count(linked)
+    n_linked = np.zeros(len(ids), dtype=np.int32)
+    n_linked[np.searchsorted(ids, linked_ids)] = linked_counts
+    return OccurrenceCounts(n_texts, ids.astype(np.int32), counts.astype(np.int32), n_linked)
+
+
+def _count(keys: Int64) -> tuple[Int64, Int64]:
+    """Return the aliases in keys, ascending, and how many keys each has."""
+    ordered = np.sort(keys & 0xFFFFFFFF)
+    starts = _starts(ordered)
+    return ordered[starts], np.diff(starts, append=len(ordered))

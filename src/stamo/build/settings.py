@@ -1,0 +1,81 @@
+"""How to build a knowledge base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from stamo.build.dump.reader import CHUNK_BYTES
+from stamo.errors import SettingsError
+
+Estimator = Literal["closed-form", "max-margin"]
+"""How entity vectors are estimated (PAPER-NOTES 5)."""
+
+Report = Callable[[float | None], None]
+"""Told how much of a stage is done, from 0 to 1, or None while that is unknown."""
+
+Progress = Callable[[str, float | None], None]
+"""Told the name of the stage and how much of it is done."""
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """How to build a knowledge base."""
+
+    vectors: Path | None = None
+    """Word vectors to import; None learns them from the dump's own text."""
+
+    dimensions: int = 100
+    """Q of learned word vectors; 0 leaves all vectors out."""
+
+    embedding: Estimator = "closed-form"
+    """"max-margin" estimates the entity vectors of PAPER-NOTES 5 besides the closed form."""
+
+    held_out: float = 0.1
+    """Share of the articles kept out of every statistic, for training and evaluation."""
+
+    missing_targets: bool = True
+    """Whether a link target without a page is an entity too."""
+
+    disambiguation_templates: frozenset[str] = frozenset()
+    """Names of further templates that mark a disambiguation page."""
+
+    index: Path | None = None
+    """Index of a multistream archive."""
+
+    workers: int = 1
+    """Processes; the result does not depend on it."""
+
+    memory: str | None = None
+    """What DuckDB may use before it spills to disk; None finds what is enough."""
+
+    chunk_bytes: int = CHUNK_BYTES
+    """Wikitext handed to a worker at a time."""
+
+    overwrite: bool = False
+    """Whether a knowledge base at the target may be replaced."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.held_out < 1:
+            raise SettingsError(
+                f"The held-out share is {self.held_out}; it must be at least 0 and below 1."
+            )
+        if self.workers < 1:
+            raise SettingsError(f"The number of workers is {self.workers}; use at least one.")
+        if self.dimensions < 0:
+            raise SettingsError(
+                f"Vectors of {self.dimensions} dimensions were asked for; use 0 "
+                "for none or a positive number."
+            )
+
+    def of_result(self) -> dict[str, Any]:
+        """Return the settings that shape the result, for the manifest."""
+        return {
+            "dimensions": self.dimensions,
+            "disambiguation_templates": sorted(self.disambiguation_templates),
+            "embedding": self.embedding,
+            "held_out": self.held_out,
+            "missing_targets": self.missing_targets,
+        }

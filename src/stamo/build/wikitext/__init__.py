@@ -1,0 +1,1 @@
+"""Wikitext to plain text with the spans of its links."""

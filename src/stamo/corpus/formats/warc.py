@@ -1,0 +1,218 @@
+"""Web archives (WARC, also WET): records one by one, past whatever is broken.
+
+The archive is read with our own parser because a crawl always has some damaged records, and a
+reader that stops at the first one would lose the rest of the file: after a fault we go on at the
+next line that starts a record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from stamo.corpus.formats.html import read_page
+from stamo.corpus.formats.http import header_fields, parse_http, split_head
+from stamo.corpus.formats.jsonl import ReadItem, ReadTask, clean_id, make_id
+from stamo.corpus.skips import NO_MENTION, cut_text, decode_utf8
+from stamo.corpus.types import Document
+
+MAX_HEADER_BYTES = 1 << 16
+_RECORD = re.compile(rb"(?:\A|\n)(?=WARC/\d)")
+_VERSION = re.compile(rb"WARC/\d\.\d+\s*\r?\n")
+_PAGE_TYPES = ("text/html", "application/xhtml+xml", "")
+
+
+@dataclass(frozen=True, slots=True)
+class WarcRecord:
+    """One record: its header fields by lower-case name, and its block."""
+
+    headers: Mapping[str, str]
+    block: bytes
+
+    @property
+    def type(self) -> str:
+        """Return what the record holds: response, conversion, request, ..."""
+        return self.headers.get("warc-type", "").lower()
+
+    @property
+    def id(self) -> str:
+        """Return the TREC id where there is one (ClueWeb), else the record id without brackets."""
+        trec_id = self.headers.get("warc-trec-id", "")
+        return trec_id or self.headers.get("warc-record-id", "").strip("<>")
+
+
+class _Buffer:
+    """Bytes that can be looked at before they are taken."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._data = b""
+        self._at = 0
+
+    def peek(self, size: int) -> bytes:
+        """Return up to `size` next bytes; fewer only at the end."""
+        missing = size - (len(self._data) - self._at)
+        if missing > 0:
+            parts = [self._data[self._at :]]
+            for block in self._blocks:
+                parts.append(block)
+                missing -= len(block)
+                if missing <= 0:
+                    break
+            self._data, self._at = b"".join(parts), 0
+        return self._data[self._at : self._at + size]
+
+    def take(self, size: int) -> bytes:
+        """Return up to `size` next bytes and move behind them."""
+        taken = self.peek(size)
+        self._at += len(taken)
+        return taken
+
+    def skip(self, size: int) -> None:
+        """Move on by `size` bytes without holding them."""
+        while size > 0 and (taken := self.take(min(size, 1 << 20))):
+            size -= len(taken)
+
+    def push_back(self, data: bytes) -> None:
+        """Put bytes in front again."""
+        self._data, self._at = data + self._data[self._at :], 0
+
+
+def read_records(
+    blocks: Iterator[bytes], max_record_bytes: int, on_fault: Callable[[str], None]
+) -> Iterator[WarcRecord | None]:
+    """Yield the records of an archive; None stands for one that was left out, and why is reported.
+
+    Args:
+        blocks: The decompressed archive.
+        max_record_bytes: Larger records are left out without being held in memory.
+        on_fault: Called with a short reason for each record that is left out.
+    """
+    buffer = _Buffer(blocks)
+    while True:
+        headers = _read_headers(buffer)
+        if headers is None:
+            if _seek_record(buffer, on_fault):
+                continue
+            return
+        length = _length(headers)
+        if length is None:
+            on_fault("WARC record without a valid length")
+            yield None
+        elif length > max_record_bytes:
+            on_fault("WARC record larger than the limit")
+            buffer.skip(length)
+            yield None
+        else:
+            yield _read_block(buffer, headers, length, on_fault)
+
+
+def _read_headers(buffer: _Buffer) -> dict[str, str] | None:
+    # Records are separated by empty lines.
+    while buffer.peek(2) == b"\r\n":
+        buffer.take(2)
+    while buffer.peek(1) == b"\n":
+        buffer.take(1)
+    start = buffer.peek(4096)
+    if not _VERSION.match(start):
+        return None
+    head, size = split_head(start)
+    if not size:
+        head, size = split_head(buffer.peek(MAX_HEADER_BYTES))
+    if not size:
+        return None
+    buffer.take(size)
+    return header_fields(head)
+
+
+def _length(headers: Mapping[str, str]) -> int | None:
+    value = headers.get("content-length", "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else None
+
+
+def _seek_record(buffer: _Buffer, on_fault: Callable[[str], None]) -> bool:
+    """Move to the next line that starts a record; tell whether there is one."""
+    if not buffer.peek(1):
+        return False
+    on_fault("damaged WARC record")
+    buffer.take(1)
+    while data := buffer.peek(1 << 20):
+        if found := _RECORD.search(data):
+            buffer.take(found.end())
+            return True
+        # Keep the last bytes: the mark may lie across two blocks.
+        buffer.take(max(len(data) - 8, 1))
+    return False
+
+
+def _read_block(
+    buffer: _Buffer, headers: dict[str, str], length: int, on_fault: Callable[[str], None]
+) -> WarcRecord | None:
+    block = buffer.take(length)
+    if len(block) < length:
+        on_fault("WARC record ends early")
+        _give_back_swallowed(buffer, block)
+        return None
+    if buffer.peek(1) not in (b"", b"\r", b"\n", b"W"):
+        on_fault("WARC record of a wrong length")
+        _give_back_swallowed(buffer, block)
+        return None
+    return WarcRecord(headers, block)
+
+
+def _give_back_swallowed(buffer: _Buffer, block: bytes) -> None:
+    """A length that is too long has swallowed the next records; give those back."""
+    found = _RECORD.search(block, 1)
+    if found:
+        buffer.push_back(block[found.end() :])
+
+
+def read_warc(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read the pages and plain texts of an archive."""
+    n = 0
+
+    def on_fault(reason: str) -> None:
+        if n >= task.first:
+            task.skip(reason, f"{task.place} record {n + 1}")
+
+    for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
+        n += 1
+        if n <= task.first or record is None:
+            continue
+        yield n, _read_record(record, f"{task.place} record {n}", task)
+
+
+def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Document | None:
+    if record.type in ("conversion", "resource"):
+        kind = record.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return _read_payload(record.block, kind, None, record, where, task)
+    if record.type != "response":
+        return None
+    message = parse_http(record.block, task.limits.max_record_bytes + 1)
+    if message is None:
+        task.skip("response that is not HTTP", where)
+        return None
+    if message.status != 200:
+        task.skip("HTTP status other than 200", where)
+        return None
+    return _read_payload(message.body, message.content_type, message.charset, record, where, task)
+
+
+def _read_payload(
+    raw: bytes, kind: str, charset: str | None, record: WarcRecord, where: str, task: ReadTask
+) -> Document | None:
+    if kind in _PAGE_TYPES:
+        return read_page(raw, task, where, id=record.id, charset=charset)
+    if kind != "text/plain":
+        task.skip("neither HTML nor plain text", where)
+        return None
+    if task.matcher and not task.matcher.may_be_in_text(raw):
+        task.skip(NO_MENTION, where)
+        return None
+    text = decode_utf8(raw, where, task.on_skip)
+    text = cut_text(text, task.limits, where, task.on_skip)
+    if not text.strip():
+        task.skip("empty text", where)
+        return None
+    return Document(clean_id(record.id) or make_id(task.place, text), text)

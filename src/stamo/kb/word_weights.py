@@ -1,0 +1,65 @@
+"""How much each word of a context says, and what any text says on average."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.corpus.tokenizer import stop_words
+from stamo.errors import SettingsError
+
+Float32 = NDArray[np.float32]
+Int64 = NDArray[np.int64]
+
+SMOOTHING = 1e-3
+"""a in the word weight a / (a + p(w)).
+
+Held-out links hardly distinguish the weights: with a in 1e-2..1e-5, no weights, sqrt or log, the
+accuracy on ambiguous mentions stays within 86.3..86.5 % (prior alone 84.4 %).
+"""
+
+STOP_FREQUENCY = 2e-3
+"""Share of the running text above which a word carries no weight at all."""
+
+_BLOCK_ROWS = 1 << 15
+
+
+def word_weights(
+    word_counts: Int64, smoothing: float = SMOOTHING, stop_frequency: float = STOP_FREQUENCY
+) -> Float32:
+    """Weigh words by how much they say: a / (a + p(w)), and nothing for stop words.
+
+    Args:
+        word_counts: How often each word occurs in running text, shape (V,).
+        smoothing: The constant a; the smaller, the less frequent words count.
+        stop_frequency: Share of the running text above which a word is left out.
+
+    Returns:
+        Weights in [0, 1], shape (V,).
+    """
+    if smoothing <= 0:
+        raise SettingsError(f"The smoothing is {smoothing}; it must be above 0.")
+    probabilities = word_counts / max(int(word_counts.sum()), 1)
+    weights = smoothing / (smoothing + probabilities)
+    weights[stop_words(word_counts, stop_frequency)] = 0.0
+    return weights.astype(np.float32)
+
+
+def background_vector(word_vectors: Float32, weights: Float32, word_counts: Int64) -> Float32:
+    """Average the words of all running text: the part of a context that says nothing.
+
+    Args:
+        word_vectors: Word vectors, shape (V, Q).
+        weights: Word weights, shape (V,).
+        word_counts: How often each word occurs, shape (V,).
+
+    Returns:
+        The weighted mean vector, shape (Q,); zeros for an empty corpus.
+    """
+    mass = word_counts * weights.astype(np.float64)
+    total = np.zeros(word_vectors.shape[1])
+    # Summed block by block without BLAS, whose order of addition depends on its threads.
+    for i in range(0, len(mass), _BLOCK_ROWS):
+        rows = slice(i, i + _BLOCK_ROWS)
+        total += (word_vectors[rows] * mass[rows, None]).sum(axis=0)
+    return np.asarray(total / max(mass.sum(), 1e-300), dtype=np.float32)

@@ -1,0 +1,1 @@
+"""Entity packs: the pack, its bytes, and θ(e*) to and from it."""

@@ -1,0 +1,399 @@
+"""Entity packs: one small file makes an emerging entity linkable.
+
+A pack is one safetensors file whose metadata holds one JSON record. It names its neighbours by
+number, for speed, and by title, so that it can be read without the knowledge base and compared
+with it. Whatever the bytes of a file are, loading gives a valid pack or raises `PackError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stamo.corpus.types import MAX_ALIASES, EmergingEntity
+from stamo.errors import ArtifactMismatchError, PackError, SettingsError, UnknownEntityError
+from stamo.kb.base import KnowledgeBase
+from stamo.packs.pack_bytes import (
+    FORMAT,
+    FORMAT_VERSION,
+    MAX_BYTES,
+    MAX_NAME,
+    MAX_TEXT,
+    content_hash,
+    is_line,
+    is_plain,
+    is_text,
+    parse_bytes,
+    read_bytes,
+    to_bytes,
+    write_atomically,
+)
+
+SUFFIX = ".stamo"
+MAX_SLOTS = 10_000
+UNIT_TOLERANCE = 1e-3
+MAX_VALUE = 1e6
+
+Float32 = NDArray[np.float32]
+Int32 = NDArray[np.int32]
+
+_GROUP = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_FINGERPRINT = re.compile(r"[0-9a-f]{8,128}")
+_RESERVED = ("prior", "neighbours", "titles", "relatedness", "embedding")
+
+
+@dataclass(frozen=True, eq=False)
+class EntityPack:
+    """What was learned of one emerging entity; every value is checked when it is made."""
+
+    entity: EmergingEntity
+    priors: Float32  # (A,) P(e* | alias)
+    neighbours: Int32  # (R,) ascending entity numbers of the knowledge base
+    titles: tuple[str, ...]  # (R,) titles of the neighbours
+    relatedness: Float32  # (R,)
+    vector: Float32  # (Q,) unit norm
+    kb_fingerprint: str
+    model_fingerprint: str
+    labels_fingerprint: str = ""
+    groups: Mapping[str, Float32] = field(default_factory=dict)
+    """Other groups of θ(e*) by their names, such as the bias of an added feature."""
+    history: tuple[Mapping[str, Any], ...] = ()
+    """What each slot did: small plain values."""
+    description: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Where the documents came from, under which licence, who labelled."""
+
+    def __post_init__(self) -> None:
+        _check_arrays(self)
+        _check_texts(self)
+        _check_history(self.history)
+
+    @classmethod
+    def project(
+        cls,
+        entity: EmergingEntity,
+        kb: KnowledgeBase,
+        *,
+        priors: ArrayLike,
+        neighbours: ArrayLike,
+        relatedness: ArrayLike,
+        vector: ArrayLike,
+        **rest: Any,
+    ) -> EntityPack:
+        """Make a pack of a learned θ(e*), brought back into the range of its features.
+
+        Steps of an optimiser may leave the range a little: priors are clipped to [0, 1] and the
+        vector is scaled to unit norm. `rest` are the other fields; `kb_fingerprint` is filled in.
+        """
+        direction = np.asarray(vector, dtype=np.float64)
+        norm = float(np.linalg.norm(direction))
+        ids = np.asarray(neighbours, dtype=np.int32)
+        return cls(
+            entity=entity,
+            priors=np.clip(np.asarray(priors, dtype=np.float32), 0, 1),
+            neighbours=ids,
+            titles=tuple(kb.titles(ids)),
+            relatedness=np.asarray(relatedness, dtype=np.float32),
+            vector=(direction / norm if norm > 0 else direction).astype(np.float32),
+            kb_fingerprint=kb.fingerprint,
+            **rest,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all the pack holds."""
+        return content_hash(self._record(), self._tensors())
+
+    def check(self, kb: KnowledgeBase, model_fingerprint: str | None = None) -> None:
+        """Refuse a knowledge base or a model that the pack was not learned with.
+
+        Raises:
+            ArtifactMismatchError: A fingerprint differs.
+            PackError: The content contradicts the knowledge base.
+        """
+        pairs = [("knowledge base", self.kb_fingerprint, kb.fingerprint)]
+        if model_fingerprint is not None:
+            pairs.append(("model", self.model_fingerprint, model_fingerprint))
+        for what, mine, given in pairs:
+            if mine != given:
+                raise ArtifactMismatchError(
+                    f"The pack of {self.entity.id!r} was learned with the {what} {mine[:12]}, but "
+                    f"this one is {given[:12]}; use that {what} or learn the entity again."
+                )
+        if len(self.neighbours) and int(self.neighbours[-1]) >= kb.n_entities:
+            raise _bad(self, "names neighbours that the knowledge base does not have")
+        if tuple(kb.titles(self.neighbours)) != self.titles:
+            raise _bad(self, "gives its neighbours other titles than the knowledge base")
+        if len(self.vector) != kb.dimensions:
+            raise _bad(self, f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
+
+    def to_bytes(self) -> bytes:
+        """Return the file's content; equal packs give equal bytes."""
+        data = to_bytes(self._record(), self._tensors())
+        if len(data) > MAX_BYTES:
+            raise _bad(self, f"would take {len(data)} bytes, more than {MAX_BYTES}")
+        return data
+
+    def save(self, path: str | Path) -> None:
+        """Write the pack; an interrupted write leaves the old file as it was."""
+        write_atomically(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        kb: KnowledgeBase | None = None,
+        model_fingerprint: str | None = None,
+    ) -> EntityPack:
+        """Read and check a pack, also against the knowledge base and the model if given.
+
+        Raises:
+            PackError: The file is missing, too large, damaged or out of range.
+            ArtifactMismatchError: It belongs to another knowledge base or model.
+        """
+        path = Path(path)
+        pack = cls.from_bytes(read_bytes(path), path.name)
+        if kb is not None:
+            pack.check(kb, model_fingerprint)
+        return pack
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "The data") -> EntityPack:
+        """Read and check a pack; `name` stands in the messages.
+
+        Raises:
+            PackError: The content is damaged or out of range.
+        """
+        try:
+            record, tensors = parse_bytes(data)
+            return _from_parts(record, tensors)
+        except PackError as error:
+            raise PackError(f"{name} is no usable entity pack: {error}") from error
+
+    def _record(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "entity": self.entity.id,
+            "aliases": list(self.entity.aliases),
+            "kb": self.kb_fingerprint,
+            "model": self.model_fingerprint,
+            "labels": self.labels_fingerprint,
+            "history": [dict(slot) for slot in self.history],
+            "description": self.description,
+            "notes": dict(self.notes),
+        }
+
+    def _tensors(self) -> dict[str, NDArray[Any]]:
+        blob = "\n".join(self.titles).encode()
+        return {
+            "prior": np.ascontiguousarray(self.priors),
+            "neighbours": np.ascontiguousarray(self.neighbours),
+            "titles": np.frombuffer(blob, dtype=np.uint8),
+            "relatedness": np.ascontiguousarray(self.relatedness),
+            "embedding": np.ascontiguousarray(self.vector),
+            **{f"group.{name}": np.ascontiguousarray(v) for name, v in self.groups.items()},
+        }
+
+
+def _bad(pack: EntityPack, what: str) -> PackError:
+    return PackError(f"The pack of {pack.entity.id!r} {what}; learn the entity again.")
+
+
+def _check_arrays(pack: EntityPack) -> None:
+    n, r = len(pack.entity.aliases), len(pack.titles)
+    _check_array("priors", pack.priors, np.float32, (n,))
+    _check_array("neighbours", pack.neighbours, np.int32, (r,))
+    _check_array("relatedness values", pack.relatedness, np.float32, (r,))
+    _check_array("vector", pack.vector, np.float32, (pack.vector.size,))
+    if n and not (float(pack.priors.min()) >= 0 and float(pack.priors.max()) <= 1):
+        raise PackError("a prior lies outside 0 to 1; learn the entity again.")
+    if abs(float(np.linalg.norm(pack.vector.astype(np.float64))) - 1) > UNIT_TOLERANCE:
+        raise PackError("its vector has not the length 1; learn the entity again.")
+    if r and (int(pack.neighbours[0]) < 0 or bool((np.diff(pack.neighbours) <= 0).any())):
+        raise PackError("its neighbours are not in ascending order; learn the entity again.")
+    for name, values in pack.groups.items():
+        if name in _RESERVED or not _GROUP.fullmatch(name):
+            raise PackError(f"a group has the name {name[:50]!r}; use small letters and digits.")
+        _check_array(f"{name!r} group", values, np.float32, values.shape)
+
+
+def _check_array(what: str, values: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> None:
+    if values.dtype != dtype or values.shape != shape:
+        raise PackError(
+            f"its {what} are {values.dtype} of shape {values.shape}, not {np.dtype(dtype)} of "
+            f"shape {shape}; learn the entity again."
+        )
+    # Written so that NaN fails as well.
+    if dtype is np.float32 and not bool((np.abs(values) <= MAX_VALUE).all()):
+        raise PackError(f"its {what} hold a value that is not finite; learn the entity again.")
+
+
+def _check_texts(pack: EntityPack) -> None:
+    names = (pack.entity.id, *pack.entity.aliases, *pack.titles)
+    if any(not name or not is_line(name, MAX_NAME) for name in names):
+        raise PackError("a name in it is empty, too long or not a line of text.")
+    notes = (*pack.notes, *pack.notes.values(), pack.description)
+    if any(not is_text(note, MAX_TEXT) for note in notes):
+        raise PackError("a note in it is too long or not text.")
+    fingerprints = (pack.kb_fingerprint, pack.model_fingerprint, pack.labels_fingerprint or "0" * 8)
+    if any(not isinstance(f, str) or not _FINGERPRINT.fullmatch(f) for f in fingerprints):
+        raise PackError("a fingerprint in it is not a hash.")
+
+
+def _check_history(history: tuple[Mapping[str, Any], ...]) -> None:
+    if len(history) > MAX_SLOTS:
+        raise PackError(f"its history has {len(history)} slots; at most {MAX_SLOTS} are kept.")
+    if not all(isinstance(slot, Mapping) and is_plain(slot, 3) for slot in history):
+        raise PackError("its history holds something else than plain values.")
+
+
+def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> EntityPack:
+    rest = {name: values for name, values in tensors.items() if name not in _RESERVED}
+    if any(not name.startswith("group.") for name in rest):
+        raise PackError("it holds arrays that a pack does not have.")
+    aliases, history, notes = record.get("aliases"), record.get("history"), record.get("notes")
+    if not (isinstance(aliases, list) and isinstance(history, list) and isinstance(notes, dict)):
+        raise PackError("its record is incomplete.")
+    if not (1 <= len(aliases) <= MAX_ALIASES and all(isinstance(a, str) for a in aliases)):
+        raise PackError(f"it has {len(aliases)} aliases; a pack has one to three.")
+    try:
+        blob = tensors["titles"].tobytes().decode()
+        return EntityPack(
+            entity=EmergingEntity(str(record["entity"]), tuple(aliases)),
+            priors=tensors["prior"],
+            neighbours=tensors["neighbours"],
+            titles=tuple(blob.split("\n")) if blob else (),
+            relatedness=tensors["relatedness"],
+            vector=tensors["embedding"],
+            kb_fingerprint=record["kb"],
+            model_fingerprint=record["model"],
+            labels_fingerprint=record["labels"],
+            groups={name.removeprefix("group."): values for name, values in rest.items()},
+            history=tuple(history),
+            description=record["description"],
+            notes=notes,
+        )
+    except (KeyError, UnicodeDecodeError) as error:
+        raise PackError(f"its record is incomplete ({error}).") from error
+    except SettingsError as error:
+        raise PackError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class PackEntry:
+    """One file of a folder: its pack, or what is wrong with it."""
+
+    key: str
+    path: Path
+    pack: EntityPack | None
+    problem: str = ""
+
+
+class PackFolder:
+    """The packs that a linker uses; adding and removing never touches the knowledge base."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        kb: KnowledgeBase | None = None,
+        model_fingerprint: str | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self._kb = kb
+        self._model = model_fingerprint
+        self._known: dict[Path, tuple[tuple[int, int, int], PackEntry]] = {}
+
+    def __iter__(self) -> Iterator[PackEntry]:
+        return iter(self.entries())
+
+    def entries(self) -> list[PackEntry]:
+        """Return all packs by their file names; damaged ones carry their problem."""
+        if not self.path.is_dir():
+            return []
+        return [self._entry(path) for path in sorted(self.path.glob(f"*{SUFFIX}"))]
+
+    def packs(self) -> list[EntityPack]:
+        """Return the usable packs."""
+        return [entry.pack for entry in self.entries() if entry.pack is not None]
+
+    def inspect(self, key: str) -> PackEntry:
+        """Return one pack.
+
+        Raises:
+            UnknownEntityError: There is no pack with this key.
+        """
+        return self._entry(self._find(key))
+
+    def add(self, data: bytes, *, replace: bool = False) -> PackEntry:
+        """Check a pack's content and put it into the folder under a name of ours.
+
+        Raises:
+            PackError: It is damaged, or its entity is there already and `replace` is False.
+            ArtifactMismatchError: It belongs to another knowledge base or model.
+        """
+        pack = EntityPack.from_bytes(data)
+        if self._kb is not None:
+            pack.check(self._kb, self._model)
+        held = next(
+            (e for e in self.entries() if e.pack and e.pack.entity.id == pack.entity.id), None
+        )
+        if held is not None and not replace:
+            raise PackError(
+                f"There is a pack of {pack.entity.id!r} already; remove it first or replace it."
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        path = held.path if held is not None else self.path / pack_file_name(pack.entity.id)
+        write_atomically(path, data)
+        return PackEntry(path.name.removesuffix(SUFFIX), path, pack)
+
+    def remove(self, key: str) -> None:
+        """Take a pack out of the folder.
+
+        Raises:
+            UnknownEntityError: There is no pack with this key.
+        """
+        self._find(key).unlink(missing_ok=True)
+
+    def _find(self, key: str) -> Path:
+        # The key is compared with what is there; it never becomes a path.
+        found = [p for p in self.path.glob(f"*{SUFFIX}") if p.name.removesuffix(SUFFIX) == key]
+        if not found:
+            raise UnknownEntityError(f"There is no pack {key[:80]!r}; list the packs to see them.")
+        return found[0]
+
+    def _entry(self, path: Path) -> PackEntry:
+        """Read a pack, or take it from memory while its file is the same."""
+        try:
+            stat = path.stat()
+        except OSError:  # removed since it was listed
+            return self._read_entry(path)
+        version = stat.st_ino, stat.st_mtime_ns, stat.st_size
+        known = self._known.get(path)
+        if known is None or known[0] != version:
+            known = version, self._read_entry(path)
+            self._known[path] = known
+        return known[1]
+
+    def _read_entry(self, path: Path) -> PackEntry:
+        key = path.name.removesuffix(SUFFIX)
+        try:
+            return PackEntry(key, path, EntityPack.load(path, self._kb, self._model))
+        except (PackError, ArtifactMismatchError) as error:
+            return PackEntry(key, path, None, str(error))
+
+
+def pack_file_name(entity: str) -> str:
+    """Return a safe file name for an entity's pack: readable letters, then a hash of the name."""
+    plain = unicodedata.normalize("NFKD", entity).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].strip("-")
+    digest = hashlib.sha256(entity.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{slug or 'entity'}-{digest}{SUFFIX}"

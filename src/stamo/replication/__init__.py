@@ -1,0 +1,1 @@
+"""The paper and its comparison: suites, baselines, published numbers, tables, figures, benches."""

@@ -1,0 +1,294 @@
+"""How long learning takes: the paper's work on generated documents, phase by phase.
+
+The work is that of the paper's experiments: 50 emerging entities, each with 20 labelled and 1000
+unlabelled documents, 12 candidates, 300 dimensions, DeepED, 50 epochs inside each slot. Words are
+drawn from a Zipf distribution, so that contexts share words as real ones do.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from stamo.corpus.types import EmergingEntity
+from stamo.errors import SettingsError
+from stamo.features.embedding import Embedding
+from stamo.features.encoding import EncodedMentions
+from stamo.features.max_margin import MaxMargin
+from stamo.features.pile import Pile, make_pile
+from stamo.features.prior import Prior
+from stamo.features.relatedness import Relatedness
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.word_weights import background_vector, word_weights
+from stamo.learning.algorithm import StamoArgs, Task, link, stamo
+from stamo.learning.corrected import CorrectedArgs, learn_corrected
+from stamo.models.base import PlainScorer, Tables
+from stamo.models.deeped.model import DeepED
+from stamo.system.processes import Workers
+
+
+@dataclass(frozen=True)
+class LearnBenchArgs:
+    """The size of the work."""
+
+    n_entities: int = 50
+    n_labelled: int = 20
+    n_unlabelled: int = 1000
+    n_candidates: int = 12
+    dimensions: int = 300
+    n_slots: int = 5
+    n_kb_entities: int = 20_000
+    n_words: int = 50_000
+    n_workers: int = 2
+    max_margin: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.n_entities, self.n_labelled, self.n_slots, self.n_workers) < 1:
+            raise SettingsError("The bench needs at least one entity, label, slot and worker.")
+
+
+@dataclass(frozen=True)
+class GeneratedKnowledgeBase:
+    """The part of a knowledge base that learning looks at, filled with generated numbers."""
+
+    n_documents: int
+    dimensions: int
+    document_frequency: NDArray[np.int32]
+    word_vectors: NDArray[np.float32]
+    word_counts: NDArray[np.int64]
+    word_weights: NDArray[np.float32]
+    background: NDArray[np.float32]
+    vectors: NDArray[np.float32]
+
+    def entity_vectors(self) -> NDArray[np.float32]:
+        """Return the vectors of all entities."""
+        return self.vectors
+
+
+def generate_knowledge_base(args: LearnBenchArgs) -> GeneratedKnowledgeBase:
+    """Generate unit vectors, Zipf word counts and document frequencies."""
+    rng = np.random.default_rng(args.seed)
+    counts = (1e8 / np.arange(10, args.n_words + 10)).astype(np.int64)
+    words = _unit(rng, args.n_words, args.dimensions)
+    weights = word_weights(counts)
+    return GeneratedKnowledgeBase(
+        n_documents=1_000_000,
+        dimensions=args.dimensions,
+        document_frequency=rng.integers(1, 2000, args.n_kb_entities).astype(np.int32),
+        word_vectors=words,
+        word_counts=counts,
+        word_weights=weights,
+        background=background_vector(words, weights, counts),
+        vectors=_unit(rng, args.n_kb_entities, args.dimensions),
+    )
+
+
+def _unit(rng: np.random.Generator, n: int, q: int) -> NDArray[np.float32]:
+    rows = rng.standard_normal((n, q), dtype=np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def generate_task(args: LearnBenchArgs, kb: GeneratedKnowledgeBase, number: int) -> Task:
+    """Generate the documents of one emerging entity: half of them mean it and share its words."""
+    rng = np.random.default_rng([args.seed, number])
+    n = args.n_labelled + args.n_unlabelled
+    means_it = rng.random(n) < 0.5
+    zipf = np.cumsum(kb.word_counts / kb.word_counts.sum())
+    words = np.searchsorted(zipf, rng.random((n, 100))).clip(max=args.n_words - 1)
+    own = rng.integers(1000, args.n_words, 300)
+    topical = (rng.random((n, 100)) < 0.1) & means_it[:, None]
+    words = np.where(topical, own[rng.integers(0, 300, (n, 100))], words).astype(np.int32)
+    context = rng.integers(0, args.n_kb_entities, (n, 30)).astype(np.int32)
+    friends = rng.integers(0, args.n_kb_entities, 60)
+    friendly = (rng.random((n, 30)) < 0.1) & means_it[:, None]
+    context = np.where(friendly, friends[rng.integers(0, 60, (n, 30))], context).astype(np.int32)
+    candidates = rng.choice(args.n_kb_entities, args.n_candidates, replace=False).astype(np.int32)
+    shape = (n, args.n_candidates)
+    prior = np.full(args.n_candidates, 1 / args.n_candidates, dtype=np.float32)
+    mentions = EncodedMentions(
+        documents=np.arange(n, dtype=np.int32),
+        surfaces=np.zeros(n, dtype=np.int32),
+        gold=np.broadcast_to(candidates[:1], n),
+        words=words,
+        context=context,
+        candidates=np.broadcast_to(candidates, shape),
+        known={
+            "prior": np.broadcast_to(prior, shape).copy(),
+            "relatedness": (rng.random(shape) * 0.2).astype(np.float32),
+        },
+        surface_table=("Name",),
+    )
+    pairs = np.unique(
+        np.stack([np.repeat(np.arange(n), 30), context.ravel()], axis=1).astype(np.int64), axis=0
+    )
+    labelled = np.arange(n) < args.n_labelled
+    torch.manual_seed(args.seed)
+    features = (
+        Prior(),
+        Relatedness(),
+        Embedding(max_margin=MaxMargin() if args.max_margin else None),
+    )
+    model = DeepED(args.dimensions, features).eval().requires_grad_(False)
+    real_kb = cast("KnowledgeBase", kb)
+    pile = make_pile([EmergingEntity("New", ("Name",))], mentions, pairs, n, real_kb)
+    return Task(
+        pile=pile,
+        labels=(means_it & labelled)[:, None].astype(np.float32),
+        labelled=labelled,
+        model=model,
+        tables=Tables(kb.word_vectors, kb.vectors),
+        features=features,
+        kb=real_kb,
+    )
+
+
+def _run_entities(args: LearnBenchArgs, numbers: list[int]) -> dict[str, Any]:
+    """Learn some entities and sum the seconds of each phase over them, for one slot."""
+    torch.set_num_threads(1)
+    kb = generate_knowledge_base(args)
+    # A small entity first, so that what libraries allocate once is not counted as the entities'.
+    stamo(generate_task(replace(args, n_unlabelled=20), kb, 0), StamoArgs(n_slots=1))
+    start_memory = _resident_mb()
+    phases: dict[str, float] = {}
+    once, memory = 0.0, 0.0
+    for number in numbers:
+        seconds, slots = _run_entity(args, kb, number)
+        memory = memory or _peak_mb() - start_memory
+        once += seconds - sum(sum(slot.values()) for slot in slots)
+        for slot in slots:
+            for phase, spent in slot.items():
+                phases[phase] = phases.get(phase, 0.0) + spent / args.n_slots
+    return {"phases": phases, "once": once, "memory": memory}
+
+
+def _run_entity(
+    args: LearnBenchArgs, kb: GeneratedKnowledgeBase, number: int
+) -> tuple[float, list[Mapping[str, float]]]:
+    """Return the seconds of all slots of one entity, and those of each phase slot by slot."""
+    task = generate_task(args, kb, number)
+    slots: list[Mapping[str, float]] = []
+    start = time.perf_counter()
+    stamo(
+        task,
+        StamoArgs(n_slots=args.n_slots, patience=None),
+        on_slot=lambda slot: slots.append(slot.seconds),
+    )
+    return time.perf_counter() - start, slots
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _resident_mb() -> float:
+    """Return the memory in use now; where the system does not tell, the most used so far."""
+    status = Path("/proc/self/statm")
+    if not status.exists():
+        return _peak_mb()
+    return int(status.read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+@dataclass(frozen=True)
+class LearnBench:
+    """What was measured."""
+
+    args: LearnBenchArgs
+    seconds_per_slot: float
+    """Wall time of one slot of all entities: that of the worker who took longest."""
+    seconds_once: float
+    """Wall time of what comes before the first slot: preparing W, and θ⁰ with its optimisation."""
+    phases: dict[str, float]
+    """Seconds of each phase of that slot, summed over the workers."""
+    memory_mb: float
+    """Peak memory of learning one entity, above that of the process with its libraries."""
+
+
+def bench_learn(args: LearnBenchArgs) -> LearnBench:
+    """Measure one slot of the whole work."""
+    parts = [list(range(i, args.n_entities, args.n_workers)) for i in range(args.n_workers)]
+    with Workers(args.n_workers) as workers:
+        results = list(workers.map(partial(_run_entities, args), parts))
+    phases: dict[str, float] = {}
+    for result in results:
+        for phase, seconds in result["phases"].items():
+            phases[phase] = phases.get(phase, 0.0) + seconds
+    return LearnBench(
+        args=args,
+        seconds_per_slot=max(sum(result["phases"].values()) for result in results),
+        seconds_once=max(result["once"] for result in results),
+        phases=phases,
+        memory_mb=max(result["memory"] for result in results),
+    )
+
+
+def bench_default(args: LearnBenchArgs, n_slots: int | None = None) -> tuple[float, int]:
+    """Return the seconds that the default reading takes for one entity, and its slots.
+
+    From the encoded W to θ̂(e*); `n_slots` allows more slots than the default reading does.
+    """
+    torch.set_num_threads(1)
+    task = generate_task(args, generate_knowledge_base(args), 0)
+    settings = CorrectedArgs() if n_slots is None else CorrectedArgs(n_slots=n_slots)
+    slots: list[int] = []
+    start = time.perf_counter()
+    learn_corrected(task, 0.01, settings, on_slot=lambda slot: slots.append(slot.number))
+    return time.perf_counter() - start, len(slots)
+
+
+def bench_per_mention(args: LearnBenchArgs, n_mentions: int = 200) -> tuple[float, float]:
+    """Return seconds to link the pile of one entity: prepared, and one mention at a time.
+
+    The slow way is timed on a sample and scaled up.
+    """
+    torch.set_num_threads(1)
+    task = generate_task(args, generate_knowledge_base(args), 0)
+    from stamo.features.base import estimate
+    from stamo.features.pile import Evidence
+
+    on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
+    theta = estimate(on_l, task.features, task.kb)
+    fast = _seconds(partial(link, task, task.model.prepare(task.pile, task.tables), theta))
+    sample: Pile = task.pile.take(np.arange(min(n_mentions, len(task.pile))))
+    plain = PlainScorer(task.model, sample, task.tables, block=1)
+    slow = _seconds(partial(plain, theta), n_times=1)
+    return fast, slow * len(task.pile) / len(sample)
+
+
+def _seconds(work: Callable[[], object], n_times: int = 5) -> float:
+    work()
+    start = time.perf_counter()
+    for _ in range(n_times):
+        work()
+    return (time.perf_counter() - start) / n_times
+
+
+def growth(args: LearnBenchArgs) -> dict[str, list[tuple[int, float]]]:
+    """Return seconds of one slot of one entity as documents, candidates and the KB grow."""
+    one = replace(args, n_entities=1, n_workers=1, n_slots=3)
+    works = {
+        "unlabelled documents": [replace(one, n_unlabelled=n) for n in (250, 1000, 4000, 10_000)],
+        "candidates": [replace(one, n_candidates=n) for n in (3, 12, 48)],
+        "entities in the knowledge base": [
+            replace(one, n_kb_entities=n) for n in (20_000, 200_000)
+        ],
+    }
+    sizes: dict[str, Callable[[LearnBenchArgs], int]] = {
+        "unlabelled documents": lambda work: work.n_unlabelled,
+        "candidates": lambda work: work.n_candidates,
+        "entities in the knowledge base": lambda work: work.n_kb_entities,
+    }
+    return {
+        name: [(sizes[name](work), bench_learn(work).seconds_per_slot) for work in row]
+        for name, row in works.items()
+    }

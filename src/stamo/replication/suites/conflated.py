@@ -1,0 +1,214 @@
+"""Conflated names: the pseudo-word method of word-sense disambiguation.
+
+Entities with a practically unambiguous name are grouped, and all of them renamed to one shared
+name. Which entity a mention means is then known exactly, at any scale. The words of all the
+group's names are masked in contexts and the group's entities are nobody's context, so that nothing
+but the surroundings can tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.errors import SettingsError, SuiteError
+from stamo.features.encoding import FlatCorpus
+from stamo.kb.base import KnowledgeBase
+from stamo.replication.suites.names import NameSettings
+from stamo.replication.suites.problem import Problem, SetName, split_of, stable_hash
+
+Level = Literal["easy", "mid", "hard"]
+LEVELS: tuple[Level, ...] = ("easy", "mid", "hard")
+
+
+@dataclass(frozen=True)
+class ConflatedSettings:
+    """How groups are formed."""
+
+    level: Level = "easy"
+    """Rivals: random (easy), of related type (mid: neighbour ranks 9 to 70), nearest (hard)."""
+    n_entities: int = 100
+    """Emerging entities at most, development and held-out together."""
+    n_rivals: tuple[int, int] = (3, 8)
+    share: tuple[float, float] = (0.3, 0.7)
+    """Share of the mentions that mean the emerging entity."""
+    n_documents: int = 1000
+    """|W| at most."""
+    n_test: int = 200
+    """Test mentions of each set at most."""
+    test_share: float = 0.3
+    """Share of the corpus that is kept for Test-Web."""
+    least_documents: int = 100
+    """Documents of the corpus that must mention an emerging entity."""
+    least_rival_documents: int = 25
+    least_frequency: int = 10
+    """Documents of the dump that must link an entity of a group, |D(e)|."""
+    least_emerging: int = 40
+    """Mentions in W that must mean the emerging entity."""
+    least_mentions: int = 120
+    """Candidate mentions that W must have."""
+    least_test: int = 5
+    """Mentions of each test set that must mean the emerging entity."""
+    training_share: float = 1 / 3
+    """Share of the entities that only serve to train the linking model."""
+    n_training_mentions: int = 12_000
+    names: NameSettings = field(default_factory=NameSettings)
+
+    def __post_init__(self) -> None:
+        low, high = self.share
+        if not 0 < low <= high < 1:
+            raise SettingsError(f"The share {self.share} must lie between 0 and 1.")
+        if not 1 <= self.n_rivals[0] <= self.n_rivals[1]:
+            raise SettingsError(f"The number of rivals {self.n_rivals} is no range from 1 on.")
+        if self.level not in LEVELS:
+            raise SettingsError(f"The level is {self.level!r}; choose easy, mid or hard.")
+
+
+@dataclass(frozen=True)
+class Occurrences:
+    """For each entity, one mention in each document that mentions it (not the one about itself)."""
+
+    rows: dict[int, NDArray[np.int64]]
+
+    @classmethod
+    def of(
+        cls, corpus: FlatCorpus, titles: Iterable[str], kb: KnowledgeBase, pool: NDArray[np.int64]
+    ) -> Occurrences:
+        """Collect the first mention of each entity of `pool` in each document."""
+        about = kb.entity_ids(list(titles))  # the entity each document is about
+        usable = np.isin(corpus.entities, pool)
+        usable &= corpus.entities != about[corpus.documents]
+        rows = np.flatnonzero(usable)
+        pairs = np.stack([corpus.entities[rows], corpus.documents[rows]], axis=1)
+        _, first = np.unique(pairs, axis=0, return_index=True)  # the first mention of each pair
+        rows = rows[first]
+        entities = corpus.entities[rows]
+        cuts = np.flatnonzero(np.diff(entities)) + 1
+        parts = np.split(rows, cuts)
+        return cls({int(corpus.entities[part[0]]): part for part in parts if len(part)})
+
+    def count(self, entity: int) -> int:
+        """Return the number of documents that mention an entity."""
+        return len(self.rows.get(entity, ()))
+
+
+class GroupMaker:
+    """Forms groups of entities and assigns their mentions."""
+
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        corpus: FlatCorpus,
+        web: Occurrences,
+        wiki_corpus: FlatCorpus,
+        wiki: Occurrences,
+        settings: ConflatedSettings,
+    ) -> None:
+        self._kb, self._settings = kb, settings
+        self._corpus, self._wiki_corpus = corpus, wiki_corpus
+        self._web, self._wiki = web, wiki
+        frequent = [
+            entity
+            for entity in sorted(web.rows)
+            if web.count(entity) >= settings.least_rival_documents
+            and kb.document_frequency[entity] >= settings.least_frequency
+        ]
+        titles = kb.titles(frequent)
+        for_training = [
+            stable_hash("pool " + title, 1000) < 1000 * settings.training_share for title in titles
+        ]
+        pool = np.array(frequent, dtype=np.int64)
+        self.training_pool = pool[for_training]
+        self.pool = pool[~np.array(for_training, dtype=bool)]
+
+    def emerging(self) -> list[int]:
+        """Return the entities that can play the emerging one, in an order of their titles' hash."""
+        able = [int(e) for e in self.pool if self._web.count(e) >= self._settings.least_documents]
+        able.sort(key=lambda e: stable_hash("order " + self._kb.title(e), 2**62))
+        return able[: self._settings.n_entities]
+
+    def make(self, entity: int, pool: NDArray[np.int64], *, training: bool = False) -> Problem:
+        """Form the group of one emerging entity and choose its mentions."""
+        settings, title = self._settings, self._kb.title(entity)
+        rng = np.random.default_rng(stable_hash(f"{settings.level} {title}", 2**62))
+        group = (entity, *self._rivals(entity, pool, rng))
+        share = float(rng.uniform(*settings.share))
+        web_rows, web_gold = self._mentions(self._web, self._corpus, group, share, None, rng)
+        document = self._corpus.documents[web_rows]
+        is_test = np.array([stable_hash(f"document {d}", 1000) for d in document.tolist()])
+        is_test = is_test < 1000 * settings.test_share
+        rows: dict[SetName, NDArray[np.int64]] = {
+            "W": web_rows[~is_test][: settings.n_documents],
+            "test-web": web_rows[is_test][: settings.n_test],
+            "test-wiki": np.zeros(0, dtype=np.int64),
+        }
+        gold: dict[SetName, NDArray[np.int64]] = {
+            "W": web_gold[~is_test][: settings.n_documents],
+            "test-web": web_gold[is_test][: settings.n_test],
+            "test-wiki": np.zeros(0, dtype=np.int64),
+        }
+        if not training:
+            rows["test-wiki"], gold["test-wiki"] = self._mentions(
+                self._wiki, self._wiki_corpus, group, share, settings.n_test, rng
+            )
+        return Problem(
+            title=title,
+            split="training" if training else split_of(title),
+            aliases=(f"Name {stable_hash(title, 10**6):06d}",),
+            group=group,
+            counts=tuple(float(self._kb.entity_counts[e]) for e in group),
+            rows=rows,
+            gold=gold,
+        )
+
+    def _rivals(
+        self, entity: int, pool: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[int, ...]:
+        low, high = self._settings.n_rivals
+        n = int(rng.integers(low, high + 1))
+        others = pool[pool != entity]
+        if len(others) < n:
+            raise SuiteError(
+                f"Only {len(others)} entities can be rivals, but {n} are needed; use a larger "
+                "corpus or ask for fewer documents of each."
+            )
+        if self._settings.level != "easy":
+            vectors = self._kb.entity_vectors()
+            order = np.argsort(-(vectors[others] @ vectors[entity]), kind="stable")
+            others = others[order[:n]] if self._settings.level == "hard" else others[order[8:70]]
+        return tuple(int(e) for e in rng.choice(others, n, replace=False))
+
+    def _mentions(
+        self,
+        occurrences: Occurrences,
+        corpus: FlatCorpus,
+        group: tuple[int, ...],
+        share: float,
+        cap: int | None,
+        rng: np.random.Generator,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Choose mentions so that `share` of them mean the emerging entity, one a document."""
+        empty = np.zeros(0, dtype=np.int64)
+        parts = [occurrences.rows.get(e, empty) for e in group]
+        rows = np.concatenate(parts)
+        gold = np.repeat(np.arange(len(group)), [len(p) for p in parts])
+        # A document that mentions several of the group goes to one of them, by lot.
+        order = rng.permutation(len(rows))
+        _, first = np.unique(corpus.documents[rows[order]], return_index=True)
+        order = order[np.sort(first)]
+        rows, gold = rows[order], gold[order]
+        is_emerging = gold == 0
+        n_emerging, n_rivals = int(is_emerging.sum()), int((~is_emerging).sum())
+        total = min(n_emerging / share, n_rivals / (1 - share), np.inf if cap is None else cap)
+        chosen = np.concatenate(
+            [
+                np.flatnonzero(is_emerging)[: int(total * share)],
+                np.flatnonzero(~is_emerging)[: int(total * (1 - share))],
+            ]
+        )
+        chosen = rng.permutation(chosen)
+        return rows[chosen], gold[chosen]

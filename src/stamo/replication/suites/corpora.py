@@ -1,0 +1,274 @@
+"""The documents of a suite, annotated and flattened once, on all cores, and kept beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stamo.corpus.types import Document
+from stamo.features.articles import Article, iterate_articles
+from stamo.features.encoding import UNKNOWN, FlatCorpus, FlatCorpusBuilder, IntArray, Lexicon
+from stamo.kb.base import KnowledgeBase
+from stamo.replication.suites.encode import SuiteCorpus
+from stamo.replication.suites.names import NameFinder, NameSettings, unambiguous_names
+from stamo.system.processes import Workers
+
+DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES = "documents.parquet", "documents.npz", "articles.npz"
+DOCUMENTS_PER_BATCH = 256
+DOCUMENT_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("title", pa.string()),
+        ("text", pa.string()),
+        (
+            "mentions",
+            pa.list_(
+                pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
+            ),
+        ),
+    ]
+)
+
+OnDocuments = Callable[[int], None]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """The flattened documents of a suite, with their titles."""
+
+    web: SuiteCorpus
+    web_titles: tuple[str, ...]
+    wiki: SuiteCorpus
+    wiki_titles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Annotate:
+    """Find the mentions of some documents and flatten them; runs in worker processes."""
+
+    kb_path: Path
+    names: NameSettings | None
+    """Which names to find; None takes the linked mentions that the documents carry."""
+
+    def __call__(self, documents: Sequence[Document]) -> tuple[pa.Table, FlatCorpus]:
+        """Return the documents as a table and as a flat corpus."""
+        kb, lexicon, finder = _tools(self.kb_path, self.names)
+        builder, rows = FlatCorpusBuilder(lexicon), []
+        for document in documents:
+            found = finder.find(document.text) if finder else _linked(document, kb)
+            builder.add(document.text, *found, _surfaces(document.text, *found[:2]))
+            spans = zip(*(part.tolist() for part in found), strict=True)
+            rows.append(
+                {
+                    "id": document.id,
+                    "title": document.title or "",
+                    "text": document.text,
+                    "mentions": [{"start": s, "end": e, "entity": i} for s, e, i in spans],
+                }
+            )
+        return pa.Table.from_pylist(rows, DOCUMENT_SCHEMA), builder.finish()
+
+
+@cache
+def _tools(
+    kb_path: Path, names: NameSettings | None
+) -> tuple[KnowledgeBase, Lexicon, NameFinder | None]:
+    """Open what a worker needs, once in each process."""
+    kb = KnowledgeBase.open(kb_path)
+    finder = None if names is None else NameFinder(unambiguous_names(kb, names))
+    return kb, Lexicon.of(kb), finder
+
+
+def _linked(document: Document, kb: KnowledgeBase) -> tuple[IntArray, IntArray, IntArray]:
+    mentions = [m for m in document.mentions if m.entity is not None]
+    entities = kb.entity_ids([str(m.entity) for m in mentions])
+    known = entities >= 0
+    starts = np.array([m.start for m in mentions], dtype=np.int32)
+    ends = np.array([m.end for m in mentions], dtype=np.int32)
+    return starts[known], ends[known], entities[known]
+
+
+def _surfaces(text: str, starts: IntArray, ends: IntArray) -> list[str]:
+    return [text[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class FlattenArticles:
+    """Flatten some articles of the knowledge base; runs in worker processes."""
+
+    kb_path: Path
+
+    def __call__(self, articles: Sequence[Article]) -> FlatCorpus:
+        """Return the articles as a flat corpus."""
+        _, lexicon, _ = _tools(self.kb_path, None)
+        builder = FlatCorpusBuilder(lexicon)
+        for text, starts, ends, entities in articles:
+            builder.add(text, starts, ends, entities, _surfaces(text, starts, ends))
+        return builder.finish()
+
+
+def write_corpora(
+    directory: Path,
+    kb: KnowledgeBase,
+    documents: Iterable[Document],
+    names: NameSettings | None,
+    *,
+    n_workers: int | None = None,
+    on_documents: OnDocuments = lambda n: None,
+) -> Corpora:
+    """Annotate and flatten the documents and the articles, and write both into a suite."""
+    n_workers = n_workers or os.cpu_count() or 1
+    parts: list[FlatCorpus] = []
+    with (
+        Workers(n_workers) as workers,
+        pq.ParquetWriter(directory / DOCUMENTS, DOCUMENT_SCHEMA, compression="zstd") as writer,
+    ):
+        titles: list[str] = []
+        batches = _batches(documents, DOCUMENTS_PER_BATCH)
+        for table, flat in workers.map(Annotate(kb.path, names), batches):
+            writer.write_table(table)
+            titles += table["title"].to_pylist()
+            parts.append(flat)
+            on_documents(len(titles))
+        articles = _batches(iterate_articles(kb, held_out=None), DOCUMENTS_PER_BATCH)
+        wiki = list(workers.map(FlattenArticles(kb.path), articles))
+    web = join_flat(parts)
+    wiki_titles, counted = _article_titles(kb)
+    corpora = Corpora(
+        SuiteCorpus(web, np.zeros(web.n_documents, dtype=bool)),
+        tuple(titles),
+        SuiteCorpus(join_flat(wiki), counted),
+        wiki_titles,
+    )
+    _save_flat(directory / FLAT_DOCUMENTS, corpora.web, corpora.web_titles)
+    _save_flat(directory / FLAT_ARTICLES, corpora.wiki, corpora.wiki_titles)
+    return corpora
+
+
+def load_corpora(path: Path, kb: KnowledgeBase) -> Corpora:
+    """Load the flattened documents beside `documents.parquet`; flatten again where they lack."""
+    directory = path.parent
+    if (directory / FLAT_DOCUMENTS).is_file() and (directory / FLAT_ARTICLES).is_file():
+        web, web_titles = _load_flat(directory / FLAT_DOCUMENTS)
+        wiki, wiki_titles = _load_flat(directory / FLAT_ARTICLES)
+        return Corpora(web, web_titles, wiki, wiki_titles)
+    builder, titles = FlatCorpusBuilder(Lexicon.of(kb)), []
+    for title, text, starts, ends, entities in _read_documents(path):
+        titles.append(title)
+        builder.add(text, starts, ends, entities, _surfaces(text, starts, ends))
+    flat = builder.finish()
+    articles = FlattenArticles(kb.path)(list(iterate_articles(kb, held_out=None)))
+    wiki_titles, counted = _article_titles(kb)
+    return Corpora(
+        SuiteCorpus(flat, np.zeros(flat.n_documents, dtype=bool)),
+        tuple(titles),
+        SuiteCorpus(articles, counted),
+        wiki_titles,
+    )
+
+
+def join_flat(parts: Sequence[FlatCorpus]) -> FlatCorpus:
+    """Put flat corpora end to end."""
+    index: dict[str, int] = {}
+    surfaces = []
+    for part in parts:
+        place = [index.setdefault(surface, len(index)) for surface in part.surface_table]
+        surfaces.append(np.array(place, dtype=np.int32)[part.surfaces])
+    n_words = np.cumsum([0, *(len(p.words) for p in parts)])
+    n_documents = np.cumsum([0, *(p.n_documents for p in parts)])
+
+    def join(arrays: Iterable[NDArray[Any]], dtype: type) -> NDArray[Any]:
+        return np.concatenate([np.zeros(0, dtype=dtype), *arrays]).astype(dtype)
+
+    return FlatCorpus(
+        words=join((p.words for p in parts), np.int32),
+        word_offsets=join(
+            (np.zeros(1), *(p.word_offsets[1:] + n for p, n in zip(parts, n_words, strict=False))),
+            np.int64,
+        ),
+        documents=join(
+            (p.documents + n for p, n in zip(parts, n_documents, strict=False)), np.int32
+        ),
+        before=join((p.before + n for p, n in zip(parts, n_words, strict=False)), np.int64),
+        after=join((p.after + n for p, n in zip(parts, n_words, strict=False)), np.int64),
+        surfaces=join(surfaces, np.int32),
+        entities=join((p.entities for p in parts), np.int32),
+        surface_table=tuple(index),
+    )
+
+
+_ARRAYS = ("words", "word_offsets", "documents", "before", "after", "surfaces", "entities")
+
+
+def _save_flat(path: Path, corpus: SuiteCorpus, titles: Sequence[str]) -> None:
+    arrays = {name: getattr(corpus.flat, name) for name in _ARRAYS}
+    with path.open("wb") as file:
+        np.savez(
+            file,
+            **arrays,
+            counted=corpus.counted,
+            surface_table=_pack(corpus.flat.surface_table),
+            titles=_pack(titles),
+        )
+
+
+def _load_flat(path: Path) -> tuple[SuiteCorpus, tuple[str, ...]]:
+    with np.load(path, allow_pickle=False) as file:
+        flat = FlatCorpus(
+            **{name: file[name] for name in _ARRAYS}, surface_table=_unpack(file["surface_table"])
+        )
+        return SuiteCorpus(flat, file["counted"]), _unpack(file["titles"])
+
+
+def _pack(texts: Sequence[str]) -> NDArray[np.uint8]:
+    return np.frombuffer("".join(t.replace("\0", " ") + "\0" for t in texts).encode(), np.uint8)
+
+
+def _unpack(packed: NDArray[np.uint8]) -> tuple[str, ...]:
+    return tuple(packed.tobytes().decode().split("\0")[:-1])
+
+
+def _article_titles(kb: KnowledgeBase) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
+    titles: list[str] = []
+    held_out: list[bool] = []
+    for batch in kb.articles(columns=["title", "held_out"]):
+        titles += batch["title"].to_pylist()
+        held_out += batch["held_out"].to_pylist()
+    return tuple(titles), ~np.array(held_out, dtype=bool)
+
+
+def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def _read_documents(path: Path) -> Iterator[tuple[str, str, IntArray, IntArray, IntArray]]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(DOCUMENTS_PER_BATCH):
+            column = batch["mentions"]
+            offsets = column.offsets.to_numpy(zero_copy_only=False)
+            starts, ends, entities = (
+                column.values.field(name).to_numpy(zero_copy_only=False).astype(np.int32)
+                for name in ("start", "end", "entity")
+            )
+            texts = zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True)
+            for i, (title, text) in enumerate(texts):
+                rows = slice(offsets[i], offsets[i + 1])
+                yield title, text, starts[rows], ends[rows], entities[rows]
+
+
+def title_numbers(titles: Sequence[str], kb: KnowledgeBase) -> IntArray:
+    """Return the entity that each document is about, by its title, or UNKNOWN."""
+    return kb.entity_ids(list(titles)) if titles else np.full(0, UNKNOWN, dtype=np.int32)

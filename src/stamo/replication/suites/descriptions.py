@@ -1,0 +1,181 @@
+"""Texts of a suite for methods that read: contexts of mentions and descriptions of entities.
+
+They are cut from the documents themselves. Every other method sees contexts without the words of a
+conflated group's names; so the words are cut out here too, whatever the vocabulary knows of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stamo.corpus.tokenizer import tokenize
+from stamo.errors import SuiteError
+from stamo.features.encoding import FlatCorpus
+from stamo.replication.baselines.bert import MENTION, CrossEncoder, Description, Example
+from stamo.replication.suites.corpora import DOCUMENTS
+from stamo.replication.suites.load import LoadedProblem, SuiteData
+from stamo.replication.suites.problem import Problem, SetName
+
+Rows = NDArray[np.int64]
+MENTIONS_OF_A_GROUP = 16
+"""Mentions of one training group to read: many groups teach more than many mentions."""
+N_LINKS = 2
+"""Contexts that describe a known entity without an article; each one costs like an article."""
+LABELLED_IN_TRAINING = (4, 14)
+"""How many labelled contexts the emerging entity of a training group has; as with |L| = 20."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """The documents of one corpus as text, with the place of every mention."""
+
+    texts: pa.ChunkedArray
+    documents: NDArray[np.int32]  # (M,)
+    starts: NDArray[np.int32]  # (M,)
+    ends: NDArray[np.int32]  # (M,)
+
+    @classmethod
+    def of(cls, table: pa.Table, flat: FlatCorpus) -> Library:
+        """Take texts and places from a table whose mentions are the rows of a flat corpus."""
+        mentions = table["mentions"].combine_chunks()
+        spans = mentions.flatten()
+        lengths = np.diff(mentions.offsets.to_numpy())
+        documents = np.repeat(np.arange(len(table), dtype=np.int32), lengths)
+        if not np.array_equal(documents, flat.documents):
+            raise SuiteError("Text and mentions of the suite do not agree; make the suite again.")
+        starts, ends = (spans.field(name).to_numpy() for name in ("start", "end"))
+        return cls(table["text"], documents, starts, ends)
+
+    def around(self, row: int, n_characters: int) -> tuple[str, str]:
+        """Return whole words before and after a mention."""
+        text = self.texts[int(self.documents[row])].as_py()
+        start, end = int(self.starts[row]), int(self.ends[row])
+        first, last = max(0, start - n_characters), end + n_characters
+        before, after = text[first:start], text[end:last]
+        if first:
+            before = before.partition(" ")[2]
+        return before, after.rpartition(" ")[0] if last < len(text) else after
+
+    def beginning(self, document: int, n_characters: int) -> str:
+        """Return the first words of a document, without what is left of its tables."""
+        lines = self.texts[document].as_py().splitlines()
+        text = " ".join(line for line in lines if not line.lstrip().startswith(("|", "!", "{")))
+        return text[:n_characters].rpartition(" ")[0] if len(text) > n_characters else text
+
+
+def cut_words(text: str, masked: frozenset[str]) -> str:
+    """Remove some lower-cased words from a text, and squeeze its white space."""
+    words, starts, ends = tokenize(text)
+    kept, place = [], 0
+    for word, start, end in zip(words, starts.tolist(), ends.tolist(), strict=True):
+        if word in masked:
+            kept.append(text[place:start])
+            place = end
+    return " ".join("".join([*kept, text[place:]]).split())
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Writes contexts and descriptions for one suite."""
+
+    data: SuiteData
+    n_characters: int = 600
+    """Characters on either side of a mention, and half those of a description; more than the
+    encoder can read, which cuts by its own tokens."""
+
+    def masked(self, problem: Problem) -> frozenset[str]:
+        """Return the words of the group's names; stop words tell nobody apart and stay."""
+        lexicon = self.data.phrasebook.lexicon
+        names = sorted(self.data.masked_names(problem))
+        ids = lexicon.words.find_many(names)
+        stop = (ids >= 0) & lexicon.is_stop_word[ids]
+        return frozenset(name for name, is_stop in zip(names, stop, strict=True) if not is_stop)
+
+    def contexts(self, name: SetName, rows: Rows, masked: frozenset[str]) -> list[str]:
+        """Return the text around each mention of a set; the mention itself is `MENTION`."""
+        library = self._web if self.data.suite.corpus_of(name) == "web" else self._wiki
+        return [self._context(library, row, masked) for row in rows.tolist()]
+
+    def description(self, entity: int, masked: frozenset[str], unseen: Rows) -> Description:
+        """Describe a known entity by the beginning of the article about it.
+
+        Where neither the dump nor the documents hold its article, the contexts of its links in
+        the dump describe it, but for links in the documents of the mentions `unseen`.
+        """
+        libraries = (self._wiki, self._web)
+        for library, (_, number_by_entity) in zip(
+            libraries, self.data.phrasebook.sources, strict=True
+        ):
+            if entity in number_by_entity:
+                text = library.beginning(number_by_entity[entity], 2 * self.n_characters)
+                return (cut_words(text, masked),)
+        flat = self.data.corpora.wiki.flat
+        rows = np.flatnonzero(flat.entities == entity)
+        rows = rows[~np.isin(flat.documents[rows], flat.documents[unseen])]
+        return tuple(self._context(self._wiki, row, masked) for row in rows.tolist()[:N_LINKS])
+
+    def descriptions(self, problem: Problem, masked: frozenset[str]) -> list[Description]:
+        """Describe the rivals of a conflated problem."""
+        unseen = problem.rows["test-wiki"]
+        return [self.description(entity, masked, unseen) for entity in problem.group[1:]]
+
+    def from_labels(
+        self, loaded: LoadedProblem, labelled: NDArray[np.bool_], masked: frozenset[str]
+    ) -> Description:
+        """Describe the emerging entity by the contexts that are labelled as it."""
+        chosen = labelled & loaded.learning.is_emerging
+        return tuple(self.contexts("W", loaded.problem.rows["W"][chosen], masked))
+
+    def examples(self, rng: np.random.Generator) -> Iterator[Example]:
+        """Yield mentions of the training groups, as they would be met in a problem.
+
+        The first entity of a training group is meant as often as an emerging entity; it is
+        described by contexts of its other mentions, the others by their articles.
+        """
+        for problem in self.data.suite.problems:
+            if problem.split == "training":
+                yield from self._group_examples(problem, rng)
+
+    def _group_examples(self, problem: Problem, rng: np.random.Generator) -> Iterator[Example]:
+        masked = self.masked(problem)
+        order = rng.permutation(len(problem.rows["W"]))
+        rows, gold = problem.rows["W"][order], problem.gold["W"][order]
+        read, others = rows[:MENTIONS_OF_A_GROUP], rows[MENTIONS_OF_A_GROUP:]
+        others = others[gold[MENTIONS_OF_A_GROUP:] == 0]
+        labelled = others[: rng.integers(*LABELLED_IN_TRAINING)]
+        rivals = self.descriptions(problem, masked)
+        contexts = self.contexts("W", labelled, masked)
+        known = self.description(problem.group[0], masked, problem.rows["test-wiki"])
+        if not contexts or not all(rivals):
+            return
+        for context, place in zip(self.contexts("W", read, masked), gold.tolist(), strict=False):
+            yield Example(context, (tuple(contexts), *rivals), place, known)
+
+    def _context(self, library: Library, row: int, masked: frozenset[str]) -> str:
+        before, after = library.around(row, self.n_characters)
+        return f"{cut_words(before, masked)} {MENTION} {cut_words(after, masked)}"
+
+    @cached_property
+    def _web(self) -> Library:
+        table = pq.read_table(self.data.suite.path / DOCUMENTS, columns=["text", "mentions"])
+        return Library.of(table, self.data.corpora.web.flat)
+
+    @cached_property
+    def _wiki(self) -> Library:
+        batches = list(self.data.kb.articles(columns=["text", "mentions"]))
+        return Library.of(pa.Table.from_batches(batches), self.data.corpora.wiki.flat)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A fine-tuned cross-encoder with the texts that it reads."""
+
+    encoder: CrossEncoder
+    texts: Texts

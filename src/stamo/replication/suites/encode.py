@@ -1,0 +1,258 @@
+"""Problems of a suite as piles: what learning and linking work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.corpus.types import EmergingEntity
+from stamo.features.base import encode_features
+from stamo.features.encoding import (
+    UNKNOWN,
+    EncodedMentions,
+    EncodingSettings,
+    FlatCorpus,
+    FloatArray,
+    IntArray,
+    context_words,
+    encode,
+    entity_context,
+)
+from stamo.features.pile import Pile, linked_pairs, make_pile, positions
+from stamo.features.surface import Surface
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.relatedness import wlm
+from stamo.replication.suites.altered_kb import View
+from stamo.replication.suites.problem import Problem, SetName
+
+
+@dataclass(frozen=True)
+class SuiteCorpus:
+    """Flattened documents of a suite."""
+
+    flat: FlatCorpus
+    counted: NDArray[np.bool_]
+    """Documents that the knowledge base's statistics were counted on: their own links are left
+    out of the rivals' relatedness when they serve as test documents."""
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """The distinct (document, entity) pairs, ordered by document."""
+        return linked_pairs(self.flat)
+
+    @cached_property
+    def pair_offsets(self) -> NDArray[np.int64]:
+        """Where each document's pairs begin."""
+        return np.searchsorted(self.pairs[:, 0], np.arange(self.flat.n_documents + 1))
+
+
+@dataclass(frozen=True)
+class EncodedProblem:
+    """One set of a problem: its pile and the gold column of each mention."""
+
+    pile: Pile
+    gold: NDArray[np.int64]  # (M,) column; the emerging entity's is the last
+
+    @property
+    def is_emerging(self) -> NDArray[np.bool_]:
+        """Return which mentions mean the emerging entity."""
+        return np.asarray(self.gold == self.pile.mentions.candidates.shape[1])
+
+
+def encode_problem(
+    problem: Problem,
+    set_name: SetName,
+    corpus: SuiteCorpus,
+    kb: KnowledgeBase,
+    masked: IntArray,
+    settings: EncodingSettings,
+    neighbours: IntArray | None = None,
+) -> EncodedProblem:
+    """Encode one set of a problem.
+
+    Args:
+        problem: The group and its mentions.
+        set_name: Which set.
+        corpus: The documents the set's rows point into.
+        kb: The knowledge base.
+        masked: Words of the group's names, sorted; they are no context.
+        settings: Sizes of the contexts.
+        neighbours: Support of the relatedness rows; by default all entities of the documents.
+
+    Where the problem does not list its rivals, they are what the knowledge base knows under the
+    aliases without the emerging entity, and no word is masked.
+    """
+    if not problem.is_conflated:
+        return _encode_natural(problem, set_name, corpus, kb, settings, neighbours)
+    rows, place = problem.rows[set_name], problem.gold[set_name]
+    group = np.array(problem.group, dtype=np.int32)
+    numbers, documents = np.unique(corpus.flat.documents[rows], return_inverse=True)
+    pairs = _pairs_of(corpus, numbers, group)
+    if neighbours is None:
+        neighbours = np.unique(pairs[:, 1]).astype(np.int32)
+    entities = np.where(np.isin(corpus.flat.entities, group), UNKNOWN, corpus.flat.entities)
+    words = context_words(corpus.flat, rows, settings.n_words)
+    words[positions(masked, words) >= 0] = UNKNOWN
+    mentions = EncodedMentions(
+        documents=documents.astype(np.int32),
+        surfaces=np.zeros(len(rows), dtype=np.int32),
+        gold=group[place],
+        words=words,
+        context=entity_context(corpus.flat, rows, entities.astype(np.int32), settings.n_context),
+        candidates=np.broadcast_to(group[1:], (len(rows), len(group) - 1)),
+        known={},
+        surface_table=problem.aliases,
+    )
+    leave_out = corpus.counted[numbers][documents]
+    known = _known(problem, mentions, kb, leave_out)
+    mentions = encode_features(
+        EncodedMentions(**{**vars(mentions), "known": known}), [Surface()], kb
+    )
+    entity = EmergingEntity(problem.title, problem.aliases)
+    pile = make_pile([entity], mentions, pairs, len(numbers), kb, neighbours)
+    return EncodedProblem(pile, np.where(place == 0, len(group) - 1, place - 1))
+
+
+def _encode_natural(
+    problem: Problem,
+    set_name: SetName,
+    corpus: SuiteCorpus,
+    kb: KnowledgeBase,
+    settings: EncodingSettings,
+    neighbours: IntArray | None,
+) -> EncodedProblem:
+    """Encode a problem whose rivals are the aliases' other meanings."""
+    flat, rows, entity = corpus.flat, problem.rows[set_name], problem.group[0]
+    numbers, documents = np.unique(flat.documents[rows], return_inverse=True)
+    place = {surface: i for i, surface in enumerate(flat.surface_table)}
+    texts = [place[alias] for alias in problem.aliases if alias in place]
+    # Neither the emerging entity nor any candidate mention is a context of anything.
+    hidden = frozenset({entity, *problem.hidden})
+    unseen = np.isin(flat.entities, list(hidden)) | np.isin(flat.surfaces, texts)
+    context = np.where(unseen, UNKNOWN, flat.entities).astype(np.int32)
+    view = View(kb, hidden=hidden)
+    mentions = encode(flat, view, settings, rows=rows, context_entities=context)
+    mentions = replace(mentions, documents=documents.astype(np.int32))
+    leave_out = corpus.counted[numbers][documents]
+    known = _natural_known(mentions, corpus, numbers, kb, leave_out)
+    mentions = encode_features(replace(mentions, known=known), [Surface()], kb)
+    pairs = _pairs_within(context, corpus, numbers)
+    if neighbours is None:
+        neighbours = np.unique(pairs[:, 1]).astype(np.int32)
+    emerging = EmergingEntity(problem.title, problem.aliases)
+    pile = make_pile([emerging], mentions, pairs, len(numbers), kb, neighbours)
+    width = mentions.candidates.shape[1]
+    gold = np.where(mentions.gold == entity, width, mentions.gold_column())
+    return EncodedProblem(pile, gold)
+
+
+def _pairs_within(entities: IntArray, corpus: SuiteCorpus, numbers: IntArray) -> NDArray[np.int64]:
+    """Return the distinct (document, entity) pairs of some documents, renumbered."""
+    documents = positions(numbers.astype(np.int32), corpus.flat.documents)
+    inside = (documents >= 0) & (entities >= 0)
+    pairs = np.stack([documents[inside], entities[inside]], axis=1).astype(np.int64)
+    return np.unique(pairs, axis=0)
+
+
+def _natural_known(
+    mentions: EncodedMentions,
+    corpus: SuiteCorpus,
+    numbers: IntArray,
+    kb: KnowledgeBase,
+    leave_out: NDArray[np.bool_],
+) -> Mapping[str, FloatArray]:
+    """Return prior and relatedness of the known candidates as if their documents were unseen."""
+    shape = mentions.candidates.shape
+    prior, relatedness = (np.zeros(shape, dtype=np.float32) for _ in range(2))
+    for surface in range(len(mentions.surface_table)):
+        rows = np.flatnonzero(mentions.surfaces == surface)
+        candidates = mentions.candidates[rows[0]] if len(rows) else mentions.candidates[:0]
+        rivals = candidates[candidates >= 0]
+        if not len(rivals):
+            continue
+        documents = mentions.documents[rows]
+        inside = _links_to(corpus, numbers[documents], rivals) & leave_out[rows, None]
+        n = len(rivals)
+        relatedness[rows, :n] = _relatedness(
+            mentions.context[rows], rivals, inside, leave_out[rows], kb
+        )
+        meant = (mentions.gold[rows, None] == rivals) & leave_out[rows, None]
+        own = np.zeros((len(numbers), n))
+        np.add.at(own, documents, meant)  # links of this name in the document itself
+        found = kb.candidates(mentions.surface_table[surface])
+        total = {int(e): int(c) for e, c in zip(found.ids, found.counts, strict=True)}
+        counts = np.array([total.get(e, 0) for e in rivals.tolist()], dtype=np.float64)
+        left = np.maximum(counts - own[documents], 0.0)
+        prior[rows, :n] = left / np.maximum(left.sum(axis=1, keepdims=True), 1.0)
+    return {"prior": prior, "relatedness": relatedness}
+
+
+def _links_to(corpus: SuiteCorpus, documents: IntArray, rivals: IntArray) -> NDArray[np.bool_]:
+    """Return which document links which rival, (M, C)."""
+    size = int(max(corpus.pairs[:, 1].max(initial=0), rivals.max(initial=0))) + 1
+    keys = corpus.pairs[:, 0] * size + corpus.pairs[:, 1]
+    wanted = documents.astype(np.int64)[:, None] * size + rivals
+    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    return np.asarray(keys[place] == wanted) if len(keys) else np.zeros(wanted.shape, dtype=bool)
+
+
+def _pairs_of(corpus: SuiteCorpus, numbers: IntArray, group: IntArray) -> NDArray[np.int64]:
+    """Return the linked entities of some documents, renumbered, without the group itself."""
+    begin, end = corpus.pair_offsets[numbers], corpus.pair_offsets[numbers + 1]
+    length = end - begin
+    index = np.repeat(begin - np.concatenate(([0], np.cumsum(length)[:-1])), length)
+    index = index + np.arange(int(length.sum()))
+    entities = corpus.pairs[index, 1]
+    pairs = np.stack([np.repeat(np.arange(len(numbers)), length), entities], axis=1)
+    return pairs[~np.isin(entities, group)]
+
+
+def _known(
+    problem: Problem, mentions: EncodedMentions, kb: KnowledgeBase, leave_out: NDArray[np.bool_]
+) -> Mapping[str, FloatArray]:
+    """Return prior and relatedness of the rivals, (M, C) each."""
+    counts = np.array(problem.counts[1:], dtype=np.float64)
+    prior = (counts / max(counts.sum(), 1.0)).astype(np.float32)
+    shape = mentions.candidates.shape
+    rivals = np.array(problem.group[1:], dtype=np.int32)
+    inside = leave_out[:, None] & (mentions.gold[:, None] == rivals)
+    return {
+        "prior": np.broadcast_to(prior, shape).copy(),
+        "relatedness": _relatedness(mentions.context, rivals, inside, leave_out, kb),
+    }
+
+
+def _relatedness(
+    context: IntArray,
+    rivals: IntArray,
+    inside: NDArray[np.bool_],
+    leave_out: NDArray[np.bool_],
+    kb: KnowledgeBase,
+) -> FloatArray:
+    """Return the mean relatedness of each rival to the context, as if the document were unseen."""
+    others, place = np.unique(context, return_inverse=True)
+    place = place.reshape(context.shape)
+    real = others >= 0
+    joint = np.zeros((len(rivals), len(others)), dtype=np.int64)
+    joint[:, real] = kb.joint_matrix(rivals, others[real])
+    n_rivals = kb.document_frequency[rivals].astype(np.int64)[:, None]
+    n_others = np.where(real, kb.document_frequency[np.maximum(others, 0)], 1).astype(np.int64)
+    size = np.maximum((context >= 0).sum(axis=1), 1)[:, None]
+    values = np.zeros((len(context), len(rivals)), dtype=np.float32)
+    # Three cases: an unseen document; a seen one without, and with, the rival itself.
+    for less_other, less_rival in ((0, 0), (1, 0), (1, 1)):
+        table = wlm(
+            np.maximum(n_rivals - less_rival, 1),
+            np.maximum(n_others[None, :] - less_other, 1),
+            np.maximum(joint - less_rival, 0),
+            kb.n_documents,
+        )
+        table[:, ~real] = 0.0
+        mean = table.T[place].sum(axis=1) / size  # (M, C)
+        case = (leave_out[:, None] == bool(less_other)) & (inside == bool(less_rival))
+        values = np.where(case, mean, values)
+    return values.astype(np.float32)

@@ -1,0 +1,139 @@
+"""Everything a run needs of one problem, behind one function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.errors import SuiteError
+from stamo.features.encoding import EncodingSettings, IntArray
+from stamo.kb.base import KnowledgeBase
+from stamo.replication.baselines.keyphrase import Phrasebook
+from stamo.replication.suites.corpora import DOCUMENTS, Corpora, load_corpora
+from stamo.replication.suites.encode import EncodedProblem, SuiteCorpus, encode_problem
+from stamo.replication.suites.names import NameSettings, unambiguous_names, words_of_names
+from stamo.replication.suites.problem import TEST_SETS, Problem, SetName
+from stamo.replication.suites.store import Suite
+
+
+@dataclass(frozen=True)
+class LoadedProblem:
+    """W and the test sets of one problem, encoded."""
+
+    problem: Problem
+    learning: EncodedProblem  # W
+    tests: Mapping[SetName, EncodedProblem]
+
+    def choose_labels(self, n: int, seed: int) -> NDArray[np.bool_]:
+        """Draw the mentions of n random documents of W as L, redrawn until both kinds are there.
+
+        A user would not stop labelling before having seen one mention of each kind either. Draws
+        of one seed are nested: a smaller L is a part of a larger one, as far as both kinds allow.
+        """
+        documents, emerging = self.learning.pile.mentions.documents, self.learning.is_emerging
+        numbers = np.unique(documents)
+        rng = np.random.default_rng([seed, len(numbers)])
+        labelled = np.zeros(len(documents), dtype=bool)
+        for _ in range(100):
+            labelled = np.isin(documents, rng.permutation(numbers)[:n])
+            if len(np.unique(emerging[labelled])) == min(2, len(np.unique(emerging))):
+                break
+        return labelled
+
+
+@dataclass(frozen=True)
+class SuiteData:
+    """An opened suite with its documents."""
+
+    suite: Suite
+    kb: KnowledgeBase
+    corpora: Corpora
+
+    @classmethod
+    def load(cls, suite: Suite, kb: KnowledgeBase) -> SuiteData:
+        """Load the documents of a suite."""
+        return cls(suite, kb, load_corpora(suite.path / DOCUMENTS, kb))
+
+    def corpus(self, set_name: SetName) -> SuiteCorpus:
+        """Return the documents that a set's mentions come from."""
+        return getattr(self.corpora, self.suite.corpus_of(set_name))  # type: ignore[no-any-return]
+
+    def titles(self, set_name: SetName) -> tuple[str, ...]:
+        """Return the titles of the documents that a set's mentions come from."""
+        in_web = self.suite.corpus_of(set_name) == "web"
+        return self.corpora.web_titles if in_web else self.corpora.wiki_titles
+
+    @cached_property
+    def _names(self) -> Mapping[int, list[str]]:
+        settings = self.suite.manifest["settings"].get("names")
+        return unambiguous_names(self.kb, NameSettings(**settings)).by_entity() if settings else {}
+
+    def masked_names(self, problem: Problem) -> frozenset[str]:
+        """Return the words of all names of a conflated group, lower-cased."""
+        if not problem.is_conflated:
+            return frozenset()
+        group = [entity for entity in problem.group if entity >= 0]
+        names = [n for e in group for n in [*self._names.get(e, []), self.kb.title(e)]]
+        return frozenset(words_of_names(names))
+
+    def masked_words(self, problem: Problem) -> IntArray:
+        """Return the words of all names of a conflated group that have a number, sorted."""
+        ids = self.kb.word_ids(sorted(self.masked_names(problem)))
+        return np.unique(ids[ids >= 0]).astype(np.int32)
+
+    @cached_property
+    def phrasebook(self) -> Phrasebook:
+        """The phrases of the knowledge base's articles."""
+        web, wiki = self.corpora.web.flat, self.corpora.wiki.flat
+        titles, web_titles = self.corpora.wiki_titles, self.corpora.web_titles
+        return Phrasebook.of(wiki, titles, self.kb, web, web_titles)
+
+    @cached_property
+    def _web_frequency(self) -> NDArray[np.float64]:
+        entities = self.corpora.web.pairs[:, 1]
+        return np.bincount(entities, minlength=self.kb.n_entities).astype(np.float64)
+
+    def background(self, neighbours: IntArray) -> NDArray[np.float64] | None:
+        """Return how many documents of the crawl link each neighbour, and how many there are."""
+        if self.suite.corpus_of("W") == "wiki":
+            return None
+        n_documents = self.corpora.web.flat.n_documents
+        return np.append(self._web_frequency[neighbours], n_documents)
+
+
+def load_problem(
+    data: SuiteData,
+    problem: Problem,
+    settings: EncodingSettings = EncodingSettings(),
+    *,
+    background: bool = False,
+) -> LoadedProblem:
+    """Encode W and the test sets of one problem.
+
+    Args:
+        data: The suite.
+        problem: One of its problems.
+        settings: Sizes of the contexts.
+        background: Take the neighbours' frequencies from the crawl that W was found in instead
+            of the knowledge base.
+    """
+    if not len(problem.rows["W"]):
+        raise SuiteError(f"The problem {problem.title!r} has no mentions to learn from.")
+    masked = data.masked_words(problem)
+    learning = encode_problem(problem, "W", data.corpus("W"), data.kb, masked, settings)
+    neighbours = learning.pile.neighbours
+    if background:
+        pile = replace(learning.pile, background=data.background(neighbours))
+        learning = replace(learning, pile=pile)
+    tests = {
+        name: encode_problem(
+            problem, name, data.corpus(name), data.kb, masked, settings, neighbours=neighbours
+        )
+        for name in TEST_SETS
+        if len(problem.rows[name])
+    }
+    return LoadedProblem(problem, learning, tests)

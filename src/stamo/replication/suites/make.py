@@ -1,0 +1,181 @@
+"""Make a suite from a knowledge base and a corpus of later text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stamo.corpus.types import Document
+from stamo.errors import SuiteError
+from stamo.kb.base import KnowledgeBase
+from stamo.replication.suites.conflated import ConflatedSettings, GroupMaker, Level, Occurrences
+from stamo.replication.suites.corpora import (
+    DOCUMENTS,
+    FLAT_ARTICLES,
+    FLAT_DOCUMENTS,
+    Corpora,
+    OnDocuments,
+    load_corpora,
+    write_corpora,
+)
+from stamo.replication.suites.names import Names, unambiguous_names
+from stamo.replication.suites.natural import NaturalSettings, natural_problems
+from stamo.replication.suites.phi import MENTIONS_OF_A_GROUP
+from stamo.replication.suites.problem import Problem
+from stamo.replication.suites.store import Suite, SuiteWriter, open_suite, save_problems
+
+__all__ = ["Corpora", "load_corpora", "make_conflated", "make_facc1", "make_levels", "make_natural"]
+
+CORPUS_FILES = (DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES)
+
+
+def make_conflated(
+    kb: KnowledgeBase,
+    documents: Iterable[Document],
+    out: Path,
+    settings: ConflatedSettings = ConflatedSettings(),
+    *,
+    corpus_name: str = "",
+    overwrite: bool = False,
+    n_workers: int | None = None,
+    on_document: OnDocuments = lambda n: None,
+) -> Suite:
+    """Write a conflated suite; see `stamo.replication.suites.conflated`."""
+    with SuiteWriter(out, overwrite=overwrite) as directory:
+        names = unambiguous_names(kb, settings.names)
+        corpora = write_corpora(
+            directory,
+            kb,
+            documents,
+            settings.names,
+            n_workers=n_workers,
+            on_documents=on_document,
+        )
+        problems = conflated_problems(kb, corpora, names, settings)
+        save_problems(directory, problems, _manifest("conflated", corpus_name, settings), kb)
+    return open_suite(out, kb)
+
+
+def make_levels(
+    kb: KnowledgeBase,
+    documents: Iterable[Document],
+    out: Path,
+    settings: ConflatedSettings = ConflatedSettings(),
+    levels: Sequence[Level] = ("easy", "mid", "hard"),
+    *,
+    corpus_name: str = "",
+    overwrite: bool = False,
+    n_workers: int | None = None,
+    on_document: OnDocuments = lambda n: None,
+) -> list[Suite]:
+    """Write a conflated suite for each level below `out`; they share the files of the documents."""
+    first = out / levels[0]
+    suites = [
+        make_conflated(
+            kb,
+            documents,
+            first,
+            replace(settings, level=levels[0]),
+            corpus_name=corpus_name,
+            overwrite=overwrite,
+            n_workers=n_workers,
+            on_document=on_document,
+        )
+    ]
+    corpora, names = load_corpora(first / DOCUMENTS, kb), unambiguous_names(kb, settings.names)
+    for level in levels[1:]:
+        here = replace(settings, level=level)
+        with SuiteWriter(out / level, overwrite=overwrite) as directory:
+            _share(first, directory)
+            problems = conflated_problems(kb, corpora, names, here)
+            save_problems(directory, problems, _manifest("conflated", corpus_name, here), kb)
+        suites.append(open_suite(out / level, kb))
+    return suites
+
+
+def make_natural(
+    kb: KnowledgeBase,
+    out: Path,
+    settings: NaturalSettings = NaturalSettings(),
+    *,
+    overwrite: bool = False,
+    n_workers: int | None = None,
+) -> Suite:
+    """Write a suite of naturally ambiguous names from the dump's own links."""
+    with SuiteWriter(out, overwrite=overwrite) as directory:
+        corpora = write_corpora(directory, kb, [], None, n_workers=n_workers)
+        problems = natural_problems(kb, corpora, settings, from_web=False)
+        save_problems(directory, problems, _manifest("natural", kb.name, settings), kb)
+    return open_suite(out, kb)
+
+
+def make_facc1(
+    kb: KnowledgeBase,
+    documents: Iterable[Document],
+    out: Path,
+    settings: NaturalSettings = NaturalSettings(frequency=(1000, 2000)),
+    *,
+    overwrite: bool = False,
+    n_workers: int | None = None,
+    on_document: OnDocuments = lambda n: None,
+) -> Suite:
+    """Write the paper's own suite from annotated pages of a crawl (FACC1)."""
+    with SuiteWriter(out, overwrite=overwrite) as directory:
+        corpora = write_corpora(
+            directory, kb, documents, None, n_workers=n_workers, on_documents=on_document
+        )
+        problems = natural_problems(kb, corpora, settings, from_web=True)
+        save_problems(directory, problems, _manifest("facc1", "ClueWeb12 FACC1", settings), kb)
+    return open_suite(out, kb)
+
+
+def _manifest(kind: str, corpus: str, settings: Any) -> dict[str, Any]:
+    return {"kind": kind, "corpus": corpus, "settings": asdict(settings)}
+
+
+def _share(source: Path, target: Path) -> None:
+    """Link the files of the documents instead of copying them, where the file system can."""
+    for name in CORPUS_FILES:
+        try:
+            os.link(source / name, target / name)
+        except OSError:
+            (target / name).write_bytes((source / name).read_bytes())
+
+
+def conflated_problems(
+    kb: KnowledgeBase, corpora: Corpora, names: Names, settings: ConflatedSettings
+) -> list[Problem]:
+    """Form the groups of all emerging entities, and those that train the linking model."""
+    pool = np.unique(names.entities).astype(np.int64)
+    web = Occurrences.of(corpora.web.flat, corpora.web_titles, kb, pool)
+    wiki = Occurrences.of(corpora.wiki.flat, corpora.wiki_titles, kb, pool)
+    maker = GroupMaker(kb, corpora.web.flat, web, corpora.wiki.flat, wiki, settings)
+    problems = [maker.make(entity, maker.pool) for entity in maker.emerging()]
+    problems = [p for p in problems if _is_large_enough(p, settings)]
+    if not problems:
+        raise SuiteError(
+            "No entity is mentioned often enough in the corpus to play an emerging one; use a "
+            "larger corpus or lower --least-documents."
+        )
+    total = 0
+    for entity in maker.training_pool.tolist():
+        if total >= settings.n_training_mentions:
+            break
+        problem = maker.make(entity, maker.training_pool, training=True)
+        problems.append(problem)
+        total += min(len(problem.rows["W"]), MENTIONS_OF_A_GROUP)
+    return problems
+
+
+def _is_large_enough(problem: Problem, settings: ConflatedSettings) -> bool:
+    emerging = {name: int((gold == 0).sum()) for name, gold in problem.gold.items()}
+    return (
+        emerging["W"] >= settings.least_emerging
+        and len(problem.rows["W"]) >= settings.least_mentions
+        and min(emerging["test-web"], emerging["test-wiki"]) >= settings.least_test
+    )

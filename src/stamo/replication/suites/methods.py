@@ -1,0 +1,383 @@
+"""Every method of the comparison: from labels and a pile to scores of the test mentions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stamo.errors import SuiteError
+from stamo.evaluation.metrics import Outcome
+from stamo.features.base import Feature, estimate
+from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.params import FeatureParams
+from stamo.features.pile import Evidence, Pile
+from stamo.features.prior import Prior
+from stamo.features.slopes import Back, lookup_slope
+from stamo.kb.base import KnowledgeBase
+from stamo.learning.algorithm import Slot, StamoArgs, Task
+from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
+from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
+from stamo.models.base import LinkingModel, Scorer, Tables
+from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
+from stamo.models.store import TrainedModel
+from stamo.replication.baselines.keyphrase import keyphrase_scores, rarity
+from stamo.replication.suites.descriptions import Reader
+from stamo.replication.suites.encode import EncodedProblem
+from stamo.replication.suites.load import LoadedProblem, SuiteData
+from stamo.replication.suites.phi import leave_out_feature
+from stamo.replication.suites.problem import SetName
+
+Scores = NDArray[np.float32]
+FEATURES = ("prior", "relatedness", "embedding")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One problem with a draw of labels: what every method gets."""
+
+    data: SuiteData
+    loaded: LoadedProblem
+    labelled: NDArray[np.bool_]
+    trained: TrainedModel
+    tables: Tables
+    ablated: Mapping[str, TrainedModel] = field(default_factory=dict)
+    """φ trained without each feature."""
+    n_slots: int = 100
+    """T at most."""
+    reader: Reader | None = None
+    """BERT, fine-tuned, where it is asked for."""
+    watch: tuple[int, ...] = ()
+    """Slots after which the test mentions are linked, for the figures."""
+
+    def task(self, labelled: NDArray[np.bool_] | None = None) -> Task:
+        """Return what learning works on, by default with the labels of L."""
+        labelled = self.labelled if labelled is None else labelled
+        learning, model = self.loaded.learning, self.trained.model
+        labels = (learning.is_emerging & labelled)[:, None].astype(np.float32)
+        return Task(
+            learning.pile, labels, labelled, model, self.tables, model.features, self.data.kb
+        )
+
+    @property
+    def everything(self) -> NDArray[np.bool_]:
+        """Return the labels of all of W."""
+        return np.ones(len(self.labelled), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method made of a trial."""
+
+    scores: Mapping[SetName, Scores]  # (M, C + 1), the emerging entity last
+    n_slots: int = 0
+    slot_seconds: float = 0.0
+    curve: Mapping[int, Mapping[SetName, Outcome]] = field(default_factory=dict)
+    """What the slots that were watched reached."""
+    pile_helped: bool | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table."""
+
+    name: str
+    answer: Callable[[Trial], Answer]
+    uses_labels: bool = True
+    """Whether another draw of labels changes it."""
+    uses_model: bool = True
+    is_slow: bool = False
+    """Whether it runs on fewer seeds."""
+    ablates: bool = False
+    """Whether it belongs to an ablation, which the paper shows for DeepED only."""
+    in_all: bool = True
+    """Whether the word `all` names it."""
+
+
+def score_tests(
+    trial: Trial, model: LinkingModel, theta: FeatureParams
+) -> Mapping[SetName, Scores]:
+    """Score the test mentions under θ̂(e*)."""
+    return _Judge(trial, model).scores(theta)
+
+
+class _Judge:
+    """Scores the test mentions of a trial under any θ(e*)."""
+
+    def __init__(self, trial: Trial, model: LinkingModel) -> None:
+        self._trial = trial
+        self._plain = {
+            n: model.prepare(t.pile, trial.tables) for n, t in trial.loaded.tests.items()
+        }
+
+    def scores(self, theta: FeatureParams) -> dict[SetName, Scores]:
+        with torch.no_grad():
+            return {name: self._scorer(name, theta)(theta).numpy() for name in self._plain}
+
+    def outcomes(self, theta: FeatureParams) -> dict[SetName, Outcome]:
+        tests = self._trial.loaded.tests
+        return {n: Outcome.of(s, tests[n].gold) for n, s in self.scores(theta).items()}
+
+    def _scorer(self, name: SetName, theta: FeatureParams) -> Scorer | CorrectedScorer:
+        if BIAS not in theta.groups:
+            return self._plain[name]
+        views = mention_views(self._trial.loaded.tests[name].pile, self._trial.data.kb)
+        temperature = self._trial.trained.calibration.temperature
+        return CorrectedScorer(self._plain[name], views, temperature, 1)
+
+
+def _read(reading: Reading, trial: Trial) -> Answer:
+    """Learn the way a reading says and score the tests."""
+    judge = _Judge(trial, reading.model(trial.trained.model))
+    seconds, curve = [], {}
+
+    def on_slot(slot: Slot) -> None:
+        seconds.append(sum(slot.seconds.values()))
+        if slot.number in trial.watch:
+            curve[slot.number] = judge.outcomes(slot.theta_hat)
+
+    reading = _fit(reading, trial)
+    temperature = trial.trained.calibration.temperature
+    outcome = run_reading(trial.task(), reading, temperature, on_slot=on_slot)
+    slot_seconds = float(np.mean(seconds)) if seconds else 0.0
+    return Answer(
+        judge.scores(outcome.theta), len(seconds), slot_seconds, curve, outcome.pile_helped
+    )
+
+
+def _fit(reading: Reading, trial: Trial) -> Reading:
+    """Limit the slots of a reading."""
+    args = reading.args
+    if not isinstance(args, StamoArgs):
+        return reading
+    return replace(reading, args=replace(args, n_slots=min(args.n_slots, trial.n_slots)))
+
+
+def _estimation_on_all(trial: Trial) -> Answer:
+    task = trial.task(trial.everything)
+    weight = np.ones(len(task.pile), dtype=np.float32)
+    theta = estimate(Evidence(task.pile, task.labels, weight), task.features, task.kb)
+    return Answer(score_tests(trial, trial.trained.model, theta))
+
+
+def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
+    """Fit features and evidence on all labels of W: the headroom of twenty."""
+    task = trial.task(trial.everything)
+    pile, model, kb = task.pile, task.model, task.kb
+    evidence = Evidence(pile, task.labels, np.ones(len(pile), dtype=np.float32))
+    theta = estimate(evidence, task.features, kb)
+    scorer, margin = model.prepare(pile, task.tables), np.zeros(len(pile))
+    order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
+    for fold in range(n_folds):
+        rows = np.flatnonzero(order % n_folds == fold)
+        without = estimate(evidence.without(order % n_folds == fold), task.features, kb)
+        if len(rows):
+            with torch.no_grad():
+                margin[rows] = margins(scorer.take(rows)(without), 1).numpy()[:, 0]
+    _, vote, size = pile.votes
+    fit = fit_correction(
+        mention_views(pile, kb),
+        np.arange(len(pile)),
+        margin / trial.trained.calibration.temperature,
+        task.labels[:, 0] > 0.5,
+        1.0 / size[vote],
+        EvidenceArgs(),
+    )
+    return Answer(score_tests(trial, model, with_evidence(theta, [fit])))
+
+
+def _true_prior(trial: Trial) -> Answer:
+    """Link by the prior alone, counted on all labels of W."""
+    task = trial.task(trial.everything)
+    weight = np.ones(len(task.pile), dtype=np.float32)
+    prior = Prior()
+    theta = prior.estimate(Evidence(task.pile, task.labels, weight), task.kb)
+    return Answer({n: prior.lookup(theta, t.pile).numpy() for n, t in trial.loaded.tests.items()})
+
+
+def _all_emerging(trial: Trial) -> Answer:
+    scores: dict[SetName, Scores] = {}
+    for name, test in trial.loaded.tests.items():
+        mentions = test.pile.mentions
+        scores[name] = np.zeros((len(mentions), mentions.candidates.shape[1] + 1), np.float32)
+        scores[name][:, -1] = 1.0
+    return Answer(scores)
+
+
+def _keyphrase(trial: Trial) -> Answer:
+    data, problem = trial.data, trial.loaded.problem
+    masked = data.masked_words(problem)
+    book, weight, scores = data.phrasebook, rarity(data.kb), dict[SetName, Scores]()
+    for name, test in trial.loaded.tests.items():
+        flat, rows = data.corpus(name).flat, problem.rows[name]
+        numbers, place = np.unique(flat.documents[rows], return_inverse=True)
+        words = [flat.words[flat.word_offsets[d] : flat.word_offsets[d + 1]] for d in numbers]
+        words = [np.where(np.isin(w, masked), -1, w) for w in words]
+        columns = test.pile.mentions.candidates
+        entities = [problem.group[0], *np.unique(columns[columns >= 0]).tolist()]
+        phrases = {entity: book.phrases(entity, masked) for entity in entities}
+        titles = data.titles(name)
+        own = [book.phrase(titles[d], masked) for d in numbers.tolist()]
+        by_entity = keyphrase_scores(words, phrases, weight, own)
+        table = np.stack([by_entity[e][place] for e in entities], axis=1)  # (M, entities)
+        index = {entity: i for i, entity in enumerate(entities)}
+        scores[name] = _gather(table, columns, index)
+    return Answer(scores)
+
+
+def _bert(trial: Trial) -> Answer:
+    """Link by a cross-encoder; the emerging entity is described by its labelled contexts."""
+    if trial.reader is None:
+        raise SuiteError("BERT was not fine-tuned for this run; start it with --bert.")
+    encoder, texts, problem = trial.reader.encoder, trial.reader.texts, trial.loaded.problem
+    masked = texts.masked(problem)
+    emerging = texts.from_labels(trial.loaded, trial.labelled, masked)
+    descriptions = [*texts.descriptions(problem, masked), emerging]
+    scores: dict[SetName, Scores] = {}
+    for name in trial.loaded.tests:
+        contexts = texts.contexts(name, problem.rows[name], masked)
+        scores[name] = encoder.link(contexts, descriptions)
+    return Answer(scores)
+
+
+def _gather(
+    table: NDArray[np.float64], columns: NDArray[np.int32], index: Mapping[int, int]
+) -> Scores:
+    """Arrange scores by entity as columns of candidates, the emerging entity last."""
+    known = [e for e in index if e >= 0]
+    place = np.full(max(int(columns.max(initial=0)), *known) + 2, -1)
+    place[known] = [index[e] for e in known]
+    chosen = np.take_along_axis(table, np.maximum(place[columns], 0), axis=1)
+    chosen[columns < 0] = -1.0
+    return np.concatenate([chosen, table[:, :1]], axis=1).astype(np.float32)
+
+
+@dataclass
+class Absent:
+    """A feature that is zero for every candidate and stays so."""
+
+    feature: Feature
+    name: str
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Any:
+        """Return zeros."""
+        return np.zeros_like(self.feature.known(mentions, kb))
+
+    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+        """Return zeros."""
+        return torch.zeros_like(self.feature.estimate(evidence, kb))
+
+    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+        """Return zeros, whatever θ(e*) is."""
+        return self.feature.lookup(theta * 0, pile)
+
+    def slope(self, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+        """Return zeros, and that nothing depends on θ(e*)."""
+        values, _ = lookup_slope(self.feature)(theta * 0, pile)
+        return values, lambda by_value: np.zeros_like(theta)
+
+
+def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
+    """Learn without one feature, by a φ that was trained without it."""
+    if feature not in trial.ablated:
+        raise SuiteError(f"No model was trained without {feature}; it cannot be left out.")
+    own = reading.features[feature]
+    reading = replace(reading, features={**reading.features, feature: Absent(own, feature)})
+    if isinstance(reading.args, StamoArgs):
+        frozen = {**reading.args.intra.learning_rate, feature: 0.0}
+        intra = replace(reading.args.intra, learning_rate=frozen)
+        reading = replace(reading, args=replace(reading.args, intra=intra))
+
+    def bare(encoded: EncodedProblem) -> EncodedProblem:
+        mentions, _ = leave_out_feature(encoded.pile.mentions, trial.tables, feature)
+        return replace(encoded, pile=replace(encoded.pile, mentions=mentions, extra={}))
+
+    loaded = trial.loaded
+    _, tables = leave_out_feature(loaded.learning.pile.mentions, trial.tables, feature)
+    tests = {name: bare(test) for name, test in loaded.tests.items()}
+    loaded = replace(loaded, learning=bare(loaded.learning), tests=tests)
+    trained = trial.ablated[feature]
+    return _read(reading, replace(trial, loaded=loaded, trained=trained, tables=tables))
+
+
+_SLOW = {"self-training+intra", "stamo", "paper", "published"}
+_INTER = ("adaptive delta", "small eta", "warm-up")
+
+
+def _methods() -> list[Method]:
+    fixed = {"uses_labels": False}
+    readings = [
+        Method(name, partial(_read, reading), is_slow=name in _SLOW)
+        for name, reading in READINGS.items()
+        if "without" not in name
+    ]
+    inter = [
+        Method(name, partial(_read, READINGS[name]), is_slow=True, ablates=True)
+        for name in (f"stamo without {part}" for part in _INTER)
+    ]
+    features = [
+        Method(
+            f"{name} without {feature}",
+            partial(_without, feature, READINGS[name]),
+            is_slow=name in _SLOW,
+            ablates=True,
+        )
+        for name in ("stamo", "default")
+        for feature in FEATURES
+    ]
+    quirks = [
+        Method(
+            f"{name} with {quirk}",
+            partial(_read, change(READINGS[name])),
+            is_slow=name in _SLOW,
+            ablates=True,
+            in_all=False,
+        )
+        for name, names in (("estimation", FEATURE_QUIRKS), ("stamo", tuple(QUIRKS)))
+        for quirk, change in ((quirk, QUIRKS[quirk]) for quirk in names)
+    ]
+    return [
+        Method("label everything", _all_emerging, uses_model=False, **fixed),
+        Method("true prior", _true_prior, uses_model=False, **fixed),
+        Method("keyphrase", _keyphrase, uses_model=False, **fixed),
+        Method("bert", _bert, uses_model=False, is_slow=True, in_all=False),
+        Method("estimation(all)", _estimation_on_all, **fixed),
+        Method("supervised", _supervised, **fixed),
+        *readings,
+        *inter,
+        *features,
+        *quirks,
+    ]
+
+
+METHODS: Mapping[str, Method] = {method.name: method for method in _methods()}
+"""Every method by name; `all` leaves out BERT, which needs an extra, and the quirks one by one."""
+
+
+def run_method(method: Method, trial: Trial) -> dict[str, Any]:
+    """Run one method on one trial; return plain values to store."""
+    start = time.perf_counter()
+    answer = method.answer(trial)
+    seconds = time.perf_counter() - start
+    tests = trial.loaded.tests
+    outcomes = {
+        name: Outcome.of(scores, tests[name].gold) for name, scores in answer.scores.items()
+    }
+    return {
+        "outcomes": {name: vars(outcome) for name, outcome in outcomes.items()},
+        "seconds": round(seconds, 4),
+        "n_slots": answer.n_slots,
+        "slot_seconds": round(answer.slot_seconds, 5),
+        "pile_helped": answer.pile_helped,
+        "curve": {
+            str(slot): {name: vars(outcome) for name, outcome in by_set.items()}
+            for slot, by_set in answer.curve.items()
+        },
+    }

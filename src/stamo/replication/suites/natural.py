@@ -1,0 +1,296 @@
+"""Naturally ambiguous names: entities chosen by the paper's criteria from linked text (Sec. 4.1.1).
+
+The emerging entity plays unknown: it is no candidate of its aliases and nobody's context. Its
+rivals are whatever else the knowledge base knows under these aliases. Mentions are the links whose
+text is an alias, so that several mentions and aliases of one document are possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.errors import SettingsError, SuiteError
+from stamo.kb.base import KnowledgeBase
+from stamo.replication.suites.corpora import Corpora
+from stamo.replication.suites.encode import SuiteCorpus
+from stamo.replication.suites.problem import Problem, SetName, split_of, stable_hash
+
+IntRows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NaturalSettings:
+    """Which entities may play the emerging one, and how documents are divided."""
+
+    n_entities: int = 60
+    """Emerging entities at most, development and held-out together."""
+    frequency: tuple[int, int] = (40, 2000)
+    """Documents that mention the entity; the paper's crawl allowed 1000 to 2000."""
+    ambiguity: tuple[float, float] = (0.2, 0.8)
+    """Share of the candidate mentions that mean the entity."""
+    n_aliases: int = 3
+    """The most used names; every one of them must be ambiguous."""
+    least_alias_share: float = 0.05
+    """Share of the entity's links that a name needs to be one of its aliases."""
+    least_rival_links: int = 2
+    """Links by which a name must mean something else to be ambiguous."""
+    n_documents: int = 1000
+    """|W| at most."""
+    n_test: int = 200
+    """Test documents of each set at most."""
+    test_share: float = 0.3
+    """Share of the documents that are kept for testing."""
+    phi_share: float = 0.5
+    """Share of the held-out articles that train the linking model and nothing else."""
+    missing: Literal["keep", "drop namesakes", "drop"] = "keep"
+    """What links to pages that the dump does not hold are. `keep` takes each page for an entity of
+    its own, as it is in a whole dump. In a part of a dump many are redirects whose target cannot be
+    known ("Protestant" may be "Protestantism" itself): `drop namesakes` hides those whose title is
+    a name of the emerging entity, which then needs an article; `drop` leaves all of them out."""
+    least_documents: int = 90
+    """Candidate documents that W must have."""
+    least_test: int = 5
+    """Test mentions that must mean the entity, and that must not."""
+
+    def __post_init__(self) -> None:
+        low, high = self.ambiguity
+        if self.missing not in {"drop namesakes", "drop", "keep"}:
+            raise SettingsError(
+                f"Links to missing pages are {self.missing!r}; choose keep, drop namesakes or drop."
+            )
+        if not 0 < low <= high < 1:
+            raise SettingsError(f"The ambiguity {self.ambiguity} must lie between 0 and 1.")
+        if self.frequency[0] > self.frequency[1] or not 1 <= self.n_aliases <= 3:
+            raise SettingsError("Give a range of frequencies, and one to three aliases.")
+
+
+@dataclass(frozen=True)
+class _Links:
+    """The links of some documents, with counts for each pair of text and entity."""
+
+    surfaces: IntRows
+    entities: IntRows
+    counts: IntRows
+
+    @classmethod
+    def of(cls, corpus: SuiteCorpus, usable: NDArray[np.bool_]) -> _Links:
+        """Count the links of the mentions that are usable."""
+        flat = corpus.flat
+        rows = np.flatnonzero(usable)
+        size = int(flat.entities.max(initial=0)) + 1
+        keys = flat.surfaces[rows].astype(np.int64) * size + flat.entities[rows]
+        pairs, counts = np.unique(keys, return_counts=True)
+        return cls(pairs // size, pairs % size, counts)
+
+    def total(self, n_texts: int, entities: tuple[int, ...] | None = None) -> NDArray[np.float64]:
+        """Return how often each text links, to anything or to some entities, (texts,)."""
+        rows = slice(None) if entities is None else np.isin(self.entities, entities)
+        weights = self.counts[rows].astype(np.float64)
+        return np.bincount(self.surfaces[rows], weights, n_texts).astype(np.float64)
+
+    def by_entity(self, entities: set[int]) -> dict[int, list[tuple[int, int]]]:
+        """Return the texts of some entities with their counts, the most used first."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        order = np.lexsort((self.surfaces, -self.counts))
+        for i in order[np.isin(self.entities[order], list(entities))].tolist():
+            pair = (int(self.surfaces[i]), int(self.counts[i]))
+            found.setdefault(int(self.entities[i]), []).append(pair)
+        return found
+
+
+def natural_problems(
+    kb: KnowledgeBase, corpora: Corpora, settings: NaturalSettings, *, from_web: bool
+) -> list[Problem]:
+    """Choose the emerging entities and their mentions.
+
+    Args:
+        kb: The knowledge base.
+        corpora: The documents; W comes from those of the crawl, or from the counted articles.
+        settings: The criteria.
+        from_web: Whether W comes from the crawl; Test-Wiki always comes from the articles.
+    """
+    source, titles = corpora.wiki, corpora.wiki_titles
+    if from_web:
+        source, titles = corpora.web, corpora.web_titles
+    usable = ~source.counted if from_web else source.counted
+    takes_part = known_entities(kb, settings)
+    links = _Links.of(source, usable[source.flat.documents] & _is_in(source, takes_part))
+    total = links.total(len(source.flat.surface_table))
+    able = {e for e in _frequent(source, usable, settings) if takes_part[e]}
+    if settings.missing != "keep":
+        able = {e for e in able if kb.has_article[e]}
+    by_entity = links.by_entity(able)
+    namesakes = _Namesakes(kb) if settings.missing == "drop namesakes" else None
+    order = sorted(able, key=lambda e: stable_hash("order " + kb.title(e), 2**62))
+    divide = _Divide(corpora, settings, takes_part, from_web)
+    problems: list[Problem] = []
+    for entity in order:
+        if len(problems) == settings.n_entities:
+            break
+        hidden = namesakes.of(entity) if namesakes else ()
+        left = total - links.total(len(total), hidden) if hidden else total
+        aliases = _aliases(by_entity.get(entity, []), left, settings)
+        if aliases:
+            texts = tuple(source.flat.surface_table[i] for i in aliases)
+            problem = divide.problem(kb.title(entity), entity, texts, hidden)
+            if _is_large_enough(problem, source, settings):
+                problems.append(problem)
+    if not problems:
+        raise SuiteError(
+            f"None of {len(able)} entities meets the criteria in {len(titles)} documents; use "
+            "more text, or widen --frequency and --ambiguity."
+        )
+    return problems
+
+
+def known_entities(kb: KnowledgeBase, settings: NaturalSettings) -> NDArray[np.bool_]:
+    """Return which entities take part, as the emerging one or as a rival."""
+    return kb.has_article if settings.missing == "drop" else np.ones(kb.n_entities, dtype=bool)
+
+
+class _Namesakes:
+    """Finds the pages that the dump does not hold and whose title is a name of an entity."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+        self._missing: dict[str, list[int]] = {}
+        ids = np.flatnonzero(~kb.has_article)
+        for number, title in zip(ids.tolist(), kb.titles(ids), strict=True):
+            self._missing.setdefault(title.casefold(), []).append(number)
+
+    def of(self, entity: int) -> tuple[int, ...]:
+        """Return the missing pages that are likely redirects to an entity."""
+        names = {name.casefold() for name, _ in self._kb.aliases_of(entity)}
+        return tuple(sorted(n for name in names for n in self._missing.get(name, [])))
+
+
+def _is_in(corpus: SuiteCorpus, entities: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which mentions are links to some entities."""
+    linked = corpus.flat.entities
+    return np.asarray((linked >= 0) & entities[np.maximum(linked, 0)])
+
+
+def _frequent(
+    source: SuiteCorpus, usable: NDArray[np.bool_], settings: NaturalSettings
+) -> set[int]:
+    pairs = source.pairs[usable[source.pairs[:, 0]]]
+    entities, n_documents = np.unique(pairs[:, 1], return_counts=True)
+    low, high = settings.frequency
+    return set(entities[(n_documents >= low) & (n_documents <= high)].tolist())
+
+
+def _aliases(
+    texts: Sequence[tuple[int, int]], total: NDArray[Any], settings: NaturalSettings
+) -> list[int]:
+    """Return the most used texts of an entity, none where one of them is not ambiguous."""
+    n_links = sum(count for _, count in texts)
+    used = [
+        (text, count)
+        for text, count in texts[: settings.n_aliases]
+        if count >= settings.least_alias_share * n_links
+    ]
+    own = sum(count for _, count in used)
+    share = own / max(sum(float(total[text]) for text, _ in used), 1.0)
+    ambiguous = all(total[text] - count >= settings.least_rival_links for text, count in used)
+    low, high = settings.ambiguity
+    return [text for text, _ in used] if ambiguous and low <= share <= high else []
+
+
+class _Divide:
+    """Divides the candidate mentions of an entity into W and the test sets, by document."""
+
+    def __init__(
+        self,
+        corpora: Corpora,
+        settings: NaturalSettings,
+        takes_part: NDArray[np.bool_],
+        from_web: bool,
+    ) -> None:
+        self._corpora, self._settings, self._from_web = corpora, settings, from_web
+        self._takes_part = takes_part
+        self._place = {t: i for i, t in enumerate(corpora.wiki.flat.surface_table)}
+        self._web_place = {t: i for i, t in enumerate(corpora.web.flat.surface_table)}
+        for_test = np.array([is_test_document(t, settings.test_share) for t in corpora.wiki_titles])
+        for_phi = np.array([is_phi_document(t, settings.phi_share) for t in corpora.wiki_titles])
+        counted = corpora.wiki.counted
+        web_test = [
+            stable_hash(f"document {i}", 1000) < 1000 * settings.test_share
+            for i in range(corpora.web.flat.n_documents)
+        ]
+        self._web_test = np.array(web_test, dtype=bool)
+        self._wiki_test = np.where(counted, for_test | from_web, ~for_phi)
+        self._wiki_w = counted & ~for_test
+
+    def problem(
+        self, title: str, entity: int, aliases: tuple[str, ...], hidden: tuple[int, ...] = ()
+    ) -> Problem:
+        rng = np.random.default_rng(stable_hash(f"natural {title}", 2**62))
+        corpora, settings = self._corpora, self._settings
+        usable = self._takes_part.copy()
+        usable[list(hidden)] = False
+        wiki = self._rows(corpora.wiki, corpora.wiki_titles, title, aliases, self._place, usable)
+        web = self._rows(corpora.web, corpora.web_titles, title, aliases, self._web_place, usable)
+        in_wiki, in_web = corpora.wiki.flat.documents[wiki], corpora.web.flat.documents[web]
+        rows: dict[SetName, IntRows] = {
+            "W": web[~self._web_test[in_web]] if self._from_web else wiki[self._wiki_w[in_wiki]],
+            "test-web": web[self._web_test[in_web]],
+            "test-wiki": wiki[self._wiki_test[in_wiki]],
+        }
+        gold: dict[SetName, IntRows] = {}
+        for name, chosen in rows.items():
+            corpus = corpora.web if name == "test-web" or self._from_web else corpora.wiki
+            corpus = corpora.wiki if name == "test-wiki" else corpus
+            n = settings.n_documents if name == "W" else settings.n_test
+            rows[name] = _sample_documents(chosen, corpus, n, rng)
+            gold[name] = (corpus.flat.entities[rows[name]] != entity).astype(np.int64)
+        return Problem(title, split_of(title), aliases, (entity,), (0.0,), rows, gold, hidden)
+
+    def _rows(
+        self,
+        corpus: SuiteCorpus,
+        titles: Sequence[str],
+        title: str,
+        aliases: tuple[str, ...],
+        place: dict[str, int],
+        usable: NDArray[np.bool_],
+    ) -> IntRows:
+        """Return the links whose text is an alias, not those in the document about the entity."""
+        texts = [place[a] for a in aliases if a in place]
+        named = np.isin(corpus.flat.surfaces, texts)
+        rows = np.flatnonzero(named & _is_in(corpus, usable))
+        about = {i for i in np.unique(corpus.flat.documents[rows]) if titles[i] == title}
+        return rows[~np.isin(corpus.flat.documents[rows], list(about))]
+
+
+def is_test_document(title: str, share: float) -> bool:
+    """Return whether a counted article is kept for Test-Wiki."""
+    return stable_hash("test " + title, 1000) < 1000 * share
+
+
+def is_phi_document(title: str, share: float) -> bool:
+    """Return whether a held-out article trains the linking model instead of testing."""
+    return stable_hash("phi " + title, 1000) < 1000 * share
+
+
+def _sample_documents(
+    rows: IntRows, corpus: SuiteCorpus, n: int, rng: np.random.Generator
+) -> IntRows:
+    documents = corpus.flat.documents[rows]
+    chosen = rng.permutation(np.unique(documents))[:n]
+    return rows[np.isin(documents, chosen)]
+
+
+def _is_large_enough(problem: Problem, source: SuiteCorpus, settings: NaturalSettings) -> bool:
+    n_documents = len(np.unique(source.flat.documents[problem.rows["W"]]))
+    tests = problem.gold["test-wiki"]
+    n_emerging = int((tests == 0).sum())
+    return (
+        n_documents >= settings.least_documents
+        and n_emerging >= settings.least_test
+        and len(tests) - n_emerging >= settings.least_test
+    )

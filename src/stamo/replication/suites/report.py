@@ -1,0 +1,106 @@
+"""Write the report of a run: tables and figures as Markdown, JSON and PNG."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from stamo.errors import SuiteError
+from stamo.replication.figures import (
+    SIZE_ROWS,
+    draw_ablation,
+    draw_convergence,
+    draw_labelled_size,
+)
+from stamo.replication.suites.run import RUN, read_results
+from stamo.replication.tables import (
+    COMPARED,
+    FEATURE_ROWS,
+    INTER_ROWS,
+    Results,
+    Table,
+    ablation_table,
+    as_values,
+    compare,
+    comparison_table,
+    gap_table,
+    main_table,
+    printed_table,
+    quirk_table,
+    size_table,
+)
+
+FIGURES = {
+    "convergence.png": draw_convergence,
+    "ablation.png": draw_ablation,
+    "labelled-size.png": draw_labelled_size,
+}
+
+
+def find_runs(out: Path) -> list[Path]:
+    """Return the directories with results: `out` itself, or those directly below it.
+
+    Raises:
+        SuiteError: There is none.
+    """
+    runs = [path for path in (out, *sorted(out.glob("*/"))) if (path / RUN).is_file()]
+    if not runs:
+        raise SuiteError(f"{out} holds no results; make some with `stamo suite run`.")
+    return runs
+
+
+def report_tables(results: Results) -> list[Table]:
+    """Return every table that the results can fill."""
+    tables: list[Table] = []
+    for model in results.models:
+        tables += [main_table(results, model), printed_table(3, model)]
+        tables += [gap_table(results, model), comparison_table(results, model)]
+    for number, methods in ((4, INTER_ROWS), (5, FEATURE_ROWS)):
+        ablation = ablation_table(results, number, methods)
+        if ablation.rows:
+            tables += [ablation, printed_table(number, "deeped")]
+    tables.append(size_table(results, SIZE_ROWS))
+    tables += [quirk_table(results, model) for model in results.models]
+    return [table for table in tables if table.rows]
+
+
+def write_report(out: Path) -> list[Table]:
+    """Write `report.md`, `report.json` and the figures of one run; return its tables."""
+    rows = read_results(out)
+    if not rows:
+        raise SuiteError(f"The run in {out} has no results yet; run `stamo suite run` to its end.")
+    results = Results(tuple(rows))
+    about: dict[str, Any] = json.loads((out / RUN).read_text())
+    tables = report_tables(results)
+    drawn = [name for name, draw in FIGURES.items() if draw(results, out / name)]
+    n_problems = len({row["problem"] for row in rows})
+    heading = f"{about['suite']}: {n_problems} emerging entities ({about['settings']['split']})"
+    text = [f"# {heading}", "", *(table.markdown() for table in tables)]
+    text += [f"![{Path(name).stem}]({name})\n" for name in drawn]
+    failed = Counter(f"{row['method']} ({row['model']})" for row in rows if row.get("error"))
+    text += [f"- {name} could not learn in {n} runs\n" for name, n in sorted(failed.items())]
+    (out / "report.md").write_text("\n".join(text), encoding="utf-8")
+    values = {
+        "suite": about["suite"],
+        "n_problems": n_problems,
+        "summaries": as_values(results),
+        "default_gains": _gains(results),
+        "tables": [vars(table) for table in tables],
+    }
+    (out / "report.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
+    return tables
+
+
+def _gains(results: Results) -> dict[str, Any]:
+    """Return the paired gains of the default as plain values."""
+    gains: dict[str, Any] = {}
+    for model in results.models:
+        for other in COMPARED:
+            for name in results.test_sets:
+                found = compare(results, model, name, "default", other)
+                if found:
+                    gaps = {metric: vars(gap) for metric, gap in found.items()}
+                    gains.setdefault(model, {}).setdefault(other, {})[name] = gaps
+    return gains

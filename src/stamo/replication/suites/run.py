@@ -1,0 +1,371 @@
+"""Run methods over the problems of a suite: on all cores, deterministic, and resumable.
+
+Every result is one line of `results.jsonl`; what is there already is not run again. The linking
+models are trained once and kept beside the results.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from stamo.errors import ArtifactMismatchError, LearningError, SettingsError, SuiteError
+from stamo.kb.base import KnowledgeBase
+from stamo.learning.readings import QUIRKS
+from stamo.models.base import Tables
+from stamo.models.store import MODELS, TrainedModel, load_model
+from stamo.replication.baselines.bert import (
+    BertArgs,
+    load_tuned,
+)
+from stamo.replication.suites.descriptions import Reader, Texts
+from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
+from stamo.replication.suites.methods import FEATURES, METHODS, Method, Trial, run_method
+from stamo.replication.suites.phi import kb_tables
+from stamo.replication.suites.problem import Problem
+from stamo.replication.suites.store import Suite, open_suite
+from stamo.replication.suites.training import BERT, OnModel, Place, train_models
+from stamo.system.processes import Workers
+
+logger = logging.getLogger(__name__)
+
+RESULTS, RUN = "results.jsonl", "run.json"
+LABEL_SIZES = (5, 10, 20, 50, 100, 250)
+SIZED_METHODS = ("estimation", "estimation+bias", "stamo", "default")
+WATCHED = (*range(1, 11), *range(15, 101, 5))
+WATCHED_METHODS = (
+    "self-training",
+    "self-training+intra",
+    "self-training+inter",
+    "stamo",
+    "default",
+)
+
+Row = dict[str, Any]
+Key = tuple[str, str, str, int, int]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What is run on each problem."""
+
+    methods: tuple[str, ...] = tuple(name for name, m in METHODS.items() if m.in_all)
+    models: tuple[str, ...] = ("deeped", "yamada")
+    n_seeds: int = 3
+    """Draws of labels."""
+    n_slow_seeds: int = 1
+    """Draws for methods with many slots of intra-slot optimisation."""
+    n_labels: int = 20
+    """|L|."""
+    label_sizes: tuple[int, ...] = LABEL_SIZES
+    """|L| of the figure on the labelled size; empty leaves it out."""
+    split: str = "held-out"
+    n_slots: int = 100
+    """T at most."""
+    n_problems: int | None = None
+    """Problems at most, the first of the split; None runs all."""
+    background: bool = False
+    """Take the neighbours' frequencies from the crawl instead of the knowledge base."""
+    bert: BertArgs = field(default_factory=BertArgs)
+    """How BERT is fine-tuned, where it is among the methods."""
+
+    def __post_init__(self) -> None:
+        for name, known in (("methods", METHODS), ("models", MODELS)):
+            unknown = [m for m in getattr(self, name) if m not in known]
+            if unknown:
+                raise SettingsError(
+                    f"There are no {name} {', '.join(map(repr, unknown))}; choose from: "
+                    f"{', '.join(known)}."
+                )
+        if min(self.n_seeds, self.n_slow_seeds, self.n_labels) < 1:
+            raise SettingsError("Give at least one seed and one label.")
+        if self.n_problems is not None and self.n_problems < 1:
+            raise SettingsError(f"Give at least one entity to run, not {self.n_problems}.")
+        if self.split not in {"development", "held-out", "all"}:
+            raise SettingsError(
+                f"The split is {self.split!r}; choose development, held-out or all."
+            )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of one method on one problem."""
+
+    method: str
+    model: str
+    seed: int
+    n_labels: int
+
+    def key(self, problem: str) -> Key:
+        """Return what identifies the result."""
+        return (problem, self.method, self.model, self.seed, self.n_labels)
+
+
+def plan(settings: RunSettings) -> list[Cell]:
+    """Return what is run on each problem, cheap and common things first."""
+    cells: dict[Cell, None] = {}
+    for model in settings.models:
+        for name in settings.methods:
+            for cell in _main_cells(METHODS[name], model, settings):
+                cells[cell] = None
+    if "deeped" in settings.models:  # the paper shows the figure for DeepED
+        for n_labels in settings.label_sizes:
+            for name in [n for n in SIZED_METHODS if n in settings.methods]:
+                n_seeds = settings.n_slow_seeds if METHODS[name].is_slow else settings.n_seeds
+                for seed in range(n_seeds):
+                    cells[Cell(name, "deeped", seed, n_labels)] = None
+    return list(cells)
+
+
+def _main_cells(method: Method, model: str, settings: RunSettings) -> Iterator[Cell]:
+    if not method.uses_model:
+        model = ""
+    elif method.ablates and model != "deeped":
+        return
+    n_seeds = settings.n_seeds if method.uses_labels else 1
+    if method.is_slow:
+        n_seeds = min(n_seeds, settings.n_slow_seeds)
+    for seed in range(n_seeds):
+        yield Cell(method.name, model, seed, settings.n_labels if method.uses_labels else 0)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What the problems of a run share."""
+
+    data: SuiteData
+    tables: Tables
+    models: Mapping[str, TrainedModel]
+
+
+@cache
+def open_place(place: Place) -> Opened:
+    """Open suite, knowledge base and models once in each process."""
+    torch.set_num_threads(1)
+    kb = KnowledgeBase.open(place.kb_path)
+    data = SuiteData.load(open_suite(place.suite_path, kb), kb)
+    models = {path.stem: load_model(path) for path in sorted(place.out.glob("*.safetensors"))}
+    return Opened(data, kb_tables(kb), models)
+
+
+@cache
+def _open_reader(place: Place) -> Reader:
+    """Open BERT once in each process, and only where it is asked for."""
+    return Reader(load_tuned(place.out / BERT), Texts(open_place(place).data))
+
+
+@dataclass(frozen=True)
+class Work:
+    """Some cells of one problem that lack a result; an interruption loses no more than these."""
+
+    number: int
+    cells: tuple[Cell, ...]
+    n_slots: int
+    background: bool
+
+
+def run_work(place: Place, work: Work) -> list[Row]:
+    """Run the cells of one problem; runs in worker processes."""
+    opened = open_place(place)
+    problem = opened.data.suite.problems[work.number]
+    loaded = _load(place, work.number, work.background)
+    rows: list[Row] = []
+    for cell in work.cells:
+        if cell.n_labels > loaded.learning.pile.n_documents:
+            continue  # there is no such L in a W this small
+        name = cell.model or next(iter(opened.models))
+        trial = Trial(
+            opened.data,
+            loaded,
+            loaded.choose_labels(cell.n_labels, cell.seed),
+            opened.models[name],
+            opened.tables,
+            {
+                f: opened.models[k]
+                for f in FEATURES
+                if (k := f"{name}-without-{f}") in opened.models
+            },
+            work.n_slots,
+            _open_reader(place) if cell.method == "bert" else None,
+            WATCHED if _is_watched(cell) else (),
+        )
+        about = {"problem": problem.title, "split": problem.split, **asdict(cell)}
+        rows.append(about | _attempt(METHODS[cell.method], trial))
+    return rows
+
+
+def _attempt(method: Method, trial: Trial) -> Row:
+    """Run a method; one that diverges or cannot learn here is recorded, and the others go on."""
+    try:
+        return run_method(method, trial)
+    except LearningError as error:
+        logger.warning("%s failed on %s: %s", method.name, trial.loaded.problem.title, error)
+        return {"error": str(error), "outcomes": {}, "seconds": 0.0, **_NO_SLOTS}
+
+
+_NO_SLOTS: Row = {"n_slots": 0, "slot_seconds": 0.0, "pile_helped": None, "curve": {}}
+
+
+@lru_cache(maxsize=1)
+def _load(place: Place, number: int, background: bool) -> LoadedProblem:
+    """Encode a problem; the parts of its work follow one another."""
+    data = open_place(place).data
+    return load_problem(data, data.suite.problems[number], background=background)
+
+
+def _is_watched(cell: Cell) -> bool:
+    inter = (
+        cell.method.startswith("stamo without") and "without " + cell.method.split("without ")[1]
+    )
+    is_figure = cell.method in WATCHED_METHODS or inter in {
+        "without adaptive delta",
+        "without small eta",
+        "without warm-up",
+    }
+    return is_figure and cell.seed == 0 and cell.model == "deeped" and cell.n_labels == 20
+
+
+OnProblem = Callable[[int, int], None]
+
+
+def run_suite(
+    suite: Suite,
+    kb: KnowledgeBase,
+    out: Path,
+    settings: RunSettings = RunSettings(),
+    *,
+    n_workers: int | None = None,
+    on_model: OnModel = lambda name: None,
+    on_problem: OnProblem = lambda done, total: None,
+) -> Path:
+    """Run the methods on every problem of a split; return the path of the results.
+
+    Args:
+        suite: The suite.
+        kb: The knowledge base it was made with.
+        out: A directory; an interrupted run in it goes on.
+        settings: Methods, models, seeds.
+        n_workers: Processes; by default one for each core.
+        on_model: Called before a linking model is trained.
+        on_problem: Called with the problems done so far and their total.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    _claim(out, suite, settings)
+    n_workers = n_workers or os.cpu_count() or 1
+    train_models(suite, kb, out, settings, on_model, n_workers)
+    _drop_cut_line(out / RESULTS)
+    done = {key_of(row) for row in read_results(out)}
+    chosen = [
+        (number, problem)
+        for number, problem in enumerate(suite.problems)
+        if problem.split != "training" and settings.split in {problem.split, "all"}
+    ]
+    chosen = chosen[: settings.n_problems]
+    if not chosen:
+        raise SuiteError(f"The suite has no problems in the split {settings.split!r}.")
+    works = list(_missing(chosen, done, settings))
+    left = Counter(work.number for work in works)
+    on_problem(len(chosen) - len(left), len(chosen))
+    place = Place(suite.path, kb.path, out)
+    with (
+        Workers(min(n_workers, max(len(left), 1))) as workers,
+        (out / RESULTS).open("a", encoding="utf-8") as file,
+    ):
+        results = workers.map(partial(run_work, place), works)
+        for work, rows in zip(works, results, strict=True):
+            file.writelines(_line(row) for row in rows)
+            file.flush()
+            left -= Counter({work.number: 1})
+            on_problem(len(chosen) - len(left), len(chosen))
+    return out / RESULTS
+
+
+def _missing(
+    problems: Iterable[tuple[int, Problem]], done: set[Key], settings: RunSettings
+) -> Iterator[Work]:
+    cells = plan(settings)
+    for number, problem in problems:
+        parts: dict[tuple[str, str], list[Cell]] = {}
+        for cell in cells:
+            if cell.key(problem.title) not in done:
+                slow = cell.method if METHODS[cell.method].is_slow else ""
+                parts.setdefault((cell.model, slow), []).append(cell)
+        for part in parts.values():
+            yield Work(number, tuple(part), settings.n_slots, settings.background)
+
+
+def _claim(out: Path, suite: Suite, settings: RunSettings) -> None:
+    """Refuse results of another suite or other settings that change them."""
+    fixed = {"suite": suite.checksum, "n_slots": settings.n_slots, "bg": settings.background}
+    path = out / RUN
+    if path.is_file():
+        before = json.loads(path.read_text())
+        if before.get("fixed") != fixed:
+            raise ArtifactMismatchError(
+                f"{out} holds results of another suite or with other settings; choose another "
+                "directory."
+            )
+    about = {"fixed": fixed, "suite": suite.name, "settings": asdict(settings)}
+    about["problems"] = suite.manifest.get("counts", {})
+    path.write_text(json.dumps(about, indent=1, sort_keys=True))
+
+
+def read_results(out: Path) -> list[Row]:
+    """Return the results so far, without a last line that is not complete."""
+    path = out / RESULTS
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    whole, _, _ = text.rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines() if line]
+
+
+def _drop_cut_line(path: Path) -> None:
+    """Remove a last line that an interruption cut off, so that new ones start afresh."""
+    if path.is_file():
+        whole, mark, cut = path.read_bytes().rpartition(b"\n")
+        if cut:
+            path.write_bytes(whole + mark)
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Return what identifies a result."""
+    return (row["problem"], row["method"], row["model"], row["seed"], row["n_labels"])
+
+
+def _line(row: Row) -> str:
+    return json.dumps(_finite(row), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """Write NaN (an AUC without both kinds) as null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def expand_methods(names: Sequence[str], *, bert: bool = False) -> tuple[str, ...]:
+    """Return the methods that some words name.
+
+    `all` is everything but BERT and the published quirks one by one, which `quirks` names.
+    """
+    groups = {
+        "all": [name for name, method in METHODS.items() if method.in_all],
+        "quirks": [name for name in METHODS if _is_quirk(name)],
+    }
+    found: dict[str, None] = {}
+    for name in names:
+        found |= dict.fromkeys(groups.get(name, [name]))
+    return tuple(found) + (("bert",) if bert and "bert" not in found else ())
+
+
+def _is_quirk(name: str) -> bool:
+    return any(name.endswith(f" with {quirk}") for quirk in QUIRKS)

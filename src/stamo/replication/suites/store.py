@@ -1,0 +1,184 @@
+"""A suite on disk: a versioned directory with a manifest and checksums.
+
+Documents are kept once; a problem points to its mentions by document and place. Entities are
+kept by title, so that a suite can be read without the knowledge base it was made with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stamo.errors import ArtifactMismatchError, SuiteError
+from stamo.kb.base import KnowledgeBase
+from stamo.replication.suites.problem import SETS, SPLITS, Problem, SetName
+
+FORMAT_VERSION = 1
+MENTIONS, PROBLEMS, MANIFEST = "mentions.parquet", "problems.json", "manifest.json"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """An opened suite."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    problems: tuple[Problem, ...]
+
+    @property
+    def kind(self) -> str:
+        """Return conflated, natural or facc1."""
+        return str(self.manifest["kind"])
+
+    @property
+    def checksum(self) -> str:
+        """Return the hash of all files."""
+        return str(self.manifest["checksum"])
+
+    @property
+    def name(self) -> str:
+        """Return the kind, and the level of a conflated suite."""
+        level = self.manifest["settings"].get("level")
+        return f"{self.kind} {level}" if level else self.kind
+
+    def corpus_of(self, set_name: SetName) -> Literal["web", "wiki"]:
+        """Return where the mentions of a set come from: the documents, or the dump's articles."""
+        return "wiki" if set_name == "test-wiki" or self.kind == "natural" else "web"
+
+    def check(self, kb: KnowledgeBase) -> None:
+        """Refuse a knowledge base that the suite was not made with."""
+        if self.manifest["kb"] != kb.fingerprint:
+            raise ArtifactMismatchError(
+                f"The suite {self.path.name!r} was made with the knowledge base "
+                f"{self.manifest['kb'][:12]}, but {kb.name!r} is {kb.fingerprint[:12]}; use that "
+                "one or make the suite again."
+            )
+
+
+def save_problems(
+    directory: Path, problems: Sequence[Problem], manifest: Mapping[str, Any], kb: KnowledgeBase
+) -> None:
+    """Write problems and manifest; the manifest comes last, so that it vouches for the rest."""
+    described = [
+        {
+            "title": p.title,
+            "split": p.split,
+            "aliases": list(p.aliases),
+            "group": kb.titles(p.group),
+            "counts": list(p.counts),
+            "hidden": list(p.hidden),
+        }
+        for p in problems
+    ]
+    (directory / PROBLEMS).write_text(json.dumps(described, ensure_ascii=False, indent=1))
+    columns: dict[str, list[Any]] = {"problem": [], "set": [], "row": [], "gold": []}
+    for number, problem in enumerate(problems):
+        for place, name in enumerate(SETS):
+            rows = problem.rows[name]
+            columns["problem"].append(np.full(len(rows), number, dtype=np.int32))
+            columns["set"].append(np.full(len(rows), place, dtype=np.int8))
+            columns["row"].append(rows)
+            columns["gold"].append(problem.gold[name].astype(np.int32))
+    table = pa.table({name: np.concatenate(parts) for name, parts in columns.items()})
+    pq.write_table(table, directory / MENTIONS, compression="zstd")
+    files = {
+        path.name: file_hash(path) for path in sorted(directory.iterdir()) if path.name != MANIFEST
+    }
+    whole = {"format": "stamo-suite", "version": FORMAT_VERSION, **manifest, "files": files}
+    whole["counts"] = {split: sum(p.split == split for p in problems) for split in SPLITS}
+    whole["kb"] = kb.fingerprint
+    whole["checksum"] = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    (directory / MANIFEST).write_text(json.dumps(whole, indent=1, sort_keys=True))
+
+
+def open_suite(path: Path, kb: KnowledgeBase) -> Suite:
+    """Open a suite and check that it is complete, unchanged and made with this knowledge base."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+    except (OSError, ValueError) as error:
+        raise SuiteError(
+            f"{path} is no complete suite ({error}); make one with `stamo suite make`."
+        ) from error
+    if manifest.get("format") != "stamo-suite" or manifest.get("version") != FORMAT_VERSION:
+        raise SuiteError(f"{path} is not a suite of version {FORMAT_VERSION}; make it again.")
+    for name, digest in manifest["files"].items():
+        if Path(name).name != name or not (path / name).is_file():
+            raise SuiteError(f"The suite {path.name!r} lacks its file {name}; make it again.")
+        if file_hash(path / name) != digest:
+            raise SuiteError(f"The file {name} of suite {path.name!r} changed; make it again.")
+    suite = Suite(path, manifest, tuple(_read_problems(path, kb)))
+    suite.check(kb)
+    return suite
+
+
+def _read_problems(path: Path, kb: KnowledgeBase) -> list[Problem]:
+    table = pq.read_table(path / MENTIONS)
+    columns = {name: table[name].to_numpy() for name in ("problem", "set", "row", "gold")}
+    problems = []
+    for number, described in enumerate(json.loads((path / PROBLEMS).read_text())):
+        here = columns["problem"] == number
+        rows: dict[SetName, Any] = {}
+        gold: dict[SetName, Any] = {}
+        for place, name in enumerate(SETS):
+            chosen = here & (columns["set"] == place)
+            rows[name] = columns["row"][chosen].astype(np.int64)
+            gold[name] = columns["gold"][chosen].astype(np.int64)
+        problems.append(
+            Problem(
+                title=described["title"],
+                split=described["split"],
+                aliases=tuple(described.get("aliases") or [described["name"]]),
+                group=tuple(kb.entity_ids(described["group"]).tolist()),
+                counts=tuple(described["counts"]),
+                hidden=tuple(described.get("hidden", ())),
+                rows=rows,
+                gold=gold,
+            )
+        )
+    return problems
+
+
+def file_hash(path: Path) -> str:
+    """Return the sha256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+class SuiteWriter:
+    """Writes a suite beside its target and renames it at the end."""
+
+    def __init__(self, target: Path, *, overwrite: bool = False) -> None:
+        if target.exists() and not overwrite:
+            raise SuiteError(f"{target} exists already; choose another place or use --overwrite.")
+        if target.exists() and not (target / MANIFEST).is_file():
+            raise SuiteError(f"{target} is no suite; it is left as it is: choose another place.")
+        self._target = target
+        self.directory = target.with_name(f".{target.name}.part-{os.getpid()}")
+
+    def __enter__(self) -> Path:
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        return self.directory
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            return
+        old = self._target.with_name(f".{self._target.name}.old-{os.getpid()}")
+        if self._target.exists():
+            self._target.rename(old)
+        self.directory.rename(self._target)
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,365 @@
+"""The tables of the paper from the results of a run, each next to the printed numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from stamo.evaluation.metrics import (
+    Interval,
+    Outcome,
+    Summary,
+    bootstrap_auc,
+    bootstrap_f1,
+)
+from stamo.replication.published import PRINTED, printed_row
+from stamo.replication.suites.problem import TEST_SETS, SetName
+
+MAIN_ROWS = (
+    "keyphrase",
+    "bert",
+    "label everything",
+    "true prior",
+    "estimation",
+    "estimation+bias",
+    "estimation+evidence",
+    "estimation(all)",
+    "self-training",
+    "self-training+intra",
+    "self-training+inter",
+    "stamo",
+    "paper",
+    "published",
+    "default",
+    "supervised",
+)
+INTER_ROWS = (
+    "stamo",
+    "stamo without adaptive delta",
+    "stamo without small eta",
+    "stamo without warm-up",
+)
+FEATURE_ROWS = tuple(
+    f"{name}{part}"
+    for name in ("stamo", "default")
+    for part in ("", " without prior", " without relatedness", " without embedding")
+)
+BOOTSTRAPS = {"F1": bootstrap_f1, "AUC": bootstrap_auc}
+"""The metrics that stand beside each other, with their intervals over entities."""
+COMPARED = ("estimation", "estimation+bias", "estimation(all)", "stamo", "paper", "published")
+"""Methods that the default is compared with, entity by entity."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        head = "| " + " | ".join(self.columns) + " |"
+        rule = "| --- |" + " ---: |" * (len(self.columns) - 1)
+        body = ["| " + " | ".join(row) + " |" for row in self.rows]
+        return "\n".join([f"### {self.title}", "", head, rule, *body, ""])
+
+
+def outcome_of(values: Mapping[str, Any]) -> Outcome:
+    """Read an outcome back from a stored result."""
+    auc = values["auc"]
+    return Outcome(**{**values, "auc": float("nan") if auc is None else auc})
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a run, found by method, model and number of labels."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    def of(self, method: str, model: str, n_labels: int | None = None) -> list[Mapping[str, Any]]:
+        """Return the results of a method; those that use no model or no labels serve all."""
+        return [
+            row
+            for row in self.rows
+            if row["method"] == method
+            and row["model"] in {model, ""}
+            and (n_labels is None or row["n_labels"] in {n_labels, 0})
+        ]
+
+    @property
+    def models(self) -> list[str]:
+        """Return the models of the run."""
+        return sorted({row["model"] for row in self.rows if row["model"]})
+
+    def outcomes(
+        self,
+        method: str,
+        model: str,
+        set_name: SetName,
+        n_labels: int = 20,
+        seeds: Iterable[int] | None = None,
+    ) -> dict[str, list[Outcome]]:
+        """Return the outcomes of every problem, seed by seed."""
+        found: dict[str, list[Outcome]] = {}
+        wanted = None if seeds is None else set(seeds)
+        for row in self.of(method, model, n_labels):
+            fits = wanted is None or row["seed"] in wanted or row["n_labels"] == 0
+            if set_name in row["outcomes"] and fits:
+                outcome = outcome_of(row["outcomes"][set_name])
+                found.setdefault(row["problem"], []).append(outcome)
+        return found
+
+    def summary(
+        self, method: str, model: str, set_name: SetName, n_labels: int = 20
+    ) -> Summary | None:
+        """Return the metrics of a method over all problems and seeds, None without results."""
+        found = self.outcomes(method, model, set_name, n_labels)
+        return Summary.of([o for of_one in found.values() for o in of_one]) if found else None
+
+    @property
+    def test_sets(self) -> list[SetName]:
+        """Return the test sets of the run."""
+        return [name for name in TEST_SETS if any(name in row["outcomes"] for row in self.rows)]
+
+    def n_labels(self) -> int:
+        """Return |L| of the main table: that of most methods."""
+        pairs = dict.fromkeys((r["n_labels"], r["method"]) for r in self.rows if r["n_labels"])
+        by_size = Counter(n for n, _ in pairs)
+        return max(by_size, key=lambda n: (by_size[n], n == 20)) if by_size else 20
+
+
+def _percent(value: float) -> str:
+    return "-" if np.isnan(value) else f"{100 * value:.2f}"
+
+
+def _printed(numbers: Mapping[str, float] | None, name: str) -> str:
+    return f"{numbers[name]:.2f}" if numbers and name in numbers else "-"
+
+
+def main_table(results: Results, model: str) -> Table:
+    """Return Table 3 for one model: all metrics on both test sets, average, time of a slot."""
+    sets, n_labels = results.test_sets, results.n_labels()
+    columns = ["method"]
+    for name in sets:
+        columns += [f"{name} Acc", "P", "R", "F1", "macro F1", "AUC", "printed F1"]
+    columns += ["avg Acc", "avg F1", "printed avg F1", "s/slot", "s"]
+    rows = []
+    for method in MAIN_ROWS:
+        cells = _main_cells(results, method, model, n_labels)
+        if cells:
+            rows.append((method, *cells))
+    title = f"Table 3, {model}, |L| = {n_labels} (in percent, micro unless it says macro)"
+    return Table(title, tuple(columns), tuple(rows))
+
+
+def _main_cells(results: Results, method: str, model: str, n_labels: int) -> list[str]:
+    printed = printed_row(3, method, model)
+    numbers = printed.numbers if printed else None
+    cells: list[str] = []
+    summaries = []
+    for name in results.test_sets:
+        summary = results.summary(method, model, name, n_labels)
+        if summary is None:
+            return []
+        summaries.append(summary)
+        values = (summary.accuracy, summary.precision, summary.recall, summary.f1)
+        cells += [_percent(v) for v in (*values, summary.macro_f1, summary.auc)]
+        cells.append(_printed(numbers, f"{name} f1"))
+    found = results.of(method, model, n_labels)
+    slots = [row["slot_seconds"] for row in found if row["n_slots"]]
+    return [
+        *cells,
+        _percent(float(np.mean([s.accuracy for s in summaries]))),
+        _percent(float(np.mean([s.f1 for s in summaries]))),
+        _printed(numbers, "average f1"),
+        f"{np.mean(slots):.3f}" if slots else "-",
+        f"{np.mean([row['seconds'] for row in found]):.2f}",
+    ]
+
+
+def ablation_table(
+    results: Results, table: int, methods: Sequence[str], model: str = "deeped"
+) -> Table:
+    """Return Table 4 or 5: accuracy, F1 and AUC of variants, next to the printed ones."""
+    n_labels, rows = results.n_labels(), []
+    columns = ["method"]
+    for name in results.test_sets:
+        columns += [f"{name} Acc", "F1", "AUC"]
+    columns += ["avg Acc", "avg F1", "avg AUC", "printed avg Acc", "printed avg F1"]
+    for method in methods:
+        found = [results.summary(method, model, name, n_labels) for name in results.test_sets]
+        summaries = [summary for summary in found if summary is not None]
+        if len(summaries) != len(found) or not found:
+            continue
+        printed = printed_row(table, method, model) if method != "default" else None
+        numbers = printed.numbers if printed else None
+        values = np.array([(s.accuracy, s.f1, s.auc) for s in summaries])
+        cells = [_percent(float(v)) for v in (*values.ravel(), *values.mean(axis=0))]
+        cells += [
+            _printed(numbers, "average accuracy"),
+            _printed(numbers, "average f1"),
+        ]
+        rows.append((method, *cells))
+    what = "inter-slot optimisation" if table == 4 else "features"
+    return Table(f"Table {table}, ablation of {what}, {model}", tuple(columns), tuple(rows))
+
+
+def printed_table(table: int, model: str) -> Table:
+    """Return a table of the paper with every number that it prints."""
+    found = [p for p in PRINTED if p.table == table and p.model in {model, ""}]
+    names = list(dict.fromkeys(name for p in found for name in p.numbers))
+    rows = [(p.row, *(_printed(p.numbers, name) for name in names)) for p in found]
+    title = f"The paper's Table {table}, {model}, as printed on its own data"
+    return Table(title, ("method", *names), tuple(rows))
+
+
+def gap_table(results: Results, model: str) -> Table:
+    """Return how much of the gap from Estimation on L to Estimation on all each method closes."""
+    n_labels, rows = results.n_labels(), []
+    for method in MAIN_ROWS:
+        cells = []
+        for name in results.test_sets:
+            low, high, here = (
+                results.summary(m, model, name, n_labels)
+                for m in ("estimation", "estimation(all)", method)
+            )
+            if low and high and here:
+                cells += [
+                    _share(here.f1, low.f1, high.f1),
+                    _share(here.auc, low.auc, high.auc),
+                ]
+        if any(cell != "-" for cell in cells):
+            rows.append((method, *cells))
+    title = f"Gap closed between Estimation({n_labels}) and Estimation(all), {model}"
+    columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]
+    return Table(title, ("method", *columns), tuple(rows))
+
+
+def _share(value: float, low: float, high: float) -> str:
+    return f"{100 * (value - low) / (high - low):.0f} %" if high > low else "-"
+
+
+def compare(
+    results: Results, model: str, set_name: SetName, first: str, second: str
+) -> dict[str, Interval]:
+    """Return the difference of two methods in each metric with its interval; empty without any."""
+    n_labels = results.n_labels()
+    seeds = [
+        {row["seed"] for row in results.of(method, model, n_labels) if row["n_labels"]}
+        for method in (first, second)
+    ]
+    shared = set.intersection(*(s for s in seeds if s)) if any(seeds) else None
+    one, two = (
+        results.outcomes(method, model, set_name, n_labels, shared) for method in (first, second)
+    )
+    problems = sorted(one.keys() & two.keys())
+    if not problems:
+        return {}
+    pairs = [one[p] for p in problems], [two[p] for p in problems]
+    return {metric: bootstrap(*pairs) for metric, bootstrap in BOOTSTRAPS.items()}
+
+
+def comparison_table(results: Results, model: str, method: str = "default") -> Table:
+    """Return the gain of a method over the others, with paired intervals over entities."""
+    pairs = {f"{method} - {other}": (method, other) for other in COMPARED}
+    title = f"Points of F1 and AUC gained, paired bootstrap over entities (95 %), {model}"
+    return _differences(results, model, title, pairs)
+
+
+def quirk_table(results: Results, model: str) -> Table:
+    """Return what each quirk of the published experiments changes when it is switched on alone."""
+    methods = dict.fromkeys(row["method"] for row in results.rows if " with " in row["method"])
+    pairs = {method: (method, method.split(" with ")[0]) for method in methods}
+    title = f"Points of F1 and AUC that a quirk alone changes, paired bootstrap (95 %), {model}"
+    return _differences(results, model, title, pairs)
+
+
+def _differences(
+    results: Results, model: str, title: str, pairs: Mapping[str, tuple[str, str]]
+) -> Table:
+    """Return the paired differences of pairs of methods, a row for each pair that was run."""
+    rows = []
+    for label, (first, second) in pairs.items():
+        found = [compare(results, model, name, first, second) for name in results.test_sets]
+        gaps = [gap.get(metric) for gap in found for metric in BOOTSTRAPS]
+        cells = [
+            "-"
+            if gap is None
+            else f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+            for gap in gaps
+        ]
+        if any(found):
+            rows.append((label, *cells))
+    columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]
+    return Table(title, ("methods", *columns), tuple(rows))
+
+
+def size_table(results: Results, methods: Sequence[str], model: str = "deeped") -> Table:
+    """Return F1 and AUC by the number of labels, on the entities that have every size."""
+    sizes, problems = shared_sizes(results, methods, model)
+    rows = []
+    for method in methods:
+        for name in results.test_sets:
+            found = [size_summary(results, method, model, name, n, problems) for n in sizes]
+            if any(found):
+                rows += [
+                    (
+                        f"{method}, {name} F1",
+                        *("-" if s is None else _percent(s.f1) for s in found),
+                    ),
+                    (
+                        f"{method}, {name} AUC",
+                        *("-" if s is None else _percent(s.auc) for s in found),
+                    ),
+                ]
+    title = f"F1 and AUC by |L| on {len(problems)} entities, {model}"
+    return Table(title, ("method", *map(str, sizes)), tuple(rows))
+
+
+def shared_sizes(
+    results: Results, methods: Sequence[str], model: str
+) -> tuple[list[int], frozenset[str]]:
+    """Return the sizes that at least half of the entities have, and the entities with all."""
+    by_size: dict[int, set[str]] = {}
+    for row in results.rows:
+        if row["method"] in methods and row["model"] == model and row["n_labels"]:
+            by_size.setdefault(row["n_labels"], set()).add(row["problem"])
+    most = max((len(p) for p in by_size.values()), default=0)
+    sizes = sorted(n for n, problems in by_size.items() if 2 * len(problems) >= most)
+    shared = set.intersection(*(by_size[n] for n in sizes)) if sizes else set()
+    return sizes, frozenset(shared)
+
+
+def size_summary(
+    results: Results,
+    method: str,
+    model: str,
+    set_name: SetName,
+    n_labels: int,
+    problems: frozenset[str],
+) -> Summary | None:
+    """Return the metrics of a method at one size, None unless it was run on all the problems."""
+    found = results.outcomes(method, model, set_name, n_labels)
+    if not problems or not problems <= found.keys():
+        return None
+    return Summary.of([o for p in problems for o in found[p]])
+
+
+def as_values(results: Results) -> dict[str, Any]:
+    """Return every summary as plain values, for programs."""
+    values: dict[str, Any] = {}
+    for model in results.models:
+        for method in dict.fromkeys(row["method"] for row in results.rows):
+            for n_labels in sorted({r["n_labels"] for r in results.of(method, model)}):
+                by_set = {}
+                for name in results.test_sets:
+                    summary = results.summary(method, model, name, n_labels)
+                    by_set[name] = asdict(summary) if summary else None
+                values.setdefault(model, {}).setdefault(method, {})[str(n_labels)] = by_set
+    return values

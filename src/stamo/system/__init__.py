@@ -1,0 +1,1 @@
+"""Files, byte streams and worker processes: one of each."""

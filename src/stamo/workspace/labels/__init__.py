@@ -1,0 +1,1 @@
+"""Labels: the log, the advisor, export, and the terminal."""

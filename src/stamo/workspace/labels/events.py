@@ -1,0 +1,144 @@
+"""Label events: who chose what for which mention, and how they are written as plain values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from stamo.corpus.types import Mention
+from stamo.errors import CorpusFormatError
+
+EMERGING = "@emerging"
+NONE = "@none"
+SKIP = "@skip"
+UNDO = "@undo"
+MAX_CHARACTERS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTarget:
+    """The mention that is labelled."""
+
+    document: str
+    mention: int
+    """Its index in the document's mentions when it was labelled."""
+    surface: str
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, document: str, index: int, mention: Mention) -> LabelTarget:
+        """Name a mention of a document."""
+        return cls(document, index, mention.surface, mention.start, mention.end)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelEvent:
+    """One line of the log: a label, or the undoing of one."""
+
+    uid: str
+    """The same in every copy of the log, so that logs can be joined."""
+    labeller: str
+    at: datetime
+    target: LabelTarget
+    choice: str
+    """An entity's title, `@emerging`, `@none`, `@skip`, or `@undo`."""
+    undoes: str | None = None
+    """The uid of the event that is undone."""
+
+
+def to_timestamp(at: datetime) -> str:
+    """Write a time as text that sorts by time.
+
+    Raises:
+        CorpusFormatError: It has no time zone.
+    """
+    if at.tzinfo is None:
+        raise CorpusFormatError(f"The time {at} of a label has no time zone; give UTC.")
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def check_label(target: LabelTarget, choice: str, labeller: str) -> None:
+    """Check the values of a label.
+
+    Raises:
+        CorpusFormatError: A value is empty, too long or out of range.
+    """
+    texts = {"labeller": labeller, "choice": choice, "document id": target.document}
+    texts["surface"] = target.surface
+    for name, text in texts.items():
+        if not isinstance(text, str) or not text.strip() or len(text) > MAX_CHARACTERS:
+            raise CorpusFormatError(
+                f"The {name} of a label is {str(text)[:40]!r}; give a text of 1 to "
+                f"{MAX_CHARACTERS} characters."
+            )
+    try:
+        "".join(texts.values()).encode()
+    except UnicodeEncodeError:
+        raise CorpusFormatError("A label holds a character that no file can hold.") from None
+    numbers = (target.mention, target.start, target.end)
+    if any(type(number) is not int or not 0 <= number < 1 << 62 for number in numbers):
+        raise CorpusFormatError(f"A label names the mention {numbers}; give whole numbers from 0.")
+    if target.start >= target.end:
+        raise CorpusFormatError(
+            f"A label's mention starts at {target.start} and ends at {target.end}; "
+            "the end must come later."
+        )
+
+
+def event_to_json(event: LabelEvent) -> dict[str, Any]:
+    """Return the plain values of an event; `event_from_json` reads them back."""
+    record: dict[str, Any] = {"uid": event.uid, "labeller": event.labeller}
+    record["at"] = to_timestamp(event.at)
+    record |= asdict(event.target)
+    record["choice"] = event.choice
+    if event.undoes is not None:
+        record["undoes"] = event.undoes
+    return record
+
+
+def event_from_json(record: Any) -> LabelEvent:
+    """Check and convert the plain values of an event.
+
+    Raises:
+        CorpusFormatError: They do not have this form.
+    """
+    names = ("document", "mention", "surface", "start", "end")
+    try:
+        target = LabelTarget(*(record[name] for name in names))
+        at = datetime.fromisoformat(record["at"])
+        undoes = record.get("undoes")
+        event = LabelEvent(record["uid"], record["labeller"], at, target, record["choice"], undoes)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorpusFormatError(f"A label event lacks a valid value ({error!r}).") from error
+    check_event(event)
+    return event
+
+
+def check_event(event: LabelEvent) -> None:
+    """Check all values of an event that comes from elsewhere.
+
+    Raises:
+        CorpusFormatError: A value is empty, too long or out of range.
+    """
+    check_label(event.target, event.choice, event.labeller)
+    to_timestamp(event.at)
+    uids = [event.uid] if event.undoes is None else [event.uid, event.undoes]
+    if any(not isinstance(uid, str) or not 1 <= len(uid) <= 64 for uid in uids):
+        raise CorpusFormatError(
+            "A label event has no valid uid; give a text of 1 to 64 characters."
+        )
+    if (event.choice == UNDO) != (event.undoes is not None):
+        raise CorpusFormatError("An undo must name the event that it undoes, and only an undo may.")
+
+
+def labels_fingerprint(events: Iterable[LabelEvent]) -> str:
+    """Return a hash of what is labelled as what, whoever said so and when."""
+    lines = sorted(
+        json.dumps([e.target.document, e.target.start, e.target.end, e.choice]) for e in events
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

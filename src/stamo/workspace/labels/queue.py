@@ -1,0 +1,255 @@
+"""The label advisor: which mention to ask next, and when more labels stop helping.
+
+The first questions are the ones that stand for most of the pile: each covers the mentions that are
+like it, and the next one covers what is still far from all before (greedy facility location). From
+the sixth label on, mentions count by how unsure the current posterior is about them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
+from stamo.features.pile import Pile
+from stamo.kb.base import KnowledgeBase
+from stamo.learning.algorithm import Task
+from stamo.learning.corrected import CorrectedArgs, learn_corrected
+from stamo.learning.learn import encode_pile
+from stamo.models.evidence import Views, mention_views
+from stamo.models.store import TrainedModel
+from stamo.workspace.folder import Workspace
+from stamo.workspace.labels.events import NONE, LabelEvent
+from stamo.workspace.labels.store import find_labelled
+
+Rows = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+LEAST_LABELS = 6
+"""From here on there is a posterior worth asking."""
+N_AHEAD = 10
+"""Questions chosen before the advisor is asked again."""
+MAX_COVERED = 1500
+"""Mentions that questions should stand for; of a larger pile, a sample."""
+OTHER_NAME = 0.5
+"""How much a mention stands for mentions of another alias."""
+LEAST_CHANGE = 0.02
+"""When the last labels changed less than this share of the pile, more hardly help."""
+N_LAST = 5
+
+
+def choose_documents(
+    pile: Pile,
+    views: Views,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    chosen: Rows | None = None,
+    weight: FloatArray | None = None,
+) -> Rows:
+    """Choose the mentions whose labels teach most, one for each document.
+
+    Args:
+        pile: The candidate mentions.
+        views: Their views, see `mention_views`.
+        n: How many to choose; fewer where there are fewer documents.
+        rng: Draws the mentions to stand for where the pile is large.
+        chosen: Mentions that are labelled already; their documents are not asked again.
+        weight: How much each mention matters, such as how unsure its posterior is, (M,).
+
+    Returns:
+        Rows of the pile, the most telling first.
+    """
+    if not len(pile):
+        return np.zeros(0, dtype=np.int64)
+    asked, _, _ = pile.votes  # the first mention of each name in each document
+    covered = asked
+    if len(covered) > MAX_COVERED:
+        covered = np.sort(rng.choice(covered, MAX_COVERED, replace=False))
+    matters = np.ones(len(covered)) if weight is None else weight[covered]
+    alike = _similarity(pile, views, asked, covered)  # (asked, covered)
+    best = np.zeros(len(covered))
+    documents = pile.mentions.documents
+    free = np.ones(len(asked), dtype=bool)
+    if chosen is not None and len(chosen):
+        best = _similarity(pile, views, chosen, covered).max(axis=0)
+        free = ~np.isin(documents[asked], documents[chosen])
+    rows: list[int] = []
+    fair = _FairNames(pile.alias, asked, chosen)
+    while len(rows) < n and free.any():
+        gain = np.maximum(alike - best, 0.0) @ matters
+        behind = free & fair.is_behind(pile.alias[asked], free)
+        place = int(np.where(behind, gain, -1.0).argmax())
+        rows.append(int(asked[place]))
+        fair.count(int(pile.alias[asked[place]]))
+        best = np.maximum(best, alike[place])
+        free &= documents[asked] != documents[asked[place]]
+    return np.array(rows, dtype=np.int64)
+
+
+class _FairNames:
+    """Keeps questions fair to rare names: each gets its share by the root of its frequency."""
+
+    def __init__(self, alias: NDArray[np.int32], asked: Rows, chosen: Rows | None) -> None:
+        n_names = int(alias.max(initial=0)) + 1
+        root = np.sqrt(np.bincount(alias[asked], minlength=n_names))
+        self.share = root / root.sum()
+        rows = np.zeros(0, dtype=np.int64) if chosen is None else chosen
+        self.given = np.bincount(alias[rows], minlength=n_names).astype(np.float64)
+
+    def is_behind(self, names: NDArray[np.int32], free: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which questions ask for a name that is a whole question behind, or else all."""
+        missing = self.share * (self.given.sum() + 1) - self.given
+        late = missing[names] >= 1.0
+        return late if (late & free).any() else np.ones(len(names), dtype=bool)
+
+    def count(self, name: int) -> None:
+        """Note that a name was asked."""
+        self.given[name] += 1
+
+
+def _similarity(pile: Pile, views: Views, a: Rows, b: Rows) -> FloatArray:
+    total = views.words[a] @ views.words[b].T + views.context[a] @ views.context[b].T
+    total = total + np.asarray((views.entities[a] @ views.entities[b].T).todense())
+    same_name = pile.alias[a][:, None] == pile.alias[b]
+    return np.asarray(np.maximum(total, 0.0) * np.where(same_name, 1.0, OTHER_NAME) / 3)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Whether more labels help."""
+
+    changed: float | None
+    """Share of the pile whose answer the last labels changed; None while there are too few."""
+    enough: bool
+    text: str
+
+
+class LabelQueue:
+    """Orders the candidate mentions of one workspace; its documents are encoded once."""
+
+    def __init__(
+        self, entity: EmergingEntity, corpus: Corpus, kb: KnowledgeBase, trained: TrainedModel
+    ) -> None:
+        self.entity, self.corpus = entity, corpus
+        self.kb, self._trained = kb, trained
+        encoded = encode_pile([entity], corpus.with_labels({}), kb, trained)
+        self.pile = encoded.pile
+        self.views = mention_views(self.pile, kb)
+        self.keys: list[LabelKey] = [
+            (document.id, index)
+            for document in corpus
+            for index, mention in enumerate(document.mentions)
+            if mention.surface in entity.aliases
+        ]
+        self._documents = {document.id: document for document in corpus}
+        self._row_by_key = {key: row for row, key in enumerate(self.keys)}
+
+    def corpus_mention(self, key: LabelKey) -> Mention:
+        """Return the mention that a key names."""
+        return self._documents[key[0]].mentions[key[1]]
+
+    def order(self, events: Sequence[LabelEvent], n: int = N_AHEAD) -> list[LabelKey]:
+        """Return all mentions that nobody has decided on, those that teach most first.
+
+        Behind the first `n`, each document is asked once before any is asked again.
+        """
+        decided = self._rows(events)
+        weight = None
+        task = self._task(events)
+        if task is not None and int(task.labelled.sum()) >= LEAST_LABELS:
+            p = self._posterior(task)
+            weight = 4 * p * (1 - p) + 0.1
+        rng = np.random.default_rng(0)
+        first = choose_documents(self.pile, self.views, n, rng, chosen=decided, weight=weight)
+        keys = [self.keys[row] for row in first.tolist()]
+        taken = {*keys, *(self.keys[row] for row in decided.tolist())}
+        rest: list[tuple[int, bytes, LabelKey]] = []
+        n_seen: dict[str, int] = {}
+        for key in self.keys:
+            place = n_seen.get(key[0], 0)
+            n_seen[key[0]] = place + 1
+            if key not in taken:
+                rest.append((place, hashlib.sha256(key[0].encode()).digest(), key))
+        return [*keys, *(key for _, _, key in sorted(rest))]
+
+    def advise(self, events: Sequence[LabelEvent]) -> Advice:
+        """Tell whether more labels help, by what the last ones changed."""
+        ordered = sorted(events, key=lambda event: event.at)
+        now = self._task(ordered)
+        n = 0 if now is None else int(now.labelled.sum())
+        before = self._task(ordered[:-N_LAST])
+        if now is None or before is None or int(before.labelled.sum()) < LEAST_LABELS:
+            return Advice(None, False, f"{n} labels so far; more will help.")
+        rest = ~now.labelled
+        if not rest.any():
+            return Advice(0.0, True, "All candidate mentions are labelled.")
+        moved = (self._posterior(now) > 0.5) != (self._posterior(before) > 0.5)
+        changed = float(moved[rest].mean())
+        if changed < LEAST_CHANGE:
+            text = f"The last {N_LAST} labels changed {changed:.1%} of the answers: enough for now."
+            return Advice(changed, True, text)
+        text = f"The last {N_LAST} labels changed {changed:.1%} of the answers; more will help."
+        return Advice(changed, False, text)
+
+    def _rows(self, events: Sequence[LabelEvent]) -> Rows:
+        found = find_labelled(
+            [replace(event, choice=NONE) for event in events], self.corpus, self.entity, none=NONE
+        )
+        rows = sorted(self._row_by_key[key] for key in found.labels if key in self._row_by_key)
+        return np.array(rows, dtype=np.int64)
+
+    def _task(self, events: Sequence[LabelEvent]) -> Task | None:
+        """Return the task of learning with some labels; None where no label is the entity."""
+        found = find_labelled(events, self.corpus, self.entity, none=NONE)
+        labels = np.zeros((len(self.pile), 1), dtype=np.float32)
+        labelled = np.zeros(len(self.pile), dtype=bool)
+        for key, answer in found.labels.items():
+            row = self._row_by_key.get(key)
+            if row is not None:
+                labelled[row] = True
+                labels[row, 0] = answer == self.entity.id
+        if not labels.any():
+            return None
+        trained = self._trained
+        return Task(
+            pile=self.pile,
+            labels=labels,
+            labelled=labelled,
+            model=trained.model,
+            tables=trained.tables(self.kb),
+            features=trained.model.features,
+            kb=self.kb,
+        )
+
+    def _posterior(self, task: Task) -> FloatArray:
+        args = CorrectedArgs(n_slots=1, choose=False)
+        learned = learn_corrected(task, self._trained.calibration.temperature, args)
+        return learned.posterior[:, 0].astype(np.float64)
+
+
+class Advisor:
+    """The queues of many workspaces; a function of workspace, documents and labels."""
+
+    def __init__(self, kb: KnowledgeBase, trained: TrainedModel) -> None:
+        self._kb, self._trained = kb, trained
+        self._queues: dict[str, tuple[object, LabelQueue]] = {}
+
+    def queue(self, workspace: Workspace, corpus: Corpus) -> LabelQueue:
+        """Return the queue of a workspace, made anew when its documents changed."""
+        parts = workspace.documents.manifest.parts
+        held = self._queues.get(str(workspace.path))
+        if held is None or held[0] != parts:
+            held = (parts, LabelQueue(workspace.entity, corpus, self._kb, self._trained))
+            self._queues[str(workspace.path)] = held
+        return held[1]
+
+    def __call__(
+        self, workspace: Workspace, corpus: Corpus, labels: Sequence[LabelEvent]
+    ) -> list[LabelKey]:
+        """Order the candidate mentions, those that teach most first."""
+        return self.queue(workspace, corpus).order(labels)

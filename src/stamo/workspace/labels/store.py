@@ -1,0 +1,284 @@
+"""The labels of a workspace: a log in SQLite to which people append, and views of what holds now.
+
+Nothing is ever changed or deleted; an undo is one more event. A call returns after its event is on
+disk, so a killed process loses nothing that it acknowledged. Several processes may label at once.
+
+What holds: a labeller's last choice for a mention that was not undone. Where several people chose
+for one mention, the latest choice that is not a skip.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+
+from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
+from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.workspace.labels.events import (
+    EMERGING,
+    NONE,
+    SKIP,
+    UNDO,
+    LabelEvent,
+    LabelTarget,
+    check_event,
+    check_label,
+    to_timestamp,
+)
+from stamo.workspace.labels.schema import BUSY_SECONDS, connect
+
+__all__ = [
+    "EMERGING",
+    "NONE",
+    "SKIP",
+    "UNDO",
+    "LabelEvent",
+    "LabelProgress",
+    "LabelStore",
+    "LabelTarget",
+    "LabelledMentions",
+    "find_labelled",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelProgress:
+    """How many mentions are labelled with what."""
+
+    n_emerging: int = 0
+    n_other: int = 0
+    """Labelled with an entity of the knowledge base."""
+    n_none: int = 0
+    n_skipped: int = 0
+
+    @property
+    def n_labelled(self) -> int:
+        """Return how many mentions carry a label, skips not counted."""
+        return self.n_emerging + self.n_other + self.n_none
+
+
+class LabelStore:
+    """The opened log; `open` makes one. It may be shared by threads."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: str | Path) -> LabelStore:
+        """Open the log, or start it.
+
+        Raises:
+            WorkspaceError: The file is damaged or holds something else.
+        """
+        return cls(connect(Path(path)), Path(path))
+
+    def __enter__(self) -> LabelStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; all labels are on disk already."""
+        with self._lock:
+            self._connection.close()
+
+    def add(self, target: LabelTarget, choice: str, *, labeller: str, at: datetime) -> LabelEvent:
+        """Label a mention; when this returns, the label is on disk.
+
+        Args:
+            target: The mention.
+            choice: An entity's title, or `EMERGING`, `NONE` or `SKIP`.
+            labeller: Who labels.
+            at: When, with a time zone.
+
+        Raises:
+            CorpusFormatError: A value is empty, too long or out of range.
+        """
+        if choice == UNDO:
+            raise CorpusFormatError("A label cannot be '@undo'; call undo instead.")
+        check_label(target, choice, labeller)
+        with self._transaction() as connection:
+            return _append(connection, labeller, at, target, choice, None)
+
+    def undo(self, *, labeller: str, at: datetime) -> LabelEvent | None:
+        """Undo a labeller's last label that still stands; None where there is none.
+
+        Returns:
+            The event that was undone.
+        """
+        with self._transaction() as connection:
+            row = connection.execute(
+                "SELECT * FROM standing WHERE labeller = ? ORDER BY at DESC, seq DESC LIMIT 1",
+                (labeller,),
+            ).fetchone()
+            if row is None:
+                return None
+            undone = _event(row)
+            _append(connection, labeller, at, undone.target, UNDO, undone.uid)
+            return undone
+
+    def events(self) -> list[LabelEvent]:
+        """Return the whole log in the order it was written."""
+        return self._select("SELECT * FROM events ORDER BY seq")
+
+    def current(self) -> list[LabelEvent]:
+        """Return what holds now, one event per mention, in the order of labelling."""
+        return self._select("SELECT * FROM current_labels ORDER BY seq")
+
+    def current_by_labeller(self) -> list[LabelEvent]:
+        """Return what each labeller's choice is now, in the order of labelling."""
+        return self._select("SELECT * FROM labeller_labels ORDER BY seq")
+
+    def merge(self, events: Iterable[LabelEvent]) -> int:
+        """Add the events of another log; those that are here already are left out.
+
+        Returns:
+            How many were new.
+
+        Raises:
+            CorpusFormatError: An event is not valid; then none is added.
+        """
+        with self._transaction() as connection:
+            before = connection.total_changes
+            for event in events:
+                check_event(event)
+                _insert(connection, event)
+            return connection.total_changes - before
+
+    def progress(self, labeller: str | None = None) -> LabelProgress:
+        """Count what holds now, for everyone or for one labeller."""
+        events = self.current() if labeller is None else self.current_by_labeller()
+        chosen = [e.choice for e in events if labeller in (None, e.labeller)]
+        counts = [chosen.count(choice) for choice in (EMERGING, NONE, SKIP)]
+        return LabelProgress(counts[0], len(chosen) - sum(counts), counts[1], counts[2])
+
+    def _select(self, query: str) -> list[LabelEvent]:
+        with self._lock, _explained(self.path):
+            return [_event(row) for row in self._connection.execute(query)]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, _explained(self.path):
+            # IMMEDIATE takes the write lock at once, so that two processes wait for each other.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledMentions:
+    """Labels as learning takes them."""
+
+    labels: dict[LabelKey, str]
+    n_stale: int
+    """Labels whose mention is not in the documents any more."""
+
+
+def find_labelled(
+    events: Iterable[LabelEvent],
+    corpus: Corpus,
+    entity: EmergingEntity,
+    *,
+    none: str | None = None,
+) -> LabelledMentions:
+    """Look up labels in the documents, by where they are: indices may change when collected anew.
+
+    Args:
+        events: What holds now, see `LabelStore.current`.
+        corpus: The documents.
+        entity: The emerging entity; its id replaces `@emerging`.
+        none: What "none of these" becomes; left out when None. Skips are always left out.
+    """
+    keys = {
+        (document.id, mention.start, mention.end): (document.id, index)
+        for document in corpus
+        for index, mention in enumerate(document.mentions)
+    }
+    entity_by_choice = {EMERGING: entity.id, NONE: none, SKIP: None}
+    labels: dict[LabelKey, str] = {}
+    n_stale = 0
+    for event in events:
+        chosen = entity_by_choice.get(event.choice, event.choice)
+        key = keys.get((event.target.document, event.target.start, event.target.end))
+        if key is None:
+            n_stale += 1
+        elif chosen is not None:
+            labels[key] = chosen
+    return LabelledMentions(labels, n_stale)
+
+
+def _append(
+    connection: sqlite3.Connection,
+    labeller: str,
+    at: datetime,
+    target: LabelTarget,
+    choice: str,
+    undoes: str | None,
+) -> LabelEvent:
+    n, latest = connection.execute(
+        "SELECT count(*), max(at) FROM events WHERE labeller = ?", (labeller,)
+    ).fetchone()
+    # A clock that was set back must not put a correction before what it corrects.
+    stamp = max(to_timestamp(at), latest or "")
+    # A labeller's events come one after the other, so their number makes the uid unique.
+    parts = (labeller, n, stamp, target.document, target.start, target.end, choice, undoes)
+    uid = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+    event = LabelEvent(uid, labeller, datetime.fromisoformat(stamp), target, choice, undoes)
+    _insert(connection, event)
+    return event
+
+
+def _insert(connection: sqlite3.Connection, event: LabelEvent) -> None:
+    target = event.target
+    connection.execute(
+        "INSERT INTO events (uid, labeller, at, document, mention, surface, start, end_, choice, "
+        "undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            event.uid,
+            event.labeller,
+            to_timestamp(event.at),
+            *(getattr(target, field.name) for field in fields(target)),
+            event.choice,
+            event.undoes,
+        ),
+    )
+
+
+def _event(row: sqlite3.Row) -> LabelEvent:
+    target = LabelTarget(row["document"], row["mention"], row["surface"], row["start"], row["end_"])
+    at = datetime.fromisoformat(row["at"])
+    return LabelEvent(row["uid"], row["labeller"], at, target, row["choice"], row["undoes"])
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise WorkspaceError(
+            f"The labels in {path} cannot be used ({error}); another process may have held them "
+            f"for {BUSY_SECONDS} seconds, or the disk is full."
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise WorkspaceError(
+            f"The labels in {path} are damaged ({error}); restore the file."
+        ) from error

@@ -1,0 +1,204 @@
+"""Label in a terminal: one mention at a time, one key for each choice."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from stamo.corpus.types import Document, LabelKey
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.linker import Linker
+from stamo.linking.settings import LinkerSettings
+from stamo.models.store import TrainedModel
+from stamo.workspace.folder import N_LABELS, Workspace
+from stamo.workspace.labels.events import EMERGING, NONE, SKIP, LabelEvent, LabelTarget
+from stamo.workspace.labels.queue import LabelQueue
+from stamo.workspace.labels.store import LabelStore
+from stamo.workspace.material import read_corpus
+from stamo.workspace.snippets import cut_context, printable
+
+ReadKey = Callable[[], str]
+"""Waits for a key and returns it; an empty text ends labelling."""
+
+CONTEXT = 600
+N_CHOICES = 9
+ADVISE_EVERY = 2
+KEYS = "1-9 choose   0 more   n none of these   s skip   u undo   q stop"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a mention may mean."""
+
+    choice: str
+    title: str
+    line: str
+
+
+def label_in_terminal(
+    workspace: Workspace,
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    *,
+    console: Console,
+    labeller: str,
+    read_key: ReadKey | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> int:
+    """Ask for labels until the person stops or nothing is left.
+
+    Each label is on disk before the next question is shown.
+
+    Returns:
+        How many labels and skips were given, less those that were undone.
+    """
+    corpus = read_corpus(workspace, kb, trained)
+    queue = LabelQueue(workspace.entity, corpus, kb, trained)
+    linker = Linker(kb, trained, settings=LinkerSettings(mentions="given"))
+    with workspace.open_labels() as store:
+        desk = _Desk(workspace, queue, linker, store, console, labeller, now)
+        return desk.run(read_key or read_one_key)
+
+
+class _Desk:
+    """One person's session."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        queue: LabelQueue,
+        linker: Linker,
+        store: LabelStore,
+        console: Console,
+        labeller: str,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.entity, self.queue, self.linker, self.store = workspace.entity, queue, linker, store
+        self.console, self.labeller, self.now = console, labeller, now
+        self.documents = {document.id: document for document in queue.corpus}
+        self.order: list[LabelKey] = []
+        self.n_known = -1
+        self.n_given = 0
+
+    def run(self, read_key: ReadKey) -> int:
+        """Ask question after question."""
+        while (key := self._next()) is not None:
+            if not self._ask(key, read_key):
+                break
+        else:
+            self.console.print("Every candidate mention is decided.")
+        return self.n_given
+
+    def _next(self) -> LabelKey | None:
+        """Return the mention to ask for; others may label at the same time."""
+        events = self.store.current()
+        if self.n_known < 0 or len(events) - self.n_known >= ADVISE_EVERY:
+            self.order, self.n_known = self.queue.order(events), len(events)
+        decided = {(e.target.document, e.target.start, e.target.end) for e in events}
+        for key in self.order:
+            mention = self.documents[key[0]].mentions[key[1]]
+            if (key[0], mention.start, mention.end) not in decided:
+                return key
+        return None
+
+    def _ask(self, key: LabelKey, read_key: ReadKey) -> bool:
+        """Show a mention and keep the answer; False when the person stops."""
+        document, page = self.documents[key[0]], 0
+        choices = self._choices(document.mentions[key[1]].surface)
+        self._show(document, key[1], choices, page)
+        while True:
+            pressed = read_key()
+            shown = choices[page * N_CHOICES : (page + 1) * N_CHOICES]
+            if pressed in ("", "q", "\x03", "\x04"):
+                return False
+            if pressed == "u":
+                self._undo()
+                return True
+            if pressed == "0" and len(choices) > N_CHOICES:
+                page = (page + 1) % -(-len(choices) // N_CHOICES)
+                self._show(document, key[1], choices, page)
+            elif pressed in ("n", "s"):
+                self._keep(document, key[1], NONE if pressed == "n" else SKIP)
+                return True
+            elif pressed.isdecimal() and 1 <= int(pressed) <= len(shown):
+                self._keep(document, key[1], shown[int(pressed) - 1].choice)
+                return True
+
+    def _choices(self, surface: str) -> list[Choice]:
+        kb = self.queue.kb
+        ids = kb.candidates(surface).ids
+        known = [
+            Choice(title, title, ", ".join(kb.titles(kb.related(int(entity), 4)[0])))
+            for entity, title in zip(ids.tolist(), kb.titles(ids), strict=True)
+        ]
+        return [Choice(EMERGING, self.entity.id, "the new entity"), *known]
+
+    def _show(self, document: Document, index: int, choices: list[Choice], page: int) -> None:
+        mention = document.mentions[index]
+        shown = cut_context(document.text, mention.start, mention.end, CONTEXT)
+        before, surface, after = map(printable, shown)
+        text = Text(before).append(surface, style="bold reverse").append(after)
+        table = Table.grid(padding=(0, 2))
+        first = page * N_CHOICES
+        for number, choice in enumerate(choices[first : first + N_CHOICES], start=1):
+            style = "bold" if choice.choice == EMERGING else ""
+            title = Text(printable(choice.title), style=style)
+            table.add_row(Text(str(number), style="cyan"), title, Text(choice.line, style="dim"))
+        n = self.store.progress().n_labelled
+        heading = f"{printable(document.title or document.id)}   {n} of {N_LABELS}"
+        body = Group(text, Text(), table, Text(), Text(KEYS, style="dim"))
+        self.console.print(Panel(body, title=Text(heading), title_align="left"))
+
+    def _keep(self, document: Document, index: int, choice: str) -> None:
+        target = LabelTarget.of(document.id, index, document.mentions[index])
+        self.store.add(target, choice, labeller=self.labeller, at=self.now())
+        self.n_given += 1
+        if choice != SKIP:
+            self._reveal(document, index)
+        n = self.store.progress().n_labelled
+        if n >= N_LABELS and n % 5 == 0:
+            self.console.print(self.queue.advise(self.store.current()).text, style="green")
+
+    def _reveal(self, document: Document, index: int) -> None:
+        """Say what the model would have said: only now, so as not to bias the choice."""
+        mention = document.mentions[index]
+        surface = document.text[mention.start : mention.end]
+        alone = Document(document.id, document.text, (replace(mention, surface=surface),))
+        (linked,) = self.linker.link_documents([alone])
+        if linked.mentions and linked.mentions[0].entity is not None:
+            found = linked.mentions[0]
+            text = f"Without the new entity, the model says {found.entity}."
+            self.console.print(Text(printable(text), style="dim"))
+
+    def _undo(self) -> None:
+        undone: LabelEvent | None = self.store.undo(labeller=self.labeller, at=self.now())
+        if undone is None:
+            self.console.print("There is nothing to undo.", style="yellow")
+            return
+        self.n_given -= 1
+        self.n_known = -1
+        self.console.print(Text(printable(f"Undone: {undone.choice}"), style="yellow"))
+
+
+def read_one_key() -> str:
+    """Wait for one key; where there is no terminal, read the first character of a line."""
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline()
+        return line.strip()[:1] if line else ""
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        return sys.stdin.read(1)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -1,0 +1,158 @@
+"""Reading the head of a dump and writing titles the wiki's way."""
+
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stamo.build.dump.site import Site, decode_references
+
+OLD_HEADER = b"""<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.3/"
+    version="0.3" xml:lang="en">
+  <siteinfo>
+    <sitename>Example</sitename>
+    <case>first-letter</case>
+      <namespaces>
+      <namespace key="-2">Media</namespace>
+      <namespace key="0" />
+      <namespace key="4">Example</namespace>
+      <namespace key="6">Image</namespace>
+      <namespace key="100">Portal</namespace>
+    </namespaces>
+  </siteinfo>
+  <page>"""
+
+NEW_HEADER = b"""<mediawiki version="0.11" xml:lang="de">
+  <siteinfo>
+    <dbname>dewiki</dbname>
+    <case>case-sensitive</case>
+    <namespaces>
+      <namespace key="0" case="case-sensitive"/>
+      <namespace case='first-letter' key='2'>Benutzer</namespace>
+      <namespace key="6" case="first-letter">Datei</namespace>
+      <namespace key="14" case="first-letter">Kategorie</namespace>
+      <namespace key="102" case="first-letter">Fragen &amp; Antworten</namespace>
+    </namespaces>
+  </siteinfo>"""
+
+
+def test_oldest_export_version():
+    """A dump of version 0.3 names its namespaces, its language and its case rule."""
+    site = Site.parse(OLD_HEADER)
+    assert (site.language, site.case_first) == ("en", True)
+    assert site.namespaces["example"] == 4
+    assert site.namespaces["portal"] == 100
+    assert "" not in site.namespaces
+
+
+def test_newest_export_version():
+    """Attributes in any order and quotes, self-closed elements and references are read."""
+    site = Site.parse(NEW_HEADER)
+    assert (site.language, site.case_first) == ("de", False)
+    assert site.namespaces["benutzer"] == 2
+    assert site.namespaces["kategorie"] == 14
+    assert site.namespaces["fragen & antworten"] == 102
+
+
+def test_english_names_and_old_file_names_always_work():
+    """A German wiki also understands `Category:`, `Image:`, `File:` and its own older `Bild:`."""
+    site = Site.parse(NEW_HEADER)
+    assert {site.namespaces[name] for name in ("image", "file", "bild", "datei")} == {6}
+    assert site.namespaces["category"] == 14
+
+
+def test_namespace_wins_over_interwiki():
+    """A wiki whose own namespace is called like a sister project keeps it as a namespace."""
+    header = b'<siteinfo><namespaces><namespace key="4">Meta</namespace></namespaces></siteinfo>'
+    assert "meta" not in Site.parse(header).interwiki
+
+
+@pytest.mark.parametrize("header", [b"", b"\xff\xfe\x00", b"<page>", b"<siteinfo><namespace key="])
+def test_no_siteinfo_gives_defaults(header):
+    """What is no header at all reads as an English wiki."""
+    assert Site.parse(header) == Site.parse(b"")
+    assert Site.parse(header).namespaces["talk"] == 1
+
+
+def test_entities_of_a_dtd_are_not_expanded():
+    """A reference that XML does not know stays as it is, however it is declared."""
+    bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><siteinfo>'
+    site = Site.parse(bomb + b'<namespace key="9">&b;&b;</namespace></siteinfo>')
+    assert site.namespaces["&b;&b;"] == 9
+
+
+def test_endless_header_is_not_read_to_its_end():
+    """Only the first 256 kB are looked at."""
+    site = Site.parse(b"<siteinfo>" + b" " * 300_000 + b'<namespace key="77">Late</namespace>')
+    assert "late" not in site.namespaces
+
+
+@pytest.mark.parametrize(
+    ("raw", "title"),
+    [
+        ("  new_york__city ", "New york city"),
+        ("AT&amp;T", "AT&T"),
+        ("rock &#39;n&#39; roll", "Rock 'n' roll"),
+        ("e\u0301cole", "École"),
+        ("\u200eאב\u200f", "אב"),
+        ("ßtadt", "ßtadt"),
+        ("საქართველო", "საქართველო"),
+        ("a\xa0b\u3000c", "A b c"),
+        ("&notanentity", "&notanentity"),
+        ("", ""),
+    ],
+)
+def test_normalise_title(raw, title):
+    """Titles are written one way whatever the link looked like."""
+    assert Site().normalise_title(raw) == title
+
+
+def test_case_sensitive_wiki_keeps_the_first_letter():
+    """Only a first-letter wiki raises the first letter."""
+    assert Site(case_first=False).normalise_title("iPod") == "iPod"
+    assert Site().normalise_title("iPod") == "IPod"
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_normalising_twice_changes_nothing(text):
+    """A normalised title without references is its own normal form."""
+    once = Site().normalise_title(text.replace("&", ""))
+    assert Site().normalise_title(once) == once
+
+
+@pytest.mark.parametrize(
+    ("title", "parts"),
+    [
+        ("Talk:moon", (1, "Moon")),
+        ("user_talk: jo", (3, "Jo")),
+        ("IMAGE:Sun.png", (6, "Sun.png")),
+        ("2001: A Space Odyssey", (0, "2001: A Space Odyssey")),
+        ("Moon", (0, "Moon")),
+    ],
+)
+def test_namespace_of(title, parts):
+    """A known prefix gives the namespace; any other belongs to the title."""
+    assert Site().namespace_of(title) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "decoded"),
+    [
+        ("&lt;&#x41;&#66;&nbsp;", "<AB\xa0"),
+        ("&copy=1", "&copy=1"),
+        ("&#99999999999;", "&#99999999999;"),
+    ],
+)
+def test_decode_references(text, decoded):
+    """Only references with a semicolon and of a sane length are decoded."""
+    assert decode_references(text) == decoded
+
+
+def test_site_travels_to_workers():
+    """A site survives pickling and is then equal and equally hashed."""
+    site = Site.parse(NEW_HEADER)
+    copy = pickle.loads(pickle.dumps(site))
+    assert copy == site
+    assert hash(copy) == hash(site)

@@ -1,0 +1,170 @@
+"""The SQL statements on tables small enough to check by hand."""
+
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stamo.build import counting
+from stamo.build.extract import LINK_SCHEMA, PAGE_SCHEMA, TEXT_SCHEMA
+
+ARTICLE, REDIRECT, DISAMBIGUATION = "article", "redirect", "disambiguation"
+
+
+def connect(directory, pages, links=()):
+    """Open a database over pages (title, kind, target, held_out) and links (page, text, target)."""
+    page_rows = [(i, i + 100, *page) for i, page in enumerate(pages)]
+    link_rows = [
+        (page, i, 0, 1, surface, target) for i, (page, surface, target) in enumerate(links)
+    ]
+    tables = {
+        "page": (page_rows, PAGE_SCHEMA),
+        "link": (link_rows, LINK_SCHEMA),
+        "text": ([], TEXT_SCHEMA),
+    }
+    for name, (rows, schema) in tables.items():
+        dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
+        pq.write_table(pa.Table.from_pylist(dicts, schema=schema), directory / f"{name}.parquet")
+    return counting.connect(directory, memory="200MB", threads=2)
+
+
+def run(directory, pages, links=(), *, missing_targets=True):
+    """Count, and return a function that runs queries."""
+    connection = connect(directory, pages, links)
+    counting.count(connection, missing_targets=missing_targets, max_surface=30)
+    return lambda query: connection.execute(query).fetchall()
+
+
+def article(title, *, held_out=False):
+    return (title, ARTICLE, None, held_out)
+
+
+def redirect(source, target):
+    return (source, REDIRECT, target, False)
+
+
+def test_redirects_are_followed_through_chains_of_any_length(tmp_path):
+    """A chain of 100 redirects ends at its article, and so does every link of it."""
+    chain = [redirect(f"R{i}", f"R{i + 1}") for i in range(99)] + [redirect("R99", "End")]
+    query = run(tmp_path, [*chain, article("End")])
+    assert query("SELECT DISTINCT target FROM redirect") == [("End",)]
+
+
+def test_redirects_into_a_cycle_lead_nowhere(tmp_path):
+    """Members of a cycle, a redirect to itself and what leads there are marked; others are not."""
+    pages = [
+        redirect("A", "B"),
+        redirect("B", "C"),
+        redirect("C", "A"),
+        redirect("Into", "A"),
+        redirect("Self", "Self"),
+        redirect("Fine", "End"),
+        article("End"),
+    ]
+    query = run(tmp_path, pages, [(6, "x", "Into"), (6, "y", "Fine")])
+    assert query("SELECT source FROM redirect WHERE target IS NULL ORDER BY source") == [
+        ("A",),
+        ("B",),
+        ("C",),
+        ("Into",),
+        ("Self",),
+    ]
+    assert query("SELECT title FROM entity ORDER BY entity") == [("End",)]
+    assert query(counting.LINK_COUNTS) == [("article", 1, 0, 1), ("cycle", 1, 0, 1)]
+
+
+def test_first_of_two_pages_with_one_title_wins(tmp_path):
+    """The links of the second page do not count."""
+    pages = [article("Twin"), article("Twin")]
+    query = run(tmp_path, pages, [(0, "a", "First"), (1, "b", "Second")])
+    assert query("SELECT page_id FROM document") == [(100,)]
+    assert query("SELECT title FROM entity ORDER BY title") == [("First",), ("Twin",)]
+
+
+def test_links_count_for_alias_and_documents(tmp_path):
+    """count(e, m) counts links, D(e) counts articles once."""
+    pages = [article("One"), article("Two"), redirect("Brigg", "Brig")]
+    links = [(0, "town", "Brig"), (0, "town", "Brigg"), (1, "Brig", "Brig"), (1, "town", "Corm")]
+    query = run(tmp_path, pages, links)
+    counts = query(
+        "SELECT surface, e.title, n FROM alias_entity a JOIN entity e ON e.entity = a.entity "
+        "WHERE n > 0 ORDER BY surface, n DESC"
+    )
+    assert counts == [("Brig", "Brig", 1), ("town", "Brig", 2), ("town", "Corm", 1)]
+    assert query("SELECT n_links, n_documents FROM entity WHERE title = 'Brig'") == [(3, 2)]
+    assert query("SELECT title FROM entity WHERE entity = 0") == [("Brig",)]
+
+
+def test_titles_and_redirects_are_aliases_without_links(tmp_path):
+    """Title, title without its bracket and redirects name an entity with count 0."""
+    pages = [article("Avalon (film)"), redirect("The Film (Avalon)", "Avalon (film)")]
+    query = run(tmp_path, pages)
+    assert query("SELECT surface, n FROM alias_entity ORDER BY surface") == [
+        ("Avalon", 0),
+        ("Avalon (film)", 0),
+        ("The Film", 0),
+        ("The Film (Avalon)", 0),
+    ]
+
+
+def test_disambiguation_pages_are_no_entities(tmp_path):
+    """A link to one, direct or by redirect, is dropped and counted."""
+    pages = [("Avalon", DISAMBIGUATION, None, False), redirect("Avallon", "Avalon"), article("One")]
+    query = run(tmp_path, pages, [(2, "a", "Avalon"), (2, "b", "Avallon")])
+    assert query("SELECT title FROM entity") == [("One",)]
+    assert query(counting.LINK_COUNTS) == [("disambiguation", 1, 0, 2)]
+    assert query("SELECT surface FROM alias") == [("One",)]
+
+
+@pytest.mark.parametrize(("missing_targets", "titles"), [(True, {"One", "Gone"}), (False, {"One"})])
+def test_targets_without_a_page_are_a_setting(tmp_path, missing_targets, titles):
+    """They are entities without an article, or left out with their links."""
+    query = run(tmp_path, [article("One")], [(0, "x", "Gone")], missing_targets=missing_targets)
+    assert {title for (title,) in query("SELECT title FROM entity")} == titles
+    assert query("SELECT COUNT(*) FROM mention") == [(len(titles) - 1,)]
+    assert query("SELECT has_article FROM entity WHERE title = 'One'") == [(1,)]
+
+
+def test_held_out_articles_are_in_no_statistic(tmp_path):
+    """Their links give neither counts nor documents nor entities, but are kept as mentions."""
+    pages = [article("One"), article("Hidden", held_out=True)]
+    links = [(0, "x", "Brig"), (1, "y", "Brig"), (1, "z", "Only hidden")]
+    query = run(tmp_path, pages, links)
+    assert query("SELECT n_links, n_documents FROM entity WHERE title = 'Brig'") == [(1, 1)]
+    assert query("SELECT surface FROM alias WHERE n > 0") == [("x",)]
+    assert query("SELECT title FROM entity ORDER BY title") == [("Brig",), ("Hidden",), ("One",)]
+    assert query("SELECT surface FROM mention WHERE held_out") == [("y",)]
+
+
+def test_overlong_and_empty_surfaces_are_no_aliases(tmp_path):
+    """They still count for the entity."""
+    query = run(tmp_path, [article("One")], [(0, "", "Brig"), (0, "b" * 31, "Brig")])
+    assert query("SELECT surface FROM alias ORDER BY surface") == [("Brig",), ("One",)]
+    assert query("SELECT n_links FROM entity WHERE title = 'Brig'") == [(2,)]
+
+
+def test_streams_keep_their_order_side_by_side(tmp_path):
+    """Two ordered results can be read in turns, batch by batch."""
+    pages = [article(f"Page {i:05}") for i in range(5000)]
+    connection = connect(tmp_path, pages)
+    counting.count(connection, missing_targets=True, max_surface=30)
+    query = "SELECT document FROM document ORDER BY document"
+    left, right = (counting.stream(connection, query, 2048) for _ in range(2))
+    pairs = list(zip(left, right, strict=True))
+    assert len(pairs) > 1
+    for side in zip(*pairs, strict=True):
+        joined = [i for batch in side for i in batch["document"].to_pylist()]
+        assert joined == list(range(5000))
+
+
+def test_statements_use_portable_sql_only():
+    """No statement uses what Spark SQL lacks: casts by `::`, QUALIFY, recursion, DuckDB's lists."""
+    statements = {
+        name: text
+        for name, text in vars(counting).items()
+        if name.isupper() and isinstance(text, str)
+    } | counting.SINGLE_COUNTS
+    assert len(statements) > 20
+    foreign = re.compile(r"::|\bQUALIFY\b|\bRECURSIVE\b|\bLIST\w*\(|read_parquet|\bEXCLUDE\b", re.I)
+    assert not [name for name, text in statements.items() if foreign.search(text)]

@@ -1,0 +1,46 @@
+"""How often names in running text are links."""
+
+import numpy as np
+import pytest
+
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
+from stamo.kb.base import KnowledgeBase
+from tests.build.dumps import write_dump
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory):
+    """Three articles: two link Brig, all three write it; one writes Old Brig Bridge."""
+    folder = tmp_path_factory.mktemp("linked")
+    pages = [
+        ("One", "[[Brig]] and Brig and Brig. [[Corm|Old]] Brig Bridge"),
+        ("Two", "[[Brig]] and Voss"),
+        ("Three", "Brig here, [[Voss]] there, [[Corm|Brig Bridge]], Brigs."),
+    ]
+    dump = write_dump(folder / "dump.xml", pages)
+    build_knowledge_base(dump, folder / "kb", BuildSettings(held_out=0, dimensions=0))
+    return KnowledgeBase.open(folder / "kb")
+
+
+@pytest.mark.parametrize(
+    ("alias", "expected"),
+    [("Brig", 2 / 3), ("Voss", 1 / 2), ("Old", 1), ("Brig Bridge", 1 / 2), ("Corm", 0)],
+)
+def test_link_probability_counts_articles(linked, alias, expected):
+    """It is the share of articles that link a name among those in which the name occurs."""
+    assert linked.link_probability[linked.alias_id(alias)] == pytest.approx(expected)
+
+
+def test_held_out_articles_do_not_count(tmp_path):
+    """With every article but one held out, only that one decides the link probability."""
+    pages = [(f"Page {i}", "[[Brig]] is linked." if i % 2 else "Brig is not.") for i in range(40)]
+    dump = write_dump(tmp_path / "dump.xml", pages)
+    build_knowledge_base(dump, tmp_path / "kb", BuildSettings(held_out=0.5, dimensions=0))
+    kb = KnowledgeBase.open(tmp_path / "kb")
+    texts = [text for batch in kb.articles(held_out=False) for text in batch["text"].to_pylist()]
+    n_linked = sum("linked" in text for text in texts)
+    assert 0 < n_linked < len(texts) < 40
+    assert kb.link_probability[kb.alias_id("Brig")] == pytest.approx(n_linked / len(texts))
+    assert kb.document_frequency[kb.entity_id("Brig")] == n_linked
+    assert np.all((kb.link_probability >= 0) & (kb.link_probability <= 1))

@@ -1,0 +1,285 @@
+"""Import of word vectors from every supported format, whole and damaged."""
+
+import gzip
+import io
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from stamo.build import vectors as module
+from stamo.build.vectors import load_vectors, prepare
+from stamo.errors import VectorsError
+
+WORDS = ["the", "café", "東京"]
+VECTORS = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, 0.0], [-3.0, 4.0, 1.0]], dtype=np.float32)
+
+
+def text_lines():
+    rows = zip(WORDS, VECTORS.tolist(), strict=True)
+    return "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in rows).encode()
+
+
+def binary(end_of_row=b"\n"):
+    body = b"".join(
+        word.encode() + b" " + row.tobytes() + end_of_row
+        for word, row in zip(WORDS, VECTORS, strict=True)
+    )
+    return b"3 3\n" + body
+
+
+def npz(**arrays):
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    return stream.getvalue()
+
+
+FORMATS = {
+    "glove.txt": text_lines(),
+    "glove.txt.gz": gzip.compress(text_lines()),
+    "fasttext.vec": b"3 3\n" + text_lines(),
+    "fasttext.vec.gz": gzip.compress(b"3 3\n" + text_lines()),
+    "crlf.txt": text_lines().replace(b"\n", b"\r\n"),
+    "no-last-line-break.txt": text_lines().rstrip(b"\n"),
+    "word2vec.bin": binary(),
+    "word2vec-without-breaks.bin": binary(b""),
+    "word2vec.bin.gz": gzip.compress(binary()),
+    "half.npz": npz(words=np.array(WORDS), vectors=VECTORS.astype(np.float16)),
+    "double.npz": npz(words=np.array(WORDS), vectors=VECTORS.astype(np.float64)),
+    "fortran.npz": npz(words=np.array(WORDS), vectors=np.asfortranarray(VECTORS)),
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, data):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_vectors(write, name):
+    """GloVe, fastText, word2vec and NumPy files of the same vectors are read alike."""
+    found = load_vectors(write(name, FORMATS[name]))
+    assert found.words == WORDS
+    assert found.vectors.dtype == np.float32
+    np.testing.assert_array_equal(found.vectors, VECTORS)
+    assert not found.skipped
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_only_words_asked_for(write, name):
+    """`keep` loads those words and no other."""
+    found = load_vectors(write(name, FORMATS[name]), keep={"東京", "the", "absent"})
+    assert found.words == ["the", "東京"]
+    np.testing.assert_array_equal(found.vectors, VECTORS[[0, 2]])
+
+
+def test_blocks_join(write, monkeypatch):
+    """A file longer than one block loses nothing at the seams."""
+    monkeypatch.setattr(module, "_BLOCK_ROWS", 2)
+    for name, data in FORMATS.items():
+        np.testing.assert_array_equal(load_vectors(write(name, data)).vectors, VECTORS)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"short 1 2\n", "line without a word and its numbers"),
+        (b"long 1 2 3 4\n", "line without a word and its numbers"),
+        (b"letters 1 b 3\n", "line without a word and its numbers"),
+        (b"\n", "line without a word and its numbers"),
+        (b"\xff\xfe 1 2 3\n", "line without a word and its numbers"),
+        (b"nan nan 2 3\n", "value not finite"),
+        (b"inf 1 -inf 3\n", "value not finite"),
+        (b"large 1e300 1 1\n", "value not finite"),
+        (b"the 9 9 9\n", "word given twice"),
+        (b"w" * 2000 + b" 1 2 3\n", "empty or overlong word"),
+        (b"x" * 300_000 + b"\n", "line too long"),
+    ],
+)
+@pytest.mark.parametrize("place", [1, 3])
+def test_bad_lines_are_counted_and_left_out(write, line, reason, place):
+    """One bad line costs that line, and the first of equal words wins."""
+    lines = text_lines().splitlines(keepends=True)
+    lines.insert(place, line)
+    found = load_vectors(write("v.txt", b"".join(lines)))
+    assert found.words == WORDS
+    np.testing.assert_array_equal(found.vectors, VECTORS)
+    assert found.skipped == {reason: 1}
+
+
+def test_first_line_may_be_the_bad_one(write):
+    """The dimensions are those of most lines, so a damaged first line is only a bad line."""
+    assert load_vectors(write("v.txt", b"odd 1 2 3 4 5\n" + text_lines())).words == WORDS
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_truncation_at_every_byte(write, name):
+    """A cut file gives true entries from before the cut, or an error of ours."""
+    whole = FORMATS[name]
+    for size in range(0, len(whole), max(1, len(whole) // 60)):
+        try:
+            found = load_vectors(write(name, whole[:size]))
+        except VectorsError:
+            continue
+        n = len(found.words)
+        assert found.words == WORDS[:n]
+        if n > 1:  # the last number of a text may be cut short without a sign of it
+            np.testing.assert_array_equal(found.vectors[: n - 1], VECTORS[: n - 1])
+
+
+def test_truncated_binary_says_so(write):
+    """A word2vec file that promises more words than it holds is counted as damaged."""
+    found = load_vectors(write("v.bin", binary()[:-8]))
+    assert found.words == WORDS[:2]
+    assert found.skipped == {"damaged end of the file": 1}
+
+
+def test_truncated_gzip_keeps_the_beginning(write):
+    """Lines before the damage survive in a packed file that was cut."""
+    rng = np.random.default_rng(0)
+    lines = "".join(f"w{i} {' '.join(map(str, rng.random(20)))}\n" for i in range(2000)).encode()
+    packed = gzip.compress(lines)
+    found = load_vectors(write("v.txt.gz", packed[: len(packed) // 2]))
+    assert 500 < len(found.words) < 2000
+    assert found.skipped["damaged end of the file"] == 1
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.txt.gz", "v.bin", "v.bin.gz", "v.vec", "v.npz"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"x", b"\n", b"\x00" * 5000, b"3 3\n", b"999999999999 300\n", b"PK\x03\x04", b"a b c\n"],
+)
+def test_files_that_are_no_vectors(write, name, data):
+    """Whatever else a file holds, the answer is one sentence."""
+    with pytest.raises(VectorsError, match=r"\.$"):
+        load_vectors(write(name, data))
+
+
+def test_missing_file(tmp_path):
+    """A path to nothing, or to a folder, says so."""
+    for path in (tmp_path / "absent.txt", tmp_path):
+        with pytest.raises(VectorsError, match="cannot be read"):
+            load_vectors(path)
+
+
+def test_no_word_of_those_asked_for(write):
+    """A file in another language than the wiki is named as such."""
+    with pytest.raises(VectorsError, match="none of the words asked for"):
+        load_vectors(write("v.txt", text_lines()), keep={"absent"})
+
+
+@pytest.mark.parametrize("dimensions", [0, 5000, 10**15])
+def test_absurd_binary_header(write, dimensions):
+    """A header that claims impossible dimensions takes no memory."""
+    with pytest.raises(VectorsError, match="dimensions"):
+        load_vectors(write("v.bin", f"5 {dimensions}\n".encode() + b"a " + bytes(100)))
+
+
+class Trap:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was run",))
+
+
+@pytest.mark.parametrize("name", ["words", "vectors"])
+def test_pickles_are_refused(write, name):
+    """Object arrays, which could run code, are never loaded."""
+    arrays = {"words": np.array(WORDS), "vectors": VECTORS}
+    arrays[name] = np.array([Trap(), Trap(), Trap()], dtype=object)
+    with pytest.raises(VectorsError, match="expected words as strings"):
+        load_vectors(write("v.npz", npz(**arrays)))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"words": np.array(WORDS)},
+        {"other": VECTORS},
+        {"words": np.array(WORDS), "vectors": VECTORS[:2]},
+        {"words": np.array(WORDS), "vectors": VECTORS[0]},
+        {"words": np.array(WORDS), "vectors": VECTORS.astype(np.int32)},
+        {"words": np.array([1, 2, 3]), "vectors": VECTORS},
+        {"words": np.array([], dtype=str), "vectors": np.zeros((0, 3))},
+        {"words": np.array(WORDS), "vectors": np.zeros((3, 0))},
+    ],
+)
+def test_archives_of_something_else(write, arrays):
+    """Missing arrays, other types and shapes that do not fit are named."""
+    with pytest.raises(VectorsError, match="expected"):
+        load_vectors(write("v.npz", npz(**arrays)))
+
+
+def forged_npz(header_shape, body):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": header_shape}
+    )
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        words = io.BytesIO()
+        np.save(words, np.array(WORDS))
+        archive.writestr("words.npy", words.getvalue())
+        archive.writestr("vectors.npy", header.getvalue() + body)
+    return stream.getvalue()
+
+
+def test_archive_that_claims_more_than_it_holds(write):
+    """A forged shape is refused before memory is taken."""
+    with pytest.raises(VectorsError, match="claims"):
+        load_vectors(write("v.npz", forged_npz((10**12, 3), b"\0" * 36)))
+
+
+def test_archive_bomb(write):
+    """A few kilobytes that unpack to megabytes of zeros are refused."""
+    with pytest.raises(VectorsError, match="claims"):
+        load_vectors(write("v.npz", forged_npz((10**6, 3), b"\0" * 12_000_000)))
+
+
+def test_raw_pickle_under_a_vector_name(write):
+    """A pickle that only bears the name of an archive is not opened as one."""
+    with pytest.raises(VectorsError, match="cannot be read"):
+        load_vectors(write("v.npz", pickle.dumps(Trap())))
+
+
+def test_size_limit(write, monkeypatch):
+    """More vectors than the stated bound are refused in one sentence."""
+    monkeypatch.setattr(module, "MAX_BYTES", 16)
+    for name in ("glove.txt", "word2vec.bin", "half.npz"):
+        with pytest.raises(VectorsError, match="more than"):
+            load_vectors(write(name, FORMATS[name]))
+
+
+def test_binary_values_that_are_not_finite(write):
+    """NaN in a binary file costs that word only."""
+    data = binary().replace(struct.pack("<f", 0.25), struct.pack("<f", float("nan")))
+    found = load_vectors(write("v.bin", data))
+    assert found.words == ["the", "東京"]
+    assert found.skipped == {"value not finite": 1}
+
+
+def test_prepared_vectors_are_centred_before_scaling():
+    """The mean is removed, every row has unit norm, and a row equal to the mean is zero."""
+    rng = np.random.default_rng(0)
+    vectors = (rng.standard_normal((50, 8)) + 3).astype(np.float32)
+    prepared = prepare(vectors)
+    centred = vectors - vectors.mean(axis=0)
+    expected = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    np.testing.assert_allclose(prepared, expected, atol=1e-5)
+    assert (prepare(np.ones((3, 4), dtype=np.float32)) == 0).all()
+    assert prepare(np.zeros((0, 4), dtype=np.float32)).shape == (0, 4)
+
+
+@pytest.mark.data
+def test_real_glove(shared_data):
+    """The development vectors load completely and put capitals near their countries' capitals."""
+    found = load_vectors(shared_data / "glove-100d.npz").prepared()
+    assert found.vectors.shape == (208_437, 100)
+    row = {word: i for i, word in enumerate(found.words)}
+    scores = found.vectors[row["paris"]] @ found.vectors[[row["london"], row["potato"]]].T
+    assert scores[0] > scores[1] + 0.3

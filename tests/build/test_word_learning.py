@@ -1,0 +1,166 @@
+"""Word vectors learned from the corpus' own text."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from stamo.build.vectors import prepare
+from stamo.build.word_learning import (
+    associate,
+    count_pairs,
+    leading_directions,
+    learn_word_vectors,
+    orthonormalise,
+    symmetric_eigen,
+)
+from stamo.errors import SettingsError, VectorsError
+
+TOPICS = {
+    "sea": ["ship", "sailor", "harbour", "wave", "anchor", "captain", "tide", "fish"],
+    "music": ["guitar", "drum", "singer", "melody", "chorus", "song", "violin", "concert"],
+    "law": ["court", "judge", "trial", "lawyer", "verdict", "statute", "appeal", "jury"],
+}
+
+
+def topical_texts(n=300, seed=3):
+    rng = np.random.default_rng(seed)
+    topics = list(TOPICS.values())
+    return [
+        " ".join(word for pick in rng.choice(topics[i % 3], 30) for word in ("the", pick))
+        for i in range(n)
+    ]
+
+
+def test_pairs_agree_with_a_loop():
+    """Each pair within the window counts window + 1 - distance, both ways."""
+    rng = np.random.default_rng(0)
+    ids = rng.integers(-1, 6, 200).astype(np.int32)
+    window = 3
+    expected = np.zeros((6, 6), dtype=np.int64)
+    for i in range(len(ids)):
+        for d in range(1, window + 1):
+            if i + d < len(ids) and min(ids[i], ids[i + d]) >= 0:
+                expected[ids[i], ids[i + d]] += window + 1 - d
+                expected[ids[i + d], ids[i]] += window + 1 - d
+    assert (count_pairs([ids], 6, window).toarray() == expected).all()
+
+
+def test_pairs_add_up_over_blocks():
+    """Two blocks count what each of them counts."""
+    rng = np.random.default_rng(1)
+    one, other = rng.integers(0, 5, (2, 50)).astype(np.int32)
+    together = count_pairs([one, other], 5, 2).toarray()
+    apart = count_pairs([one], 5, 2).toarray() + count_pairs([other], 5, 2).toarray()
+    assert (together == apart).all()
+
+
+def test_association_by_hand():
+    """Only pairs more frequent than chance stay, with the log of how much more."""
+    pairs = count_pairs([np.array([0, 1, -1, 0, 1, -1, 2, 2, -1, 0, 2], dtype=np.int32)], 3, 1)
+    found = associate(pairs, context_smoothing=1.0, shift=1.0).toarray()
+    counts = np.array([[0, 2, 1], [2, 0, 0], [1, 0, 2]])
+    assert (pairs.toarray() == counts).all()
+    assert found[0, 1] == pytest.approx(np.log(2 * 8 / (3 * 2)))
+    assert found[0, 2] == 0  # 1 * 8 / (3 * 3) is below chance
+    assert found[2, 2] == pytest.approx(np.log(2 * 8 / (3 * 3)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 20])
+def test_eigen_decomposition_equals_lapack(size):
+    """Jacobi rotations find the same eigenvalues and a basis that rebuilds the matrix."""
+    half = np.random.default_rng(size).standard_normal((size, size))
+    matrix = half + half.T
+    values, vectors = symmetric_eigen(matrix)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix)[::-1], atol=1e-12)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=1e-12)
+
+
+def test_orthonormal_basis_of_dependent_columns():
+    """Columns that repeat others leave zeros; the rest is orthonormal."""
+    columns = np.random.default_rng(0).standard_normal((30, 3)) @ np.array(
+        [[1.0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1]]
+    )
+    basis = orthonormalise(columns)
+    np.testing.assert_allclose(basis.T @ basis, np.diag([1.0, 1, 1, 0]), atol=1e-9)
+
+
+def test_reduction_equals_dense_svd():
+    """Subspace iteration spans what a dense SVD spans: U Σ Uᵀ agrees."""
+    ids = np.random.default_rng(5).zipf(1.5, 5000).clip(max=40).astype(np.int32) - 1
+    matrix = associate(count_pairs([ids], 40, 2))
+    left, values, _ = np.linalg.svd(matrix.toarray())
+    expected = (left[:, :8] * values[:8]) @ left[:, :8].T
+    found = leading_directions(matrix, 8, 30, seed=0)
+    np.testing.assert_allclose(found @ found.T, expected, atol=1e-6)
+
+
+def test_words_of_one_topic_lie_together():
+    """The nearest neighbours of a word are the words it shares its texts with."""
+    learned = learn_word_vectors(iter(topical_texts()), dimensions=10, min_count=2)
+    space = prepare(learned.vectors)
+    row = {word: i for i, word in enumerate(learned.words)}
+    for topic in TOPICS.values():
+        for word in topic:
+            nearest = np.argsort(-(space @ space[row[word]]))[:8]
+            assert {learned.words[i] for i in nearest} == set(topic)
+
+
+def test_most_frequent_words_come_first():
+    """Words come by falling count, rare ones are left out, the cap holds."""
+    texts = ["b b b a a c c d", "b e a e e c"]
+    learned = learn_word_vectors(texts, dimensions=2, min_count=2)
+    assert learned.words == ["b", "a", "c", "e"]
+    assert learned.vectors.shape == (4, 2)
+    assert learn_word_vectors(texts, 2, min_count=2, max_words=3).words == ["b", "a", "c"]
+
+
+def test_small_vocabulary_gives_fewer_dimensions():
+    """A text of four words cannot fill a hundred dimensions; it gets what it can."""
+    learned = learn_word_vectors(["a b c d a b c d a c"], min_count=1)
+    assert learned.vectors.shape == (4, 3)
+    assert np.isfinite(learned.vectors).all()
+
+
+def test_same_bytes_for_any_number_of_threads():
+    """The number of BLAS threads does not change a bit; BLAS itself differs at this size."""
+    code = (
+        "import hashlib, numpy, scipy.sparse\n"
+        "from stamo.build.word_learning import leading_directions\n"
+        "rng = numpy.random.default_rng(0)\n"
+        "matrix = scipy.sparse.random_array((500, 500), density=0.05, rng=rng, format='csr')\n"
+        "vectors = leading_directions(matrix, 100, 1, 0)\n"
+        "print(hashlib.sha256(vectors.tobytes()).hexdigest())"
+    )
+    digests = set()
+    for threads in ("1", "2"):
+        env = dict(os.environ, OMP_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+def test_same_seed_same_vectors():
+    """Two runs on the same text agree to the bit."""
+    texts = topical_texts(60)
+    one, other = (learn_word_vectors(texts, 5, min_count=1, seed=4) for _ in range(2))
+    assert one.words == other.words
+    assert one.vectors.tobytes() == other.vectors.tobytes()
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["one two three"], ["... !"]])
+def test_too_little_text_is_refused(texts):
+    """Without enough words there is one clear sentence, not a crash."""
+    with pytest.raises(VectorsError, match="words occur at least"):
+        learn_word_vectors(texts)
+
+
+@pytest.mark.parametrize("setting", ["dimensions", "window", "min_count", "max_words"])
+def test_settings_are_checked(setting):
+    """Numbers below 1 are refused."""
+    with pytest.raises(SettingsError, match="at least 1"):
+        learn_word_vectors(["a b c"], **{setting: 0})

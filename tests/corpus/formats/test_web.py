@@ -1,0 +1,173 @@
+"""Web pages and archives: main content only, decoded rightly, past every broken record."""
+
+import gzip
+
+import pytest
+
+from stamo.corpus.formats.html import extract_html
+from stamo.corpus.readers import read_documents
+from stamo.corpus.skips import ReadLimits, SkipCounter
+from stamo.errors import CorpusFormatError
+from tests.corpus.archives import http_answer, page, warc_record
+
+LONG = "A sentence about Rey that is long enough to be the content of a page. " * 3
+
+
+def read(path, data, **options):
+    path.write_bytes(data)
+    skips = SkipCounter()
+    return list(read_documents([path], on_skip=skips, **options)), skips
+
+
+def test_only_the_main_content_remains():
+    """Menus, scripts and markup are gone; references are characters; nothing is run."""
+    found = extract_html(page(LONG + "<b>R&amp;D</b> &lt;script&gt;").decode())
+    assert found.title == "A page"
+    assert found.text == LONG + "R&D <script>"
+
+
+ATTRIBUTES = " ".join(f"x{i}=1" for i in range(50_000))
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div>" * 100_000 + "deep",
+        "<div></i>" * 100_000,
+        "<div>" * 400 + "<p>x" * 50_000,
+        f"<a {ATTRIBUTES}>x</a>",
+        f"<a q='>\"' {ATTRIBUTES}>x</a>",
+        f'<a q=b" {ATTRIBUTES}>x</a>',
+        f"<script>'<a x=\"'</script><a {ATTRIBUTES}>",
+        f'<script><!--<script></script> <a x=" </script><a {ATTRIBUTES}>',
+        f"<title><!--</title><a {ATTRIBUTES}>",
+        "<a x='" * 1000,
+    ],
+    ids=range(10),
+)
+def test_pages_made_to_exhaust_the_parser_are_refused(html):
+    """Depth and attributes beyond any page for people are refused, however they are hidden."""
+    with pytest.raises(CorpusFormatError, match="too many"):
+        extract_html(html)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<table>" + "<tr><td>row" * 3000 + "</table>",
+        "<div><p>row</div>" * 3000,
+        "<p>row</p>" + "<!-- > -- '\" -->" * 3000,
+        "<p>row</p><script>" + "if (a < b) x = '<a href=\"';" * 3000 + "</script>",
+        "<p title='" + "word " * 5000 + "'>row</p>" * 50,
+        "<p>row, <b>it's 5 < 6 & \"so</b></p>" * 500,
+    ],
+    ids=range(6),
+)
+def test_large_pages_for_people_are_read(html):
+    """Many flat elements, comments, scripts and long attribute values are no reason to refuse."""
+    assert "row" in extract_html(html).text
+
+
+@pytest.mark.parametrize(
+    ("charset", "kind", "head"),
+    [
+        ("iso-8859-1", b"text/html; charset=ISO-8859-1", ""),
+        ("windows-1251", b"text/html", '<meta charset="windows-1251">'),
+        ("shift_jis", b'text/html; charset="Shift_JIS"', ""),
+        ("utf-8", b"text/html", ""),
+        ("utf-8", b"text/html; charset=nonsense", ""),
+    ],
+)
+def test_character_sets(tmp_path, charset, kind, head):
+    """The header's character set wins, then the page's own, then what the bytes look like."""
+    text = {"windows-1251": "Привет мир", "shift_jis": "日本語の文章です"}.get(
+        charset, "Café déjà vu"
+    )
+    body = f"<html><head>{head}</head><body><p>{text}</p></body></html>".encode(charset)
+    documents, _ = read(tmp_path / "a.warc", warc_record(http_answer(body, kind)))
+    assert [d.text for d in documents] == [text]
+
+
+def test_records_of_an_archive(tmp_path):
+    """Pages and plain texts are read with their ids; other records are passed over or counted."""
+    not_found = http_answer(page("gone")).replace(b"200 OK", b"404 Not Found")
+    data = b"".join(
+        [
+            warc_record(b"software: x", type="warcinfo"),
+            warc_record(b"GET / HTTP/1.1\r\n\r\n", type="request"),
+            warc_record(http_answer(page("One")), id="<urn:uuid:a>"),
+            warc_record(http_answer(page("Two")), trec_id="clueweb12-0000tw-00-00007"),
+            warc_record("Plain wörds".encode(), type="conversion", id="<urn:uuid:c>"),
+            warc_record(not_found),
+            warc_record(http_answer(b"\x89PNG", b"image/png")),
+            warc_record(b"no http at all"),
+        ]
+    )
+    documents, skips = read(tmp_path / "a.warc", data)
+    assert [(d.id, d.text) for d in documents] == [
+        ("urn:uuid:a", "One"),
+        ("clueweb12-0000tw-00-00007", "Two"),
+        ("urn:uuid:c", "Plain wörds"),
+    ]
+    assert skips.skipped == {
+        "HTTP status other than 200": 1,
+        "neither HTML nor plain text": 1,
+        "response that is not HTTP": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "header"),
+    [
+        (
+            b"5\r\n<p>He\r\n6;x=y\r\nllo</p\r\n1\r\n>\r\n0\r\n\r\n",
+            b"Transfer-Encoding: chunked\r\n",
+        ),
+        (b"<p>Hello</p>", b"Transfer-Encoding: chunked\r\n"),
+        (gzip.compress(b"<p>Hello</p>", mtime=0), b"Content-Encoding: gzip\r\n"),
+        (b"<p>Hello</p>", b"Content-Encoding: gzip\r\n"),
+    ],
+)
+def test_transfer_codings(tmp_path, body, header):
+    """Chunks and compression are undone, also where the archive did so and kept the header."""
+    documents, _ = read(tmp_path / "a.warc", warc_record(http_answer(body, extra=header)))
+    assert [d.text for d in documents] == ["Hello"]
+
+
+def test_a_compressed_page_cannot_exhaust_the_memory(tmp_path):
+    """A small record that unpacks to a huge page is left out, and the next one is read."""
+    bomb = http_answer(gzip.compress(b" " * 50_000_000), extra=b"Content-Encoding: gzip\r\n")
+    data = warc_record(bomb) + warc_record(http_answer(page("After")))
+    documents, skips = read(tmp_path / "a.warc", data, limits=ReadLimits(max_record_bytes=10**6))
+    assert [d.text for d in documents] == ["After"]
+    assert skips.skipped == {"page larger than the limit": 1}
+
+
+GOOD = warc_record(http_answer(page("Good")))
+BROKEN = {
+    "garbage between records": b"garbage\r\nmore garbage\r\n",
+    "no length": GOOD.replace(b"Content-Length: ", b"X-Length: "),
+    "negative length": GOOD.replace(b"Content-Length: ", b"Content-Length: -"),
+    "length too long": GOOD.replace(b"Content-Length: ", b"Content-Length: 1"),
+    "length too short": GOOD.replace(b"Content-Length: ", b"Content-Length: 1 \r\nX: "),
+    "header without end": b"WARC/1.0\r\n" + b"X: y\r\n" * 20_000,
+    "larger than the limit": warc_record(http_answer(b"x" * 600_000)),
+}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_record_costs_only_itself(tmp_path, kind, compressed):
+    """The records before and after a broken one are read, and the fault is counted."""
+    parts = [GOOD, BROKEN[kind], GOOD, GOOD]
+    data = b"".join(map(gzip.compress, parts) if compressed else parts)
+    documents, skips = read(tmp_path / "a.warc", data, limits=ReadLimits(max_record_bytes=500_000))
+    assert [d.text for d in documents] == ["Good"] * 3
+    assert skips.skipped.total() >= 1
+
+
+def test_an_archive_that_ends_early(tmp_path):
+    """The last, incomplete record is counted."""
+    documents, skips = read(tmp_path / "a.warc", GOOD + GOOD[:-150])
+    assert [d.text for d in documents] == ["Good"]
+    assert skips.skipped == {"WARC record ends early": 1}

@@ -1,0 +1,93 @@
+"""Suites made from the embedded world by the real build, shared by the tests of suites."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
+from stamo.corpus.readers import read_documents
+from stamo.kb.base import KnowledgeBase
+from stamo.models.store import TrainedModel
+from stamo.models.training import TrainingArgs
+from stamo.replication.suites.conflated import ConflatedSettings
+from stamo.replication.suites.load import SuiteData
+from stamo.replication.suites.make import make_levels, make_natural
+from stamo.replication.suites.names import NameSettings
+from stamo.replication.suites.natural import NaturalSettings
+from stamo.replication.suites.phi import train_suite_model
+from stamo.replication.suites.store import Suite
+from stamo.world.generate import generate_world
+from stamo.world.settings import WorldSettings
+
+SMALL = ConflatedSettings(
+    n_entities=8,
+    n_rivals=(2, 3),
+    n_documents=60,
+    n_test=30,
+    least_documents=20,
+    least_rival_documents=8,
+    least_frequency=3,
+    least_emerging=8,
+    least_mentions=20,
+    least_test=2,
+    n_training_mentions=400,
+    names=NameSettings(least_link_probability=0.05),
+)
+SMALL_NATURAL = NaturalSettings(
+    n_entities=6,
+    frequency=(4, 200),
+    ambiguity=(0.1, 0.9),
+    least_rival_links=1,
+    least_documents=8,
+    least_test=1,
+)
+TRAINING = TrainingArgs(n_pairs=400, n_epochs=3, batch_size=16)
+
+
+@cache
+def folder() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="stamo-suites-")
+
+
+def root() -> Path:
+    return Path(folder().name)
+
+
+@cache
+def kb() -> KnowledgeBase:
+    sizes = WorldSettings(
+        n_articles=300, n_emerging=1, documents_per_entity=30, background_documents=400
+    )
+    world = generate_world(sizes, root() / "world")
+    settings = BuildSettings(dimensions=20, held_out=0.2)
+    path = build_knowledge_base(world.paths.dump_path, root() / "kb", settings).path
+    return KnowledgeBase.open(path)
+
+
+def pile_path() -> Path:
+    kb()
+    return root() / "world" / "pile.jsonl"
+
+
+@cache
+def levels() -> tuple[Suite, ...]:
+    made = make_levels(
+        kb(), read_documents([pile_path()]), root() / "conflated", SMALL, n_workers=1
+    )
+    return tuple(made)
+
+
+@cache
+def natural() -> Suite:
+    return make_natural(kb(), root() / "natural", SMALL_NATURAL, n_workers=1)
+
+
+@cache
+def easy_data() -> SuiteData:
+    return SuiteData.load(levels()[0], kb())
+
+
+@cache
+def easy_model() -> TrainedModel:
+    return train_suite_model(easy_data(), "deeped", args=TRAINING)

@@ -1,0 +1,63 @@
+"""Worker processes: their order, end and threads, and the environment they leave behind."""
+
+import os
+
+import pytest
+
+from stamo.errors import KnowledgeBaseError
+from stamo.system.processes import Workers
+
+
+def threads_of(_number):
+    return os.environ.get("OPENBLAS_NUM_THREADS"), os.getpid()
+
+
+def test_workers_compute_in_one_thread_and_leave_the_environment_alone(monkeypatch):
+    """Processes that share the cores do not start threads of their own; the caller keeps his."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with Workers(2) as workers:
+        seen = list(workers.map(threads_of, range(4)))
+    assert {threads for threads, _ in seen} == {"1"}
+    assert os.getpid() not in {process for _, process in seen}
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "7"
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_one_worker_is_the_caller_itself(monkeypatch):
+    """A single worker starts no process and changes nothing."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
+    with Workers(1) as workers:
+        assert list(workers.map(threads_of, range(2))) == [("7", os.getpid())] * 2
+
+
+def double(number):
+    return 2 * number
+
+
+def die(number):
+    os._exit(3)
+
+
+def test_workers_keep_the_order():
+    """Results come in the order of the items, from one process or two."""
+    for n_workers in (1, 2):
+        with Workers(n_workers) as workers:
+            assert list(workers.map(double, range(20))) == list(range(0, 40, 2))
+
+
+def test_death_of_a_worker_is_one_sentence():
+    """A worker that the system killed for lack of memory is reported as such."""
+    with Workers(2) as workers, pytest.raises(KnowledgeBaseError, match="worker process died"):
+        list(workers.map(die, range(3)))
+    with Workers(2) as workers, pytest.raises(KnowledgeBaseError, match="worker process died"):
+        workers.start(die, 0)()
+
+
+def test_started_work_gives_its_result_or_its_error():
+    """What a worker is started on returns or raises when it is waited for."""
+    for n_workers in (1, 2):
+        with Workers(n_workers) as workers:
+            assert workers.start(double, 21)() == 42
+            with pytest.raises(TypeError):
+                workers.start(double, None)()

@@ -1,0 +1,208 @@
+"""Decompression: every format, concatenated, cut, damaged, hostile; always bounded."""
+
+import bz2
+import gzip
+import io
+import lzma
+import random
+import tracemalloc
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stamo.errors import DumpError
+from stamo.system.streams import ByteStream, Source, detect
+
+COMPRESS = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": lambda data: zstandard.ZstdCompressor(write_checksum=True).compress(data),
+}
+ARCHIVES = [kind for kind in COMPRESS if kind != "plain"]
+
+
+def xml(n_bytes: int, seed: int = 0) -> bytes:
+    """Letters that no compressor makes much smaller, in the shape of XML."""
+    letters = random.Random(seed).choices(b"abcdefghijklmnopqrstuvwxyz <&", k=n_bytes)
+    return b"<xml>" + bytes(letters)
+
+
+def read(data: bytes) -> tuple[bytes, ByteStream]:
+    stream = ByteStream(Source(io.BytesIO(data)), "test.xml")
+    blocks = list(stream)
+    assert all(blocks), "an empty block would look like the end"
+    return b"".join(blocks), stream
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+@pytest.mark.parametrize("n_bytes", [0, 1, 70_000, 400_000])
+def test_reads_back_what_was_compressed(kind, n_bytes):
+    """Each format is told from its first bytes and gives the original bytes without a fault."""
+    content = xml(n_bytes)
+    got, stream = read(COMPRESS[kind](content))
+    assert (got, stream.kind, stream.fault) == (content, kind, None)
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+@given(sizes=st.lists(st.integers(0, 3000), min_size=1, max_size=6))
+def test_concatenated_members_read_as_one(kind, sizes):
+    """Archives written one after the other (multistream, parallel compressors) join up."""
+    parts = [xml(size, seed) for seed, size in enumerate(sizes)]
+    got, stream = read(b"".join(COMPRESS[kind](part) for part in parts))
+    assert got == b"".join(parts)
+    assert stream.fault is None
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_cut_archive_gives_a_prefix_and_the_reason(kind):
+    """Wherever an archive is cut, its beginning comes out, and the fault gives the place."""
+    content = xml(3000)
+    data = COMPRESS[kind](content)
+    for cut in range(8, len(data), 7):
+        got, stream = read(data[:cut])
+        assert content.startswith(got)
+        assert stream.fault == f"archive ends early after {cut:,} bytes"
+
+
+@pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
+def test_cut_large_archive_keeps_nearly_everything(kind):
+    """A cut near the end of a large archive loses only what needs the missing bytes."""
+    content = xml(1_000_000)
+    data = COMPRESS[kind](content)
+    got, _ = read(data[: len(data) * 9 // 10])
+    assert len(got) > 0.75 * len(content)
+    assert content.startswith(got)
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_complete_members_before_damage_survive(kind):
+    """A damaged member costs nothing that stands in the members before it."""
+    first, second = xml(5000, 1), xml(200_000, 2)
+    damaged = bytearray(COMPRESS[kind](second))
+    middle = len(damaged) // 2
+    damaged[middle : middle + 64] = bytes(64)
+    got, stream = read(COMPRESS[kind](first) + bytes(damaged))
+    assert got.startswith(first)
+    assert got != first + second
+    assert "damaged" in stream.fault
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+@given(noise=st.binary(max_size=200), place=st.floats(0, 1))
+def test_noise_never_raises(kind, noise, place):
+    """Bytes overwritten anywhere after the magic number end the stream at worst."""
+    data = bytearray(COMPRESS[kind](xml(500)))
+    start = 6 + int(place * (len(data) - 6))
+    data[start : start + len(noise)] = noise
+    got, stream = read(bytes(data))
+    assert isinstance(got, bytes)
+    assert stream.fault is None or stream.fault.startswith("archive")
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_foreign_bytes_after_the_archive_are_reported(kind):
+    """What follows the archive is not taken for content."""
+    got, stream = read(COMPRESS[kind](b"<xml/>") + b"and now for something else")
+    assert got == b"<xml/>"
+    assert stream.fault == "archive is followed by bytes that do not belong to it"
+
+
+@pytest.mark.parametrize("kind", ["gzip", "xz"])
+def test_zero_padding_is_ignored(kind):
+    """Zeros between and after members are padding, as the formats allow."""
+    got, stream = read(COMPRESS[kind](b"<a>") + bytes(8) + COMPRESS[kind](b"</a>") + bytes(512))
+    assert (got, stream.fault) == (b"<a></a>", None)
+
+
+def test_zstd_skippable_frames_are_skipped():
+    """Frames with application data, which parallel zstd writes, may stand anywhere."""
+    skippable = b"\x53\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"stamo"
+    got, stream = read(skippable + zstandard.compress(b"<xml/>") + skippable)
+    assert (got, stream.fault) == (b"<xml/>", None)
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_decompression_bomb_streams_in_bounded_memory(kind):
+    """32 MiB of one letter, tiny when compressed, pass through in small blocks."""
+    data = COMPRESS[kind](b"<" + b"x" * (32 << 20))
+    tracemalloc.start()
+    try:
+        stream = ByteStream(Source(io.BytesIO(data)), "bomb")
+        n_bytes = 0
+        for block in stream:
+            assert len(block) <= 1 << 17
+            n_bytes += len(block)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert n_bytes == (32 << 20) + 1
+    assert peak < 10 << 20  # the window of xz is 8 MiB
+
+
+def test_xz_that_wants_too_much_memory_is_a_fault():
+    """A dictionary above the stated bound is refused, not allocated."""
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 28}]
+    header = lzma.LZMACompressor(filters=filters).compress(b"<xml/>")
+    got, stream = read(header + bytes(100))
+    assert got == b""
+    assert "memory" in stream.fault.lower()
+
+
+def test_zstd_that_wants_too_much_memory_is_a_fault():
+    """A window above the stated bound is refused, not allocated."""
+    one_gibibyte_window = bytes([20 << 3])
+    got, stream = read(b"\x28\xb5\x2f\xfd\x00" + one_gibibyte_window + b"\x31\x00\x00abcdef")
+    assert got == b""
+    assert "damaged" in stream.fault
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        (b"", "is empty"),
+        (b"CREATE TABLE page", "begins with the bytes"),
+        (b"\xff\xfe<\x00", "UTF-8"),
+        (b"7z\xbc\xaf\x27\x1c\x00\x04", "7z archive"),
+        (b"PK\x03\x04....", "zip archive"),
+    ],
+)
+def test_other_formats_are_refused_in_one_sentence(start, says):
+    """The message names the file and says what was expected."""
+    with pytest.raises(DumpError, match=says) as caught:
+        detect(start, "some.file")
+    assert str(caught.value).startswith("some.file ")
+
+
+@pytest.mark.parametrize("start", [b"<mediawiki", b"\xef\xbb\xbf<?xml", b"\n  <page>"])
+def test_plain_xml_may_begin_with_a_mark_or_white_space(start):
+    """A byte-order mark and white space do not hide the XML."""
+    assert detect(start, "x") == "plain"
+
+
+def test_read_error_ends_the_stream_as_a_fault():
+    """A disk that fails in the middle keeps what was read before."""
+
+    class FailingFile(io.BytesIO):
+        def read(self, size=-1):
+            if self.tell() > 1000:
+                raise OSError("Input/output error")
+            return super().read(min(size, 600))
+
+    stream = ByteStream(Source(FailingFile(xml(5000))), "x")
+    assert b"".join(stream) == xml(5000)[: 64 + 600 * 2]
+    assert stream.fault.startswith("reading failed after 1,264 bytes")
+
+
+def test_source_reads_a_range_and_knows_its_position():
+    """A source over part of a file stops at the end of the part."""
+    file = io.BytesIO(b"0123456789")
+    file.seek(3)
+    source = Source(file, position=3, end=7)
+    assert source.peek(2) == b"34"
+    assert source.consumed == 3
+    assert source.read(100) + source.read(100) == b"3456"
+    assert source.consumed == 7

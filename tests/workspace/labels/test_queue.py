@@ -1,0 +1,134 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from stamo.models.evidence import Views
+from stamo.workspace.gold import label_by_gold
+from stamo.workspace.labels.events import SKIP, LabelTarget
+from stamo.workspace.labels.queue import Advisor, LabelQueue, choose_documents
+from tests.synthetic import make_synthetic_pile
+from tests.workspace.small_world import NOON, copy_collected
+
+
+@pytest.fixture(scope="module")
+def space(small, tmp_path_factory):
+    """A collected workspace without labels; tests that label make their own."""
+    return copy_collected(small, tmp_path_factory.mktemp("queue") / "rey")
+
+
+@pytest.fixture(scope="module")
+def queue(space, kb, trained):
+    return LabelQueue(space.entity, space.documents.read(), kb, trained)
+
+
+def clustered(n_clusters, size):
+    """Mentions in tight clusters, one document each."""
+    rng = np.random.default_rng(0)
+    n = n_clusters * size
+    pile = make_synthetic_pile(rng, n_mentions=n)
+    documents = np.arange(n, dtype=np.int32)
+    alias = np.zeros(n, dtype=np.int32)
+    pile = replace(
+        pile,
+        mentions=replace(pile.mentions, documents=documents),
+        alias=alias,
+        groups=documents.astype(np.int64),
+        extra={},
+    )
+    cluster = np.repeat(np.arange(n_clusters), size)
+    vectors = np.eye(n_clusters)[cluster]
+    views = Views(vectors, vectors, sparse.csr_matrix(vectors))
+    return pile, views, cluster
+
+
+def test_each_kind_of_context_is_asked_once_first():
+    """Of five clusters of alike mentions, the first five questions take one each."""
+    pile, views, cluster = clustered(5, 6)
+    rows = choose_documents(pile, views, 5, np.random.default_rng(0))
+    assert sorted(cluster[rows].tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_large_and_unsure_groups_come_first():
+    """Without labels, what stands for most comes first; weights move the choice."""
+    pile, views, cluster = clustered(3, 4)
+    weight = np.where(cluster == 2, 1.0, 0.01)
+    rows = choose_documents(pile, views, 1, np.random.default_rng(0), weight=weight)
+    assert cluster[rows[0]] == 2
+
+
+def test_labelled_documents_and_what_they_cover_wait():
+    """A cluster with a label comes after the others, and its document never again."""
+    pile, views, cluster = clustered(3, 4)
+    chosen = np.array([0])
+    rows = choose_documents(pile, views, 12, np.random.default_rng(0), chosen=chosen)
+    assert set(cluster[rows[:2]].tolist()) == {1, 2}
+    assert 0 not in rows
+    assert len(rows) == 11
+
+
+def test_both_names_are_asked(queue):
+    """The first questions cover every alias that the pile has."""
+    names = {queue.corpus_mention(key).surface for key in queue.order([])[:10]}
+    assert names == set(queue.entity.aliases)
+
+
+def test_order_is_complete_and_the_same_each_time(space, kb, trained, queue):
+    """Every candidate mention comes once; another queue gives the same order."""
+    order = queue.order([])
+    assert sorted(order) == sorted(queue.keys)
+    again = LabelQueue(space.entity, space.documents.read(), kb, trained)
+    assert again.order([]) == order
+
+
+def test_a_document_is_asked_once_before_any_is_asked_again(queue):
+    """The first mentions in the order are of different documents."""
+    order = queue.order([])
+    n_documents = len({name for name, _ in queue.keys})
+    first = [name for name, _ in order[:n_documents]]
+    # The two names of one document may both be asked early; apart from that all differ.
+    assert len(set(first)) >= 0.9 * n_documents
+
+
+def test_decided_mentions_are_not_asked(small, tmp_path, kb, trained):
+    """Labels and skips leave the order, and their documents come last."""
+    space = copy_collected(small, tmp_path / "rey")
+    corpus = space.documents.read()
+    queue = LabelQueue(space.entity, corpus, kb, trained)
+    keys = queue.order([])[:8]
+    label_by_gold(space, corpus, small.gold, keys[:7], at=NOON)
+    document = next(d for d in corpus if d.id == keys[7][0])
+    with space.open_labels() as store:
+        target = LabelTarget.of(document.id, keys[7][1], document.mentions[keys[7][1]])
+        store.add(target, SKIP, labeller="ada", at=NOON)
+        events = store.current()
+    order = queue.order(events)
+    assert len(order) == len(queue.keys) - 8
+    assert not {name for name, _ in order[:10]} & {name for name, _ in keys}
+
+
+def test_advice_says_when_more_labels_stop_helping(small, tmp_path, kb, trained):
+    """With few labels more help; with all mentions labelled nothing is left to ask."""
+    space = copy_collected(small, tmp_path / "rey")
+    corpus = space.documents.read()
+    queue = LabelQueue(space.entity, corpus, kb, trained)
+    assert not queue.advise([]).enough
+    label_by_gold(space, corpus, small.gold, queue.order([])[:14], at=NOON)
+    with space.open_labels() as store:
+        some = queue.advise(store.current())
+    assert some.changed is not None
+    assert 0 <= some.changed < 0.5
+    label_by_gold(space, corpus, small.gold, queue.keys, at=NOON)
+    with space.open_labels() as store:
+        everything = queue.advise(store.current())
+    assert everything.enough
+    assert "All candidate mentions" in everything.text
+
+
+def test_the_advisor_keeps_the_queue_of_a_workspace(space, kb, trained, queue):
+    """Documents are encoded once; the order is the queue's own."""
+    advisor = Advisor(kb, trained)
+    corpus = space.documents.read()
+    assert advisor(space, corpus, []) == queue.order([])
+    assert advisor.queue(space, corpus) is advisor.queue(space, corpus)

@@ -1,0 +1,116 @@
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from stamo.workspace.labels.events import EMERGING, NONE, SKIP
+from stamo.workspace.labels.terminal import label_in_terminal
+from stamo.workspace.snippets import cut_context, printable
+from tests.workspace.small_world import NOON, copy_collected
+
+
+@pytest.fixture
+def label(small, kb, trained, tmp_path):
+    """Return what presses keys in a new workspace, and gives the output, count and choices."""
+    space = copy_collected(small, tmp_path / "rey")
+
+    def press(keys, space=space):
+        output = io.StringIO()
+        console = Console(file=output, width=100, force_terminal=True)
+        pressed = iter(keys)
+        n = label_in_terminal(
+            space,
+            kb,
+            trained,
+            console=console,
+            labeller="ada",
+            read_key=lambda: next(pressed, ""),
+            now=lambda: NOON,
+        )
+        with space.open_labels() as store:
+            return output.getvalue(), n, [event.choice for event in store.current()]
+
+    press.space = space
+    return press
+
+
+def test_one_key_is_one_label(label, kb):
+    """1 is the new entity, 2 the first known one, n none of these, s a skip."""
+    _, n, choices = label("12ns")
+    assert n == 4
+    assert choices[0] == EMERGING
+    assert kb.entity_id(choices[1]) >= 0
+    assert choices[2:] == [NONE, SKIP]
+
+
+def test_undo_takes_back_and_asks_again(label):
+    """After undo the same mention is asked first, and only the new choice holds."""
+    _, n, choices = label("1un")
+    assert n == 1
+    assert choices == [NONE]
+
+
+def test_a_second_session_goes_on(label):
+    """Labels are on disk after each key; the next session asks for other mentions."""
+    label("1")
+    _, _, choices = label("n")
+    assert choices == [EMERGING, NONE]
+
+
+def test_other_keys_do_nothing_and_q_stops(label):
+    """Unknown keys are ignored; after q no further key counts."""
+    _, n, choices = label("x9zq1")
+    assert n == 0
+    assert choices == []
+
+
+def test_undo_without_a_label_says_so(label):
+    """There is nothing to undo in a new session."""
+    output, n, _ = label("u")
+    assert "nothing to undo" in output
+    assert n == 0
+
+
+def test_the_model_is_quoted_only_after_the_choice(label):
+    """The question does not show the model's guess; the line after the choice does."""
+    question, _, _ = label("")
+    assert "the model says" not in question
+    answer, _, _ = label("2")
+    assert "the model says" in answer
+
+
+def test_documents_cannot_steer_the_terminal(small, kb, trained, tmp_path, label):
+    """Escape sequences and direction marks in a document are shown as signs, never sent."""
+    space = label.space
+    alias = small.entity.aliases[0]
+    evil = f"\x1b[2J\x1b]0;owned\x07[red]{alias}[/red] \u202e said\x9b31m"
+    document = next(iter(space.documents))
+    start = evil.index(alias)
+    mention = replace(
+        document.mentions[0], surface=alias, start=start, end=start + len(alias), entity=None
+    )
+    state = dict(space.documents.manifest.state)
+    space.documents.clear()
+    space.documents.append(
+        [replace(document, text=evil, title="\x1b[31mtitle", mentions=(mention,))],
+        state=state,
+        complete=True,
+    )
+    output, n, _ = label("1")
+    assert n == 1
+    for sequence in ("\x1b[2J", "\x1b]0", "\x07", "\u202e", "\x9b", "\x1b[31mtitle"):
+        assert sequence not in output
+    assert "[red]" in output
+
+
+def test_printable_keeps_joiners_and_lines():
+    """Line breaks and the joiners of Persian stay; everything that steers goes."""
+    assert printable("a\nب\u200cپ\x1b\u202e") == "a\nب\u200cپ��"
+
+
+def test_context_is_cut_between_words():
+    """Half words go, white space becomes one space, and dots show the cut."""
+    text = "one two\n\nthree REY four five six"
+    assert cut_context(text, 15, 18, 8) == ("… three ", "REY", " four …")
+    assert cut_context(text, 15, 18, 99) == ("one two three ", "REY", " four five six")
