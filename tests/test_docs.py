@@ -202,7 +202,7 @@ def folder(tmp_path_factory, world, world_corpus, world_kb, world_model):
     return path
 
 
-@pytest.mark.parametrize("name", ["linking", "learning", "replication"])
+@pytest.mark.parametrize("name", ["linking", "learning"])
 def test_runnable_blocks_run(name, folder, world, monkeypatch):
     """Code that a page shows as runnable runs as printed, for the world's own entity."""
     monkeypatch.chdir(folder)
@@ -218,6 +218,6 @@ def test_runnable_blocks_run(name, folder, world, monkeypatch):
 
 def test_no_runnable_block_is_left_alone():
     """Every page with runnable blocks has a test that runs them."""
-    run = {"linking.md", "learning.md", "replication.md", "add-your-own-model.md"}
+    run = {"linking.md", "learning.md", "add-your-own-model.md"}
     found = {b.path.name for p in PAGES for b in blocks(p) if b.mark == "runnable"}
     assert found - {"README.md"} == run
