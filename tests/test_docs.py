@@ -221,3 +221,28 @@ def test_no_runnable_block_is_left_alone():
     run = {"linking.md", "learning.md", "add-your-own-model.md"}
     found = {b.path.name for p in PAGES for b in blocks(p) if b.mark == "runnable"}
     assert found - {"README.md"} == run
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PLACES = sorted(set(re.findall(r"`((?:\w+/)+[\w.]+(?:::[\w.]+)?)`", ARCHITECTURE)))
+
+
+def defined(tree, name):
+    """The node that defines a name in a module or a class, if there is one."""
+    for node in tree.body:
+        targets = [node, *getattr(node, "targets", []), getattr(node, "target", None)]
+        if any(name in (getattr(t, "name", None), getattr(t, "id", None)) for t in targets):
+            return node
+    return None
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_places_of_the_architecture_exist(place):
+    """Each file, and each function or class in it, that the page of the architecture names."""
+    file, _, names = place.partition("::")
+    found = [root / file for root in (ROOT / "src" / "stamo", ROOT) if (root / file).exists()]
+    assert found, f"there is no {file}"
+    node = ast.parse(found[0].read_text(encoding="utf-8")) if names else None
+    for name in filter(None, names.split(".")):
+        node = defined(node, name)
+        assert node is not None, f"{file} does not define {names}"

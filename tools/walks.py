@@ -4,8 +4,8 @@
 
 For each source tree the embedded world is made, its first emerging entity is collected and labelled
 by the world's answers (both through the command line), and the two commands run under a profile.
-Counted are the project's own functions that are called (comprehensions and lambdas belong to the
-function around them), the modules they stand in, and how often the package changes along the
+Counted are the project's own functions that are called (without comprehensions, lambdas and
+class bodies), the modules they stand in, and how often the package changes along the
 functions in the order of their first call.
 """
 
@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import threading
+from inspect import CO_OPTIMIZED
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
@@ -50,7 +51,8 @@ def trace(words: list[str], source: Path) -> list[tuple[str, str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return [(_module(code, source), code.co_qualname) for code in passed if "<" not in code.co_name]
+    functions = [code for code in passed if code.co_flags & CO_OPTIMIZED and code.co_name[0] != "<"]
+    return [(_module(code, source), code.co_qualname) for code in functions]
 
 
 def _module(code: CodeType, source: Path) -> str:
