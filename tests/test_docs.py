@@ -123,6 +123,14 @@ def test_relative_links_lead_somewhere(path):
             assert anchor in anchors(other.read_text(encoding="utf-8")), f"{path.name}: {target}"
 
 
+def test_the_readme_reads_alike_on_a_package_index():
+    """A package index resolves no relative link: the README has none, and names files instead."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\((?![a-z]+:|#)[^)]*\)", text) == []
+    for name in re.findall(r"`((?:docs/)?[\w-]+\.(?:md|cff))`", text):
+        assert any((folder / name).exists() for folder in (ROOT, ROOT / "docs")), name
+
+
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_python_blocks_compile_and_import_what_exists(path):
     """Python in the pages compiles, and every name it imports from stamo is there."""
