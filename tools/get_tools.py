@@ -81,8 +81,10 @@ def _run(command: Sequence[str], seconds: float) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    lines = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
-    return lines[-1] if done.returncode else None
+    if not done.returncode:
+        return None
+    lines = (done.stdout + done.stderr).strip().splitlines() or [f"status {done.returncode}"]
+    return next((line.strip() for line in lines if "error" in line.lower()), lines[-1].strip())
 
 
 def _get(what: str, command: Sequence[str], seconds: float) -> None:
