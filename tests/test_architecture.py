@@ -1,6 +1,7 @@
 """Imports point downwards only, importing only defines, and torch stays out of the lower layers."""
 
 import ast
+import fnmatch
 import subprocess
 import sys
 from pathlib import Path
@@ -104,3 +105,10 @@ def test_command_line_starts_without_heavy_parts():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_folder_of_tests_is_collected(pytestconfig):
+    """No folder below tests has a name that the test runner passes over."""
+    folders = {path.parent.name for path in Path(__file__).parent.rglob("test_*.py")}
+    for pattern in pytestconfig.getini("norecursedirs"):
+        assert fnmatch.filter(folders, pattern) == []
