@@ -184,21 +184,6 @@ def test_entity_vectors_have_unit_norm_or_are_zero(learned_kb):
     assert not norms[~has_context].any()
 
 
-def test_max_margin_vectors_are_made_on_request(tmp_path):
-    """Both estimators are there, of unit norm, alike but not the same, for any workers."""
-    dump = write_dump(tmp_path / "dump.xml", make_pages(60))
-    for workers in (1, 2):
-        settings = BuildSettings(dimensions=8, embedding="max-margin", workers=workers)
-        build_knowledge_base(dump, tmp_path / f"kb{workers}", settings)
-    kb, twin = (KnowledgeBase.open(tmp_path / name) for name in ("kb1", "kb2"))
-    assert kb.fingerprint == twin.fingerprint
-    closed, trained = (np.asarray(kb.entity_vectors(e)) for e in ("closed-form", "max-margin"))
-    linked = kb.document_frequency > 0
-    assert np.linalg.norm(trained[linked], axis=1) == pytest.approx(1, abs=2e-3)
-    cosines = (closed * trained).sum(axis=1)[linked]
-    assert 0.5 < cosines.mean() < 0.9999
-
-
 def test_nearest_agrees_with_all_cosines(learned_kb):
     """The nearest entities are those with the highest cosine, itself left out."""
     vectors = np.asarray(learned_kb.entity_vectors())

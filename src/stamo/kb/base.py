@@ -18,7 +18,7 @@ from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.candidates import Candidates, CandidateTable
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import normalise_surface
+from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, normalise_surface
 from stamo.kb.relatedness import joint_documents, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
@@ -32,7 +32,6 @@ Float32 = NDArray[np.float32]
 
 __all__ = ["Candidates", "KnowledgeBase"]
 
-ARTICLES_FILE = "articles.parquet"
 ARTICLES_PER_BATCH = 256
 
 
@@ -341,13 +340,13 @@ class KnowledgeBase:
         """The mean vector of running text, shape (Q,)."""
         return background_vector(np.asarray(self.word_vectors), self.word_weights, self.word_counts)
 
-    def entity_vectors(self, estimator: str = "closed-form") -> VectorTable:
-        """Return the entity vectors of an estimator, shape (n_entities, Q), at unit norm.
+    def entity_vectors(self) -> VectorTable:
+        """Return the closed-form entity vectors, shape (n_entities, Q), at unit norm.
 
         Raises:
             KnowledgeBaseError: The build did not make them.
         """
-        return VectorTable.open(self._vectors_path(f"entity_vectors.{estimator}.npy"))
+        return VectorTable.open(self._vectors_path(ENTITY_VECTORS))
 
     def _vectors_path(self, file: str) -> Path:
         if file not in self.manifest.files:
@@ -357,9 +356,9 @@ class KnowledgeBase:
             )
         return self.path / file
 
-    def nearest(self, entity: int, n: int, estimator: str = "closed-form") -> tuple[Int32, Float32]:
+    def nearest(self, entity: int, n: int) -> tuple[Int32, Float32]:
         """Return the n entities with the most similar vectors, best first, with the cosine."""
-        vectors = self.entity_vectors(estimator)
+        vectors = self.entity_vectors()
         query = vectors[entity]
         if not query.any():  # an entity without context is near nothing
             return np.empty(0, np.int32), np.empty(0, np.float32)
