@@ -97,7 +97,7 @@ def test_other_version_is_refused(saved):
         ("{", "cannot be read"),
         ('{"format": "another thing"}', "not a knowledge base"),
         ("[]", "not a knowledge base"),
-        ('{"format": "stamo knowledge base", "version": 1}', "unexpected content"),
+        ('{"format": "stamo knowledge base", "version": 2}', "unexpected content"),
     ],
 )
 def test_damaged_manifest_says_what_is_wrong(saved, text, reason):

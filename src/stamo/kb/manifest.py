@@ -15,7 +15,7 @@ from typing import Any
 from stamo.errors import KnowledgeBaseError
 
 FORMAT = "stamo knowledge base"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST_FILE = "manifest.json"
 
 

@@ -49,7 +49,7 @@ def link_in_processes(
 ) -> Iterator[list[Result]]:
     """Link a stream and yield the results of one batch after the other, in order.
 
-    The results do not depend on the number of workers. The linker's automaton and caches are made
+    The results do not depend on the number of workers. The linker's caches are made
     before the workers are forked, so that all share them.
 
     Args:

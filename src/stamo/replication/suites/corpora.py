@@ -86,7 +86,7 @@ def _tools(
 ) -> tuple[KnowledgeBase, Lexicon, NameFinder | None]:
     """Open what a worker needs, once in each process."""
     kb = KnowledgeBase.open(kb_path)
-    finder = None if names is None else NameFinder(unambiguous_names(kb, names))
+    finder = None if names is None else NameFinder(kb, unambiguous_names(kb, names))
     return kb, Lexicon.of(kb), finder
 
 
