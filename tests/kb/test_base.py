@@ -9,6 +9,7 @@ from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.storage import Csr
 from tests.build.dumps import make_pages, write_dump
 
 
@@ -93,20 +94,20 @@ def test_aliases_of_an_entity(small_kb):
 def test_documents_and_their_entities_agree(small_kb):
     """An entity is among those of a document exactly when the document is in D(e)."""
     pairs = {(e, d) for e in range(small_kb.n_entities) for d in small_kb.documents(e).tolist()}
-    n_articles = small_kb.manifest.counts["articles"]
-    assert pairs == {
-        (e, d) for d in range(n_articles) for e in small_kb.document_entities(d).tolist()
-    }
+    contents = Csr.open(
+        small_kb.path / "content_indptr.npy", small_kb.path / "content_entities.npy"
+    )
+    assert len(contents) == small_kb.manifest.counts["articles"]
+    assert pairs == {(e, d) for d in range(len(contents)) for e in contents.row(d).tolist()}
     assert len(pairs) == small_kb.document_frequency.sum()
 
 
 def test_relatedness_equals_the_formula_on_sets(small_kb):
     """Every pair of entities has the WLM of its document sets."""
     n = small_kb.n_entities
-    a, b = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(n)))
-    got = small_kb.relatedness(a, b)
+    got = small_kb.relatedness_matrix(np.arange(n), np.arange(n))
     sets = [set(small_kb.documents(e).tolist()) for e in range(n)]
-    for i, j, value in zip(a, b, got, strict=True):
+    for (i, j), value in np.ndenumerate(got):
         joint = len(sets[i] & sets[j])
         expected = 0.0
         if joint:
@@ -122,9 +123,8 @@ def test_related_lists_the_best_pairs(small_kb):
     others, scores = small_kb.related(brig, 3)
     assert brig not in others
     assert scores.tolist() == sorted(scores.tolist(), reverse=True)
-    assert small_kb.relatedness(np.full(len(others), brig), others) == pytest.approx(scores)
-    everyone = np.arange(small_kb.n_entities)
-    best = small_kb.relatedness(np.full(len(everyone), brig), everyone)
+    (best,) = small_kb.relatedness_matrix([brig], np.arange(small_kb.n_entities))
+    assert best[others] == pytest.approx(scores)
     assert scores[0] == pytest.approx(np.delete(best, brig).max())
 
 

@@ -102,17 +102,13 @@ def write_candidates(
 def write_documents(
     connection: duckdb.DuckDBPyConnection, result: Path, n_entities: int, n_numbers: int
 ) -> None:
-    """Write D(e), the entities of each document, and the keys that relatedness searches."""
+    """Write D(e) and the entities of each document."""
     _write_csr(
         connection, DOCUMENTS_IN_ORDER, result, "document_indptr", ("documents",), n_entities
     )
     _write_csr(
         connection, CONTENTS_IN_ORDER, result, "content_indptr", ("content_entities",), n_numbers
     )
-    with ArrayWriter(result / "document_keys.npy", np.int64) as keys:
-        for batch in stream(connection, DOCUMENTS_IN_ORDER):
-            entities = _numbers(batch["entity"]).astype(np.int64)
-            keys.append(entities * max(n_numbers, 1) + _numbers(batch["document"]))
 
 
 def _write_csr(

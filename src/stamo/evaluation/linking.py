@@ -209,7 +209,7 @@ def score_all(
 ) -> Scored:
     """Score all mentions by prior, by the model, and by the model without each of its scores."""
     model = trained.model.eval()
-    mentions = look_up(model, mentions, BatchRelatedness.of(kb))
+    mentions = look_up(model, mentions, BatchRelatedness(kb))
     gold = mentions.gold_column()
     parts = [
         (rows, batch := make_batch(mentions.take(rows), tables), model.scores(batch))

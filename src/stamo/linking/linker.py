@@ -71,7 +71,7 @@ class Linker:
     @cached_property
     def relatedness(self) -> BatchRelatedness:
         """Relates candidates to their context."""
-        return BatchRelatedness.of(self.kb)
+        return BatchRelatedness(self.kb)
 
     @cached_property
     def words(self) -> ContentWords:

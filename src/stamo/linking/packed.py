@@ -91,7 +91,7 @@ def score_pack(
     context = corpus.entities.copy()
     context[rows] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
-    mentions = look_up(trained.model, mentions, relatedness or BatchRelatedness.of(kb))
+    mentions = look_up(trained.model, mentions, relatedness or BatchRelatedness(kb))
     pairs = linked_pairs(corpus.with_entities(context))
     pile = make_pile([pack.entity], mentions, pairs, corpus.n_documents, kb, pack.neighbours)
     return _score(pack, pile, rows, kb, trained)
