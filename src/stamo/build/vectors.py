@@ -52,10 +52,6 @@ class WordVectors:
     skipped: Counter[str] = field(default_factory=Counter)
     """How many entries of the file were left out, by reason."""
 
-    def prepared(self) -> WordVectors:
-        """Return the same words with `prepare`d vectors."""
-        return WordVectors(self.words, prepare(self.vectors), self.skipped)
-
 
 def prepare(vectors: Float32) -> Float32:
     """Remove the mean and scale every row to unit norm.

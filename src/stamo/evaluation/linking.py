@@ -193,7 +193,7 @@ def held_out_mentions(
 ) -> EncodedMentions:
     """Encode the mentions of the held-out articles that training has not used."""
     corpus = flatten_articles(kb, held_out=True)
-    entities = most_frequent_entities(corpus, kb, settings.context_prior)
+    entities = most_frequent_entities(corpus, kb)
     rows = np.arange(corpus.n_mentions)
     unseen = trained.report.get("test_documents")
     if unseen is not None:

@@ -35,7 +35,7 @@ class MaxMargin:
     accumulate: bool = False
     """Never reset the gradient between steps, as the published experiments did."""
     normalise: bool = True
-    """Return to unit norm after each step (PAPER-NOTES 6)."""
+    """Return to unit norm after each step, as the vectors of known entities have it."""
     seed: int = 0
 
     def __post_init__(self) -> None:

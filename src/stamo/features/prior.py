@@ -27,7 +27,7 @@ class Prior:
     """Votes that every alias receives at the entity's overall share, so that an alias never seen
     in L, or seen with one label only, keeps a prior inside (0, 1). 0 is the paper as printed."""
     renormalise: bool = True
-    """Give the known candidates (1 - P(e*|m)) P(n|m), so that all sum to one (PAPER-NOTES 4);
+    """Give the known candidates (1 - P(e*|m)) P(n|m), so that all sum to one;
     False leaves them as counted on Wikipedia, as Eq. 2 is printed."""
     odds: bool = False
     """Keep p / (1 - p) instead of p, and 0 where p is 0 or 1 or the alias is unseen, normalised

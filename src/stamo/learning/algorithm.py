@@ -27,7 +27,7 @@ class StamoArgs:
     """The settings of Algorithm 1; the defaults are the paper's."""
 
     n_slots: int = 100
-    """T, the most slots to run (PAPER-NOTES 9)."""
+    """T, the most slots to run; the paper gives no number."""
     intra: IntraSlotArgs = field(default_factory=IntraSlotArgs)
     first_intra: IntraSlotArgs | None = None
     """Intra-slot optimisation on L alone, before the first slot; None uses `intra`."""

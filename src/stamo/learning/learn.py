@@ -98,7 +98,7 @@ def encode_flat(
 def share_labels(gold: IntArray, pile: Pile) -> IntArray:
     """Give the label of a mention to the other mentions of its name in its document.
 
-    One name has one sense in a document (PAPER-NOTES 10). Where labels of one document contradict
+    One name has one sense in a document. Where labels of one document contradict
     each other, they stand for themselves only.
     """
     _, vote, size = pile.votes

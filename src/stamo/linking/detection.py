@@ -41,8 +41,6 @@ class DetectionSettings:
     """A name is detected when at least this share of the articles that contain it link it."""
     least_link_probability_small: float = 0.5
     """The same for names that begin with a small letter: a common noun is a name less often."""
-    case_variants: bool = True
-    """Find names also at the start of a sentence and in capitals, where case is lost."""
 
     def __post_init__(self) -> None:
         for share in (self.least_link_probability, self.least_link_probability_small):
@@ -92,7 +90,7 @@ class MentionDetector:
 
     def detect(self, joined: JoinedTexts) -> Detected:
         """Find the mentions of a batch of texts."""
-        haystack = make_haystack(joined, variants=self.settings.case_variants)
+        haystack = make_haystack(joined)
         begin, end, aliases, extras, priority = self._matches(haystack.tokens)
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
         # With its first letter made small, a sentence's start is only good for names at its start.

@@ -48,14 +48,13 @@ class Haystack:
     is_sentence: Bools  # (characters,) part of a sentence's start with a small letter
 
 
-def make_haystack(joined: JoinedTexts, *, variants: bool = True) -> Haystack:
-    """Prepare texts for the search; `variants` adds sentence starts and capitals in other case."""
+def make_haystack(joined: JoinedTexts) -> Haystack:
+    """Prepare texts for the search, with sentence starts and capitals in other case as well."""
     white = _is_kind(joined.codes, _WHITE)
     kept = np.flatnonzero(_keep_white(white))
     codes = _fold_white(joined.codes, white, kept)
     parts = [(codes[kept], kept, np.full(len(kept), -1, np.int64), False)]
-    if variants:
-        parts += _sentence_variants(joined, codes) + _capital_variants(joined, codes)
+    parts += _sentence_variants(joined, codes) + _capital_variants(joined, codes)
     chars = np.concatenate([part[0] for part in parts])
     origin = np.concatenate([part[1] for part in parts])
     variant_at = np.concatenate([part[2] for part in parts])

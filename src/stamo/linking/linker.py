@@ -156,7 +156,7 @@ class Linker:
 
     def first_pass(self, located: Located) -> IntArray:
         """Link mentions by prior, those with a sufficient one: the first entity context."""
-        return most_frequent_entities(located.corpus, self.kb, self.settings.context_prior)
+        return most_frequent_entities(located.corpus, self.kb)
 
     def rank(self, located: Located) -> Ranking:
         """Rank the candidates of located mentions, pass by pass.

@@ -96,7 +96,7 @@ def make_emerging_batch(
 ) -> Batch:
     """Look up everything for candidate mentions; θ(e*) fills the last columns, differentiably."""
     known = make_batch(pile.mentions, tables)
-    # θ₃ may leave the unit sphere between slots; it is compared at unit norm (PAPER-NOTES 6).
+    # θ₃ may leave the unit sphere between slots; it is compared at unit norm, like all others.
     emerging = normalize(theta["embedding"], dim=-1)[None].expand(len(pile), -1, -1)  # (M, E, Q)
     return Batch(
         mask=torch.cat([known.mask, torch.from_numpy(pile.is_candidate)], dim=1),

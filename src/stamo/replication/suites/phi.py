@@ -1,7 +1,7 @@
 """Train the linking model of a conflated suite, on groups that share nothing with its problems.
 
 Names in a conflated suite are as ambiguous as can be; a model trained on natural names would trust
-the prior far too much there (PAPER-NOTES: .675 instead of .77 F1).
+the prior far too much there (measured: .675 instead of .77 F1).
 """
 
 from __future__ import annotations
