@@ -98,10 +98,10 @@ def test_counting_gets_more_memory_when_it_needs_it(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", make_pages(60))
     plain = build_knowledge_base(dump, tmp_path / "plain", SETTINGS)
     tried = []
-    connect = counting.connect
+    connect = counting.open_database
     monkeypatch.setattr("stamo.build.build.MEMORY_TO_TRY", (1, 100))
     monkeypatch.setattr(
-        counting, "connect", lambda *a, **k: tried.append(k["memory"]) or connect(*a, **k)
+        counting, "open_database", lambda *a, **k: tried.append(k["memory"]) or connect(*a, **k)
     )
     raised = build_knowledge_base(dump, tmp_path / "raised", SETTINGS)
     assert tried == ["1MB", "100MB"]

@@ -249,7 +249,7 @@ def test_raw_pickle_under_a_vector_name(write):
 
 def test_size_limit(write, monkeypatch):
     """More vectors than the stated bound are refused in one sentence."""
-    monkeypatch.setattr(module, "MAX_BYTES", 16)
+    monkeypatch.setattr(module, "MAX_VECTOR_BYTES", 16)
     for name in ("glove.txt", "word2vec.bin", "half.npz"):
         with pytest.raises(VectorsError, match="more than"):
             load_vectors(write(name, FORMATS[name]))

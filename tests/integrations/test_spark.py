@@ -100,7 +100,7 @@ def rows_table(rows, schema):
 
 @pytest.fixture(scope="module")
 def duck(staged):
-    with counting.connect(staged, memory="1GB", threads=1) as connection:
+    with counting.open_database(staged, memory="1GB", threads=1) as connection:
         counting.count(connection, missing_targets=True, max_surface=MAX_SURFACE)
         yield connection
 

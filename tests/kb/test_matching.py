@@ -7,7 +7,7 @@ import pytest
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.kb import matching
-from stamo.kb.matching import PLAIN_SIGNS, NameMatcher, Tokens
+from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
 
 
 def found(names, text):
@@ -108,7 +108,7 @@ def test_empty_text_holds_no_names():
 def found_all(names, text, wanted):
     """Return every name that a matcher finds in the plain form of a text, with its number."""
     plain = text.translate(PLAIN_SIGNS)
-    got = NameMatcher.build(names).find_all(Tokens.of(plain), np.array(wanted))
+    got = NameMatcher.build(names).find_all(HashedTokens.of(plain), np.array(wanted))
     spans = zip(got.starts.tolist(), got.ends.tolist(), got.names.tolist(), strict=True)
     return [(text[start:end], name) for start, end, name in spans]
 

@@ -24,7 +24,7 @@ from stamo.system.processes import Workers
 
 Stage = Callable[[str], AbstractContextManager[Report]]
 
-WORDS, WORD_VECTORS, WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
+_WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
 
 
 def write_vectors(
@@ -45,8 +45,8 @@ def _write_words(result: Path, settings: BuildSettings) -> tuple[int, int]:
         learned = load_vectors(settings.vectors)
     else:
         learned = learn_word_vectors(_counted_texts(result), settings.dimensions)
-    StringTable.build(result, WORDS, learned.words)
-    save_array(result / WORD_VECTORS, prepare(learned.vectors), np.float16)
+    StringTable.build(result, _WORDS, learned.words)
+    save_array(result / _WORD_VECTORS, prepare(learned.vectors), np.float16)
     return learned.vectors.shape[0], learned.vectors.shape[1]
 
 
@@ -70,7 +70,7 @@ def _write_word_counts(
         counts += part
         report(done / n_groups)
     _vocabulary.cache_clear()
-    save_array(result / WORD_COUNTS, counts, np.int64)
+    save_array(result / _WORD_COUNTS, counts, np.int64)
 
 
 def encode_group(row_group: int, result: Path, work: Path) -> NDArray[np.int64]:
@@ -113,7 +113,7 @@ def _link_words(
 @lru_cache(maxsize=1)
 def _vocabulary(result: Path) -> dict[str, int]:
     # A dictionary is ten times faster than the trie, and every word of the dump is looked up.
-    words = StringTable.open(result, WORDS)
+    words = StringTable.open(result, _WORDS)
     return {word: i for i, word in enumerate(words.texts(np.arange(len(words))))}
 
 
@@ -144,7 +144,7 @@ def _space(
     result: Path,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
     """Return the word vectors as they are stored, the word weights and the background."""
-    vectors = np.asarray(VectorTable.open(result / WORD_VECTORS))
-    counts = open_array(result / WORD_COUNTS)
+    vectors = np.asarray(VectorTable.open(result / _WORD_VECTORS))
+    counts = open_array(result / _WORD_COUNTS)
     weights = word_weights(counts)
     return vectors, weights, background_vector(vectors, weights, counts)

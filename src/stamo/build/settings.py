@@ -13,7 +13,7 @@ from stamo.errors import SettingsError
 Report = Callable[[float | None], None]
 """Told how much of a stage is done, from 0 to 1, or None while that is unknown."""
 
-Progress = Callable[[str, float | None], None]
+BuildProgress = Callable[[str, float | None], None]
 """Told the name of the stage and how much of it is done."""
 
 

@@ -127,11 +127,11 @@ def show(
 ) -> None:
     """Show what a name may mean, and the names and neighbours of an entity."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.kb.report import describe_alias, describe_entity, entity_of
+    from stamo.kb.report import entity_of, view_alias, view_entity
 
     base = KnowledgeBase.open(kb)
-    alias = describe_alias(base, name, n) if base.alias_id(name) >= 0 else None
-    entity = describe_entity(base, entity_of(base, name), n)
+    alias = view_alias(base, name, n) if base.alias_id(name) >= 0 else None
+    entity = view_entity(base, entity_of(base, name), n)
     if as_json:
         _print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
         return

@@ -126,7 +126,7 @@ class NameMatcher:
 
         A name with a line break inside is not found.
         """
-        tokens = Tokens.of(text)
+        tokens = HashedTokens.of(text)
         names = np.full(len(tokens), NO_NAME, dtype=np.int32)
         lengths = np.zeros(len(tokens), dtype=np.int64)
         for n_tokens, first, place in self._walk(tokens):
@@ -141,7 +141,7 @@ class NameMatcher:
         last = chosen + lengths[chosen] - 1
         return Occurrences(tokens.starts[chosen], tokens.ends[last], names[chosen])
 
-    def find_all(self, tokens: Tokens, wanted: Wanted) -> Occurrences:
+    def find_all(self, tokens: HashedTokens, wanted: Wanted) -> Occurrences:
         """Find all names in a text of plain signs, also where they overlap, the shortest first."""
         rows = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
         for n_tokens, first, place in self._walk(tokens):
@@ -169,7 +169,7 @@ class NameMatcher:
             return first[order], found[order]
         return first, found
 
-    def _walk(self, tokens: Tokens) -> Iterator[tuple[int, Int64, Int32]]:
+    def _walk(self, tokens: HashedTokens) -> Iterator[tuple[int, Int64, Int32]]:
         """Yield for 1, 2, ... tokens where that many begin a name, and where in the table."""
         n = len(tokens)
         active = np.arange(n, dtype=np.int64)
@@ -220,7 +220,7 @@ def _choose(names: Int32, lengths: Int64) -> Int64:
     return np.sort(np.concatenate([chosen, single]))
 
 
-class Tokens:
+class HashedTokens:
     """The words and other signs of a text, and the hash of any stretch of them.
 
     Spaces are no tokens but belong to the stretch, so "New York" and "New, York" differ.
@@ -242,7 +242,7 @@ class Tokens:
         np.cumsum(terms, out=self._sums[1:])
 
     @classmethod
-    def of(cls, text: str) -> Tokens:
+    def of(cls, text: str) -> HashedTokens:
         """Take a text as it is written, but for spaces that do not break a line."""
         codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
         return cls(np.where(codes == 0xA0, np.uint32(0x20), codes), *word_spans(text))
@@ -310,7 +310,7 @@ def _folded(names: Sequence[str], numbers: Int32) -> tuple[list[str], Int32]:
 
 def _beginnings(names: Sequence[str], numbers: Int32) -> tuple[UInt64, Int32]:
     """Return the hash of every beginning of each name, with its number where it is the whole."""
-    tokens = Tokens.of("\n".join(names))
+    tokens = HashedTokens.of("\n".join(names))
     edges = np.cumsum([0, *(len(name) + 1 for name in names)])
     name = np.searchsorted(edges, tokens.starts, side="right") - 1
     is_inside = tokens.ends < edges[name + 1]  # leaves out the line breaks between names

@@ -17,7 +17,7 @@ from stamo.kb.relatedness import wlm
 
 Ints = NDArray[np.int64]
 
-CELLS_PER_BLOCK = 65_536
+_CELLS_PER_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class BatchRelatedness:
         local = np.full(mentions.context.shape, -1, dtype=np.int64)
         local[at] = columns.place - columns.first[documents[at[0]]]
         begin = starts[rows.place]
-        for i in range(0, len(row), CELLS_PER_BLOCK):
-            part = slice(i, i + CELLS_PER_BLOCK)
+        for i in range(0, len(row), _CELLS_PER_BLOCK):
+            part = slice(i, i + _CELLS_PER_BLOCK)
             index = local[row[part]]  # (cells, K)
             index = np.where(index >= 0, begin[part, None] + index, len(table) - 1)
             values[row[part], column[part]] = table[index].sum(axis=1)

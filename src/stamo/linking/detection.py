@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.matching import PLAIN_SIGNS, NameMatcher, Tokens
+from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
 from stamo.kb.names import normalise_surface
 from stamo.linking.haystack import make_haystack
 from stamo.linking.texts import IntArray, JoinedTexts
@@ -102,7 +102,7 @@ class MentionDetector:
         return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
 
     def _matches(
-        self, tokens: Tokens
+        self, tokens: HashedTokens
     ) -> tuple[IntArray, IntArray, IntArray, IntArray, NDArray[np.float64]]:
         """Return begin, end, alias, extra alias and priority of everything found."""
         found = self._kb.matcher.find_all(tokens, self._wanted)

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.kb.matching import PLAIN_SIGNS, Tokens
+from stamo.kb.matching import PLAIN_SIGNS, HashedTokens
 from stamo.kb.storage import expand
 from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
 
@@ -42,7 +42,7 @@ Ints = NDArray[np.int64]
 class Haystack:
     """The words and signs of a folded text, and where its characters come from."""
 
-    tokens: Tokens
+    tokens: HashedTokens
     origin: Ints  # (characters,) place in the joined text
     variant_at: Ints  # (characters,) -1 in the text as it is, else where the variant starts
     is_sentence: Bools  # (characters,) part of a sentence's start with a small letter
@@ -109,7 +109,7 @@ def _fold_white(original: CodeArray, white: Bools, kept: Ints) -> CodeArray:
     return folded
 
 
-def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Ints) -> Tokens:
+def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Ints) -> HashedTokens:
     """Find the words of the joined texts among characters that come from there."""
     begins = np.zeros(len(joined.codes), dtype=np.bool_)
     ends = np.zeros(len(joined.codes), dtype=np.bool_)
@@ -117,7 +117,7 @@ def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Ints) -> Tokens:
     ends[joined.ends - 1] = True
     inside = chars != _SEPARATOR_CODE
     starts = np.flatnonzero(begins[origin] & inside)
-    return Tokens(chars, starts, np.flatnonzero(ends[origin] & inside) + 1)
+    return HashedTokens(chars, starts, np.flatnonzero(ends[origin] & inside) + 1)
 
 
 def _gather(codes: CodeArray, starts: Ints, ends: Ints) -> tuple[CodeArray, Ints, Ints]:

@@ -22,7 +22,8 @@ from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.linker import Linker, Source
+from stamo.linking.documents import Source
+from stamo.linking.linker import Linker
 from stamo.linking.rank import look_up
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.settings import LinkerSettings

@@ -23,9 +23,10 @@ from stamo.learning.readings import Outcome as ReadingOutcome
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
+from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.packs.theta import make_pack
 from stamo.system.files import read_json, to_json, write_atomic
-from stamo.workspace.folder import PACK_SUFFIX, Workspace
+from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, RunSlots, predict_left_out
 from stamo.workspace.material import Material, load_material

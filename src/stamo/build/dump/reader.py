@@ -27,7 +27,7 @@ from typing import BinaryIO, Self
 from stamo.build.dump.multistream import StreamRange, find_index, plan_ranges
 from stamo.build.dump.pages import RawPage, parse_pages
 from stamo.build.dump.site import Site
-from stamo.build.dump.splitter import MAX_HEADER_BYTES, NOT_CLOSED, PageLimits, PageSplitter
+from stamo.build.dump.splitter import MAX_SITE_BYTES, NOT_CLOSED, PageLimits, PageSplitter
 from stamo.errors import DumpError, SettingsError
 from stamo.system.streams import ByteStream, Source
 
@@ -35,10 +35,10 @@ __all__ = ["ARTICLES", "Chunk", "DumpReader", "RawPage", "parse_chunk"]
 
 CHUNK_BYTES = 2 << 20
 MAX_PAGE_BYTES = 8 << 20
-MAX_RANGE_BYTES = 256 << 20
+MAX_RANGE_TEXT = 256 << 20
 ARTICLES = frozenset({0})
 """The namespaces that hold articles."""
-RANGE_TOO_LARGE = f"rest of a multistream range with over {MAX_RANGE_BYTES >> 20} MiB of text"
+RANGE_TOO_LARGE = f"rest of a multistream range with over {MAX_RANGE_TEXT >> 20} MiB of text"
 
 _ENCODING = re.compile(rb"""<\?xml[^<>]*?encoding\s*=\s*["']([^"'<>]{1,40})""")
 
@@ -238,7 +238,7 @@ def _parse_range(
         for data in splitter.chunks(expects_end=part.expects_end):
             for page in parse_pages(data, site, namespaces, counts):
                 n_kept += sys.getsizeof(page.text)
-                if n_kept > MAX_RANGE_BYTES:
+                if n_kept > MAX_RANGE_TEXT:
                     counts[RANGE_TOO_LARGE] += 1
                     return pages
                 pages.append(page)
@@ -273,7 +273,7 @@ def _no_page(name: str, stream: ByteStream) -> DumpError:
     if stream.fault:
         return DumpError(f"{name} holds no complete header and page: {stream.fault}.")
     return DumpError(
-        f"{name} has no <page> within the first {MAX_HEADER_BYTES >> 20} MiB of its content; "
+        f"{name} has no <page> within the first {MAX_SITE_BYTES >> 20} MiB of its content; "
         "expected a MediaWiki XML dump such as pages-articles."
     )
 

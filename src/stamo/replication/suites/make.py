@@ -13,7 +13,12 @@ import numpy as np
 from stamo.corpus.types import Document
 from stamo.errors import SuiteError
 from stamo.kb.base import KnowledgeBase
-from stamo.replication.suites.conflated import ConflatedSettings, GroupMaker, Level, Occurrences
+from stamo.replication.suites.conflated import (
+    ConflatedSettings,
+    EntityOccurrences,
+    GroupMaker,
+    Level,
+)
 from stamo.replication.suites.corpora import (
     DOCUMENTS,
     FLAT_ARTICLES,
@@ -152,8 +157,8 @@ def conflated_problems(
 ) -> list[Problem]:
     """Form the groups of all emerging entities, and those that train the linking model."""
     pool = np.unique(names.entities).astype(np.int64)
-    web = Occurrences.of(corpora.web.flat, corpora.web_titles, kb, pool)
-    wiki = Occurrences.of(corpora.wiki.flat, corpora.wiki_titles, kb, pool)
+    web = EntityOccurrences.of(corpora.web.flat, corpora.web_titles, kb, pool)
+    wiki = EntityOccurrences.of(corpora.wiki.flat, corpora.wiki_titles, kb, pool)
     maker = GroupMaker(kb, corpora.web.flat, web, corpora.wiki.flat, wiki, settings)
     problems = [maker.make(entity, maker.pool) for entity in maker.emerging()]
     problems = [p for p in problems if _is_large_enough(p, settings)]
