@@ -31,7 +31,7 @@ from stamo.corpus.skips import (
 )
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
-from stamo.system.damaged_streams import Readable, read_blocks
+from stamo.system.streams import Readable, read_blocks
 
 STDIN = "-"
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")

@@ -27,7 +27,7 @@ from stamo.corpus.formats.warc import read_records
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip, ignore_skips
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
-from stamo.system.damaged_streams import read_blocks
+from stamo.system.streams import read_blocks
 
 _OPEN, _CLOSE, _DIGIT_0 = "\ue000", "\ue001", 0xE010
 _MARK = re.compile("\ue000([\ue010-\ue019]+)|\ue001")

@@ -12,7 +12,7 @@ from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.skips import NO_MENTION, OnSkip, ReadLimits, Skip, cut_text, decode_utf8
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
-from stamo.system.damaged_streams import read_line_blocks
+from stamo.system.streams import read_line_blocks
 
 MAX_ID_CHARACTERS = 512
 _LONG_LINE = "line longer than the limit"
