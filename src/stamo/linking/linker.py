@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stamo.corpus.parts import Part, Source, Unreadable, split_document
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
 from stamo.features.articles import most_frequent_entities
@@ -17,14 +18,17 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import ContentWords, Located, check_mentions, locate
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.detection import MentionDetector
-from stamo.linking.documents import Part, Unreadable, merge_parts, split_document
 from stamo.linking.explain import score_names
 from stamo.linking.rank import Ranking, merge, rank_by_model, rank_by_prior
-from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
+from stamo.linking.results import (
+    Contribution,
+    LinkedDocument,
+    LinkedMention,
+    ScoredCandidate,
+    merge_parts,
+)
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-
-Source = Part | Unreadable
 
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""

@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from stamo.corpus.parts import Source
 from stamo.corpus.types import Document, Mention
 from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon, encode, flatten
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.linker import Linker, Source
+from stamo.linking.linker import Linker
 from stamo.linking.rank import look_up
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.settings import LinkerSettings

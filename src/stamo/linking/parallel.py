@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from multiprocessing.connection import Connection, wait
 from typing import Protocol, TypeVar
 
+from stamo.corpus.parts import Source
 from stamo.errors import StamoError
-from stamo.linking.documents import Source
 from stamo.linking.linker import batched
 from stamo.linking.results import LinkedDocument
 from stamo.linking.settings import LinkerSettings

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from stamo.corpus.formats.base import ReadItem, ReadTask
 from stamo.corpus.formats.html import read_page
 from stamo.corpus.formats.http import header_fields, parse_http, split_head
-from stamo.corpus.formats.jsonl import ReadItem, ReadTask, clean_id, make_id
 from stamo.corpus.skips import NO_MENTION, cut_text, decode_utf8
 from stamo.corpus.types import Document
 
@@ -168,19 +168,27 @@ def _give_back_swallowed(buffer: _Buffer, block: bytes) -> None:
         buffer.push_back(block[found.end() :])
 
 
-def read_warc(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-    """Read the pages and plain texts of an archive."""
-    n = 0
+class WebArchive:
+    """Pages and plain texts of a crawl."""
 
-    def on_fault(reason: str) -> None:
-        if n >= task.first:
-            task.skip(reason, f"{task.place} record {n + 1}")
+    suffixes = (".warc", ".wet")
 
-    for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
-        n += 1
-        if n <= task.first or record is None:
-            continue
-        yield n, _read_record(record, f"{task.place} record {n}", task)
+    def recognises(self, start: bytes) -> bool:
+        """Tell whether it starts with a record."""
+        return start.startswith(b"WARC/")
+
+    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+        """Read the pages and plain texts of an archive."""
+        n = 0
+
+        def on_fault(reason: str) -> None:
+            if n >= task.first:
+                task.skip(reason, task.where("record", n + 1))
+
+        for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
+            n += 1
+            if n > task.first and record is not None:
+                yield n, _read_record(record, task.where("record", n), task)
 
 
 def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Document | None:
@@ -215,4 +223,4 @@ def _read_payload(
     if not text.strip():
         task.skip("empty text", where)
         return None
-    return Document(clean_id(record.id) or make_id(task.place, text), text)
+    return Document(task.id_of(record.id, where, text), text)
