@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from stamo.corpus.parts import Source
+    from stamo.corpus.parts import ReadPart
     from stamo.evaluation.linking import HeldOutReport
     from stamo.evaluation.zelda import ZeldaReport
     from stamo.linking.linker import Linker
@@ -143,7 +143,9 @@ def to_line(linked: LinkedDocument) -> tuple[bytes, bool]:
     return line.encode("utf-8", "backslashreplace"), linked.error is None
 
 
-def _write_jsonl(linker: BatchLinker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
+def _write_jsonl(
+    linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
+) -> tuple[int, int]:
     from stamo.linking.parallel import link_in_processes
 
     counts = [0, 0]
@@ -155,7 +157,9 @@ def _write_jsonl(linker: BatchLinker, sources: Iterator[Source], n_workers: int)
     return counts[0], counts[1]
 
 
-def _write_text(linker: BatchLinker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
+def _write_text(
+    linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
+) -> tuple[int, int]:
     from stamo.linking.parallel import link_in_processes
     from stamo.linking.render import legend, render_document
 

@@ -37,7 +37,7 @@ class Unreadable:
     number: int | None = None
 
 
-Source = Part | Unreadable
+ReadPart = Part | Unreadable
 
 
 def find_cut(text: str, window: int, begin: int = 0) -> int:

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats.base import Format, ReadItem, ReadTask
 from stamo.corpus.formats.choice import KNOWN, LINES, choose_format
-from stamo.corpus.parts import Source, Unreadable, split_document
+from stamo.corpus.parts import ReadPart, Unreadable, split_document
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip, ignore_skips
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
@@ -69,7 +69,7 @@ class Progress:
     """Bytes read so far, as they are on disk."""
 
 
-_Read = tuple[Progress, Document | Source | None]
+_Read = tuple[Progress, Document | ReadPart | None]
 
 
 def read_documents(
@@ -121,7 +121,7 @@ def read_parts(
     *,
     json_lines: bool = False,
     stdin: BinaryIO | None = None,
-) -> Iterator[Source]:
+) -> Iterator[ReadPart]:
     """Stream the same sources to link them: texts as they are written, long ones in parts.
 
     What cannot be read comes as an `Unreadable` in its place, also a source that does not exist.

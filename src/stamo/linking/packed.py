@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from stamo.corpus.parts import Source
+from stamo.corpus.parts import ReadPart
 from stamo.corpus.types import Document, Mention
 from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon, encode, flatten
 from stamo.features.params import FeatureParams
@@ -186,7 +186,7 @@ class PackedLinker:
         self.base.warm_up()
         _ = self._lexicon
 
-    def link_batch(self, sources: Sequence[Source]) -> list[LinkedDocument]:
+    def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         """Link the documents or parts of one batch."""
         return self.relink(list(self.base.link_batch(sources)))
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from multiprocessing.connection import Connection, wait
 from typing import Protocol, TypeVar
 
-from stamo.corpus.parts import Source
+from stamo.corpus.parts import ReadPart
 from stamo.errors import StamoError
 from stamo.linking.linker import batched
 from stamo.linking.results import LinkedDocument
@@ -39,13 +39,13 @@ class BatchLinker(Protocol):
     def warm_up(self) -> None:
         """Make everything that is made on first use."""
 
-    def link_batch(self, sources: Sequence[Source]) -> Iterable[LinkedDocument]:
+    def link_batch(self, sources: Sequence[ReadPart]) -> Iterable[LinkedDocument]:
         """Link the documents or parts of one batch."""
         ...
 
 
 def link_in_processes(
-    linker: BatchLinker, sources: Iterable[Source], finish: Finish[Result], n_workers: int = 1
+    linker: BatchLinker, sources: Iterable[ReadPart], finish: Finish[Result], n_workers: int = 1
 ) -> Iterator[list[Result]]:
     """Link a stream and yield the results of one batch after the other, in order.
 
@@ -70,7 +70,7 @@ def link_in_processes(
 
 
 def _feed(
-    workers: Sequence[Connection], batches: Iterable[Sequence[Source]]
+    workers: Sequence[Connection], batches: Iterable[Sequence[ReadPart]]
 ) -> Iterator[list[Result]]:
     """Give each worker one batch at a time and take the results in order."""
     idle, busy = deque(workers), deque[Connection]()

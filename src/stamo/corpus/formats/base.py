@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.parts import Source
+from stamo.corpus.parts import ReadPart
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip
 from stamo.corpus.types import Document
 
@@ -16,7 +16,7 @@ MAX_ID_CHARACTERS = 512
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
-ReadItem = tuple[int, Document | Source | None]
+ReadItem = tuple[int, Document | ReadPart | None]
 """The number of records read so far, and what the last one gave, if anything."""
 
 

@@ -13,7 +13,7 @@ from stamo.corpus.formats.base import (
     make_id,
     read_whole,
 )
-from stamo.corpus.parts import Part, Source, Unreadable, find_cut
+from stamo.corpus.parts import Part, ReadPart, Unreadable, find_cut
 from stamo.corpus.skips import NO_MENTION, cut_text, decode_utf8
 from stamo.corpus.types import Document
 
@@ -54,7 +54,7 @@ def _tidy(raw: bytes, task: ReadTask) -> Document | None:
     return Document(make_id(task.place, text), text)
 
 
-def _stream(blocks: Iterator[bytes], task: ReadTask, window: int) -> Iterator[Source]:
+def _stream(blocks: Iterator[bytes], task: ReadTask, window: int) -> Iterator[ReadPart]:
     """Yield the text in parts as long as the window allows."""
     name, chunks = task.file, _chunks(blocks)
     start = next(chunks, b"")
