@@ -258,12 +258,14 @@ class ByteStream:
             pending = member.unused_data
 
     def _one_member(self, member: _Member, pending: bytes, n_magic: int) -> Iterator[bytes]:
-        fed = pending[n_magic:]  # where another member is looked for should this one be damaged
+        # Where another member is looked for should this one be damaged, which may show late.
+        fed = pending[n_magic:]
         while not member.eof:
             if not pending and member.needs_input:
-                fed = pending = self.source.read(IN_BYTES)
+                pending = self.source.read(IN_BYTES)
                 if not pending:
                     raise self.source.ends_early()
+                fed = fed[-IN_BYTES:] + pending
             try:
                 block = member.decompress(pending, self._block_bytes)
             except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
