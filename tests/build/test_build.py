@@ -280,7 +280,7 @@ def test_two_builds_of_one_target_do_not_meet(built):
 
     def start_another(stage, done):
         if stage == "counting" and not errors:
-            with pytest.raises(KnowledgeBaseError, match="Another build") as caught:
+            with pytest.raises(KnowledgeBaseError, match="Another process is making") as caught:
                 build_knowledge_base(built / "dump.xml", built / "kb", AGAIN)
             errors.append(caught)
 

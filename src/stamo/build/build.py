@@ -49,12 +49,14 @@ from stamo.build.extract import (
 from stamo.build.name_tables import write_matcher, write_strings
 from stamo.build.occurrences import counted_texts, write_link_probability
 from stamo.build.settings import BuildProgress, BuildSettings, Report
-from stamo.build.staging import RESULT_DIR, disk_full, staged_directory
 from stamo.errors import KnowledgeBaseError
-from stamo.kb.manifest import Manifest, SourceFile, describe_files
+from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
+from stamo.system.files import RESULT_DIR, DirectoryKind, staged_directory
 from stamo.system.processes import Workers, give_back_memory, plain_allocator
 
 logger = logging.getLogger(__name__)
+
+KIND = DirectoryKind("knowledge base", is_knowledge_base, KnowledgeBaseError)
 
 LINKS_DROPPED = {
     "disambiguation": "link to a disambiguation page",
@@ -142,7 +144,7 @@ def build_knowledge_base(
     settings = settings or BuildSettings()
     target = Path(kb_path)
     with (
-        staged_directory(target.absolute(), overwrite=settings.overwrite) as work,
+        staged_directory(target.absolute(), KIND, overwrite=settings.overwrite) as work,
         Workers(settings.workers) as workers,
         plain_allocator(),
         _database_errors(target),
@@ -336,7 +338,7 @@ def _database_errors(target: Path) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         if "No space left" in str(error) or "File too large" in str(error):
-            raise disk_full(target) from error
+            raise KIND.disk_full(target) from error
         raise KnowledgeBaseError(
             f"Counting for {str(target)!r} failed ({error}); give more memory or free some disk "
             "space."

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stamo.corpus.parts import Part, ReadPart, Unreadable, split_document
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
 from stamo.features.articles import most_frequent_entities
@@ -17,10 +18,15 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import ContentWords, Located, check_mentions, locate
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.detection import MentionDetector
-from stamo.linking.documents import Part, Source, Unreadable, merge_parts, split_document
 from stamo.linking.explain import score_names
 from stamo.linking.rank import Ranking, merge, rank_by_model, rank_by_prior
-from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
+from stamo.linking.results import (
+    Contribution,
+    LinkedDocument,
+    LinkedMention,
+    ScoredCandidate,
+    merge_parts,
+)
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 
@@ -100,12 +106,12 @@ class Linker:
         """Characters that are linked together."""
         return self.settings.window
 
-    def link_parts(self, sources: Iterable[Source]) -> Iterator[LinkedDocument]:
+    def link_parts(self, sources: Iterable[ReadPart]) -> Iterator[LinkedDocument]:
         """Link a stream of parts of documents, batch by batch, in bounded memory."""
         for batch in batched(sources, self.settings.batch_size, self.window):
             yield from self.link_batch(batch)
 
-    def link_batch(self, sources: Sequence[Source]) -> list[LinkedDocument]:
+    def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         """Link one batch; parts that cannot be linked come back with their error."""
         errors = {i: error for i, s in enumerate(sources) if (error := _error_of(s)) is not None}
         parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Part)]
@@ -254,7 +260,7 @@ def _whys(trained: TrainedModel, ranking: Ranking) -> list[tuple[Contribution, .
     return [tuple(map(Contribution, names, best, second, leads)) for (best, second), leads in rows]
 
 
-def _error_of(source: Source) -> str | None:
+def _error_of(source: ReadPart) -> str | None:
     if isinstance(source, Unreadable):
         return source.error
     try:
@@ -264,9 +270,9 @@ def _error_of(source: Source) -> str | None:
     return None
 
 
-def batched(sources: Iterable[Source], size: int, n_characters: int) -> Iterator[list[Source]]:
+def batched(sources: Iterable[ReadPart], size: int, n_characters: int) -> Iterator[list[ReadPart]]:
     """Group sources into batches of at most `size` parts and about `n_characters` characters."""
-    batch: list[Source] = []
+    batch: list[ReadPart] = []
     length = 0
     for source in sources:
         n = len(source.document.text) if isinstance(source, Part) else 0

@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from stamo.corpus.parts import ReadPart
 from stamo.corpus.types import Document, Mention
 from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon, encode, flatten
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.documents import Source
 from stamo.linking.linker import Linker
 from stamo.linking.rank import look_up
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
@@ -186,7 +186,7 @@ class PackedLinker:
         self.base.warm_up()
         _ = self._lexicon
 
-    def link_batch(self, sources: Sequence[Source]) -> list[LinkedDocument]:
+    def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         """Link the documents or parts of one batch."""
         return self.relink(list(self.base.link_batch(sources)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from stamo.models.calibration import Calibration
 from stamo.models.deeped.model import DeepED
 from stamo.models.words import WordKind, check_kind, model_tables
 from stamo.models.yamada.model import Yamada
+from stamo.system.files import write_atomic
 
 FORMAT_VERSION = 1
 MAX_BYTES = 64 * 2**20
@@ -94,12 +94,7 @@ class TrainedModel:
 
     def save(self, path: Path) -> None:
         """Write the model; an interrupted write leaves the old file as it was."""
-        temporary = path.with_name(path.name + ".part")
-        with temporary.open("wb") as file:
-            file.write(_to_bytes(self))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_atomic(path, _to_bytes(self))
 
 
 def _to_bytes(trained: TrainedModel) -> bytes:

@@ -35,8 +35,8 @@ from stamo.packs.pack_bytes import (
     parse_bytes,
     read_bytes,
     to_bytes,
-    write_atomically,
 )
+from stamo.system.files import write_atomic
 
 MAX_SLOTS = 10_000
 UNIT_TOLERANCE = 1e-3
@@ -144,7 +144,7 @@ class EntityPack:
 
     def save(self, path: str | Path) -> None:
         """Write the pack; an interrupted write leaves the old file as it was."""
-        write_atomically(Path(path), self.to_bytes())
+        write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(
@@ -352,7 +352,7 @@ class PackFolder:
             )
         self.path.mkdir(parents=True, exist_ok=True)
         path = held.path if held is not None else self.path / pack_file_name(pack.entity.id)
-        write_atomically(path, data)
+        write_atomic(path, data)
         return PackEntry(path.name.removesuffix(PACK_SUFFIX), path, pack)
 
     def remove(self, key: str) -> None:

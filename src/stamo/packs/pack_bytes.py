@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -141,18 +139,3 @@ def is_text(text: object, limit: int) -> bool:
 def is_line(text: object, limit: int) -> bool:
     """Tell whether a value is a text of one line."""
     return is_text(text, limit) and "\n" not in str(text) and "\t" not in str(text)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from stamo.corpus.parts import Part
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import Located
-from stamo.linking.documents import Part
 from stamo.linking.linker import Linker, LinkerSettings
 from stamo.linking.parallel import link_in_processes
 from stamo.linking.rank import rank_by_model
