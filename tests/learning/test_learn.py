@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from stamo.corpus.types import Corpus, EmergingEntity, Mention
 from stamo.errors import DivergenceError, LearningError, SettingsError
-from stamo.features.pile import Evidence
+from stamo.features.pile import Sample
 from stamo.learning.algorithm import StamoArgs, labelled_part, link, stamo
 from stamo.learning.corrected import CorrectedArgs, f1_shift
 from stamo.learning.inter import InterSlotArgs
@@ -132,7 +132,7 @@ def test_intra_slot_lowers_the_objective_on_l(task):
     from stamo.features.base import estimate
 
     theta = estimate(
-        Evidence(task.pile, task.labels, task.labelled.astype(np.float32)), task.features, task.kb
+        Sample(task.pile, task.labels, task.labelled.astype(np.float32)), task.features, task.kb
     )
     scorer, gold = labelled_part(task, task.model.prepare(task.pile, task.tables))
     args = IntraSlotArgs(n_epochs=30, default_rate=1e-2)
@@ -148,12 +148,12 @@ def test_vanilla_self_training_estimates_on_its_own_labels(task):
 
     args = READINGS["self-training"].args
     one = stamo(task, replace(args, n_slots=1))
-    on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
+    on_l = Sample(task.pile, task.labels, task.labelled.astype(np.float32))
     weights = link(
         task, task.model.prepare(task.pile, task.tables), estimate(on_l, task.features, task.kb)
     )
     everything = np.ones(len(task.pile), dtype=np.float32)
-    expected = estimate(Evidence(task.pile, weights, everything), task.features, task.kb)
+    expected = estimate(Sample(task.pile, weights, everything), task.features, task.kb)
     for name, values in expected.groups.items():
         torch.testing.assert_close(one[name], values)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions, FloatArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 
@@ -43,10 +43,10 @@ class Prior:
         """Return P(n | m) of the known candidates, (M, C)."""
         return mentions.known[self.name]
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Count how often each alias means each entity (Eq. 2), (E, A)."""
-        pile = evidence.pile
-        weights, counted, first = evidence.vote()
+        pile = sample.pile
+        weights, counted, first = sample.vote()
         alias = pile.alias[first]
         n_aliases = len(pile.aliases)
         total = np.bincount(alias, weights=counted, minlength=n_aliases)  # (A,)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions, FloatArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
@@ -59,11 +59,11 @@ class Relatedness:
             )
         return values
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Estimate the relatedness of e* to every neighbour on W, (E, R)."""
-        pile = evidence.pile
-        mentioned = evidence.document_weights().astype(np.float64)  # (documents, E)
-        counted = evidence.counted_documents().astype(np.float64)  # (documents,)
+        pile = sample.pile
+        mentioned = sample.document_weights().astype(np.float64)  # (documents, E)
+        counted = sample.counted_documents().astype(np.float64)  # (documents,)
         scale = self.scale
         if self.match_pile and counted.sum() > 0:
             scale *= pile.n_documents / counted.sum()

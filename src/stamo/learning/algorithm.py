@@ -14,7 +14,7 @@ from stamo.errors import LearningError, SettingsError
 from stamo.features.base import Feature, estimate
 from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.inter import InterSlotArgs, Moments, inter_slot
 from stamo.learning.intra import IntraSlotArgs, gold_columns, intra_slot
@@ -109,7 +109,7 @@ def stamo(
     clock = _Clock()
 
     if resume is None:
-        on_l = Evidence(pile, task.labels, task.labelled.astype(np.float32))
+        on_l = Sample(pile, task.labels, task.labelled.astype(np.float32))
         theta = _estimate(on_l, args.first_features or features, kb, args)  # 1   θ⁰
         first = args.first_intra or args.intra
         theta_hat = intra_slot(theta, labelled_scorer, gold, first)  # 2   θ̂⁰, Eq. 13
@@ -125,8 +125,8 @@ def stamo(
         with clock("link"):
             weights = link(task, scorer, theta_hat)  # 5   ê, m ∈ U
         with clock("estimate"):
-            evidence = Evidence(pile, weights, everything)
-            theta = _estimate(evidence, features, kb, args, theta_hat)  # 6   θᵗ
+            sample = Sample(pile, weights, everything)
+            theta = _estimate(sample, features, kb, args, theta_hat)  # 6   θᵗ
         with clock("intra"):
             theta_intra = intra_slot(theta, labelled_scorer, gold, args.intra)  # 7   Eq. 13
         with clock("inter"):
@@ -145,16 +145,16 @@ RELATEDNESS_SCALE = "relatedness scale"
 
 
 def _estimate(
-    evidence: Evidence,
+    sample: Sample,
     features: tuple[Feature, ...],
     kb: KnowledgeBase,
     args: StamoArgs,
     previous: FeatureParams | None = None,
 ) -> FeatureParams:
-    theta = estimate(evidence, features, kb)
+    theta = estimate(sample, features, kb)
     if not args.relatedness_scale:
         return theta
-    one = torch.ones(len(evidence.pile.entities), 1)
+    one = torch.ones(len(sample.pile.entities), 1)
     return theta.replace(
         **{RELATEDNESS_SCALE: one if previous is None else previous[RELATEDNESS_SCALE]}
     )

@@ -25,7 +25,7 @@ from stamo.errors import SettingsError
 from stamo.features.base import estimate
 from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Evidence
+from stamo.features.pile import Sample
 from stamo.learning.algorithm import OnSlot, Slot, Task
 from stamo.learning.correction import Correction, EvidenceArgs, fit_correction, with_evidence
 from stamo.models.base import Scorer
@@ -77,7 +77,7 @@ def learn_corrected(
 ) -> Learned:
     """Learn θ̂(e*) with evidence; `temperature` is the model's, fitted on known entities."""
     run = _Run(task, temperature, args)
-    on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
+    on_l = Sample(task.pile, task.labels, task.labelled.astype(np.float32))
     theta, odds, fits = run.slot(on_l, run.labelled_folds, None)  # 1, 2
     first, best = (theta, odds, fits), (theta, odds, fits)
     prior = theta["prior"] if args.keep_prior and "prior" in theta.groups else None
@@ -85,7 +85,7 @@ def learn_corrected(
     for t in range(1, args.n_slots + 1):  # 4
         start = time.perf_counter()
         weights = run.pseudo_label(best[1])  # 5
-        everything = Evidence(task.pile, weights, np.ones(len(task.pile), dtype=np.float32))
+        everything = Sample(task.pile, weights, np.ones(len(task.pile), dtype=np.float32))
         best = run.slot(everything, run.folds, prior)  # 6, 7
         best[0].check_finite(f"Slot {t}")
         hard = weights > 0.5
@@ -134,16 +134,16 @@ class _Run:
 
     def slot(
         self,
-        evidence: Evidence,
+        sample: Sample,
         folds: list[tuple[NDArray[np.int64], NDArray[np.bool_], Scorer]],
         prior: torch.Tensor | None,
     ) -> Step:
         """Estimate θ, link every part without its own labels, and fit the evidence on L."""
         task = self.task
-        theta = self._estimate(evidence, prior)
+        theta = self._estimate(sample, prior)
         margin = self._margin(self.scorer, theta)
         for rows, mask, scorer in folds:
-            margin[rows] = self._margin(scorer, self._estimate(evidence.without(mask), prior))
+            margin[rows] = self._margin(scorer, self._estimate(sample.without(mask), prior))
         scaled = margin.astype(np.float64) / self.temperature
         fits = [
             fit_correction(
@@ -159,8 +159,8 @@ class _Run:
         theta = with_evidence(theta, fits)
         return theta, log_odds(margin, theta, self.views, self.temperature), fits
 
-    def _estimate(self, evidence: Evidence, prior: torch.Tensor | None) -> FeatureParams:
-        theta = estimate(evidence, self.task.features, self.task.kb)
+    def _estimate(self, sample: Sample, prior: torch.Tensor | None) -> FeatureParams:
+        theta = estimate(sample, self.task.features, self.task.kb)
         return theta if prior is None else theta.replace(prior=prior)
 
     def _margin(self, scorer: Scorer, theta: FeatureParams) -> NDArray[np.float32]:

@@ -17,7 +17,7 @@ from stamo.features.embedding import Embedding
 from stamo.features.encoding import FloatArray
 from stamo.features.max_margin import MaxMargin
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Evidence
+from stamo.features.pile import Sample
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.learning.algorithm import OnSlot, Slot, StamoArgs, Task, stamo
@@ -220,7 +220,7 @@ def run_reading(
             learned.left_out_likelihood,
         )
     if args is None:
-        on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
+        on_l = Sample(task.pile, task.labels, task.labelled.astype(np.float32))
         return Outcome(estimate(on_l, task.features, task.kb), model)
     if args.relatedness_scale and "relatedness" not in {f.name for f in model.features}:
         args = replace(args, relatedness_scale=False)

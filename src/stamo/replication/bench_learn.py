@@ -254,9 +254,9 @@ def bench_per_mention(args: LearnBenchArgs, n_mentions: int = 200) -> tuple[floa
     torch.set_num_threads(1)
     task = generate_task(args, generate_knowledge_base(args), 0)
     from stamo.features.base import estimate
-    from stamo.features.pile import Evidence
+    from stamo.features.pile import Sample
 
-    on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
+    on_l = Sample(task.pile, task.labels, task.labelled.astype(np.float32))
     theta = estimate(on_l, task.features, task.kb)
     fast = _seconds(partial(link, task, task.model.prepare(task.pile, task.tables), theta))
     sample: Pile = task.pile.take(np.arange(min(n_mentions, len(task.pile))))

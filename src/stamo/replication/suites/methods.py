@@ -18,7 +18,7 @@ from stamo.evaluation.metrics import Outcome
 from stamo.features.base import Feature, estimate
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.prior import Prior
 from stamo.features.slopes import Back, lookup_slope
 from stamo.kb.base import KnowledgeBase
@@ -163,7 +163,7 @@ def _fit(reading: Reading, trial: Trial) -> Reading:
 def _estimation_on_all(trial: Trial) -> Answer:
     task = trial.task(trial.everything)
     weight = np.ones(len(task.pile), dtype=np.float32)
-    theta = estimate(Evidence(task.pile, task.labels, weight), task.features, task.kb)
+    theta = estimate(Sample(task.pile, task.labels, weight), task.features, task.kb)
     return Answer(score_tests(trial, trial.trained.model, theta))
 
 
@@ -171,13 +171,13 @@ def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
     """Fit features and evidence on all labels of W: the headroom of twenty."""
     task = trial.task(trial.everything)
     pile, model, kb = task.pile, task.model, task.kb
-    evidence = Evidence(pile, task.labels, np.ones(len(pile), dtype=np.float32))
-    theta = estimate(evidence, task.features, kb)
+    sample = Sample(pile, task.labels, np.ones(len(pile), dtype=np.float32))
+    theta = estimate(sample, task.features, kb)
     scorer, margin = model.prepare(pile, task.tables), np.zeros(len(pile))
     order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
     for fold in range(n_folds):
         rows = np.flatnonzero(order % n_folds == fold)
-        without = estimate(evidence.without(order % n_folds == fold), task.features, kb)
+        without = estimate(sample.without(order % n_folds == fold), task.features, kb)
         if len(rows):
             with torch.no_grad():
                 margin[rows] = margins(scorer.take(rows)(without), 1).numpy()[:, 0]
@@ -198,7 +198,7 @@ def _true_prior(trial: Trial) -> Answer:
     task = trial.task(trial.everything)
     weight = np.ones(len(task.pile), dtype=np.float32)
     prior = Prior()
-    theta = prior.estimate(Evidence(task.pile, task.labels, weight), task.kb)
+    theta = prior.estimate(Sample(task.pile, task.labels, weight), task.kb)
     return Answer({n: prior.lookup(theta, t.pile).numpy() for n, t in trial.loaded.tests.items()})
 
 
@@ -270,9 +270,9 @@ class Absent:
         """Return zeros."""
         return np.zeros_like(self.feature.known(mentions, kb))
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Return zeros."""
-        return torch.zeros_like(self.feature.estimate(evidence, kb))
+        return torch.zeros_like(self.feature.estimate(sample, kb))
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return zeros, whatever θ(e*) is."""
