@@ -62,6 +62,21 @@ def lookup(theta: FeatureParams, features: Iterable[Feature], pile: Pile) -> Map
     return {f.name: f.lookup(theta[f.name], pile) for f in features if f.name in theta.groups}
 
 
+@runtime_checkable
+class HasPacked(Protocol):
+    """A feature whose group is not what an entity pack holds of it."""
+
+    def packed(self, theta: Tensor) -> Tensor:
+        """Return the group as a pack holds it."""
+        ...
+
+
+def packed(theta: FeatureParams, features: Iterable[Feature]) -> FeatureParams:
+    """Return θ(e*) as an entity pack holds it."""
+    own = {f.name: f.packed(theta[f.name]) for f in features if isinstance(f, HasPacked)}
+    return theta.replace(**own)
+
+
 def append_emerging(known: FloatArray, emerging: Tensor) -> Tensor:
     """Put the columns of the emerging entities behind those of the known candidates."""
     return torch.cat([torch.as_tensor(known), emerging], dim=1)

@@ -28,7 +28,7 @@ class Embedding:
     """Context words nearest to the mention that count: the window of the known entities."""
     max_margin: MaxMargin | None = None
     """Refine the closed form by the paper's sampled max-margin training; None keeps the closed
-    form, which measures as well (PAPER-NOTES 5)."""
+    form, which measures as well."""
 
     def __post_init__(self) -> None:
         if self.n_words < 2:

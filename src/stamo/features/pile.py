@@ -169,7 +169,7 @@ class Sample:
     def vote(self) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
         """Return one vote a document and surface: weights (G, E), counted (G,), first row (G,).
 
-        Occurrences of one name in one document share their sense (PAPER-NOTES 10), so a document
+        Occurrences of one name in one document share their sense, so a document
         that repeats the name fifty times still counts once.
         """
         first, group, size = self.pile.votes

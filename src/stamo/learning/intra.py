@@ -37,9 +37,9 @@ class IntraSlotArgs:
     pull: float = 0.0
     """Weight of the squared distance to the estimate; keeps twenty labels from overfitting."""
     mean_over_candidates: int | None = None
-    """Divide the loss by this number of candidates, as the published experiments did (30)."""
+    """Divide the loss by this number of candidates."""
     dropout: bool = False
-    """Leave the model's dropout on, as the published experiments did."""
+    """Leave the model's dropout on."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -22,8 +22,9 @@ from stamo.features.pile import Pile, Sample
 from stamo.features.prior import Prior
 from stamo.features.slopes import Back, lookup_slope
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.algorithm import Slot, StamoArgs, Task
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
+from stamo.learning.loop import Slot, Task
+from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
 from stamo.models.base import LinkingModel, Scorer, Tables
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
@@ -63,7 +64,14 @@ class Trial:
         learning, model = self.loaded.learning, self.trained.model
         labels = (learning.is_emerging & labelled)[:, None].astype(np.float32)
         return Task(
-            learning.pile, labels, labelled, model, self.tables, model.features, self.data.kb
+            learning.pile,
+            labels,
+            labelled,
+            model,
+            self.tables,
+            model.features,
+            self.data.kb,
+            self.trained.calibration.temperature,
         )
 
     @property
@@ -141,23 +149,21 @@ def _read(reading: Reading, trial: Trial) -> Answer:
     def on_slot(slot: Slot) -> None:
         seconds.append(sum(slot.seconds.values()))
         if slot.number in trial.watch:
-            curve[slot.number] = judge.outcomes(slot.theta_hat)
+            curve[slot.number] = judge.outcomes(slot.theta)
 
     reading = _fit(reading, trial)
-    temperature = trial.trained.calibration.temperature
-    outcome = run_reading(trial.task(), reading, temperature, on_slot=on_slot)
+    learned = run_reading(trial.task(), reading, on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
     return Answer(
-        judge.scores(outcome.theta), len(seconds), slot_seconds, curve, outcome.pile_helped
+        judge.scores(learned.theta), len(seconds), slot_seconds, curve, learned.pile_helped
     )
 
 
 def _fit(reading: Reading, trial: Trial) -> Reading:
-    """Limit the slots of a reading."""
-    args = reading.args
-    if not isinstance(args, StamoArgs):
+    """Limit the slots of Algorithm 1; the few of the default stay."""
+    if not isinstance(reading.args, StamoArgs):
         return reading
-    return replace(reading, args=replace(args, n_slots=min(args.n_slots, trial.n_slots)))
+    return reading.with_slots(min(reading.args.n_slots, trial.n_slots))
 
 
 def _estimation_on_all(trial: Trial) -> Answer:
