@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from stamo.corpus.types import Document
+from stamo.corpus.types import Corpus, Document
 from stamo.errors import ArtifactMismatchError
 from stamo.features.encoding import Lexicon, flatten
 from stamo.features.params import FeatureParams
 from stamo.features.pile import positions
 from stamo.learning.learn import LearnedEntity, entity_numbers
+from stamo.learning.learn import learn as learn_in_memory
+from stamo.learning.loop import MAX_SLOTS, NO_CHANGE
 from stamo.learning.readings import READINGS, run_reading
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, PackedLinker, score_pack
@@ -204,3 +206,31 @@ def test_a_model_without_relatedness_packs_none(learned, kb, trained):
     pack = LearnedEntity.of(learned, task.pile, trained).to_pack()
     assert len(pack.titles) == len(pack.relatedness)
     assert not pack.relatedness.any()
+
+
+def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained):
+    """`LearnedEntity.to_pack()` gives the workspace's pack, but for its notes, and it links."""
+    space, written = learned
+    material = load_material(space, kb, trained, FEW.to_reading())
+    names = small.entity.aliases
+    is_labelled = [
+        any(m.surface in names and m.entity is not None for m in d.mentions)
+        for d in material.corpus
+    ]
+    parts = [
+        Corpus(tuple(d for d, own in zip(material.corpus, is_labelled, strict=True) if own == kind))
+        for kind in (True, False)
+    ]
+    (entity,) = learn_in_memory(small.entity, *parts, trained, kb)
+    pack = EntityPack.from_bytes(entity.to_pack(description="By hand.").to_bytes())
+    assert pack.description == "By hand."
+    np.testing.assert_allclose(pack.priors, written.priors, atol=1e-6)
+    np.testing.assert_array_equal(pack.neighbours, written.neighbours)
+    assert set(pack.groups) == set(written.groups)
+    texts = [Document(d.id, d.text) for d in space.documents]
+    packed = PackedLinker(Linker(kb, trained), [pack])
+    won = [
+        m for d in packed.link_documents(texts) for m in d.mentions if m.entity == small.entity.id
+    ]
+    assert len(won) > 10
+    assert entity.stopped in {MAX_SLOTS, NO_CHANGE}

@@ -61,7 +61,10 @@ class StamoSteps(Steps[Estimate]):
     def label(self, now: Estimate) -> FloatArray:
         """Label U by the model under θ̂(e*)."""
         with torch.no_grad():
-            predicted = pseudo_label(self.scorer(now.theta), self.task.labels.shape[1])
+            scores = self.scorer(now.theta)
+        n_columns = scores.shape[1]
+        emerging = torch.arange(n_columns - self.task.labels.shape[1], n_columns)
+        predicted = (scores.argmax(dim=1, keepdim=True) == emerging).numpy().astype(np.float32)
         return np.where(self.task.labelled[:, None], self.task.labels, predicted)
 
     def estimate(self, sample: Sample, before: Estimate | None) -> FeatureParams:
@@ -95,10 +98,3 @@ class StamoSteps(Steps[Estimate]):
             used_slot=t,
             shifts=(0.0,) * self.task.labels.shape[1],
         )
-
-
-def pseudo_label(scores: torch.Tensor, n_entities: int) -> FloatArray:
-    """Return 1 for the emerging entity that scores highest of all candidates, (M, E)."""
-    best = scores.argmax(dim=1, keepdim=True)
-    first = scores.shape[1] - n_entities
-    return (best == torch.arange(first, scores.shape[1])).numpy().astype(np.float32)
