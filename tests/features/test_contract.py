@@ -67,13 +67,13 @@ def test_prior_by_hand(world, world_corpus, world_kb, world_model):
     import numpy as np
 
     from stamo.corpus.types import Corpus
-    from stamo.features.pile import Evidence
+    from stamo.features.pile import Sample
     from stamo.learning.learn import encode_pile
 
     entity = world.emerging[0]
     about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
     encoded = encode_pile([entity], Corpus(tuple(about[:30])), world_kb, world_model)
-    evidence = Evidence(encoded.pile, encoded.labels, encoded.labelled.astype(np.float32))
+    sample = Sample(encoded.pile, encoded.labels, encoded.labelled.astype(np.float32))
     votes = {}
     for document in about[:30]:
         for mention in document.mentions:
@@ -84,5 +84,5 @@ def test_prior_by_hand(world, world_corpus, world_kb, world_model):
     for alias in encoded.pile.aliases:
         shares = [np.mean(v) for (_, surface_form), v in votes.items() if surface_form == alias]
         expected.append(np.mean(shares) if shares else 0.0)
-    theta = Prior(smoothing=0.0).estimate(evidence, world_kb)
+    theta = Prior(smoothing=0.0).estimate(sample, world_kb)
     torch.testing.assert_close(theta[0], torch.tensor(expected, dtype=torch.float32))

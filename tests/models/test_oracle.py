@@ -9,6 +9,7 @@ import torch
 
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
+from stamo.learning.published import OddsPrior
 from stamo.models.base import MASKED, PlainScorer, ScoresMany, make_batch
 from stamo.models.deeped.model import DeepED, attention
 from stamo.models.slopes import AutogradSlope, slope_of
@@ -174,7 +175,7 @@ class Dropping(torch.nn.Module):
 VARIANTS = {
     "ours": (Prior(), Relatedness()),
     "as printed": (Prior(renormalise=False), Relatedness(missing="zero")),
-    "odds": (Prior(odds=True), Relatedness()),
+    "odds": (OddsPrior(), Relatedness()),
 }
 
 

@@ -15,7 +15,7 @@ from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
 from stamo.features.encoding import EncodedMentions, FloatArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.surface import compare_all, compare_known
 from stamo.kb.base import KnowledgeBase
 
@@ -36,9 +36,9 @@ class Name:
         """
         return compare_known(mentions, kb, similarities)[..., 0]
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Return an empty group: there is nothing to learn."""
-        return torch.zeros(len(evidence.pile.entities), 0)
+        return torch.zeros(len(sample.pile.entities), 0)
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the similarity of all candidates, (M, C + E)."""

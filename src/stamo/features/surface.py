@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stamo.features.base import append_emerging
 from stamo.features.encoding import EncodedMentions, FloatArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
@@ -36,9 +36,9 @@ class Surface:
         """
         return compare_known(mentions, kb, similarities)
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Return an empty group: there is nothing to learn."""
-        return torch.zeros(len(evidence.pile.entities), 0)
+        return torch.zeros(len(sample.pile.entities), 0)
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the three similarities of all candidates, (M, C + E, 3)."""
