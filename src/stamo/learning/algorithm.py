@@ -18,8 +18,7 @@ from stamo.features.pile import Evidence, Pile
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.inter import InterSlotArgs, Moments, inter_slot
 from stamo.learning.intra import IntraSlotArgs, gold_columns, intra_slot
-from stamo.models.base import LinkingModel, Scorer, Tables
-from stamo.models.slopes import Back, Slope, Theta, slope_of
+from stamo.models.base import LinkingModel, Scorer, Tables, Theta, ThetaBack
 
 
 @dataclass(frozen=True)
@@ -188,22 +187,17 @@ class _ScaledScorer:
     def take(self, rows: NDArray[np.int64]) -> _ScaledScorer:
         return _ScaledScorer(self.scorer.take(rows))
 
-    def slope(self) -> Slope:
-        inner = slope_of(self.scorer)
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+        row, scale = theta["relatedness"], theta[RELATEDNESS_SCALE]
+        scores, unscaled = self.scorer.slope({**theta, "relatedness": row * scale}, rng)
 
-        def scaled(theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, Back]:
-            row, scale = theta["relatedness"], theta[RELATEDNESS_SCALE]
-            scores, unscaled = inner({**theta, "relatedness": row * scale}, rng)
+        def back(by_score: FloatArray) -> dict[str, FloatArray]:
+            gradients = unscaled(by_score)
+            by_row = gradients["relatedness"]
+            by_scale = (by_row * row).sum(axis=1, keepdims=True)
+            return {**gradients, "relatedness": by_row * scale, RELATEDNESS_SCALE: by_scale}
 
-            def back(by_score: FloatArray) -> dict[str, FloatArray]:
-                gradients = unscaled(by_score)
-                by_row = gradients["relatedness"]
-                by_scale = (by_row * row).sum(axis=1, keepdims=True)
-                return {**gradients, "relatedness": by_row * scale, RELATEDNESS_SCALE: by_scale}
-
-            return scores, back
-
-        return scaled
+        return scores, back
 
 
 def link(task: Task, scorer: Scorer, theta: FeatureParams) -> FloatArray:

@@ -25,6 +25,7 @@ from stamo.learning.corrected import CorrectedArgs, Learned, learn_corrected
 from stamo.learning.correction import EvidenceArgs
 from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs
+from stamo.learning.published import PublishedDeepED
 from stamo.models.base import LinkingModel
 from stamo.models.deeped.model import DeepED
 from stamo.models.threads import one_thread
@@ -48,8 +49,8 @@ class Reading:
         """Return the model as this reading uses it; φ is shared and unchanged."""
         features = tuple(self.features.get(f.name, f) for f in model.features)
         model = model.with_features(features)
-        if isinstance(model, DeepED):
-            model.padding_counts = self.padding_counts
+        if self.padding_counts and isinstance(model, DeepED):
+            model = PublishedDeepED.of(model)
         return model
 
 

@@ -23,7 +23,7 @@ from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.linker import Linker, Source
-from stamo.linking.rank import look_up
+from stamo.linking.rank import encode_known
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import (
@@ -91,7 +91,7 @@ def score_pack(
     context = corpus.entities.copy()
     context[rows] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
-    mentions = look_up(trained.model, mentions, relatedness or BatchRelatedness.of(kb))
+    mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness.of(kb))
     pairs = linked_pairs(corpus.with_entities(context))
     pile = make_pile([pack.entity], mentions, pairs, corpus.n_documents, kb, pack.neighbours)
     return _score(pack, pile, rows, kb, trained)
