@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from stamo.features.base import encode_features
-from stamo.features.embedding import Embedding
 from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, IntArray
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
@@ -113,9 +112,7 @@ def encode_known(
     """Encode the features of known candidates, relatedness for all documents at once."""
     if any(isinstance(feature, Relatedness) for feature in model.features):
         mentions = mentions.with_known(Relatedness.name, relatedness.known(mentions))
-    # The model gathers embeddings from its tables; they are not part of the encoding.
-    others = [feature for feature in model.features if feature.name != Embedding.name]
-    return encode_features(mentions, others, relatedness.kb)
+    return encode_features(mentions, model.encoded_features, relatedness.kb)
 
 
 def model_width(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> int:

@@ -228,6 +228,14 @@ class LinkingModel(nn.Module, ABC):
                 scores[rows, : width[rows[-1]]] = self(batch).numpy()
         return scores
 
+    @property
+    def encoded_features(self) -> tuple[Feature, ...]:
+        """Return the features that are looked up once, when mentions are encoded.
+
+        Embeddings are not among them: a model gathers them from its tables.
+        """
+        return tuple(feature for feature in self.features if feature.name != "embedding")
+
     def named(self, *names: str) -> tuple[Feature, ...]:
         """Return features of the model by their names."""
         by_name = {feature.name: feature for feature in self.features}
