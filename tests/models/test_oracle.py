@@ -9,6 +9,7 @@ import torch
 
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
+from stamo.features.surface import surface_similarities
 from stamo.learning.published import PublishedDeepED
 from stamo.models.base import MASKED, PlainScorer, make_batch
 from stamo.models.deeped.model import DeepED
@@ -51,9 +52,7 @@ def candidates_of(pile, theta, tables, m):
         row = dict(zip(pile.neighbours.tolist(), theta["relatedness"][e].tolist(), strict=True))
         known = [x for x in context if x in row]  # the others are unknown, not unrelated
         mean = sum(row[x] for x in known) / max(len(known), 1)
-        from stamo.features.surface import similarities
-
-        surface = similarities([pile.aliases[pile.alias[m]]], [pile.entities[e].id])[0]
+        surface = surface_similarities([pile.aliases[pile.alias[m]]], [pile.entities[e].id])[0]
         rows.append((n_known + e, theta["embedding"][e].numpy(), p[e], mean, surface))
     return rows
 
