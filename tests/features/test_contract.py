@@ -4,7 +4,7 @@ import stamo.features
 from stamo.features.embedding import Embedding
 from stamo.features.keyphrase import Keyphrase
 from stamo.features.max_margin import MaxMargin
-from stamo.features.name import Name
+from stamo.features.name import NameSimilarity
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.surface import Surface
@@ -37,7 +37,7 @@ class TestSurface(FeatureContract):
 
 
 class TestName(FeatureContract):
-    feature = Name()
+    feature = NameSimilarity()
     learns = False
 
 

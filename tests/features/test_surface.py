@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stamo.features.base import encode_features
-from stamo.features.name import Name, name_similarities
+from stamo.features.name import NameSimilarity, name_similarities
 from stamo.features.surface import Surface, surface_similarities
 from tests.features.by_hand import FiveDocuments, pile_of, star
 
@@ -36,7 +36,7 @@ def test_the_name_counts_its_qualifier(surface, title, expected):
     assert name_similarities([surface], [title])[0, 0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("feature", [Surface(), Name()])
+@pytest.mark.parametrize("feature", [Surface(), NameSimilarity()])
 def test_known_titles_then_the_entity_then_nothing_to_learn(feature):
     """Every mention compares with its candidates' titles and the id of e*; padding is zero."""
     pile = pile_of([star(0), star(1, surface="The Star"), star(2)])

@@ -21,7 +21,7 @@ from stamo.kb.base import KnowledgeBase
 
 
 @dataclass(frozen=True)
-class Name:
+class NameSimilarity:
     """Edit similarity of a mention and a whole title, one number in [0, 1], never learned.
 
     The name of an emerging entity is known from the start, so its group of θ(e*) is empty, (E, 0).

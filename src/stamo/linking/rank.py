@@ -87,7 +87,7 @@ def rank_by_model(
     return result
 
 
-def merge(all_mentions: Ranking, rows: NDArray[np.int64], some: Ranking) -> Ranking:
+def merge_rankings(all_mentions: Ranking, rows: NDArray[np.int64], some: Ranking) -> Ranking:
     """Return a ranking of all mentions in which `rows` are those of another one."""
 
     def put(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:

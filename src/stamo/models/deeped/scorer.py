@@ -17,7 +17,7 @@ from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.slopes import Lookup, lookup_slope
 from stamo.models.base import MASKED, LocalVectors, Tables, Theta, ThetaBack, mean_vectors
-from stamo.models.blocks import MENTIONS_PER_BLOCK, blocks
+from stamo.models.blocks import MAX_BLOCK_MENTIONS, blocks
 from stamo.models.slopes import CombineSlope, Unit
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def score_deeped(model: DeepED, mentions: EncodedMentions, tables: Tables) -> Fl
     entities = LocalVectors.of(tables.entities, mentions.context, filled)
     candidates, context = entities.place[filled], torch.from_numpy(entities.place[mentions.context])
     # One space for the words of every block: fresh memory would cost more than copying into it.
-    space = torch.empty(MENTIONS_PER_BLOCK * mentions.words.shape[1], tables.dimensions)
+    space = torch.empty(MAX_BLOCK_MENTIONS * mentions.words.shape[1], tables.dimensions)
     names = ("prior", "relatedness", *model.extra)
     known = torch.from_numpy(np.stack([mentions.known[name] for name in names], axis=-1))
     for rows in blocks(width):
