@@ -1,4 +1,8 @@
-"""What every feature must do; a new feature inherits this and names itself."""
+"""What every feature and every model must do; a new one inherits this and names itself."""
+
+import importlib
+import inspect
+import pkgutil
 
 import numpy as np
 import pytest
@@ -9,6 +13,24 @@ from stamo.features.base import Feature, encode_features
 from stamo.features.pile import Sample
 from stamo.features.slopes import lookup_slope
 from stamo.learning.learn import encode_pile
+from stamo.models.base import MASKED, LinkingModel, PlainScorer, make_batch
+from stamo.models.store import MODELS
+from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
+
+
+def implementations(package, is_one):
+    """Return the concrete classes that the modules of a package define, whatever their file."""
+    names = [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    return {
+        kind
+        for module in map(importlib.import_module, names)
+        for kind in vars(module).values()
+        if inspect.isclass(kind)
+        and kind.__module__ == module.__name__
+        and not inspect.isabstract(kind)
+        and not getattr(kind, "_is_protocol", False)
+        and is_one(kind)
+    }
 
 
 class FeatureContract:
@@ -78,3 +100,76 @@ class FeatureContract:
         if self.learns:
             (values**2).sum().backward()
             np.testing.assert_allclose(back(2 * same), theta.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+class ModelContract:
+    """Inherit, set `kind`, and the model is checked on a random pile."""
+
+    kind: type[LinkingModel]
+
+    @pytest.fixture(params=[False, True], ids=["one entity", "a shared alias"])
+    def pile(self, request):
+        return make_synthetic_pile(np.random.default_rng(1), shared_alias=request.param)
+
+    @pytest.fixture
+    def tables(self):
+        return make_tables(np.random.default_rng(2))
+
+    @pytest.fixture
+    def model(self):
+        torch.manual_seed(0)
+        return self.kind(Q).eval()
+
+    def test_can_be_named_and_saved(self):
+        """The command line and saved files know it by its name."""
+        assert MODELS[self.kind.name] is self.kind
+
+    def test_scores_every_candidate_and_no_padding(self, model, pile, tables):
+        """Each candidate has a finite score; padding has the one that no candidate reaches."""
+        batch = make_batch(pile.mentions, tables)
+        scores = model(batch)
+        assert scores.shape == batch.mask.shape
+        assert bool((scores[~batch.mask] == MASKED).all())
+        assert bool((scores[batch.mask].abs() < 1e6).all())
+
+    def test_gives_the_scores_that_it_combines(self, model, pile, tables):
+        """`combine` turns what `scores` gives into what `forward` gives."""
+        batch = make_batch(pile.mentions, tables)
+        combined = model.combine(model.scores(batch)).squeeze(-1)
+        torch.testing.assert_close(combined[batch.mask], model(batch)[batch.mask])
+
+    def test_scores_known_mentions_as_forward_does(self, model, pile, tables):
+        """However it gets at them, the scores for linking are those of `forward`."""
+        with torch.no_grad():
+            expected = model(make_batch(pile.mentions, tables)).numpy()
+        np.testing.assert_allclose(model.score_known(pile.mentions, tables), expected, atol=1e-5)
+
+    def test_prepared_scores_are_those_of_forward(self, model, pile, tables):
+        """The prepared scorer and a part of it score under θ(e*) as the plain one does."""
+        theta = make_theta(np.random.default_rng(3), pile)
+        rows = np.array([5, 0, 2])
+        prepared, plain = model.prepare(pile, tables), PlainScorer(model, pile, tables)
+        with torch.no_grad():
+            expected = plain(theta).numpy()
+            np.testing.assert_allclose(prepared(theta).numpy(), expected, atol=1e-5)
+            np.testing.assert_allclose(
+                prepared.take(rows)(theta).numpy(), expected[rows], atol=1e-5
+            )
+
+    def test_the_slope_is_that_of_autograd(self, model, pile, tables):
+        """Scores and gradient of a step are those of `forward` and autograd."""
+        groups = make_theta(np.random.default_rng(3), pile).groups
+        theta = {name: group.numpy() for name, group in groups.items()}
+        prepared, plain = model.prepare(pile, tables), PlainScorer(model, pile, tables)
+        scores, back = prepared.slope(theta, None)
+        expected, recorded = plain.slope(theta, None)
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+        by_score = np.where(expected > MASKED / 2, np.float32(1), np.float32(0))
+        found = back(by_score)
+        for name, gradient in recorded(by_score).items():
+            np.testing.assert_allclose(found[name], gradient, rtol=1e-3, atol=1e-4, err_msg=name)
+
+    def test_shares_phi_when_features_are_exchanged(self, model):
+        """A reading's model is the same φ with other estimators."""
+        other = model.with_features(model.features)
+        assert all(a is b for a, b in zip(other.parameters(), model.parameters(), strict=True))

@@ -18,7 +18,7 @@ from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.explain import combiner, score_names
-from stamo.linking.rank import look_up
+from stamo.linking.rank import encode_known
 from stamo.linking.settings import LinkerSettings
 from stamo.models.base import MASKED, Batch, LinkingModel, Tables, make_batch
 from stamo.models.blocks import blocks
@@ -209,7 +209,7 @@ def score_all(
 ) -> Scored:
     """Score all mentions by prior, by the model, and by the model without each of its scores."""
     model = trained.model.eval()
-    mentions = look_up(model, mentions, BatchRelatedness(kb))
+    mentions = encode_known(model, mentions, BatchRelatedness(kb))
     gold = mentions.gold_column()
     parts = [
         (rows, batch := make_batch(mentions.take(rows), tables), model.scores(batch))

@@ -14,7 +14,6 @@ from stamo.errors import SettingsError
 from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.models.base import Scorer
-from stamo.models.slopes import Slope, slope_of
 from stamo.models.training import max_margin_gradient, max_margin_loss
 
 Arrays: TypeAlias = dict[str, FloatArray]
@@ -79,8 +78,8 @@ def intra_slot(
         for _ in range(args.n_epochs):
             moved = False
             for i in rng.permutation(len(batches)):
-                slope, target = batches[i]
-                scores, back = slope(values, dropping)
+                part, target = batches[i]
+                scores, back = part.slope(values, dropping)
                 by_score = max_margin_gradient(scores, target, args.margin)
                 if not by_score.any():
                     continue  # without a gradient nothing moves
@@ -109,13 +108,13 @@ def _descend(moving: Arrays, rates: Mapping[str, float], gradients: Arrays) -> N
 
 def _batches(
     scorer: Scorer, gold: NDArray[np.int64], size: int, rng: np.random.Generator
-) -> list[tuple[Slope, NDArray[np.int64]]]:
+) -> list[tuple[Scorer, NDArray[np.int64]]]:
     """Divide L at random once: preparing a batch costs more than a step on it."""
     if len(gold) <= size:
-        return [(slope_of(scorer), gold)]
+        return [(scorer, gold)]
     order = rng.permutation(len(gold))
     parts = [order[i : i + size] for i in range(0, len(order), size)]
-    return [(slope_of(scorer.take(rows)), gold[rows]) for rows in parts]
+    return [(scorer.take(rows), gold[rows]) for rows in parts]
 
 
 def gold_columns(

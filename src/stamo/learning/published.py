@@ -18,7 +18,7 @@ from torch import Tensor
 
 from stamo.features.base import Feature
 from stamo.features.embedding import Embedding
-from stamo.features.encoding import FloatArray
+from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.max_margin import MaxMargin
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
@@ -30,9 +30,8 @@ from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs
 from stamo.learning.loop import Estimate, Task
 from stamo.learning.paper import StamoArgs, StamoSteps
-from stamo.models.base import LinkingModel, Scorer
+from stamo.models.base import MASKED, LinkingModel, Scorer, Tables, Theta, ThetaBack
 from stamo.models.deeped.model import DeepED
-from stamo.models.slopes import Back, Slope, Theta, slope_of
 
 RELATEDNESS_SCALE = "relatedness scale"
 
@@ -107,12 +106,42 @@ class RandomRestart(MaxMargin):
         return vector - self.learning_rate * gradient, gradient
 
 
+class PublishedDeepED(DeepED):
+    """DeepED whose attention takes padding for words with support 0.
+
+    It also keeps only the words strictly above the H'-th score.
+    """
+
+    @classmethod
+    def of(cls, model: DeepED) -> PublishedDeepED:
+        """Return a model that shares φ and the features of another one."""
+        published = cls.__new__(cls)
+        published.__dict__.update(model.__dict__)
+        return published
+
+    def select(self, support: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Select the words above the H'-th score, padding among them; only words count."""
+        if self.n_attended >= support.shape[1]:
+            return super().select(support, mask)
+        support = support.masked_fill(~mask, 0.0)
+        edge = support.topk(self.n_attended, dim=1).values[:, -1:]
+        return support.masked_fill(support <= edge, MASKED), mask
+
+    def select_array(
+        self, support: FloatArray, mask: NDArray[np.bool_]
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Select as `select` does."""
+        selected, counted = self.select(torch.from_numpy(support), torch.from_numpy(mask))
+        return selected.numpy(), counted.numpy()
+
+    def score_known(self, mentions: EncodedMentions, tables: Tables) -> FloatArray:
+        """Score by `forward`; the faster way selects for itself."""
+        return LinkingModel.score_known(self, mentions, tables)
+
+
 def attend_padding(model: LinkingModel) -> LinkingModel:
-    """Return a model whose attention selects padding, words strictly above the H'-th score only."""
-    if isinstance(model, DeepED):
-        model = model.with_features(model.features)
-        model.padding_counts = True
-    return model
+    """Return a model whose attention selects padding, where it has attention at all."""
+    return PublishedDeepED.of(model) if isinstance(model, DeepED) else model
 
 
 FEATURES: Mapping[str, Feature] = {
@@ -228,19 +257,14 @@ class _ScaledScorer:
     def take(self, rows: NDArray[np.int64]) -> _ScaledScorer:
         return _ScaledScorer(self.scorer.take(rows))
 
-    def slope(self) -> Slope:
-        inner = slope_of(self.scorer)
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+        row, scale = theta["relatedness"], theta[RELATEDNESS_SCALE]
+        scores, unscaled = self.scorer.slope({**theta, "relatedness": row * scale}, rng)
 
-        def scaled(theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, Back]:
-            row, scale = theta["relatedness"], theta[RELATEDNESS_SCALE]
-            scores, unscaled = inner({**theta, "relatedness": row * scale}, rng)
+        def back(by_score: FloatArray) -> dict[str, FloatArray]:
+            gradients = unscaled(by_score)
+            by_row = gradients["relatedness"]
+            by_scale = (by_row * row).sum(axis=1, keepdims=True)
+            return {**gradients, "relatedness": by_row * scale, RELATEDNESS_SCALE: by_scale}
 
-            def back(by_score: FloatArray) -> dict[str, FloatArray]:
-                gradients = unscaled(by_score)
-                by_row = gradients["relatedness"]
-                by_scale = (by_row * row).sum(axis=1, keepdims=True)
-                return {**gradients, "relatedness": by_row * scale, RELATEDNESS_SCALE: by_scale}
-
-            return scores, back
-
-        return scaled
+        return scores, back

@@ -19,7 +19,7 @@ from stamo.linking.batches import ContentWords, Located, check_mentions, locate
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.detection import MentionDetector
 from stamo.linking.explain import score_names
-from stamo.linking.rank import Ranking, merge, rank_by_model, rank_by_prior
+from stamo.linking.rank import Ranking, merge_rankings, rank_by_model, rank_by_prior
 from stamo.linking.results import (
     Contribution,
     LinkedDocument,
@@ -189,7 +189,7 @@ class Linker:
                 n_kept=settings.n_shown,
                 explain=settings.explain and not left,
             )
-            ranking = merge(alone, rows, some)
+            ranking = merge_rankings(alone, rows, some)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.best, UNKNOWN)
         return ranking

@@ -26,7 +26,7 @@ from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.linker import Linker
-from stamo.linking.rank import look_up
+from stamo.linking.rank import encode_known
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import BIAS, SCALE, margins_under, views_of, weights_of
@@ -84,7 +84,7 @@ def score_pack(
     context = corpus.entities.copy()
     context[rows] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
-    mentions = look_up(trained.model, mentions, relatedness or BatchRelatedness(kb))
+    mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness(kb))
     pairs = linked_pairs(corpus.with_entities(context))
     pile = make_pile([pack.entity], mentions, pairs, corpus.n_documents, kb, pack.neighbours)
     return _score(pack, pile, rows, kb, trained)
