@@ -1,8 +1,10 @@
 # `make demo` and `make test` do all the set-up; they need Python 3.11+ with venv and nothing else.
+# `make test` also gets a Chromium and a Java where it can; see tools/get_tools.py.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
 
 .PHONY: demo test check format clean
 
@@ -12,22 +14,26 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
+$(TOOLS): $(INSTALLED) tools/get_tools.py
+	@$(BIN)/python tools/get_tools.py
+	@touch $@
+
 ## demo: generate a small world and run the main job on it from end to end
 demo: $(INSTALLED)
 	$(BIN)/stamo demo demo
 
 ## test: format, lint, types and all tests
-test: check
+test: check $(TOOLS)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(INSTALLED)
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests tools
+	$(BIN)/ruff check src tests tools
 	$(BIN)/mypy
 
 format: $(INSTALLED)
-	$(BIN)/ruff format src tests
-	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests tools
+	$(BIN)/ruff check --fix src tests tools
 
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo build dist compared .pytest_cache .mypy_cache .ruff_cache

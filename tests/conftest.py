@@ -1,9 +1,12 @@
 """What several tests share: real data where it is there, and a small real world everywhere."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from tools.get_tools import find_chromium, find_java
 
 SHARED_DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 
@@ -11,12 +14,41 @@ SHARED_DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_unconfigure(config):
+    """Say in the very last line which tests did not run, and why."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workerinput"):
+        return
+    reasons = Counter(_reason(report) for report in reporter.stats.get("skipped", []))
+    if reasons:
+        parts = "; ".join(f"{reason} ({n})" for reason, n in reasons.most_common())
+        reporter.write_line(f"{reasons.total()} tests did not run: {parts}")
+
+
+def _reason(report) -> str:
+    """Why a test was skipped."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real development data; tests that ask for it skip where it is absent."""
     if not (SHARED_DATA / "enwik8.xml.xz").exists():
-        pytest.skip("the development data is not beside this checkout")
+        pytest.skip("no development data beside this checkout")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium; tests that ask for it skip where none could be had."""
+    return find_chromium() or pytest.skip("no Chromium on the path, by Playwright or by apt-get")
+
+
+@pytest.fixture(scope="session")
+def java() -> str:
+    """The path of a Java; tests that ask for it skip where none could be had."""
+    return find_java() or pytest.skip("no Java on the path or by apt-get")
 
 
 @pytest.fixture(scope="session")

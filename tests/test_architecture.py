@@ -26,6 +26,8 @@ LAYERS = [
     {"system"},
     {"errors"},
 ]
+"""From the outside in; a package imports only from the layers below its own."""
+WITHOUT_TORCH = {"errors", "system", "corpus", "kb", "build", "world"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 SAME_LAYER_MAY_MEET = {("cli", "service"), ("cli", "integrations")}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
@@ -60,12 +62,31 @@ def test_imports_point_downwards(path):
         assert RANK[other] > RANK[here] or meets, f"{path.name} imports {other}, not below {here}"
 
 
+def test_every_layer_is_a_package():
+    """The list of layers names what is there, and nothing that is gone."""
+    rooms = {room(path) for path in MODULES}
+    assert rooms == set(RANK)
+
+
+@pytest.mark.parametrize(("here", "other"), [("linking", "learning"), ("learning", "linking")])
+def test_linking_and_learning_are_strangers(here, other):
+    """Neither imports the other: what both need lies below."""
+    met = [path.name for path in MODULES if room(path) == here and other in imported_rooms(path)]
+    assert met == []
+
+
+def test_only_the_command_line_knows_the_replication():
+    """The product works without the paper's benchmark: nothing but `cli` imports it."""
+    rooms = {room(path) for path in MODULES if "replication" in imported_rooms(path)}
+    assert rooms <= {"replication", "cli"}
+
+
 def test_lower_layers_work_without_torch():
-    """errors, corpus, kb and world never load torch, so their commands start at once."""
+    """The layers up to the embedded world never load torch, so their commands start at once."""
     names = [
         "stamo." + ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         for path in MODULES
-        if room(path) in {"errors", "corpus", "kb", "world"} and path.stem != "__init__"
+        if room(path) in WITHOUT_TORCH and path.stem != "__init__"
     ]
     code = (
         f"import sys, importlib\nfor name in {names!r}: importlib.import_module(name)\n"

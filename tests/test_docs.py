@@ -123,6 +123,14 @@ def test_relative_links_lead_somewhere(path):
             assert anchor in anchors(other.read_text(encoding="utf-8")), f"{path.name}: {target}"
 
 
+def test_the_readme_reads_alike_on_a_package_index():
+    """A package index resolves no relative link: the README has none, and names files instead."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\((?![a-z]+:|#)[^)]*\)", text) == []
+    for name in re.findall(r"`((?:docs/)?[\w-]+\.(?:md|cff))`", text):
+        assert any((folder / name).exists() for folder in (ROOT, ROOT / "docs")), name
+
+
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_python_blocks_compile_and_import_what_exists(path):
     """Python in the pages compiles, and every name it imports from stamo is there."""
@@ -202,7 +210,7 @@ def folder(tmp_path_factory, world, world_corpus, world_kb, world_model):
     return path
 
 
-@pytest.mark.parametrize("name", ["linking", "learning", "replication"])
+@pytest.mark.parametrize("name", ["linking", "learning"])
 def test_runnable_blocks_run(name, folder, world, monkeypatch):
     """Code that a page shows as runnable runs as printed, for the world's own entity."""
     monkeypatch.chdir(folder)
@@ -218,6 +226,31 @@ def test_runnable_blocks_run(name, folder, world, monkeypatch):
 
 def test_no_runnable_block_is_left_alone():
     """Every page with runnable blocks has a test that runs them."""
-    run = {"linking.md", "learning.md", "replication.md", "add-your-own-model.md"}
+    run = {"linking.md", "learning.md", "add-your-own-model.md"}
     found = {b.path.name for p in PAGES for b in blocks(p) if b.mark == "runnable"}
     assert found - {"README.md"} == run
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PLACES = sorted(set(re.findall(r"`((?:\w+/)+[\w.]+(?:::[\w.]+)?)`", ARCHITECTURE)))
+
+
+def defined(tree, name):
+    """The node that defines a name in a module or a class, if there is one."""
+    for node in tree.body:
+        targets = [node, *getattr(node, "targets", []), getattr(node, "target", None)]
+        if any(name in (getattr(t, "name", None), getattr(t, "id", None)) for t in targets):
+            return node
+    return None
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_places_of_the_architecture_exist(place):
+    """Each file, and each function or class in it, that the page of the architecture names."""
+    file, _, names = place.partition("::")
+    found = [root / file for root in (ROOT / "src" / "stamo", ROOT) if (root / file).exists()]
+    assert found, f"there is no {file}"
+    node = ast.parse(found[0].read_text(encoding="utf-8")) if names else None
+    for name in filter(None, names.split(".")):
+        node = defined(node, name)
+        assert node is not None, f"{file} does not define {names}"

@@ -106,7 +106,7 @@ def duck(staged):
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory):
+def spark(tmp_path_factory, java):
     pytest.importorskip("pyspark", reason="pyspark is not installed (the extra 'spark')")
     with local_session(tmp_path_factory.mktemp("warehouse")) as session:
         yield session

@@ -1,8 +1,7 @@
 """The pages in a real browser, against a real server."""
 
-from pathlib import Path
-
 import pytest
+from playwright.sync_api import sync_playwright
 
 from stamo.corpus.types import Document, Mention
 from stamo.service.app import create_app
@@ -23,18 +22,14 @@ from tests.service.support import (
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 @pytest.fixture(scope="module")
-def browser():
-    """A running Chromium; tests skip where none is installed."""
-    if not CHROMIUM.exists():
-        pytest.skip("no Chromium is installed")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+def browser(chromium):
+    """A running Chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield browser
         browser.close()
 
