@@ -65,6 +65,10 @@ class SuiteError(StamoError, ValueError):
     """A benchmark suite cannot be made, opened or run."""
 
 
+class WorkerError(StamoError, RuntimeError):
+    """A worker process ended before its work."""
+
+
 class MissingExtraError(StamoError, ImportError):
     """A command needs an optional dependency that is not installed."""
 

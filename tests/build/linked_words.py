@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from stamo.build.embeddings import ClosedFormAccumulator, background_vector, word_weights
+from stamo.build.embeddings import ClosedFormAccumulator
+from stamo.kb.word_weights import background_vector, word_weights
 
 N_WORDS, Q, N_ENTITIES, WINDOW = 60, 8, 12, 5
 
@@ -32,10 +33,6 @@ class Corpus:
         self.weights = word_weights(self.counts, smoothing=0.01, stop_frequency=0.03)
         self.background = background_vector(self.vectors, self.weights, self.counts)
 
-    @property
-    def links(self):
-        return self.word_ids, self.offsets, self.starts, self.ends, self.entities
-
     def context(self, link):
         """The words around a link, by a loop."""
         document = next(i for i, end in enumerate(self.offsets[1:]) if self.starts[link] < end)
@@ -45,11 +42,6 @@ class Corpus:
 
     def accumulate(self, select=slice(None)):
         accumulator = ClosedFormAccumulator(N_ENTITIES, self.vectors, self.weights, WINDOW)
-        accumulator.add(
-            self.word_ids,
-            self.offsets,
-            self.starts[select],
-            self.ends[select],
-            self.entities[select],
-        )
+        links = self.starts[select], self.ends[select], self.entities[select]
+        accumulator.add_partial(accumulator.partial(self.word_ids, self.offsets, *links))
         return accumulator

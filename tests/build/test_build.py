@@ -98,10 +98,10 @@ def test_counting_gets_more_memory_when_it_needs_it(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", make_pages(60))
     plain = build_knowledge_base(dump, tmp_path / "plain", SETTINGS)
     tried = []
-    connect = counting.connect
+    connect = counting.open_database
     monkeypatch.setattr("stamo.build.build.MEMORY_TO_TRY", (1, 100))
     monkeypatch.setattr(
-        counting, "connect", lambda *a, **k: tried.append(k["memory"]) or connect(*a, **k)
+        counting, "open_database", lambda *a, **k: tried.append(k["memory"]) or connect(*a, **k)
     )
     raised = build_knowledge_base(dump, tmp_path / "raised", SETTINGS)
     assert tried == ["1MB", "100MB"]
@@ -280,7 +280,7 @@ def test_two_builds_of_one_target_do_not_meet(built):
 
     def start_another(stage, done):
         if stage == "counting" and not errors:
-            with pytest.raises(KnowledgeBaseError, match="Another build") as caught:
+            with pytest.raises(KnowledgeBaseError, match="Another process is making") as caught:
                 build_knowledge_base(built / "dump.xml", built / "kb", AGAIN)
             errors.append(caught)
 
@@ -312,7 +312,7 @@ def test_dump_without_links_is_a_knowledge_base(tmp_path):
     build_knowledge_base(dump, tmp_path / "kb", SETTINGS)
     kb = KnowledgeBase.open(tmp_path / "kb")
     assert (kb.n_entities, kb.n_documents, kb.document_frequency.tolist()) == (1, 1, [0])
-    assert kb.relatedness([0], [0]).tolist() == [0]
+    assert kb.relatedness_matrix([0], [0]).tolist() == [[0]]
 
 
 def test_dump_of_redirects_only_is_a_knowledge_base(tmp_path):

@@ -26,7 +26,7 @@ def connect(directory, pages, links=()):
     for name, (rows, schema) in tables.items():
         dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
         pq.write_table(pa.Table.from_pylist(dicts, schema=schema), directory / f"{name}.parquet")
-    return counting.connect(directory, memory="200MB", threads=2)
+    return counting.open_database(directory, memory="200MB", threads=2)
 
 
 def run(directory, pages, links=(), *, missing_targets=True):

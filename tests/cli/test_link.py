@@ -1,5 +1,6 @@
 """`stamo link`, `stamo evaluate` and `stamo bench link` from the outside."""
 
+import gzip
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from stamo.cli.bench_link import register_bench
 from stamo.cli.link import register
 from stamo.errors import ArtifactMismatchError, SettingsError
+from tests.corpus.archives import page
 from tests.linking.small import small_kb, untrained, world_kb
 
 
@@ -57,6 +59,16 @@ def test_jsonl_with_bad_lines(run):
     assert "not valid JSON" in bad["error"]
     assert result.exit_code == 0
     assert "1 of 3" in result.stderr
+
+
+def test_compressed_lines_and_pages(run, tmp_path):
+    """A compressed file is unpacked and of a page only its text is linked, not its markup."""
+    lines, html = tmp_path / "x.jsonl.gz", tmp_path / "a.html"
+    lines.write_bytes(gzip.compress(b'{"id": "a", "text": "Java"}\n'))
+    html.write_bytes(page("On Java.", title="York").replace(b"Rey", b"Sumatra"))
+    first, second = records(run(lines, html))
+    assert (first["id"], second["id"]) == ("a", str(html))
+    assert [m["surface"] for m in first["mentions"] + second["mentions"]] == ["Java"] * 2
 
 
 def test_nothing_could_be_done(run, tmp_path):

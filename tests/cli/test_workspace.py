@@ -1,3 +1,4 @@
+import io
 import json
 import re
 import subprocess
@@ -133,3 +134,28 @@ def test_commands_start_without_heavy_parts():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_slot_table_follows_the_groups_of_theta():
+    """Every group that moved has a column, one of an added feature or view too."""
+    from rich.console import Console
+
+    from stamo.cli.workspace_views import slots_table
+    from stamo.workspace.slots import SlotRecord
+
+    moved = {"prior": 0.0, "evidence context": 0.25, "my feature": 0.5}
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(slots_table([SlotRecord(0, 0.4, 0), SlotRecord(1, 0.5, 0, moved)]))
+    shown = console.export_text().splitlines()
+    assert shown[0].split() == [
+        "slot",
+        "share",
+        "flips",
+        "prior",
+        "ctx",
+        "my",
+        "feature",
+        *"PR",
+        "F1",
+    ]
+    assert shown[2].split() == ["1", "50%", "0.00", "0.25", "0.50"]

@@ -1,18 +1,14 @@
 """Every feature passes the shared contract."""
 
-import inspect
-
-import torch
-
-from stamo.features import embedding, keyphrase, name, prior, relatedness, surface
+import stamo.features
 from stamo.features.embedding import Embedding
 from stamo.features.keyphrase import Keyphrase
 from stamo.features.max_margin import MaxMargin
-from stamo.features.name import Name
+from stamo.features.name import NameSimilarity
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.surface import Surface
-from tests.contracts import FeatureContract
+from tests.contracts import FeatureContract, implementations
 
 
 class TestPrior(FeatureContract):
@@ -41,7 +37,7 @@ class TestSurface(FeatureContract):
 
 
 class TestName(FeatureContract):
-    feature = Name()
+    feature = NameSimilarity()
     learns = False
 
 
@@ -50,39 +46,9 @@ class TestKeyphrase(FeatureContract):
 
 
 def test_every_feature_has_a_contract_test():
-    """A feature without a contract test is found here."""
-    modules = (embedding, keyphrase, name, prior, relatedness, surface)
-    features = {
-        kind
-        for module in modules
-        for kind in vars(module).values()
-        if inspect.isclass(kind) and kind.__module__ == module.__name__ and hasattr(kind, "known")
-    }
-    tested = {type(test.feature) for test in FeatureContract.__subclasses__()}
-    assert features <= tested
-
-
-def test_prior_by_hand(world, world_corpus, world_kb, world_model):
-    """Without smoothing the prior is the share of the votes, one a document and surface."""
-    import numpy as np
-
-    from stamo.corpus.types import Corpus
-    from stamo.features.pile import Evidence
-    from stamo.learning.learn import encode_pile
-
-    entity = world.emerging[0]
-    about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
-    encoded = encode_pile([entity], Corpus(tuple(about[:30])), world_kb, world_model)
-    evidence = Evidence(encoded.pile, encoded.labels, encoded.labelled.astype(np.float32))
-    votes = {}
-    for document in about[:30]:
-        for mention in document.mentions:
-            if mention.surface in entity.aliases:
-                key = (document.id, mention.surface)
-                votes.setdefault(key, []).append(mention.entity == entity.id)
-    expected = []
-    for alias in encoded.pile.aliases:
-        shares = [np.mean(v) for (_, surface_form), v in votes.items() if surface_form == alias]
-        expected.append(np.mean(shares) if shares else 0.0)
-    theta = Prior(smoothing=0.0).estimate(evidence, world_kb)
-    torch.testing.assert_close(theta[0], torch.tensor(expected, dtype=torch.float32))
+    """A feature in any file of `stamo.features` without a contract test is found here."""
+    features = implementations(
+        stamo.features,
+        lambda kind: all(hasattr(kind, name) for name in ("known", "estimate", "lookup")),
+    )
+    assert features == {type(test.feature) for test in FeatureContract.__subclasses__()}

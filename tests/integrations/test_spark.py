@@ -18,13 +18,25 @@ from stamo.build.extract import (
     extract_chunk,
 )
 from stamo.errors import MissingExtraError, SettingsError
-from stamo.integrations.spark import IN_ORDER, TABLES, count_on_spark, local_session
+from stamo.integrations.spark import TABLES, count_on_spark, local_session
 from stamo.world import WorldSettings, generate_world
 
 pytestmark = pytest.mark.slow
 
 FAR = 1 << 40
 """A position behind every page of the world."""
+
+IN_ORDER = {
+    "entities": counting.ENTITIES_IN_ORDER,
+    "redirects": counting.REDIRECTS_IN_ORDER,
+    "aliases": counting.ALIASES_IN_ORDER,
+    "candidates": counting.CANDIDATES_IN_ORDER,
+    "names": counting.NAMES_IN_ORDER,
+    "documents": counting.DOCUMENTS_IN_ORDER,
+    "contents": counting.CONTENTS_IN_ORDER,
+    "mentions": counting.MENTIONS_IN_ORDER,
+}
+"""The ordered queries from which a knowledge base is written."""
 
 HARD_PAGES = [
     ("Loop A", "redirect", "Loop B", False),
@@ -88,7 +100,7 @@ def rows_table(rows, schema):
 
 @pytest.fixture(scope="module")
 def duck(staged):
-    with counting.connect(staged, memory="1GB", threads=1) as connection:
+    with counting.open_database(staged, memory="1GB", threads=1) as connection:
         counting.count(connection, missing_targets=True, max_surface=MAX_SURFACE)
         yield connection
 

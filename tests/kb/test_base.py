@@ -9,6 +9,7 @@ from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.storage import Csr
 from tests.build.dumps import make_pages, write_dump
 
 
@@ -93,20 +94,20 @@ def test_aliases_of_an_entity(small_kb):
 def test_documents_and_their_entities_agree(small_kb):
     """An entity is among those of a document exactly when the document is in D(e)."""
     pairs = {(e, d) for e in range(small_kb.n_entities) for d in small_kb.documents(e).tolist()}
-    n_articles = small_kb.manifest.counts["articles"]
-    assert pairs == {
-        (e, d) for d in range(n_articles) for e in small_kb.document_entities(d).tolist()
-    }
+    contents = Csr.open(
+        small_kb.path / "content_indptr.npy", small_kb.path / "content_entities.npy"
+    )
+    assert len(contents) == small_kb.manifest.counts["articles"]
+    assert pairs == {(e, d) for d in range(len(contents)) for e in contents.row(d).tolist()}
     assert len(pairs) == small_kb.document_frequency.sum()
 
 
 def test_relatedness_equals_the_formula_on_sets(small_kb):
     """Every pair of entities has the WLM of its document sets."""
     n = small_kb.n_entities
-    a, b = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(n)))
-    got = small_kb.relatedness(a, b)
+    got = small_kb.relatedness_matrix(np.arange(n), np.arange(n))
     sets = [set(small_kb.documents(e).tolist()) for e in range(n)]
-    for i, j, value in zip(a, b, got, strict=True):
+    for (i, j), value in np.ndenumerate(got):
         joint = len(sets[i] & sets[j])
         expected = 0.0
         if joint:
@@ -122,9 +123,8 @@ def test_related_lists_the_best_pairs(small_kb):
     others, scores = small_kb.related(brig, 3)
     assert brig not in others
     assert scores.tolist() == sorted(scores.tolist(), reverse=True)
-    assert small_kb.relatedness(np.full(len(others), brig), others) == pytest.approx(scores)
-    everyone = np.arange(small_kb.n_entities)
-    best = small_kb.relatedness(np.full(len(everyone), brig), everyone)
+    (best,) = small_kb.relatedness_matrix([brig], np.arange(small_kb.n_entities))
+    assert best[others] == pytest.approx(scores)
     assert scores[0] == pytest.approx(np.delete(best, brig).max())
 
 
@@ -182,21 +182,6 @@ def test_entity_vectors_have_unit_norm_or_are_zero(learned_kb):
     has_context = learned_kb.document_frequency > 0
     assert norms[has_context] == pytest.approx(1, abs=2e-3)
     assert not norms[~has_context].any()
-
-
-def test_max_margin_vectors_are_made_on_request(tmp_path):
-    """Both estimators are there, of unit norm, alike but not the same, for any workers."""
-    dump = write_dump(tmp_path / "dump.xml", make_pages(60))
-    for workers in (1, 2):
-        settings = BuildSettings(dimensions=8, embedding="max-margin", workers=workers)
-        build_knowledge_base(dump, tmp_path / f"kb{workers}", settings)
-    kb, twin = (KnowledgeBase.open(tmp_path / name) for name in ("kb1", "kb2"))
-    assert kb.fingerprint == twin.fingerprint
-    closed, trained = (np.asarray(kb.entity_vectors(e)) for e in ("closed-form", "max-margin"))
-    linked = kb.document_frequency > 0
-    assert np.linalg.norm(trained[linked], axis=1) == pytest.approx(1, abs=2e-3)
-    cosines = (closed * trained).sum(axis=1)[linked]
-    assert 0.5 < cosines.mean() < 0.9999
 
 
 def test_nearest_agrees_with_all_cosines(learned_kb):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stamo.errors import KnowledgeBaseError
-from stamo.kb.manifest import Manifest, Source, describe_files, is_knowledge_base
+from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def saved(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"alpha")
     (tmp_path / "b.bin").write_bytes(b"beta")
     manifest = Manifest(
-        sources={"dump": Source("dump.xml", 3, "0" * 64)},
+        sources={"dump": SourceFile("dump.xml", 3, "0" * 64)},
         settings={"held_out": 0.1},
         site={"language": "en"},
         counts={"entities": 2},
@@ -35,7 +35,7 @@ def test_saved_manifest_is_loaded_as_it_was(saved):
     """What was saved comes back, and its files verify."""
     manifest = Manifest.load(saved)
     assert manifest.counts == {"entities": 2}
-    assert manifest.sources["dump"] == Source("dump.xml", 3, "0" * 64)
+    assert manifest.sources["dump"] == SourceFile("dump.xml", 3, "0" * 64)
     manifest.verify(saved)
 
 
@@ -97,7 +97,7 @@ def test_other_version_is_refused(saved):
         ("{", "cannot be read"),
         ('{"format": "another thing"}', "not a knowledge base"),
         ("[]", "not a knowledge base"),
-        ('{"format": "stamo knowledge base", "version": 1}', "unexpected content"),
+        ('{"format": "stamo knowledge base", "version": 2}', "unexpected content"),
     ],
 )
 def test_damaged_manifest_says_what_is_wrong(saved, text, reason):

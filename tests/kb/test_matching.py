@@ -7,7 +7,7 @@ import pytest
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.kb import matching
-from stamo.kb.matching import NameMatcher
+from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
 
 
 def found(names, text):
@@ -103,3 +103,40 @@ def test_names_do_not_reach_over_line_breaks():
 def test_empty_text_holds_no_names():
     """An empty text is no special case."""
     assert len(NameMatcher.build(["Brig"]).find("")) == 0
+
+
+def found_all(names, text, wanted):
+    """Return every name that a matcher finds in the plain form of a text, with its number."""
+    plain = text.translate(PLAIN_SIGNS)
+    got = NameMatcher.build(names).find_all(HashedTokens.of(plain), np.array(wanted))
+    spans = zip(got.starts.tolist(), got.ends.tolist(), got.names.tolist(), strict=True)
+    return [(text[start:end], name) for start, end, name in spans]
+
+
+def test_all_names_are_found_where_they_overlap():
+    """Names inside and across others are found too, the shortest first; unwanted ones are not."""
+    names = ["New York", "York", "York City", "New", "City"]
+    assert found_all(names, "New York City", [True, True, True, False, False]) == [
+        ("York", 1),
+        ("New York", 0),
+        ("York City", 2),
+    ]
+
+
+def test_typographic_signs_are_one_with_plain_ones_in_folded_text_only():
+    """Names that differ in quotes or dashes alone are all found; as written, each only itself."""
+    names = ["O\u2019Neill", "Austria\u2013Hungary", "O'Neill", "Oslo"]
+    text = "O\u2018Neill of Austria-Hungary"
+    assert found_all(names, text, [True] * 4) == [
+        ("O\u2018Neill", 0),
+        ("O\u2018Neill", 2),
+        ("Austria-Hungary", 1),
+    ]
+    assert found(names, "O'Neill, O\u2019Neill, Austria-Hungary") == ["O'Neill", "O\u2019Neill"]
+
+
+def test_unwanted_names_do_not_hide_wanted_ones():
+    """The longest name is the longest of those that are wanted."""
+    matcher = NameMatcher.build(["New York", "New York City"])
+    got = matcher.find("New York City", np.array([True, False]))
+    assert (got.starts.tolist(), got.ends.tolist(), got.names.tolist()) == ([0], [8], [0])

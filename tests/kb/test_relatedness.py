@@ -1,20 +1,9 @@
-"""WLM by hand, and against a loop over sets."""
+"""WLM by hand."""
 
 import numpy as np
 import pytest
 
-from stamo.kb import relatedness
-from stamo.kb.relatedness import joint_documents, wlm
-from stamo.kb.storage import Csr
-
-
-def lists_of(sets, n_numbers):
-    """Return D(e) as lists and as keys."""
-    rows = [sorted(documents) for documents in sets]
-    values = np.array([d for row in rows for d in row], dtype=np.int32)
-    indptr = np.cumsum([0, *map(len, rows)])
-    keys = [e * n_numbers + d for e, row in enumerate(rows) for d in row]
-    return Csr(indptr, values), np.array(keys, dtype=np.int64)
+from stamo.kb.relatedness import wlm
 
 
 def test_wlm_by_hand_on_five_documents():
@@ -36,23 +25,3 @@ def test_wlm_at_its_borders():
     n_b = np.array([2, 2, 5, 0])
     joint = np.array([0, 2, 5, 0])
     assert wlm(n_a, n_b, joint, 5).tolist() == [0, 1, 1, 0]
-
-
-@pytest.mark.parametrize("probes_per_block", [3, 1 << 22])
-def test_joint_documents_equal_set_intersections(monkeypatch, probes_per_block):
-    """Counts equal those of Python sets, for any block size, order and repetition of pairs."""
-    monkeypatch.setattr(relatedness, "PROBES_PER_BLOCK", probes_per_block)
-    rng = np.random.default_rng(7)
-    sets = [set(rng.integers(0, 40, size=rng.integers(0, 25)).tolist()) for _ in range(30)]
-    documents, keys = lists_of(sets, 40)
-    a, b = rng.integers(0, 30, 500), rng.integers(0, 30, 500)
-    got = joint_documents(documents, keys, 40, a, b)
-    assert got.tolist() == [len(sets[i] & sets[j]) for i, j in zip(a, b, strict=True)]
-
-
-def test_no_pairs_and_no_documents():
-    """Empty input gives empty output, and entities without documents share none."""
-    documents, keys = lists_of([set(), set()], 1)
-    none = np.empty(0, dtype=np.int64)
-    assert joint_documents(documents, keys, 1, none, none).tolist() == []
-    assert joint_documents(documents, keys, 1, np.array([0]), np.array([1])).tolist() == [0]

@@ -11,7 +11,7 @@ from stamo.kb.storage import (
     VectorTable,
     expand,
     open_array,
-    read_blocks,
+    read_row_blocks,
     save_array,
 )
 
@@ -87,11 +87,11 @@ def test_blocks_of_a_file_are_its_rows(tmp_path):
     """Read a few rows at a time, an array is the same; an empty one has no block."""
     rows = np.arange(14, dtype=np.int32).reshape(7, 2)
     save_array(tmp_path / "a.npy", rows, np.int32)
-    blocks = list(read_blocks(tmp_path / "a.npy", 3))
+    blocks = list(read_row_blocks(tmp_path / "a.npy", 3))
     assert [len(block) for block in blocks] == [3, 3, 1]
     assert np.concatenate(blocks).tolist() == rows.tolist()
     save_array(tmp_path / "b.npy", rows[:0], np.int32)
-    assert list(read_blocks(tmp_path / "b.npy", 3)) == []
+    assert list(read_row_blocks(tmp_path / "b.npy", 3)) == []
 
 
 def test_strings_are_found_by_text_and_by_number(tmp_path):

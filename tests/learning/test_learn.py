@@ -9,13 +9,15 @@ from threadpoolctl import threadpool_limits
 
 from stamo.corpus.types import Corpus, EmergingEntity, Mention
 from stamo.errors import DivergenceError, LearningError, SettingsError
-from stamo.features.pile import Evidence
-from stamo.learning.algorithm import StamoArgs, labelled_part, link, stamo
-from stamo.learning.corrected import CorrectedArgs, f1_shift
+from stamo.features.base import estimate
+from stamo.features.pile import Sample
+from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs, intra_slot, objective
 from stamo.learning.learn import encode_pile, learn, make_task, sharing_aliases
-from stamo.learning.readings import QUIRKS, READINGS, Reading, reading_named
+from stamo.learning.loop import Estimate, self_train
+from stamo.learning.paper import StamoArgs
+from stamo.learning.readings import QUIRKS, READINGS, Reading, reading_named, run_reading
 from stamo.models.evidence import CorrectedScorer, mention_views
 
 
@@ -111,17 +113,17 @@ def test_model_and_knowledge_base_stay_as_they_are(case, world_kb, world_model):
     before = world_model.fingerprint
     for reading in ("default", "stamo"):
         chosen = READINGS[reading]
-        if isinstance(chosen.args, StamoArgs):
-            chosen = replace(chosen, args=replace(chosen.args, n_slots=2))
+        chosen = chosen.with_slots(2)
         learn(entity, labelled, unlabelled, world_model, world_kb, reading=chosen)
     assert world_model.fingerprint == before
     world_kb.verify()
 
 
-def test_gold_labels_survive_self_training(task):
+@pytest.mark.parametrize("args", [StamoArgs(n_slots=4), CorrectedArgs(patience=None)])
+def test_gold_labels_survive_self_training(task, args):
     """After any number of slots, every mention in L still carries its gold entity."""
     seen = []
-    stamo(task, StamoArgs(n_slots=4), on_slot=lambda slot: seen.append(slot.pseudo_labels))
+    self_train(task, args, on_slot=lambda slot: seen.append(slot.pseudo_labels))
     assert seen
     for labels in seen:
         np.testing.assert_array_equal(labels[task.labelled], task.labels[task.labelled])
@@ -129,12 +131,8 @@ def test_gold_labels_survive_self_training(task):
 
 def test_intra_slot_lowers_the_objective_on_l(task):
     """θ_intra fits the real labels better than the estimate it starts from."""
-    from stamo.features.base import estimate
-
-    theta = estimate(
-        Evidence(task.pile, task.labels, task.labelled.astype(np.float32)), task.features, task.kb
-    )
-    scorer, gold = labelled_part(task, task.model.prepare(task.pile, task.tables))
+    theta = estimate(task.labelled_sample, task.features, task.kb)
+    scorer, gold = StamoArgs().steps(task).labelled_part
     args = IntraSlotArgs(n_epochs=30, default_rate=1e-2)
     fitted = intra_slot(theta, scorer, gold, args)
     assert objective(fitted, scorer, gold, args.margin) < objective(
@@ -144,16 +142,12 @@ def test_intra_slot_lowers_the_objective_on_l(task):
 
 def test_vanilla_self_training_estimates_on_its_own_labels(task):
     """Without intra- and inter-slot optimisation a slot is link and estimate, nothing else."""
-    from stamo.features.base import estimate
-
-    args = READINGS["self-training"].args
-    one = stamo(task, replace(args, n_slots=1))
-    on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
-    weights = link(
-        task, task.model.prepare(task.pile, task.tables), estimate(on_l, task.features, task.kb)
-    )
+    args = replace(READINGS["self-training"].args, n_slots=1)
+    one = self_train(task, args).theta
+    on_l = Estimate(estimate(task.labelled_sample, task.features, task.kb))
+    weights = args.steps(task).label(on_l)
     everything = np.ones(len(task.pile), dtype=np.float32)
-    expected = estimate(Evidence(task.pile, weights, everything), task.features, task.kb)
+    expected = estimate(Sample(task.pile, weights, everything), task.features, task.kb)
     for name, values in expected.groups.items():
         torch.testing.assert_close(one[name], values)
 
@@ -163,10 +157,11 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(task, stop_after):
     """Going on from any slot ends where the uninterrupted run ends."""
     args = StamoArgs(n_slots=5, patience=None)
     slots = []
-    whole = stamo(task, args, on_slot=slots.append)
-    resumed = stamo(task, args, resume=slots[stop_after - 1])
-    for name, values in whole.groups.items():
-        assert torch.equal(values, resumed[name]), name
+    whole = self_train(task, args, on_slot=slots.append)
+    resumed = self_train(task, args, resume=slots[stop_after - 1].checkpoint)
+    assert resumed.stopped == whole.stopped
+    for name, values in whole.theta.groups.items():
+        assert torch.equal(values, resumed.theta[name]), name
 
 
 def test_a_diverging_setting_is_reported_with_slot_and_group(task):
@@ -177,30 +172,21 @@ def test_a_diverging_setting_is_reported_with_slot_and_group(task):
         inter=InterSlotArgs(adaptive=False, eta={"embedding": 1e30}, default_eta=1e30),
     )
     with pytest.raises(DivergenceError, match=r"Slot \d+: the '.+' group"):
-        stamo(task, wild)
+        self_train(task, wild)
 
 
 @pytest.mark.parametrize("name", sorted(READINGS))
-def test_every_reading_learns_something_finite(task, world_model, name):
+def test_every_reading_learns_something_finite(task, name):
     """Each named reading and variant runs and returns finite parameters."""
-    from stamo.learning.readings import run_reading
-
-    reading = READINGS[name]
-    if isinstance(reading.args, StamoArgs):
-        reading = replace(reading, args=replace(reading.args, n_slots=2))
-    outcome = run_reading(task, reading, world_model.calibration.temperature)
-    outcome.theta.check_finite(name)
+    learned = run_reading(task, READINGS[name].with_slots(2))
+    learned.theta.check_finite(name)
 
 
 @pytest.mark.parametrize("quirk", sorted(QUIRKS))
-def test_every_quirk_is_a_switch_of_its_own(task, world_model, quirk):
+def test_every_quirk_is_a_switch_of_its_own(task, quirk):
     """A quirk changes the result of the reading it is switched on over."""
-    from stamo.learning.readings import run_reading
-
     plain = Reading("stamo", READINGS["stamo"].features, StamoArgs(n_slots=2))
-    temperature = world_model.calibration.temperature
-    with_quirk = run_reading(task, QUIRKS[quirk](plain), temperature)
-    without = run_reading(task, plain, temperature)
+    with_quirk, without = run_reading(task, QUIRKS[quirk](plain)), run_reading(task, plain)
     scores = [
         o.model.prepare(task.pile, task.tables)(o.theta).detach() for o in (with_quirk, without)
     ]
@@ -339,10 +325,3 @@ def test_no_labels_and_no_mentions_are_clear_errors(case, world_kb, world_model)
         reading_named("nonsense")
     with pytest.raises(SettingsError, match="folds"):
         CorrectedArgs(n_folds=1)
-
-
-def test_f1_shift_moves_the_line_below_one_half():
-    """Uncertain mentions are worth linking for F1; certain ones need no shift."""
-    assert f1_shift(np.array([0.99, 0.98, 0.01, 0.02], dtype=np.float32)) < 0.1
-    assert f1_shift(np.array([0.6, 0.45, 0.4, 0.35, 0.05], dtype=np.float32)) > 0.3
-    assert f1_shift(np.zeros(3, dtype=np.float32)) == 0.0

@@ -12,7 +12,6 @@ from stamo.linking.detection import (
     is_searchable,
     resolve_overlaps,
 )
-from stamo.linking.haystack import mark_names
 from stamo.linking.texts import join_texts
 from tests.linking.small import small_kb
 
@@ -140,7 +139,7 @@ def test_thresholds_are_shares():
 )
 def test_names_worth_searching(name, expected):
     """Signs, numbers and single letters are not looked for; single Han characters are."""
-    assert is_searchable(mark_names([name])[0]) is expected
+    assert is_searchable(name) is expected
 
 
 @given(

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
+from stamo.corpus.parts import Part, Unreadable
 from stamo.corpus.types import Document
-from stamo.linking.documents import Part, Unreadable
 from stamo.linking.linker import Linker, LinkerSettings, batched
 from stamo.linking.parallel import link_in_processes
 from stamo.linking.render import legend, render_document, render_text

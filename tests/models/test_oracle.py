@@ -9,9 +9,10 @@ import torch
 
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import MASKED, PlainScorer, ScoresMany, make_batch
-from stamo.models.deeped.model import DeepED, attention
-from stamo.models.slopes import AutogradSlope, slope_of
+from stamo.features.surface import surface_similarities
+from stamo.learning.published import OddsPrior, PublishedDeepED
+from stamo.models.base import MASKED, PlainScorer, make_batch
+from stamo.models.deeped.model import DeepED
 from stamo.models.yamada.model import Yamada
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
 
@@ -51,9 +52,7 @@ def candidates_of(pile, theta, tables, m):
         row = dict(zip(pile.neighbours.tolist(), theta["relatedness"][e].tolist(), strict=True))
         known = [x for x in context if x in row]  # the others are unknown, not unrelated
         mean = sum(row[x] for x in known) / max(len(known), 1)
-        from stamo.features.surface import similarities
-
-        surface = similarities([pile.aliases[pile.alias[m]]], [pile.entities[e].id])[0]
+        surface = surface_similarities([pile.aliases[pile.alias[m]]], [pile.entities[e].id])[0]
         rows.append((n_known + e, theta["embedding"][e].numpy(), p[e], mean, surface))
     return rows
 
@@ -101,8 +100,8 @@ CASES = [(DeepED, deeped_oracle), (Yamada, yamada_oracle)]
 
 def make_model(kind, n_attended=5):
     torch.manual_seed(0)
-    model = kind(Q, n_attended=n_attended) if kind is DeepED else kind(Q)
-    if kind is DeepED:
+    model = kind(Q) if kind is Yamada else kind(Q, n_attended=n_attended)
+    if kind is not Yamada:
         for phi in (model.phi1, model.phi2, model.phi3):
             phi.data = torch.rand(Q) * 2
     return model.eval()
@@ -141,23 +140,24 @@ def test_prepared_scores_equal_the_loops(kind, oracle, shared_alias):
 
 @pytest.mark.parametrize("kind", [DeepED, Yamada])
 def test_gradients_with_respect_to_theta_are_exact(kind):
-    """Autograd through the prepared scores agrees with central differences, group by group."""
+    """The slope of the prepared scores agrees with central differences, group by group."""
     rng = np.random.default_rng(3)
     tables, pile = make_tables(rng), make_synthetic_pile(rng, n_mentions=6)
-    theta = make_theta(rng, pile)
+    theta = {name: group.numpy() for name, group in make_theta(rng, pile).groups.items()}
     # All words attended: which ones are kept is a choice, not a slope.
     scorer = make_model(kind, n_attended=12).prepare(pile, tables)
-    names = ["prior", "embedding"] + (["relatedness"] if kind is DeepED else [])
-    for name in names:
-        leaf = theta[name].clone().requires_grad_()
-        scorer(theta.replace(**{name: leaf}))[:, -1].sum().backward()
-        way = leaf.grad / leaf.grad.norm()  # the steepest way, where rounding matters least
-        step = 2e-3
-        with torch.no_grad():
-            up = scorer(theta.replace(**{name: theta[name] + step * way}))[:, -1].sum()
-            down = scorer(theta.replace(**{name: theta[name] - step * way}))[:, -1].sum()
-        slope = float(up - down) / (2 * step)
-        assert float(leaf.grad.norm()) == pytest.approx(slope, rel=0.05)
+    scores, back = scorer.slope(theta, None)
+    by_score = np.zeros_like(scores)
+    by_score[:, -1] = 1.0
+    gradients = back(by_score)
+    for name in ["prior", "embedding"] + (["relatedness"] if kind is DeepED else []):
+        steepness = float(np.linalg.norm(gradients[name]))
+        way = gradients[name] / steepness  # the steepest way, where rounding matters least
+        up, down = (
+            scorer.slope({**theta, name: theta[name] + step * way}, None)[0][:, -1].sum()
+            for step in (2e-3, -2e-3)
+        )
+        assert steepness == pytest.approx(float(up - down) / 4e-3, rel=0.05)
 
 
 class Dropping(torch.nn.Module):
@@ -174,18 +174,15 @@ class Dropping(torch.nn.Module):
 VARIANTS = {
     "ours": (Prior(), Relatedness()),
     "as printed": (Prior(renormalise=False), Relatedness(missing="zero")),
-    "odds": (Prior(odds=True), Relatedness()),
+    "odds": (OddsPrior(), Relatedness()),
 }
 
 
-@pytest.mark.parametrize("kind", [DeepED, Yamada])
+@pytest.mark.parametrize("kind", [DeepED, PublishedDeepED, Yamada])
 @pytest.mark.parametrize("shared_alias", [False, True])
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("padding_counts", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_slope_written_out_equals_autograd(
-    kind, shared_alias, training, padding_counts, variant
-):
+def test_the_slope_written_out_equals_autograd(kind, shared_alias, training, variant):
     """A step's scores and gradients are those autograd finds for the plain forward pass."""
     rng = np.random.default_rng(4)
     tables, pile = make_tables(rng), make_synthetic_pile(rng, shared_alias=shared_alias)
@@ -197,7 +194,6 @@ def test_the_slope_written_out_equals_autograd(
     own = {f.name: f for f in VARIANTS[variant]}
     model = make_model(kind)
     model = model.with_features(tuple(own.get(f.name, f) for f in model.features))
-    model.padding_counts = padding_counts
     shape = (len(pile), 4 + len(pile.entities))
     by_score = rng.standard_normal(shape).astype(np.float32)
     by_score[5:9] = 0.0  # mentions that keep their margin
@@ -205,9 +201,8 @@ def test_the_slope_written_out_equals_autograd(
     model.combine[1] = Dropping(drawn, 0.1)
     arrays = {name: group.numpy() for name, group in theta.groups.items()}
     chosen = np.random.default_rng(6) if training else None
-    scores, back = slope_of(model.prepare(pile, tables))(arrays, chosen)
-    plain = AutogradSlope(PlainScorer(model, pile, tables))
-    expected, recorded = plain(arrays, chosen)
+    scores, back = model.prepare(pile, tables).slope(arrays, chosen)
+    expected, recorded = PlainScorer(model, pile, tables).slope(arrays, chosen)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
     present = np.where(expected > MASKED / 2, by_score, np.float32(0))
     found, wanted = back(by_score), recorded(present)
@@ -231,23 +226,34 @@ def test_the_slope_where_nothing_is_linked():
         assert back(np.ones_like(values)).shape == (1, 0)
 
 
-def test_only_models_of_ours_write_their_slope_out():
-    """Any other scorer is differentiated by autograd."""
-    rng = np.random.default_rng(5)
-    tables, pile = make_tables(rng), make_synthetic_pile(rng)
-    for kind in (DeepED, Yamada):
-        model = make_model(kind)
-        assert not isinstance(slope_of(model.prepare(pile, tables)), AutogradSlope)
-        assert isinstance(slope_of(PlainScorer(model, pile, tables)), AutogradSlope)
-
-
 def test_attention_never_selects_padding():
     """Words that are not there get no weight, even when fewer than H' words exist."""
     support = torch.tensor([[-50.0, 0.3, -60.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     mask = torch.tensor([[True, False, True, False], [False, False, False, False]])
-    alpha = attention(support, mask, 3)
+    alpha = DeepED(Q, n_attended=3).attend(support, mask)
     assert alpha[0].tolist() == pytest.approx([1.0, 0.0, math.exp(-10), 0.0], abs=1e-4)
     assert alpha[1].tolist() == [0.0] * 4
+
+
+def test_the_published_attention_takes_padding_for_words():
+    """Padding stands there with support 0, and the word at the H'-th score itself is left out."""
+    support = torch.tensor([[2.0, -1.0, 1.0, 5.0]])
+    mask = torch.tensor([[True, True, True, False]])
+    model = PublishedDeepED(Q, n_attended=2)
+    # The scores are 2, -1, 1 and, for padding, 0: the second is 1, and only 2 lies above it.
+    assert model.attend(support, mask)[0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    selected, counted = model.select_array(support.numpy(), mask.numpy())
+    assert selected[0].tolist() == [2.0, MASKED, MASKED, MASKED]
+    assert counted.tolist() == mask.tolist()
+
+
+def test_the_published_model_shares_phi():
+    """It is the trained model with another attention; nothing is copied."""
+    model = make_model(DeepED)
+    published = PublishedDeepED.of(model)
+    assert published.phi1 is model.phi1
+    assert published.features == model.features
+    assert type(model) is DeepED
 
 
 def test_priors_of_a_shared_alias_add_up():
@@ -260,27 +266,18 @@ def test_priors_of_a_shared_alias_add_up():
 
 
 @pytest.mark.parametrize("n_attended", [3, 50])
-@pytest.mark.parametrize("padding_counts", [False, True])
-def test_scoring_many_mentions_equals_forward(n_attended, padding_counts, monkeypatch):
+@pytest.mark.parametrize("kind", [DeepED, PublishedDeepED, Yamada])
+def test_scoring_known_mentions_equals_forward(kind, n_attended, monkeypatch):
     """The scores for linking are those of `forward`, whatever the blocks and the padding."""
-    monkeypatch.setattr("stamo.models.blocks.CELLS_PER_BLOCK", 12)
+    monkeypatch.setattr("stamo.models.blocks.MAX_BLOCK_CELLS", 12)
     rng = np.random.default_rng(8)
     tables = make_tables(rng)
     mentions = make_synthetic_pile(rng, n_mentions=40).mentions
     candidates, words = mentions.candidates.copy(), mentions.words.copy()
     candidates[3], words[5] = -1, -1
     mentions = replace(mentions, candidates=candidates, words=words)
-    model = DeepED(Q, n_attended=n_attended).eval()
-    model.padding_counts = padding_counts
+    model = make_model(kind, n_attended)
     with torch.no_grad():
-        for phi in (model.phi1, model.phi2, model.phi3):
-            phi.copy_(torch.randn(Q))
         expected = model(make_batch(mentions, tables)).numpy()
-    assert isinstance(model, ScoresMany)
-    np.testing.assert_allclose(model.score_many(mentions, tables), expected, atol=1e-5)
+    np.testing.assert_allclose(model.score_known(mentions, tables), expected, atol=1e-5)
     assert (expected[3] == MASKED).all()
-
-
-def test_a_model_without_a_faster_way_is_scored_by_forward():
-    """Only DeepED has `score_many`; linking asks before it calls."""
-    assert not isinstance(Yamada(Q), ScoresMany)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stamo.build.embeddings import closed_form
+from stamo.build.embeddings import entity_directions
 from stamo.errors import SettingsError
 from stamo.models.store import load_model, make_model
 from stamo.models.words import WeightedWords, check_kind, in_memory, model_tables
@@ -17,10 +17,12 @@ def test_the_mean_of_weighted_words_points_where_an_entity_of_that_context_would
     vectors = rng.normal(size=(9, 4)).astype(np.float32)
     weights = rng.random(9).astype(np.float32)
     background = rng.normal(size=4).astype(np.float32)
-    ids = np.array([[1, 5, 5, 8]], dtype=np.int32)
-    mean = WeightedWords(vectors, weights, background)[ids[0]].mean(axis=0)
-    entity = closed_form(ids, np.ones(1), vectors, weights, background)
-    np.testing.assert_allclose(mean / np.linalg.norm(mean), entity, atol=1e-5)
+    ids = np.array([1, 5, 5, 8], dtype=np.int32)
+    mean = WeightedWords(vectors, weights, background)[ids].mean(axis=0)
+    entity = entity_directions(
+        weights[ids] @ vectors[ids][None], weights[ids].sum()[None], background
+    )
+    np.testing.assert_allclose(mean / np.linalg.norm(mean), entity[0], atol=1e-5)
 
 
 def test_plain_tables_are_those_of_the_knowledge_base(world_kb):

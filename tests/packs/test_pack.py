@@ -186,7 +186,7 @@ def header_only(text):
         header_only(b'{"a": "\xff"}'),
         header_only('{"a": {"dtype": "F32", "shape": [1e99], "data_offsets": [0, 4]}}'),
         header_only('{"a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}'),
-        b"\0" * (pack_bytes.MAX_BYTES + 1),
+        b"\0" * (pack_bytes.MAX_PACK_BYTES + 1),
     ],
 )
 def test_bytes_that_are_no_pack_are_refused(data):

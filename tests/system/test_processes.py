@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from stamo.errors import KnowledgeBaseError
+from stamo.errors import WorkerError
 from stamo.system.processes import Workers
 
 
@@ -48,9 +48,9 @@ def test_workers_keep_the_order():
 
 def test_death_of_a_worker_is_one_sentence():
     """A worker that the system killed for lack of memory is reported as such."""
-    with Workers(2) as workers, pytest.raises(KnowledgeBaseError, match="worker process died"):
+    with Workers(2) as workers, pytest.raises(WorkerError, match="worker process died"):
         list(workers.map(die, range(3)))
-    with Workers(2) as workers, pytest.raises(KnowledgeBaseError, match="worker process died"):
+    with Workers(2) as workers, pytest.raises(WorkerError, match="worker process died"):
         workers.start(die, 0)()
 
 
@@ -61,3 +61,17 @@ def test_started_work_gives_its_result_or_its_error():
             assert workers.start(double, 21)() == 42
             with pytest.raises(TypeError):
                 workers.start(double, None)()
+
+
+def test_an_inherited_function_is_not_copied():
+    """What the caller holds is there in forked workers, also what cannot be sent to them."""
+    held = {"unsendable": lambda number: 2 * number}
+
+    def look_up(number):
+        return held["unsendable"](number), os.getpid()
+
+    for n_workers in (1, 2):
+        with Workers(n_workers, inherited=look_up) as workers:
+            results = list(workers.map(look_up, range(20)))
+        assert [result for result, _ in results] == list(range(0, 40, 2))
+        assert (os.getpid() in {process for _, process in results}) == (n_workers == 1)

@@ -12,8 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.errors import DumpError
-from stamo.system.streams import ByteStream, Source, detect
+from stamo.system.streams import ByteSource, ByteStream, read_blocks
 
 COMPRESS = {
     "plain": bytes,
@@ -32,7 +31,7 @@ def xml(n_bytes: int, seed: int = 0) -> bytes:
 
 
 def read(data: bytes) -> tuple[bytes, ByteStream]:
-    stream = ByteStream(Source(io.BytesIO(data)), "test.xml")
+    stream = ByteStream(ByteSource(io.BytesIO(data)))
     blocks = list(stream)
     assert all(blocks), "an empty block would look like the end"
     return b"".join(blocks), stream
@@ -131,7 +130,7 @@ def test_decompression_bomb_streams_in_bounded_memory(kind):
     data = COMPRESS[kind](b"<" + b"x" * (32 << 20))
     tracemalloc.start()
     try:
-        stream = ByteStream(Source(io.BytesIO(data)), "bomb")
+        stream = ByteStream(ByteSource(io.BytesIO(data)))
         n_bytes = 0
         for block in stream:
             assert len(block) <= 1 << 17
@@ -160,29 +159,6 @@ def test_zstd_that_wants_too_much_memory_is_a_fault():
     assert "damaged" in stream.fault
 
 
-@pytest.mark.parametrize(
-    ("start", "says"),
-    [
-        (b"", "is empty"),
-        (b"CREATE TABLE page", "begins with the bytes"),
-        (b"\xff\xfe<\x00", "UTF-8"),
-        (b"7z\xbc\xaf\x27\x1c\x00\x04", "7z archive"),
-        (b"PK\x03\x04....", "zip archive"),
-    ],
-)
-def test_other_formats_are_refused_in_one_sentence(start, says):
-    """The message names the file and says what was expected."""
-    with pytest.raises(DumpError, match=says) as caught:
-        detect(start, "some.file")
-    assert str(caught.value).startswith("some.file ")
-
-
-@pytest.mark.parametrize("start", [b"<mediawiki", b"\xef\xbb\xbf<?xml", b"\n  <page>"])
-def test_plain_xml_may_begin_with_a_mark_or_white_space(start):
-    """A byte-order mark and white space do not hide the XML."""
-    assert detect(start, "x") == "plain"
-
-
 def test_read_error_ends_the_stream_as_a_fault():
     """A disk that fails in the middle keeps what was read before."""
 
@@ -192,17 +168,63 @@ def test_read_error_ends_the_stream_as_a_fault():
                 raise OSError("Input/output error")
             return super().read(min(size, 600))
 
-    stream = ByteStream(Source(FailingFile(xml(5000))), "x")
-    assert b"".join(stream) == xml(5000)[: 64 + 600 * 2]
-    assert stream.fault.startswith("reading failed after 1,264 bytes")
+    stream = ByteStream(ByteSource(FailingFile(xml(5000))))
+    assert b"".join(stream) == xml(5000)[: 8 + 600 * 2]
+    assert stream.fault.startswith("reading failed after 1,208 bytes")
 
 
 def test_source_reads_a_range_and_knows_its_position():
     """A source over part of a file stops at the end of the part."""
     file = io.BytesIO(b"0123456789")
     file.seek(3)
-    source = Source(file, position=3, end=7)
+    source = ByteSource(file, position=3, end=7)
     assert source.peek(2) == b"34"
     assert source.consumed == 3
     assert source.read(100) + source.read(100) == b"3456"
     assert source.consumed == 7
+
+
+def read_past(data: bytes) -> tuple[bytes, list[str]]:
+    faults: list[str] = []
+    return b"".join(read_blocks(io.BytesIO(data), faults.append)), faults
+
+
+def damage(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes(64) + data[middle + 64 :]
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+@pytest.mark.parametrize("n_bytes", [300, 300_000])
+def test_members_after_damage_are_found_again(kind, n_bytes):
+    """Where every page is a member, a damaged or cut one costs nothing that comes after it."""
+    pages = [b"\npage %d\n" % i + xml(n_bytes, i) for i in range(6)]
+    members = [COMPRESS[kind](page) for page in pages]
+    members[1], members[3] = damage(members[1]), members[3][:-20]
+    got, faults = read_past(b"".join(members))
+    assert [i for i in range(6) if pages[i] in got] in ([0, 2, 4, 5], [0, 2, 3, 4, 5])
+    assert len(faults) >= 2
+    assert all(fault.startswith("archive is") for fault in faults)
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_reasons_do_not_depend_on_the_place(kind):
+    """Faults are counted by reason, so that the place is not part of it."""
+    data = COMPRESS[kind](xml(3000))
+    assert read_past(data[:-40])[1] == ["archive ends early"]
+    foreign = "archive is followed by bytes that do not belong to it"
+    assert read_past(data + b"xyz" + data) == (xml(3000) + b"\n" + xml(3000), [foreign])
+
+
+def test_a_failing_disk_is_asked_once():
+    """A file that cannot be read further ends, with one fault."""
+
+    class FailingFile(io.BytesIO):
+        def read(self, size=-1):
+            if self.tell():
+                raise OSError("Input/output error")
+            return super().read(50)
+
+    faults: list[str] = []
+    list(read_blocks(FailingFile(gzip.compress(xml(5000))), faults.append))
+    assert faults == ["reading failed (Input/output error)"]

@@ -102,9 +102,9 @@ def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monke
     resumed = []
     run_reading = module.run_reading
 
-    def spy(task, reading, temperature, **kwargs):
+    def spy(task, reading, **kwargs):
         resumed.append(kwargs.get("resume"))
-        return run_reading(task, reading, temperature, **kwargs)
+        return run_reading(task, reading, **kwargs)
 
     monkeypatch.setattr(module, "run_reading", spy)
     outcome = learn(labelled, kb, trained, STAMO)

@@ -1,19 +1,24 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from stamo.corpus.types import Document
+from stamo.corpus.types import Corpus, Document
 from stamo.errors import ArtifactMismatchError
 from stamo.features.encoding import Lexicon, flatten
+from stamo.features.params import FeatureParams
 from stamo.features.pile import positions
-from stamo.learning.learn import entity_numbers
-from stamo.learning.readings import run_reading
+from stamo.learning.learn import LearnedEntity, entity_numbers
+from stamo.learning.learn import learn as learn_in_memory
+from stamo.learning.loop import MAX_SLOTS, NO_CHANGE
+from stamo.learning.readings import READINGS, run_reading
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, PackedLinker, score_pack
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import SHIFT, make_pack, strongest_neighbours
+from stamo.packs.theta import SHIFT, strongest_neighbours
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.learn import LearnSettings, estimation_pack, learn
 from stamo.workspace.material import load_material
@@ -38,12 +43,10 @@ def score(space, pack, kb, trained):
 def test_a_pack_scores_as_theta_did(learned, kb, trained):
     """Linking with the pack gives the log odds of θ̂(e*) on the documents it was learned on."""
     space, pack = learned
-    material = load_material(space, kb, trained, FEW.to_reading())
-    task = material.task
-    theta = run_reading(task, FEW.to_reading(), material.temperature).theta
-    scorer = task.model.prepare(task.pile, task.tables)
-    margin = margins_under(scorer, theta, material.temperature)
-    odds = log_odds(margin, theta, mention_views(task.pile, kb), material.temperature)[:, 0]
+    task = load_material(space, kb, trained, FEW.to_reading()).task
+    theta = run_reading(task, FEW.to_reading()).theta
+    margin = margins_under(task.scorer(), theta, task.temperature)
+    odds = log_odds(margin, theta, mention_views(task.pile, kb), task.temperature)[:, 0]
     _, vote, size = task.pile.votes
     mean = (np.bincount(vote, weights=odds) / size)[vote]
     np.testing.assert_allclose(score(space, pack, kb, trained).odds, mean, atol=1e-3)
@@ -167,10 +170,11 @@ def test_a_pack_without_evidence_links_by_the_model(learned, kb, trained):
 def test_published_odds_become_probabilities(learned, kb, trained):
     """A prior kept as odds is packed as the probability it stands for."""
     space, _ = learned
-    material = load_material(space, kb, trained, FEW.to_reading())
-    theta = run_reading(material.task, FEW.to_reading(), material.temperature).theta
-    odds = theta.replace(prior=theta["prior"] * 0 + 3.0)
-    pack = make_pack(odds, material.task.pile, kb, trained, odds=True)
+    reading = replace(READINGS["published"], args=READINGS["estimation"].args)
+    task = load_material(space, kb, trained, reading).task
+    learned = run_reading(task, reading)
+    odds = learned.theta.replace(prior=learned.theta["prior"] * 0 + 3.0)
+    pack = LearnedEntity.of(replace(learned, theta=odds), task.pile, trained).to_pack()
     np.testing.assert_allclose(pack.priors, 0.75)
 
 
@@ -195,9 +199,38 @@ def test_labels_fingerprint_ignores_order_and_people(learned):
 def test_a_model_without_relatedness_packs_none(learned, kb, trained):
     """Where θ̂(e*) has no relatedness, the pack relates its entity to nothing."""
     space, _ = learned
-    material = load_material(space, kb, trained, FEW.to_reading())
-    theta = run_reading(material.task, FEW.to_reading(), material.temperature).theta
-    rest = type(theta)({n: v for n, v in theta.groups.items() if n != "relatedness"})
-    pack = make_pack(rest, material.task.pile, kb, trained)
+    task = load_material(space, kb, trained, FEW.to_reading()).task
+    learned = run_reading(task, FEW.to_reading())
+    groups = {n: v for n, v in learned.theta.groups.items() if n != "relatedness"}
+    learned = replace(learned, theta=FeatureParams(groups))
+    pack = LearnedEntity.of(learned, task.pile, trained).to_pack()
     assert len(pack.titles) == len(pack.relatedness)
     assert not pack.relatedness.any()
+
+
+def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained):
+    """`LearnedEntity.to_pack()` gives the workspace's pack, but for its notes, and it links."""
+    space, written = learned
+    material = load_material(space, kb, trained, FEW.to_reading())
+    names = small.entity.aliases
+    is_labelled = [
+        any(m.surface in names and m.entity is not None for m in d.mentions)
+        for d in material.corpus
+    ]
+    parts = [
+        Corpus(tuple(d for d, own in zip(material.corpus, is_labelled, strict=True) if own == kind))
+        for kind in (True, False)
+    ]
+    (entity,) = learn_in_memory(small.entity, *parts, trained, kb)
+    pack = EntityPack.from_bytes(entity.to_pack(description="By hand.").to_bytes())
+    assert pack.description == "By hand."
+    np.testing.assert_allclose(pack.priors, written.priors, atol=1e-6)
+    np.testing.assert_array_equal(pack.neighbours, written.neighbours)
+    assert set(pack.groups) == set(written.groups)
+    texts = [Document(d.id, d.text) for d in space.documents]
+    packed = PackedLinker(Linker(kb, trained), [pack])
+    won = [
+        m for d in packed.link_documents(texts) for m in d.mentions if m.entity == small.entity.id
+    ]
+    assert len(won) > 10
+    assert entity.stopped in {MAX_SLOTS, NO_CHANGE}

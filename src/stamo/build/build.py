@@ -48,13 +48,15 @@ from stamo.build.extract import (
 )
 from stamo.build.name_tables import write_matcher, write_strings
 from stamo.build.occurrences import counted_texts, write_link_probability
-from stamo.build.settings import BuildSettings, Progress, Report
-from stamo.build.staging import RESULT_DIR, disk_full, staged_directory
+from stamo.build.settings import BuildProgress, BuildSettings, Report
 from stamo.errors import KnowledgeBaseError
-from stamo.kb.manifest import Manifest, Source, describe_files
+from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
+from stamo.system.files import RESULT_DIR, DirectoryKind, staged_directory
 from stamo.system.processes import Workers, give_back_memory, plain_allocator
 
 logger = logging.getLogger(__name__)
+
+KIND = DirectoryKind("knowledge base", is_knowledge_base, KnowledgeBaseError)
 
 LINKS_DROPPED = {
     "disambiguation": "link to a disambiguation page",
@@ -97,7 +99,7 @@ class _Build:
     settings: BuildSettings
     work: Path
     workers: Workers
-    progress: Progress
+    progress: BuildProgress
     counts: dict[str, int] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -123,7 +125,7 @@ def build_knowledge_base(
     dump_path: str | Path,
     kb_path: str | Path,
     settings: BuildSettings | None = None,
-    progress: Progress = lambda stage, done: None,
+    progress: BuildProgress = lambda stage, done: None,
 ) -> BuildSummary:
     """Build a knowledge base from a MediaWiki XML dump.
 
@@ -142,7 +144,7 @@ def build_knowledge_base(
     settings = settings or BuildSettings()
     target = Path(kb_path)
     with (
-        staged_directory(target.absolute(), overwrite=settings.overwrite) as work,
+        staged_directory(target.absolute(), KIND, overwrite=settings.overwrite) as work,
         Workers(settings.workers) as workers,
         plain_allocator(),
         _database_errors(target),
@@ -172,9 +174,9 @@ def _run(build: _Build) -> Manifest:
         _write_articles(build, staged, report)
     with build.stage("writing names"):
         _write_names(build)
-    sources = {"dump": Source.of(build.dump_path)}
+    sources = {"dump": SourceFile.of(build.dump_path)}
     if settings.vectors is not None:
-        sources["vectors"] = Source.of(settings.vectors)
+        sources["vectors"] = SourceFile.of(settings.vectors)
     build.counts["dimensions"] = build.counts["words"] = 0
     if settings.dimensions or settings.vectors is not None:
         # Imported here, since it takes a while and a build without vectors does not need it.
@@ -248,7 +250,7 @@ def _count(build: _Build) -> StagedArticles:
 
 def _count_within(build: _Build, memory: str) -> StagedArticles:
     settings = build.settings
-    with counting.connect(build.work, memory=memory, threads=settings.workers) as connection:
+    with counting.open_database(build.work, memory=memory, threads=settings.workers) as connection:
         with build.stage("counting"):
             counting.count(
                 connection, missing_targets=settings.missing_targets, max_surface=MAX_SURFACE
@@ -336,7 +338,7 @@ def _database_errors(target: Path) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         if "No space left" in str(error) or "File too large" in str(error):
-            raise disk_full(target) from error
+            raise KIND.disk_full(target) from error
         raise KnowledgeBaseError(
             f"Counting for {str(target)!r} failed ({error}); give more memory or free some disk "
             "space."

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import lru_cache, partial
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,30 +12,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stamo.build.embeddings import (
-    ClosedFormAccumulator,
-    PartialSums,
-)
-from stamo.build.max_margin import (
-    MaxMarginArgs,
-    max_margin_vectors,
-    negative_words,
-)
+from stamo.build.embeddings import ClosedFormAccumulator, PartialSums
 from stamo.build.settings import BuildSettings, Report
 from stamo.build.vectors import load_vectors, prepare
 from stamo.build.word_learning import learn_word_vectors
 from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
-from stamo.kb.names import ARTICLES_FILE
-from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
+from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS
+from stamo.kb.storage import StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.processes import Workers
 
 Stage = Callable[[str], AbstractContextManager[Report]]
 
-WORDS, WORD_VECTORS, WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
-ENTITY_VECTORS = "entity_vectors.{estimator}.npy"
-CONTEXTS_PER_TASK = 10_000
-"""Contexts that a worker trains on at a time; the parts do not depend on the number of workers."""
+_WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
 
 
 def write_vectors(
@@ -49,9 +37,6 @@ def write_vectors(
         _write_word_counts(result, work, workers, n_words, report)
     with stage("entity vectors") as report:
         _write_closed_form(result, work, workers, report)
-    if settings.embedding == "max-margin":
-        with stage("max-margin vectors") as report:
-            _write_max_margin(result, work, workers, report)
     return {"words": n_words, "dimensions": dimensions}
 
 
@@ -60,8 +45,8 @@ def _write_words(result: Path, settings: BuildSettings) -> tuple[int, int]:
         learned = load_vectors(settings.vectors)
     else:
         learned = learn_word_vectors(_counted_texts(result), settings.dimensions)
-    StringTable.build(result, WORDS, learned.words)
-    save_array(result / WORD_VECTORS, prepare(learned.vectors), np.float16)
+    StringTable.build(result, _WORDS, learned.words)
+    save_array(result / _WORD_VECTORS, prepare(learned.vectors), np.float16)
     return learned.vectors.shape[0], learned.vectors.shape[1]
 
 
@@ -85,7 +70,7 @@ def _write_word_counts(
         counts += part
         report(done / n_groups)
     _vocabulary.cache_clear()
-    save_array(result / WORD_COUNTS, counts, np.int64)
+    save_array(result / _WORD_COUNTS, counts, np.int64)
 
 
 def encode_group(row_group: int, result: Path, work: Path) -> NDArray[np.int64]:
@@ -128,7 +113,7 @@ def _link_words(
 @lru_cache(maxsize=1)
 def _vocabulary(result: Path) -> dict[str, int]:
     # A dictionary is ten times faster than the trie, and every word of the dump is looked up.
-    words = StringTable.open(result, WORDS)
+    words = StringTable.open(result, _WORDS)
     return {word: i for i, word in enumerate(words.texts(np.arange(len(words))))}
 
 
@@ -142,8 +127,7 @@ def _write_closed_form(result: Path, work: Path, workers: Workers, report: Repor
         total.add_partial(part)
         report(done / n_groups)
     _space.cache_clear()
-    path = result / ENTITY_VECTORS.format(estimator="closed-form")
-    save_array(path, total.finish(background), np.float16)
+    save_array(result / ENTITY_VECTORS, total.finish(background), np.float16)
 
 
 def sum_group(row_group: int, result: Path, work: Path) -> PartialSums:
@@ -160,71 +144,7 @@ def _space(
     result: Path,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
     """Return the word vectors as they are stored, the word weights and the background."""
-    vectors = np.asarray(VectorTable.open(result / WORD_VECTORS))
-    counts = open_array(result / WORD_COUNTS)
+    vectors = np.asarray(VectorTable.open(result / _WORD_VECTORS))
+    counts = open_array(result / _WORD_COUNTS)
     weights = word_weights(counts)
     return vectors, weights, background_vector(vectors, weights, counts)
-
-
-def _write_max_margin(result: Path, work: Path, workers: Workers, report: Report) -> None:
-    _join_groups(work, _n_groups(result))
-    counts = np.minimum(open_array(result / "entity_counts.npy"), MaxMarginArgs().max_contexts)
-    part = np.cumsum(counts, dtype=np.int64) // CONTEXTS_PER_TASK
-    edges = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(counts)]
-    ranges = list(pairwise(edges))
-    train = partial(train_range, result=result, work=work)
-    path = result / ENTITY_VECTORS.format(estimator="max-margin")
-    with ArrayWriter(path, np.float16, VectorTable.open(result / WORD_VECTORS).shape[1]) as writer:
-        for done, vectors in enumerate(workers.map(train, ranges), start=1):
-            writer.append(vectors)
-            report(done / len(ranges))
-    _space.cache_clear()
-    _negatives.cache_clear()
-
-
-def _join_groups(work: Path, n_groups: int) -> None:
-    """Join the words and links of all row groups in files that workers map."""
-    kinds = {"ids": np.int32, "offsets": np.int64, "links": np.int64, "entities": np.int32}
-    with ExitStack() as stack:
-        writers = {
-            name: stack.enter_context(
-                ArrayWriter(work / f"all-{name}.npy", kind, 2 if name == "links" else None)
-            )
-            for name, kind in kinds.items()
-        }
-        n_words = 0
-        for group in range(n_groups):
-            with np.load(work / f"words-{group}.npz") as file:
-                writers["ids"].append(file["ids"])
-                writers["offsets"].append(file["offsets"][:-1] + n_words)
-                writers["links"].append(file["links"].T + n_words)
-                writers["entities"].append(file["entities"])
-                n_words += len(file["ids"])
-        writers["offsets"].append([n_words])
-
-
-def train_range(entities: tuple[int, int], result: Path, work: Path) -> NDArray[np.float32]:
-    """Train the vectors of the entities from the first number up to the second."""
-    first, last = entities
-    vectors, weights, _ = _space(result)
-    all_entities = open_array(work / "all-entities.npy")
-    chosen = np.flatnonzero((all_entities >= first) & (all_entities < last))
-    links = open_array(work / "all-links.npy")[chosen]
-    closed_form = VectorTable.open(result / ENTITY_VECTORS.format(estimator="closed-form"))
-    return max_margin_vectors(
-        closed_form[first:last],
-        open_array(work / "all-ids.npy"),
-        open_array(work / "all-offsets.npy"),
-        links[:, 0],
-        links[:, 1],
-        np.asarray(all_entities[chosen] - first, dtype=np.int32),
-        vectors,
-        weights,
-        _negatives(result),
-        MaxMarginArgs(),
-    )
-
-
-@lru_cache(maxsize=1)
-def _negatives(result: Path) -> NDArray[np.int32]:
-    return negative_words(open_array(result / WORD_COUNTS), _space(result)[1])

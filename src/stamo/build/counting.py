@@ -2,9 +2,9 @@
 
 Portability. Every statement below is written once and runs on DuckDB and on Spark SQL: plain joins,
 GROUP BY, UNION, CASE, COALESCE, CAST and ROW_NUMBER; no QUALIFY, no `::`, no list functions, and
-pointer jumping in place of WITH RECURSIVE, which Spark before version 4 lacks. Only `connect` and
-`stream`, at the end, are DuckDB's own. Every result that is written to disk is ordered by a unique
-key, so that it does not depend on the number of threads.
+pointer jumping in place of WITH RECURSIVE, which Spark before version 4 lacks. Only `open_database`
+and `stream`, at the end, are DuckDB's own. Every result that is written to disk is ordered by a
+unique key, so that it does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 BATCH_ROWS = 131_072
 
-PAGE = """
+_PAGE = """
 CREATE TABLE page AS
 SELECT p.position, p.page_id, p.title, p.kind, p.target, p.held_out
 FROM staged_page p
@@ -27,7 +27,7 @@ JOIN (SELECT title, MIN(position) AS position FROM staged_page GROUP BY title) f
 """
 """The first page of each title; later ones are counted and left out."""
 
-DOCUMENT = """
+_DOCUMENT = """
 CREATE TABLE document AS
 SELECT CAST(ROW_NUMBER() OVER (ORDER BY position) - 1 AS INT) AS document,
        position, page_id, title, held_out
@@ -36,12 +36,12 @@ WHERE kind = 'article'
 """
 """Articles, numbered in the order of the dump."""
 
-REDIRECT_FIRST_HOP = """
+_REDIRECT_FIRST_HOP = """
 CREATE TABLE redirect_0 AS
 SELECT title AS source, target FROM page WHERE kind = 'redirect'
 """
 
-REDIRECT_NEXT_HOP = """
+_REDIRECT_NEXT_HOP = """
 CREATE TABLE redirect_{next} AS
 SELECT a.source, COALESCE(b.target, a.target) AS target
 FROM redirect_{last} a
@@ -49,12 +49,12 @@ LEFT JOIN redirect_{last} b ON a.target = b.source
 """
 """Pointer jumping: each step doubles how far a redirect reaches, so long chains take few steps."""
 
-REDIRECT_OPEN = """
+_REDIRECT_OPEN = """
 SELECT COUNT(*) FROM redirect_{last} a JOIN redirect_0 b ON a.target = b.source
 """
 """How many redirects still point to a redirect; when it stops falling, the rest are cycles."""
 
-REDIRECT = """
+_REDIRECT = """
 CREATE TABLE redirect AS
 SELECT a.source, CASE WHEN b.source IS NULL THEN a.target END AS target
 FROM redirect_{last} a
@@ -62,7 +62,7 @@ LEFT JOIN redirect_0 b ON a.target = b.source
 """
 """Where each redirect ends; NULL when it leads into a cycle."""
 
-TARGET = """
+_TARGET = """
 CREATE TABLE target AS
 SELECT t.target,
        COALESCE(r.target, t.target) AS title,
@@ -74,7 +74,7 @@ LEFT JOIN page p ON p.title = COALESCE(r.target, t.target)
 """
 """What each title that is linked to, or is a redirect, finally means."""
 
-LINK = """
+_LINK = """
 CREATE TABLE link AS
 SELECT d.document, l.number, l.start, l.stop, l.surface, d.held_out, t.title, t.kind
 FROM staged_link l
@@ -83,7 +83,7 @@ JOIN target t ON t.target = l.target
 """
 """Links of the articles that are kept, with the title they finally mean."""
 
-ENTITY = """
+_ENTITY = """
 CREATE TABLE entity AS
 SELECT CAST(ROW_NUMBER() OVER (ORDER BY n_links DESC, title) - 1 AS INT) AS entity,
        title, n_links, n_documents, has_article
@@ -111,7 +111,7 @@ FROM (
 A title that only held-out articles link to is none, or its name would give the answer away.
 """
 
-MENTION = """
+_MENTION = """
 CREATE TABLE mention AS
 SELECT l.document, l.number, l.start, l.stop, l.surface, l.held_out, e.entity
 FROM link l
@@ -119,7 +119,7 @@ JOIN entity e ON e.title = l.title
 WHERE l.kind IN ({kinds})
 """
 
-NAME = """
+_NAME = """
 CREATE TABLE name AS
 SELECT title AS surface, entity FROM entity
 UNION
@@ -127,7 +127,7 @@ SELECT r.source, e.entity FROM redirect r JOIN entity e ON e.title = r.target
 """
 """Titles and redirects: names that count as aliases even when no link uses them."""
 
-ALIAS_ENTITY = """
+_ALIAS_ENTITY = """
 CREATE TABLE alias_entity AS
 SELECT surface, entity, CAST(SUM(n) AS INT) AS n
 FROM (
@@ -143,13 +143,13 @@ GROUP BY surface, entity
 """
 """count(e, m): how often surface m links to entity e in the counted articles."""
 
-ALIAS = """
+_ALIAS = """
 CREATE TABLE alias AS
 SELECT CAST(ROW_NUMBER() OVER (ORDER BY surface) - 1 AS INT) AS alias, surface, n
 FROM (SELECT surface, CAST(SUM(n) AS INT) AS n FROM alias_entity GROUP BY surface) surfaces
 """
 
-OCCURS_IN = """
+_OCCURS_IN = """
 CREATE TABLE occurs_in AS
 SELECT DISTINCT entity, document FROM mention WHERE NOT held_out
 """
@@ -202,7 +202,7 @@ SINGLE_COUNTS = {
 }
 
 
-def connect(directory: Path, *, memory: str, threads: int) -> duckdb.DuckDBPyConnection:
+def open_database(directory: Path, *, memory: str, threads: int) -> duckdb.DuckDBPyConnection:
     """Make a database file in `directory` that spills to disk beyond `memory`."""
     path = directory / "counting.duckdb"
     path.unlink(missing_ok=True)
@@ -236,10 +236,10 @@ def count(
     kinds = kept_kinds(missing_targets)
     # Tables need no order, and making them without takes less memory.
     connection.execute("SET preserve_insertion_order = false")
-    connection.execute(PAGE)
-    connection.execute(DOCUMENT)
+    connection.execute(_PAGE)
+    connection.execute(_DOCUMENT)
     resolve_redirects(connection)
-    for statement in (TARGET, LINK, ENTITY, MENTION, NAME, ALIAS_ENTITY, ALIAS, OCCURS_IN):
+    for statement in (_TARGET, _LINK, _ENTITY, _MENTION, _NAME, _ALIAS_ENTITY, _ALIAS, _OCCURS_IN):
         connection.execute(statement.format(kinds=kinds, max_surface=max_surface))
     connection.execute("SET preserve_insertion_order = true")
 
@@ -252,16 +252,16 @@ def drop(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
 
 def resolve_redirects(connection: duckdb.DuckDBPyConnection) -> None:
     """Follow redirects through chains; mark those that never arrive."""
-    connection.execute(REDIRECT_FIRST_HOP)
+    connection.execute(_REDIRECT_FIRST_HOP)
     last = 0
-    n_open = single(connection, REDIRECT_OPEN.format(last=last))
+    n_open = single(connection, _REDIRECT_OPEN.format(last=last))
     while n_open:
-        connection.execute(REDIRECT_NEXT_HOP.format(last=last, next=last + 1))
+        connection.execute(_REDIRECT_NEXT_HOP.format(last=last, next=last + 1))
         last += 1
-        n_open, n_before = single(connection, REDIRECT_OPEN.format(last=last)), n_open
+        n_open, n_before = single(connection, _REDIRECT_OPEN.format(last=last)), n_open
         if n_open == n_before:
             break
-    connection.execute(REDIRECT.format(last=last))
+    connection.execute(_REDIRECT.format(last=last))
 
 
 def single(connection: duckdb.DuckDBPyConnection, query: str) -> int:

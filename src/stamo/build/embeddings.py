@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,51 +22,13 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
-UInt64 = NDArray[np.uint64]
 
 CONTEXT_WINDOW = 50
 """Words on either side of a link that belong to its context (Section 2.2 (3))."""
 
-ARTICLE_WORDS = 200
-"""Words of an entity's own article that can serve as one more context.
-
-It makes no difference to frequent entities, lifts entities with at most five links (choosing among
-candidates by cosine alone: 54 to 63 %), and gives articles that nothing links to a vector at all.
-"""
-
 _SCALE = float(1 << 24)
 _BLOCK_WORDS = 1 << 16
 _BLOCK_ROWS = 1 << 15
-
-
-def closed_form(
-    word_ids: Int32,
-    context_weights: NDArray[np.floating],
-    word_vectors: Float32,
-    weights: Float32,
-    background: Float32,
-) -> Float32:
-    """Estimate the vector of one entity from weighted contexts, as for an emerging entity.
-
-    With all context weights equal this is what `ClosedFormAccumulator` gives for the same words.
-
-    Args:
-        word_ids: Context words, padded with -1, shape (M, H).
-        context_weights: How surely each context belongs to the entity (a soft label), shape (M,).
-        word_vectors: Word vectors, shape (V, Q).
-        weights: Word weights, shape (V,).
-        background: Mean vector of running text, shape (Q,).
-
-    Returns:
-        The entity vector at unit norm, shape (Q,); zeros when no context has a weighted word.
-    """
-    known = word_ids != UNKNOWN_WORD
-    mass_by_place = np.where(known, weights[np.where(known, word_ids, 0)], 0.0)
-    mass_by_place *= np.asarray(context_weights, dtype=np.float64)[:, None]
-    distinct, place = np.unique(word_ids[known], return_inverse=True)
-    mass = np.bincount(place, weights=mass_by_place[known], minlength=len(distinct))
-    sums = (word_vectors[distinct] * mass[:, None]).sum(axis=0)
-    return np.asarray(entity_directions(sums[None], mass.sum()[None], background)[0])
 
 
 def entity_directions(sums: Float64, mass: Float64, background: Float32) -> Float32:
@@ -217,10 +178,10 @@ class ClosedFormAccumulator:
         self.window = window
         self.sums: Int64 = np.zeros((n_entities, word_vectors.shape[1] + 1), dtype=np.int64)
 
-    def add(
+    def partial(
         self, word_ids: Int32, offsets: Int64, starts: Int64, ends: Int64, entities: Int32
-    ) -> None:
-        """Add the links of some documents.
+    ) -> PartialSums:
+        """Sum the links of some documents without adding them; workers send this back.
 
         Args:
             word_ids: Words of the documents, one after the other, -1 for unknown, shape (N,).
@@ -229,42 +190,13 @@ class ClosedFormAccumulator:
             ends: One past its last word, shape (m,).
             entities: The linked entities, shape (m,).
         """
-        self.add_partial(self.partial(word_ids, offsets, starts, ends, entities))
-
-    def partial(
-        self, word_ids: Int32, offsets: Int64, starts: Int64, ends: Int64, entities: Int32
-    ) -> PartialSums:
-        """Sum the links of some documents without adding them; workers send this back."""
         left, right = link_segments(offsets, starts, ends, self.window)
         twice = np.concatenate([entities, entities])
         return sum_segments(word_ids, left, right, twice, self.word_vectors, self.weights)
 
-    def article_partial(
-        self, word_ids: Int32, offsets: Int64, entities: Int32, n_words: int = ARTICLE_WORDS
-    ) -> PartialSums:
-        """Sum the beginnings of articles as one more context of the entities they are about.
-
-        Args:
-            word_ids: Words of the articles, one after the other, -1 for unknown, shape (N,).
-            offsets: First word of each article and, last, N; shape (n + 1,).
-            entities: The entity of each article, shape (n,).
-            n_words: Words to take from each.
-        """
-        ends = np.minimum(offsets[:-1] + n_words, offsets[1:])
-        return sum_segments(word_ids, offsets[:-1], ends, entities, self.word_vectors, self.weights)
-
     def add_partial(self, partial: PartialSums) -> None:
         """Add what a worker summed."""
         self.sums[partial.entities] += partial.sums
-
-    def merge(self, other: Self) -> None:
-        """Add all that another accumulator of the same entities holds."""
-        if self.sums.shape != other.sums.shape:
-            raise VectorsError(
-                f"Entity sums of shape {other.sums.shape} cannot be added to {self.sums.shape}; "
-                "use the same entities and word vectors on both sides."
-            )
-        self.sums += other.sums
 
     def finish(self, background: Float32) -> Float32:
         """Return the entity vectors, shape (n_entities, Q); zeros for entities without context."""
@@ -273,20 +205,3 @@ class ClosedFormAccumulator:
             rows = self.sums[i : i + _BLOCK_ROWS] / _SCALE
             vectors[i : i + _BLOCK_ROWS] = entity_directions(rows[:, :-1], rows[:, -1], background)
         return vectors
-
-
-def context_windows(
-    word_ids: Int32, offsets: Int64, starts: Int64, ends: Int64, window: int = CONTEXT_WINDOW
-) -> Int32:
-    """Copy the words around each link; arguments as for `ClosedFormAccumulator.add`.
-
-    Returns:
-        Word ids, -1 outside the document, shape (m, 2 * window).
-    """
-    first, last = link_segments(offsets, starts, ends, window)
-    steps = np.arange(window)
-    before = starts[:, None] + steps - window
-    after = ends[:, None] + steps
-    inside = np.hstack([before >= first[: len(starts), None], after < last[len(starts) :, None]])
-    places = np.where(inside, np.hstack([before, after]), 0)
-    return np.asarray(np.where(inside, word_ids[places], UNKNOWN_WORD), dtype=np.int32)

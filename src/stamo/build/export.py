@@ -27,14 +27,14 @@ from stamo.build.counting import (
 )
 from stamo.build.name_tables import NameWriter
 from stamo.kb.names import ALIAS_COUNTS, ARTICLES_FILE
-from stamo.kb.storage import ArrayWriter, read_blocks, save_array
+from stamo.kb.storage import ArrayWriter, read_row_blocks, save_array
 from stamo.system.processes import give_back_memory
 
 ARTICLES_PER_ROW_GROUP = 512
 
 MENTION_TYPE = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
 MENTION_COLUMNS = ("document", "start", "stop", "entity", "alias")
-MENTIONS_PER_BLOCK = 1 << 14
+_MENTIONS_PER_BLOCK = 1 << 14
 ARTICLE_SCHEMA = pa.schema(
     [
         ("document", pa.int32()),
@@ -102,17 +102,13 @@ def write_candidates(
 def write_documents(
     connection: duckdb.DuckDBPyConnection, result: Path, n_entities: int, n_numbers: int
 ) -> None:
-    """Write D(e), the entities of each document, and the keys that relatedness searches."""
+    """Write D(e) and the entities of each document."""
     _write_csr(
         connection, DOCUMENTS_IN_ORDER, result, "document_indptr", ("documents",), n_entities
     )
     _write_csr(
         connection, CONTENTS_IN_ORDER, result, "content_indptr", ("content_entities",), n_numbers
     )
-    with ArrayWriter(result / "document_keys.npy", np.int64) as keys:
-        for batch in stream(connection, DOCUMENTS_IN_ORDER):
-            entities = _numbers(batch["entity"]).astype(np.int64)
-            keys.append(entities * max(n_numbers, 1) + _numbers(batch["document"]))
 
 
 def _write_csr(
@@ -211,7 +207,7 @@ class WrittenArticles:
 def write_articles(staged: StagedArticles, result: Path) -> Iterator[WrittenArticles]:
     """Write the articles with their resolved mentions; yield each row group when it is written."""
     first = 0
-    mentions = _MentionStream(read_blocks(staged.mentions, MENTIONS_PER_BLOCK))
+    mentions = _MentionStream(read_row_blocks(staged.mentions, _MENTIONS_PER_BLOCK))
     # Nothing here repeats within a row group: dictionaries make the file larger, and slow.
     with pq.ParquetWriter(
         result / ARTICLES_FILE,

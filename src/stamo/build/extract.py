@@ -18,7 +18,7 @@ from stamo.build.wikitext.clean import clean, find_redirect, is_disambiguation
 from stamo.kb.names import normalise_surfaces
 from stamo.system.processes import without_garbage_collection
 
-ARTICLE, REDIRECT, DISAMBIGUATION = "article", "redirect", "disambiguation"
+_ARTICLE, _REDIRECT, _DISAMBIGUATION = "article", "redirect", "disambiguation"
 MAX_SURFACE = 200
 """Longer link texts (whole sentences) are no names; the link counts, its surface does not."""
 
@@ -169,14 +169,14 @@ def _extract_page(
         if not target or site.namespace_of(target)[0] != 0:
             columns.skipped["redirect out of the articles"] += 1
             return
-        columns.pages.append((position, page.page_id, title, REDIRECT, target, False))
+        columns.pages.append((position, page.page_id, title, _REDIRECT, target, False))
     elif not page.text.strip():
         columns.skipped["empty page"] += 1
     elif is_disambiguation(page.text, title, site, settings.disambiguation_templates):
-        columns.pages.append((position, page.page_id, title, DISAMBIGUATION, None, False))
+        columns.pages.append((position, page.page_id, title, _DISAMBIGUATION, None, False))
     else:
         held_out = is_held_out(title, settings.held_out)
-        columns.pages.append((position, page.page_id, title, ARTICLE, None, held_out))
+        columns.pages.append((position, page.page_id, title, _ARTICLE, None, held_out))
         text = _extract_links(page.text, title, position, site, columns)
         columns.texts.append((position, page.page_id, title, text, held_out))
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from stamo.build.dump.reader import CHUNK_BYTES
 from stamo.errors import SettingsError
 
-Estimator = Literal["closed-form", "max-margin"]
-"""How entity vectors are estimated (PAPER-NOTES 5)."""
-
 Report = Callable[[float | None], None]
 """Told how much of a stage is done, from 0 to 1, or None while that is unknown."""
 
-Progress = Callable[[str, float | None], None]
+BuildProgress = Callable[[str, float | None], None]
 """Told the name of the stage and how much of it is done."""
 
 
@@ -29,9 +26,6 @@ class BuildSettings:
 
     dimensions: int = 100
     """Q of learned word vectors; 0 leaves all vectors out."""
-
-    embedding: Estimator = "closed-form"
-    """"max-margin" estimates the entity vectors of PAPER-NOTES 5 besides the closed form."""
 
     held_out: float = 0.1
     """Share of the articles kept out of every statistic, for training and evaluation."""
@@ -75,7 +69,6 @@ class BuildSettings:
         return {
             "dimensions": self.dimensions,
             "disambiguation_templates": sorted(self.disambiguation_templates),
-            "embedding": self.embedding,
             "held_out": self.held_out,
             "missing_targets": self.missing_targets,
         }

@@ -2,7 +2,7 @@
 
 Files come from elsewhere, so nothing in them is trusted: sizes are checked before memory is taken,
 archives never run code, and single bad entries are counted and left out. Memory stays below twice
-`MAX_BYTES` for the vectors, plus the words themselves; `keep` loads only the words needed.
+`MAX_VECTOR_BYTES` for the vectors, plus the words themselves; `keep` loads only the words needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Block = tuple[list[str], Float32]
 
 logger = logging.getLogger(__name__)
 
-MAX_BYTES = 8 << 30
+MAX_VECTOR_BYTES = 8 << 30
 """Vectors that would need more memory than this are refused."""
 
 _MAX_DIMENSIONS = 4096
@@ -51,10 +51,6 @@ class WordVectors:
     """One finite row for each word, shape (n, Q)."""
     skipped: Counter[str] = field(default_factory=Counter)
     """How many entries of the file were left out, by reason."""
-
-    def prepared(self) -> WordVectors:
-        """Return the same words with `prepare`d vectors."""
-        return WordVectors(self.words, prepare(self.vectors), self.skipped)
 
 
 def prepare(vectors: Float32) -> Float32:
@@ -130,10 +126,10 @@ def _collect(
                 row_by_word[word] = len(row_by_word)
                 rows.append(row)
         kept.append(vectors[rows].astype(np.float32))
-        if len(row_by_word) * vectors.shape[1] * 4 > MAX_BYTES:
+        if len(row_by_word) * vectors.shape[1] * 4 > MAX_VECTOR_BYTES:
             raise VectorsError(
-                f"{path} holds more than {MAX_BYTES >> 30} GB of vectors; load only the words "
-                "needed or use a smaller file."
+                f"{path} holds more than {MAX_VECTOR_BYTES >> 30} GB of vectors; load only the "
+                "words needed or use a smaller file."
             )
     if not row_by_word:
         raise VectorsError(_nothing_usable(path, skipped, keep))
@@ -283,7 +279,12 @@ def _read_array(
             "and vectors as a table of floats."
         )
     is_bomb = kind == "f" and size > _MAX_EXPANSION * max(member.compress_size, 1)
-    if size > MAX_BYTES or size > member.file_size or is_bomb or dtype.itemsize > 4 * _MAX_WORD:
+    if (
+        size > MAX_VECTOR_BYTES
+        or size > member.file_size
+        or is_bomb
+        or dtype.itemsize > 4 * _MAX_WORD
+    ):
         raise VectorsError(
             f"{path} claims {size} bytes of {name!r} in {member.compress_size} packed ones, which "
             "cannot be right or is more than is read; download or export it again."

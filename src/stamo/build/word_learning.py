@@ -31,8 +31,8 @@ Int64 = NDArray[np.int64]
 CONTEXT_SMOOTHING = 0.75
 """Power of the context word counts; below 1 it keeps rare contexts from looking decisive."""
 
-SHIFT = 1.0
-"""Associations count from log(SHIFT) on; above 1 only stronger ones are kept."""
+ASSOCIATION_SHIFT = 1.0
+"""Associations count from log(ASSOCIATION_SHIFT) on; above 1 only stronger ones are kept."""
 
 N_ITERATIONS = 4
 """Rounds of subspace iteration; neighbours are at rest by then."""
@@ -187,7 +187,7 @@ def _first_of_each(sorted_keys: Int64) -> Int64:
 
 
 def associate(
-    pairs: csr_array, context_smoothing: float = CONTEXT_SMOOTHING, shift: float = SHIFT
+    pairs: csr_array, context_smoothing: float = CONTEXT_SMOOTHING, shift: float = ASSOCIATION_SHIFT
 ) -> csr_array:
     """Weigh pairs by their positive pointwise mutual information.
 

@@ -57,6 +57,6 @@ def _print(report: SpeedReport, console: Console) -> None:
     console.print(table)
     console.print(
         f"Scored {report.n_scored} encoded mentions at {report.scored_per_second:.0f} a CPU "
-        f"second; {report.n_names} names ready in {report.start_seconds:.1f} s; peak memory "
+        f"second; ready in {report.start_seconds:.3f} s; peak memory "
         f"{report.peak_memory / 2**20:.0f} MB with mapped files."
     )

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
     from stamo.kb.base import KnowledgeBase
     from stamo.kb.report import AliasView, AmbiguityClass, EntityView
-
-
-class Embedding(StrEnum):
-    """How entity vectors are estimated."""
-
-    closed_form = "closed-form"
-    max_margin = "max-margin"
 
 
 KbPath = Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")]
@@ -51,9 +43,6 @@ def build(
     dimensions: Annotated[
         int, typer.Option(help="Dimensions of vectors learned from the dump; 0 for no vectors.")
     ] = 100,
-    embedding: Annotated[
-        Embedding, typer.Option(help="Estimator of entity vectors.")
-    ] = Embedding.closed_form,
     workers: Annotated[
         int, typer.Option(help="Processes; the result is the same for any number.")
     ] = os.cpu_count() or 1,
@@ -84,7 +73,6 @@ def build(
     settings = BuildSettings(
         vectors=vectors,
         dimensions=dimensions,
-        embedding=embedding.value,
         workers=workers,
         held_out=held_out,
         missing_targets=missing_targets,
@@ -139,11 +127,11 @@ def show(
 ) -> None:
     """Show what a name may mean, and the names and neighbours of an entity."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.kb.report import describe_alias, describe_entity, entity_of
+    from stamo.kb.report import entity_of, view_alias, view_entity
 
     base = KnowledgeBase.open(kb)
-    alias = describe_alias(base, name, n) if base.alias_id(name) >= 0 else None
-    entity = describe_entity(base, entity_of(base, name), n)
+    alias = view_alias(base, name, n) if base.alias_id(name) >= 0 else None
+    entity = view_entity(base, entity_of(base, name), n)
     if as_json:
         _print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
         return

@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from stamo.corpus.parts import ReadPart
     from stamo.evaluation.linking import HeldOutReport
     from stamo.evaluation.zelda import ZeldaReport
-    from stamo.linking.documents import Source
     from stamo.linking.linker import Linker
     from stamo.linking.packed import PackedLinker
     from stamo.linking.parallel import BatchLinker
@@ -58,7 +58,10 @@ def link(
     model: ModelPath,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILES]...", help="Texts or .jsonl files; - or none for stdin."),
+        typer.Argument(
+            metavar="[FILES]...",
+            help="Texts, JSON lines, HTML, WARC, or folders; - or none for stdin.",
+        ),
     ] = None,
     packs: Annotated[
         list[Path] | None,
@@ -88,6 +91,7 @@ def link(
     ] = 100_000,
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
+    from stamo.corpus.readers import read_parts
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
 
@@ -101,7 +105,7 @@ def link(
         detection=DetectionSettings(least_link_probability=link_probability),
     )
     linker = _with_packs(_open_linker(kb, model, settings), packs or [])
-    sources = _sources(files or [Path("-")], window, jsonl or None)
+    sources = read_parts(files or ["-"], window, json_lines=jsonl)
     as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
     n_linked, n_failed = (_write_text if as_text else _write_jsonl)(linker, sources, workers)
     if n_failed:
@@ -132,16 +136,6 @@ def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
     return PackedLinker(linker, [EntityPack.load(path, linker.kb) for path in paths])
 
 
-def _sources(files: list[Path], window: int, jsonl: bool | None) -> Iterator[Source]:
-    from stamo.linking.documents import read_jsonl, read_path, read_text
-
-    for path in files:
-        if str(path) == "-":
-            yield from (read_jsonl if jsonl else read_text)(sys.stdin.buffer, "-", window)
-        else:
-            yield from read_path(path, window, jsonl=jsonl)
-
-
 def to_line(linked: LinkedDocument) -> tuple[bytes, bool]:
     """Write a linked document as a line of JSON; say whether it could be linked."""
     line = json.dumps(linked.to_record(), ensure_ascii=False) + "\n"
@@ -149,7 +143,9 @@ def to_line(linked: LinkedDocument) -> tuple[bytes, bool]:
     return line.encode("utf-8", "backslashreplace"), linked.error is None
 
 
-def _write_jsonl(linker: BatchLinker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
+def _write_jsonl(
+    linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
+) -> tuple[int, int]:
     from stamo.linking.parallel import link_in_processes
 
     counts = [0, 0]
@@ -161,7 +157,9 @@ def _write_jsonl(linker: BatchLinker, sources: Iterator[Source], n_workers: int)
     return counts[0], counts[1]
 
 
-def _write_text(linker: BatchLinker, sources: Iterator[Source], n_workers: int) -> tuple[int, int]:
+def _write_text(
+    linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
+) -> tuple[int, int]:
     from stamo.linking.parallel import link_in_processes
     from stamo.linking.render import legend, render_document
 

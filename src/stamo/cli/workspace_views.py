@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from stamo.packs.pack import EntityPack, PackEntry
     from stamo.workspace.collect import Collected, OnCollect
     from stamo.workspace.folder import Status
-    from stamo.workspace.learn import FoldDone, OnStep, Outcome
+    from stamo.workspace.learn import FoldDone, LearnedPack, OnStep
     from stamo.workspace.lifecycle import Graduation
     from stamo.workspace.slots import SlotRecord
 
-GROUPS = {
-    "prior": "prior",
+HEADINGS = {
     "relatedness": "rel",
     "embedding": "emb",
     "evidence words": "words",
+    "evidence context": "ctx",
     "evidence entities": "ents",
+    "evidence scale": "scale",
     "evidence bias": "bias",
 }
-"""The groups of θ(e*) whose movement is shown, with short headings."""
+"""Short headings of groups of θ(e*); the others show their names."""
 
 
 def status_table(status: Status) -> Table:
@@ -107,9 +108,9 @@ def slots_table(records: Sequence[SlotRecord], n_shown: int = 12) -> Table:
 
     Slot 0 is the labels alone.
     """
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    groups = [g for g in GROUPS if any(g in record.moved for record in records)]
-    for heading in ("slot", "share", "flips", *(GROUPS[g] for g in groups)):
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    groups = list(dict.fromkeys(group for record in records for group in record.moved))
+    for heading in ("slot", "share", "flips", *(HEADINGS.get(g, g) for g in groups)):
         table.add_column(heading, justify="right")
     for heading in ("P", "R", "F1"):
         table.add_column(heading, justify="right", style="bold" if heading == "F1" else "")
@@ -158,7 +159,7 @@ def learn_view(console: Console) -> Iterator[OnStep]:
         yield show
 
 
-def outcome_lines(outcome: Outcome) -> list[Text]:
+def outcome_lines(outcome: LearnedPack) -> list[Text]:
     """Say what learning gave, and what to worry about."""
     lines = []
     if outcome.n_stale:

@@ -6,7 +6,6 @@ Nothing is fetched from a network and nothing in a document is run.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,28 +16,17 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.formats.html import read_html, read_whole
-from stamo.corpus.formats.jsonl import ReadItem, ReadTask, make_id, read_jsonl
-from stamo.corpus.formats.warc import read_warc
-from stamo.corpus.skips import (
-    NO_MENTION,
-    OnSkip,
-    ReadLimits,
-    Skip,
-    cut_text,
-    decode_utf8,
-    ignore_skips,
-)
+from stamo.corpus.formats.base import Format, ReadItem, ReadTask
+from stamo.corpus.formats.choice import KNOWN, LINES, choose_format
+from stamo.corpus.parts import ReadPart, Unreadable, split_document
+from stamo.corpus.skips import OnSkip, ReadLimits, Skip, ignore_skips
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
-from stamo.system.damaged_streams import Readable, read_blocks
+from stamo.system.streams import Readable, read_blocks
 
 STDIN = "-"
-_COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
-_SNIFF_BYTES = 4096
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-
-FileReader = Callable[[Iterator[bytes], ReadTask], Iterator[ReadItem]]
+LINK_LIMITS = ReadLimits(max_characters=sys.maxsize, max_line_bytes=256 << 20)
+_ENOUGH_TO_CHOOSE = 4096
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,6 +69,9 @@ class Progress:
     """Bytes read so far, as they are on disk."""
 
 
+_Read = tuple[Progress, Document | ReadPart | None]
+
+
 def read_documents(
     sources: Sequence[str | Path],
     *,
@@ -113,8 +104,52 @@ def read_documents(
                 f"There is no file or folder {str(source)!r}; give the path of existing documents "
                 'or "-" for standard input.'
             )
-    task = ReadTask("", on_skip, limits or ReadLimits(), matcher)
-    return _read_sources(sources, task, on_progress, start or Position(), stdin)
+    task = ReadTask(on_skip, limits or ReadLimits(), matcher)
+    return _tidied(_read_sources(sources, task, start or Position(), stdin), on_progress)
+
+
+def _tidied(items: Iterator[_Read], on_progress: Callable[[Progress], None]) -> Iterator[Document]:
+    for progress, item in items:
+        if isinstance(item, Document):
+            yield item
+        on_progress(progress)
+
+
+def read_parts(
+    sources: Sequence[str | Path],
+    window: int,
+    *,
+    json_lines: bool = False,
+    stdin: BinaryIO | None = None,
+) -> Iterator[ReadPart]:
+    """Stream the same sources to link them: texts as they are written, long ones in parts.
+
+    What cannot be read comes as an `Unreadable` in its place, also a source that does not exist.
+
+    Args:
+        sources: Files, folders, or "-" for standard input.
+        window: Characters of a part.
+        json_lines: Whether every file holds JSON lines, whatever it looks like.
+        stdin: What "-" reads; the process's standard input by default.
+
+    Raises:
+        MissingExtraError: A web page is met and the extra `web` is not installed.
+    """
+    waiting: list[Unreadable] = []
+
+    def note(skip: Skip) -> None:
+        if not skip.kept:
+            waiting.append(Unreadable(skip.where, skip.sentence))
+
+    task = ReadTask(note, LINK_LIMITS, window=window)
+    for _, item in _read_sources(sources, task, Position(), stdin, LINES if json_lines else None):
+        yield from waiting
+        waiting.clear()
+        if isinstance(item, Document):
+            yield from split_document(item, window)
+        elif item is not None:
+            yield item
+    yield from waiting
 
 
 def count_bytes(sources: Sequence[str | Path]) -> int:
@@ -134,11 +169,12 @@ class _CountingFile:
     """Count the bytes read from a file."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+        # Standard input is handed on as it arrives, not when a whole block is there.
+        self._read = getattr(file, "read1", file.read)
         self.n_bytes = 0
 
     def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
+        data: bytes = self._read(size)
         self.n_bytes += len(data)
         return data
 
@@ -146,10 +182,10 @@ class _CountingFile:
 def _read_sources(
     sources: Sequence[str | Path],
     task: ReadTask,
-    on_progress: Callable[[Progress], None],
     start: Position,
     stdin: BinaryIO | None,
-) -> Iterator[Document]:
+    form: Format | None = None,
+) -> Iterator[_Read]:
     n_bytes = 0
     for index, source in enumerate(sources):
         for entry in _list_files(source):
@@ -158,36 +194,40 @@ def _read_sources(
                 n_bytes += _size(entry)
                 continue
             first = start.record if here == replace(start, record=0) else 0
-            with _open(entry, stdin, task.on_skip) as file:
+            there = replace(task, place=entry.name, file=entry.name, first=first)
+            if task.window is not None:
+                place = STDIN if str(entry.path) == STDIN else entry.name
+                there = replace(there, place=place, file=str(entry.path))
+            with _open(entry, stdin, there) as file:
+                if file is None:
+                    yield Progress(replace(here, record=first), n_bytes), None
+                    continue
                 counted = _CountingFile(file)
-                there = replace(task, place=entry.name, first=first)
-                for record, document in _read_file(counted, entry.path, there):
-                    if document is not None:
-                        yield document
+                for record, item in _read_file(counted, entry.path, there, form):
                     reached = replace(here, record=max(record, first))
-                    on_progress(Progress(reached, n_bytes + counted.n_bytes))
+                    yield Progress(reached, n_bytes + counted.n_bytes), item
                 n_bytes += counted.n_bytes
 
 
 @contextmanager
-def _open(entry: _File, stdin: BinaryIO | None, on_skip: OnSkip) -> Iterator[BinaryIO]:
-    """Open a file; one that cannot be opened is counted and reads as an empty one."""
+def _open(entry: _File, stdin: BinaryIO | None, task: ReadTask) -> Iterator[BinaryIO | None]:
+    """Open a file; one that cannot be opened is counted and None."""
     if str(entry.path) == STDIN:
         yield stdin or sys.stdin.buffer
         return
-    fault = entry.fault
+    fault, advice = entry.fault, ""
     if not fault:
         try:
             file = entry.path.open("rb")
         except OSError as error:
-            fault = f"file cannot be opened ({error.strerror})"
+            fault, advice = f"file cannot be opened ({error.strerror})", "check the path"
     if fault:
-        on_skip(Skip(fault, entry.name))
-        yield io.BytesIO()
+        task.skip(fault, task.file, advice=advice)
+        yield None
         return
     with file:
-        if not _size(entry) and entry.path.is_file():
-            on_skip(Skip("empty file", entry.name))
+        if not _size(entry) and entry.path.is_file() and task.window is None:
+            task.skip("empty file", task.file)
         yield file
 
 
@@ -235,59 +275,22 @@ def _file_fault(path: Path, root: Path) -> str:
     return "" if resolved.is_file() else "not a regular file"
 
 
-def _read_file(file: Readable, path: Path, task: ReadTask) -> Iterator[ReadItem]:
-    blocks = read_blocks(file, lambda fault: task.skip(fault, task.place))
-    head = next(blocks, b"")
-    reader = _choose_reader(path.name, head)
-    if reader is None:
-        if head:
-            task.skip("binary file" if head.strip() else "empty text", task.place)
+def _read_file(
+    file: Readable, path: Path, task: ReadTask, form: Format | None
+) -> Iterator[ReadItem]:
+    blocks = read_blocks(file, lambda fault: task.skip(fault, task.file))
+    head = b""
+    while len(head) < _ENOUGH_TO_CHOOSE and b"\n" not in head.lstrip():
+        more = next(blocks, b"")
+        head += more
+        if not more:
+            break
+    if not head and task.window is None:
         yield 0, None
         return
-    yield from reader(chain([head], blocks), task)
-
-
-def _choose_reader(name: str, head: bytes) -> FileReader | None:
-    """Choose by what the file looks like; its name decides where that leaves a doubt."""
-    sample = head[:_SNIFF_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not sample:
-        return None
-    suffix = Path(name.lower().removesuffix(next(filter(name.lower().endswith, _COMPRESSED), "")))
-    if sample.startswith(b"WARC/"):
-        return read_warc
-    if suffix.suffix in (".html", ".htm", ".xhtml"):
-        return read_html
-    if b"\0" in sample and not head.startswith(_UTF16):
-        return None
-    if suffix.suffix in (".jsonl", ".ndjson", ".json"):
-        return read_jsonl
-    if suffix.suffix == ".warc":
-        return read_warc
-    if suffix.suffix not in (".txt", ".text", ".md"):
-        if sample.startswith(b"{"):
-            return read_jsonl
-        if sample[:200].lower().startswith((b"<!doctype html", b"<html")):
-            return read_html
-    return read_text
-
-
-def read_text(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-    """Read a file that is one plain text, in UTF-8 or marked as UTF-16."""
-    # Four bytes hold any character of UTF-8; one more tells that there is more.
-    raw = read_whole(blocks, 4 * task.limits.max_characters + 1)
-    yield 1, _read_text(raw, task) if task.first < 1 else None
-
-
-def _read_text(raw: bytes, task: ReadTask) -> Document | None:
-    if raw.startswith(_UTF16):
-        text = raw.decode("utf-16", "replace")
-    elif task.matcher and not task.matcher.may_be_in_text(raw):
-        task.skip(NO_MENTION, task.place)
-        return None
-    else:
-        text = decode_utf8(raw.removeprefix(b"\xef\xbb\xbf"), task.place, task.on_skip)
-    text = cut_text(text, task.limits, task.place, task.on_skip)
-    if not text.strip():
-        task.skip("empty text", task.place)
-        return None
-    return Document(make_id(task.place, text), text)
+    chosen = form or choose_format(path.name, head)
+    if isinstance(chosen, str):
+        task.skip(chosen, task.file, advice=KNOWN)
+        yield 0, None
+        return
+    yield from chosen.read(chain([head], blocks), task)

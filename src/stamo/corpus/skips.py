@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stamo.errors import SettingsError
+from stamo.errors import CorpusFormatError, SettingsError
 
 NO_MENTION = "contains no alias"
 """The one reason that is no fault: the document does not speak of the entity's names."""
@@ -22,6 +22,21 @@ class Skip:
     count: int = 1
     kept: bool = False
     """True where the document was mended (cut, characters replaced) and still handed on."""
+    advice: str = ""
+    """What to do about this one, besides its reason."""
+
+    @property
+    def sentence(self) -> str:
+        """Say what happened to a person who waits for this document."""
+        return f"{self.where}: {self.reason}{self.advice and f'; {self.advice}'}."
+
+
+class BadRecordError(CorpusFormatError):
+    """A record that is no document: its message is a short reason to count it by."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 OnSkip = Callable[[Skip], None]
@@ -54,6 +69,8 @@ class ReadLimits:
     """A longer text is cut at the last white space before this length."""
     max_record_bytes: int = 16_000_000
     """A longer JSON line, HTML page or WARC record is left out."""
+    max_line_bytes: int | None = None
+    """Where it is given, JSON lines may be as long as this."""
 
     def __post_init__(self) -> None:
         if self.max_characters < 1 or self.max_record_bytes < 1:

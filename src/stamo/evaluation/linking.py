@@ -18,7 +18,7 @@ from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.explain import combiner, score_names
-from stamo.linking.rank import look_up
+from stamo.linking.rank import encode_known
 from stamo.linking.settings import LinkerSettings
 from stamo.models.base import MASKED, Batch, LinkingModel, Tables, make_batch
 from stamo.models.blocks import blocks
@@ -193,7 +193,7 @@ def held_out_mentions(
 ) -> EncodedMentions:
     """Encode the mentions of the held-out articles that training has not used."""
     corpus = flatten_articles(kb, held_out=True)
-    entities = most_frequent_entities(corpus, kb, settings.context_prior)
+    entities = most_frequent_entities(corpus, kb)
     rows = np.arange(corpus.n_mentions)
     unseen = trained.report.get("test_documents")
     if unseen is not None:
@@ -209,7 +209,7 @@ def score_all(
 ) -> Scored:
     """Score all mentions by prior, by the model, and by the model without each of its scores."""
     model = trained.model.eval()
-    mentions = look_up(model, mentions, BatchRelatedness.of(kb))
+    mentions = encode_known(model, mentions, BatchRelatedness(kb))
     gold = mentions.gold_column()
     parts = [
         (rows, batch := make_batch(mentions.take(rows), tables), model.scores(batch))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stamo.features.encoding import UNKNOWN, FlatCorpus, FlatCorpusBuilder, IntArray, Lexicon
+from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, IntArray, Lexicon
 from stamo.kb.base import KnowledgeBase
 
 Article = tuple[str, IntArray, IntArray, IntArray]
@@ -41,15 +41,9 @@ def flatten_articles(
     return builder.finish()
 
 
-def most_frequent_entities(
-    corpus: FlatCorpus, kb: KnowledgeBase, least_prior: float = 0.0
-) -> IntArray:
-    """Return the candidate with the highest prior for every mention: the first pass of linking.
-
-    Where no candidate reaches `least_prior` the mention stays unlinked.
-    """
+def most_frequent_entities(corpus: FlatCorpus, kb: KnowledgeBase) -> IntArray:
+    """Return the candidate with the highest prior for every mention: the first pass of linking."""
     if not corpus.n_mentions:
         return np.zeros(0, dtype=np.int32)
-    candidates, priors = kb.candidate_table(corpus.surface_table, 1)
-    best = np.where(priors[:, 0] >= least_prior, candidates[:, 0], UNKNOWN)
-    return best[corpus.surfaces].astype(np.int32)
+    candidates, _ = kb.candidate_table(corpus.surface_table, 1)
+    return np.asarray(candidates[corpus.surfaces, 0])

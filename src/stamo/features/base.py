@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 
 
@@ -30,7 +30,7 @@ class Feature(Protocol):
         """Return the values of the known candidates, (M, C) or (M, C, n)."""
         ...
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Estimate this feature's group of θ(e*) on labelled documents, first axis E."""
         ...
 
@@ -52,14 +52,29 @@ def encode_features(
     return mentions
 
 
-def estimate(evidence: Evidence, features: Sequence[Feature], kb: KnowledgeBase) -> FeatureParams:
+def estimate(sample: Sample, features: Sequence[Feature], kb: KnowledgeBase) -> FeatureParams:
     """Estimate θ(e*) on labelled documents, feature by feature (Sec. 2.2)."""
-    return FeatureParams({feature.name: feature.estimate(evidence, kb) for feature in features})
+    return FeatureParams({feature.name: feature.estimate(sample, kb) for feature in features})
 
 
 def lookup(theta: FeatureParams, features: Iterable[Feature], pile: Pile) -> Mapping[str, Tensor]:
     """Look up every feature of all candidates under θ(e*)."""
     return {f.name: f.lookup(theta[f.name], pile) for f in features if f.name in theta.groups}
+
+
+@runtime_checkable
+class HasPacked(Protocol):
+    """A feature whose group is not what an entity pack holds of it."""
+
+    def packed(self, theta: Tensor) -> Tensor:
+        """Return the group as a pack holds it."""
+        ...
+
+
+def packed(theta: FeatureParams, features: Iterable[Feature]) -> FeatureParams:
+    """Return θ(e*) as an entity pack holds it."""
+    own = {f.name: f.packed(theta[f.name]) for f in features if isinstance(f, HasPacked)}
+    return theta.replace(**own)
 
 
 def append_emerging(known: FloatArray, emerging: Tensor) -> Tensor:

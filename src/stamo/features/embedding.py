@@ -14,7 +14,7 @@ from stamo.build.embeddings import entity_directions
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.max_margin import MaxMargin
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 
 
@@ -28,7 +28,7 @@ class Embedding:
     """Context words nearest to the mention that count: the window of the known entities."""
     max_margin: MaxMargin | None = None
     """Refine the closed form by the paper's sampled max-margin training; None keeps the closed
-    form, which measures as well (PAPER-NOTES 5)."""
+    form, as known entities have it; it measures as well."""
 
     def __post_init__(self) -> None:
         if self.n_words < 2:
@@ -46,10 +46,10 @@ class Embedding:
         rows[mentions.candidates < 0] = 0.0
         return rows
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Average the context words of the mentions that count as e*, (E, Q)."""
-        contexts = pile_contexts(evidence.pile, kb, self.n_words)
-        weights, _, _ = evidence.vote()  # one vote a document
+        contexts = pile_contexts(sample.pile, kb, self.n_words)
+        weights, _, _ = sample.vote()  # one vote a document
         mass = np.asarray(contexts.votes.T @ weights.astype(np.float64)).T  # (E, V')
         sums = (mass.astype(np.float32) @ contexts.vectors).astype(np.float64)  # (E, Q)
         vectors = entity_directions(sums, mass.sum(axis=1), contexts.background)

@@ -69,7 +69,7 @@ class EncodingSettings:
     n_words: int = 100
     """Context words H (Sec. 2.3): half before and half after the mention, stop words left out."""
     n_context: int = 30
-    """Size K of the entity context: the nearest other linked mentions (PAPER-NOTES 3)."""
+    """Size K of the entity context: the nearest other linked mentions, for Ψ₃ and Ψ₄ alike."""
     n_candidates: int | None = None
     """Keep the candidates with the highest prior; None keeps all (training uses 30)."""
 

@@ -21,7 +21,7 @@ from stamo.corpus.tokenizer import tokenize
 from stamo.errors import SettingsError
 from stamo.features.base import append_emerging
 from stamo.features.encoding import EncodedMentions, FloatArray, IntArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 
@@ -59,9 +59,9 @@ class Keyphrase:
             values[rows, c] = np.asarray(overlap[rows].multiply(chosen).sum(axis=1)).ravel()
         return values / np.float32(self.n_phrases)
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Keep the relatedness of the most related neighbours as weights, (E, R)."""
-        row = Relatedness().estimate(evidence, kb)
+        row = Relatedness().estimate(sample, kb)
         n = min(self.n_phrases, row.shape[1])
         if not n:
             return row

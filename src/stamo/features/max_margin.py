@@ -30,12 +30,6 @@ class MaxMargin:
     """Negative words are drawn by their frequency to this power."""
     batch_size: int = 1024
     """Contexts in one step."""
-    restart: bool = False
-    """Start from a random vector instead of the closed form, as the published experiments did."""
-    accumulate: bool = False
-    """Never reset the gradient between steps, as the published experiments did."""
-    normalise: bool = True
-    """Return to unit norm after each step (PAPER-NOTES 6)."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -83,21 +77,29 @@ class MaxMargin:
         rng = np.random.default_rng([self.seed, entity])
         size = np.diff(contexts.indptr)
         rows = np.flatnonzero((weights > 0) & (size > 0))
-        if self.restart:
-            start = rng.standard_normal(len(start)).astype(np.float32)
+        vector = self._start(start, rng)
         if not len(rows):
-            return start
-        vector, gradient = start.copy(), np.zeros_like(start)
+            return vector
+        gradient = np.zeros_like(start)
         for _ in range(self.n_epochs):
             order = rng.permutation(rows)
             for i in range(0, len(order), self.batch_size):
                 batch = order[i : i + self.batch_size]
                 step = self._gradient(vector, contexts, batch, weights, vectors, cumulative, rng)
-                gradient = gradient + step if self.accumulate else step
-                vector = vector - self.learning_rate * gradient
-                if self.normalise:
-                    vector /= max(float(np.linalg.norm(vector)), 1e-12)
+                vector, gradient = self._descend(vector, step, gradient)
         return vector
+
+    def _start(self, closed_form: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return where training starts."""
+        return closed_form
+
+    def _descend(
+        self, vector: FloatArray, step: FloatArray, before: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the vector after a step, at unit norm, and the gradient that was followed."""
+        moved: FloatArray = vector - self.learning_rate * step
+        moved /= max(float(np.linalg.norm(moved)), 1e-12)
+        return moved, step
 
     def _gradient(
         self,

@@ -15,13 +15,13 @@ from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
 from stamo.features.encoding import EncodedMentions, FloatArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.surface import compare_all, compare_known
 from stamo.kb.base import KnowledgeBase
 
 
 @dataclass(frozen=True)
-class Name:
+class NameSimilarity:
     """Edit similarity of a mention and a whole title, one number in [0, 1], never learned.
 
     The name of an emerging entity is known from the start, so its group of θ(e*) is empty, (E, 0).
@@ -34,20 +34,20 @@ class Name:
 
         Computed once for each distinct pair of surface and candidate.
         """
-        return compare_known(mentions, kb, similarities)[..., 0]
+        return compare_known(mentions, kb, name_similarities)[..., 0]
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Return an empty group: there is nothing to learn."""
-        return torch.zeros(len(evidence.pile.entities), 0)
+        return torch.zeros(len(sample.pile.entities), 0)
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the similarity of all candidates, (M, C + E)."""
         return pile.keep(
-            f"{self.name} values", lambda: compare_all(pile, self.name, similarities)[..., 0]
+            f"{self.name} values", lambda: compare_all(pile, self.name, name_similarities)[..., 0]
         )
 
 
-def similarities(surfaces: Sequence[str], titles: Sequence[str]) -> FloatArray:
+def name_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> FloatArray:
     """Return 1 for the same name whatever its case, 0 without a common letter, (n, 1)."""
     pairs = zip(surfaces, titles, strict=True)
     found = [Levenshtein.normalized_similarity(s.casefold(), t.casefold()) for s, t in pairs]

@@ -1,4 +1,4 @@
-"""W as arrays: the candidate mentions of emerging entities, and the evidence of their labels."""
+"""W as arrays: the candidate mentions of emerging entities, and samples of them with labels."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def positions(keys: IntArray, values: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Sample:
     """S_web: a pile and how far each mention counts as each emerging entity.
 
     Hard labels are 0 and 1; a pseudo-label may be a probability. Mentions with `counted` 0 are
@@ -169,7 +169,7 @@ class Evidence:
     def vote(self) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
         """Return one vote a document and surface: weights (G, E), counted (G,), first row (G,).
 
-        Occurrences of one name in one document share their sense (PAPER-NOTES 10), so a document
+        Occurrences of one name in one document share their sense, so a document
         that repeats the name fifty times still counts once.
         """
         first, group, size = self.pile.votes
@@ -199,6 +199,6 @@ class Evidence:
         np.maximum.at(counted, self.pile.mentions.documents, self.counted)
         return counted
 
-    def without(self, rows: NDArray[np.bool_]) -> Evidence:
-        """Return the evidence that is left when some mentions are not counted."""
+    def without(self, rows: NDArray[np.bool_]) -> Sample:
+        """Return the sample without some mentions."""
         return replace(self, counted=np.where(rows, np.float32(0), self.counted))

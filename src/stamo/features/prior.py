@@ -8,11 +8,12 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions, FloatArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 
@@ -27,11 +28,8 @@ class Prior:
     """Votes that every alias receives at the entity's overall share, so that an alias never seen
     in L, or seen with one label only, keeps a prior inside (0, 1). 0 is the paper as printed."""
     renormalise: bool = True
-    """Give the known candidates (1 - P(e*|m)) P(n|m), so that all sum to one (PAPER-NOTES 4);
+    """Give the known candidates (1 - P(e*|m)) P(n|m), so that all sum to one;
     False leaves them as counted on Wikipedia, as Eq. 2 is printed."""
-    odds: bool = False
-    """Keep p / (1 - p) instead of p, and 0 where p is 0 or 1 or the alias is unseen, normalised
-    over the candidates when it is looked up: what the published experiments did."""
 
     def __post_init__(self) -> None:
         if self.smoothing < 0:
@@ -43,10 +41,13 @@ class Prior:
         """Return P(n | m) of the known candidates, (M, C)."""
         return mentions.known[self.name]
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Count how often each alias means each entity (Eq. 2), (E, A)."""
-        pile = evidence.pile
-        weights, counted, first = evidence.vote()
+        return torch.as_tensor(self._count(sample), dtype=torch.float32)
+
+    def _count(self, sample: Sample) -> NDArray[np.float64]:
+        pile = sample.pile
+        weights, counted, first = sample.vote()
         alias = pile.alias[first]
         n_aliases = len(pile.aliases)
         total = np.bincount(alias, weights=counted, minlength=n_aliases)  # (A,)
@@ -58,19 +59,16 @@ class Prior:
         share = (count.sum(axis=1) + 1) / (votes + 2)
         divisor = total + self.smoothing
         p = (count + self.smoothing * share[:, None]) / np.where(divisor > 0, divisor, 1)
-        p = np.where(pile.is_alias, p, 0.0)
-        if self.odds:
-            p = np.where((p > 0) & (p < 1), p / np.where(p < 1, 1 - p, 1), 0.0)
-        return torch.as_tensor(p, dtype=torch.float32)
+        return np.where(pile.is_alias, p, 0.0)
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return P(e | m) of all candidates, (M, C + E)."""
         is_alias, mentioned, known = map(torch.from_numpy, self._arrays(pile))
-        p = mentioned @ (theta * is_alias).T  # (M, E)
-        if self.odds:
-            values = torch.cat([known, p], dim=1)
-            return values / values.abs().sum(dim=1, keepdim=True).clamp_min(1e-12)
-        p = p.clamp(0.0, 1.0)
+        return self._together(known, mentioned @ (theta * is_alias).T)
+
+    def _together(self, known: Tensor, read: Tensor) -> Tensor:
+        """Put the known candidates (M, C) and θ as each mention reads it (M, E) side by side."""
+        p = read.clamp(0.0, 1.0)
         if p.shape[1] > 1:
             # Entities that share an alias cannot claim more than the whole mention between them.
             p = p / p.sum(dim=1, keepdim=True).clamp_min(1.0)
@@ -83,7 +81,7 @@ class Prior:
         is_alias, mentioned, known = self._arrays(pile)
         n_known = known.shape[1]
         raw = mentioned @ (theta * is_alias).T  # (M, E)
-        values, by_raw = self._odds(known, raw) if self.odds else self._shares(known, raw)
+        values, by_raw = self._together_slope(known, raw)
 
         def back(by_value: FloatArray) -> FloatArray:
             by_known, by_p = by_value[:, :n_known], by_value[:, n_known:]
@@ -92,7 +90,7 @@ class Prior:
 
         return values, back
 
-    def _shares(self, known: FloatArray, raw: FloatArray) -> tuple[FloatArray, _Split]:
+    def _together_slope(self, known: FloatArray, raw: FloatArray) -> tuple[FloatArray, Split]:
         p = raw.clip(0.0, 1.0)
         total = np.maximum(p.sum(axis=1, keepdims=True), 1.0)
         if p.shape[1] > 1:
@@ -110,18 +108,6 @@ class Prior:
 
         return values, back
 
-    def _odds(self, known: FloatArray, raw: FloatArray) -> tuple[FloatArray, _Split]:
-        values = np.hstack([known, raw])
-        total = np.maximum(np.abs(values).sum(axis=1, keepdims=True), 1e-12)
-        values /= total
-
-        def back(by_known: FloatArray, by_p: FloatArray) -> FloatArray:
-            along = (np.hstack([by_known, by_p]) * values).sum(axis=1, keepdims=True)
-            gradient: FloatArray = (by_p - np.sign(raw) * along) / total
-            return gradient
-
-        return values, back
-
     def _arrays(self, pile: Pile) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return which entity has which alias, which mention reads which, and what is known."""
         return pile.keep(
@@ -134,5 +120,5 @@ class Prior:
         )
 
 
-_Split: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+Split: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 """From the gradients of the known and the emerging candidates to that of θ read by mention."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions, FloatArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
@@ -26,26 +26,18 @@ class Relatedness:
 
     name = "relatedness"
 
-    scale: float = 1.0
-    """Documents that each counted document of W stands for. 1 takes the counts as they are; the
-    published experiments used the size of the crawl over the size of W."""
     match_pile: bool = True
     """Scale the counts of a part of W up to the whole of W, so that rows estimated on L and on
     L and U live on one scale; False is the paper as printed."""
     shrinkage: float = 1.0
     """Documents that e* is given at independence, so that an entity met once or by chance stays
     near 0; 0 is the paper as printed."""
-
     missing: Literal["ignore", "zero"] = "ignore"
     """What an entity of a context is that no document of W links: `ignore` takes it as unknown, so
     that the mean runs over the others; `zero` as unrelated, as the paper is printed. Texts of
     another kind than W link many such entities, and each zero speaks against e*."""
-    clip: bool = True
-    """Keep the row within [0, 1]; the published experiments did not."""
 
     def __post_init__(self) -> None:
-        if self.scale <= 0:
-            raise SettingsError(f"The scale of relatedness is {self.scale}; give more than 0.")
         if self.shrinkage < 0:
             raise SettingsError(f"The shrinkage is {self.shrinkage}; it cannot be negative.")
 
@@ -59,14 +51,12 @@ class Relatedness:
             )
         return values
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Estimate the relatedness of e* to every neighbour on W, (E, R)."""
-        pile = evidence.pile
-        mentioned = evidence.document_weights().astype(np.float64)  # (documents, E)
-        counted = evidence.counted_documents().astype(np.float64)  # (documents,)
-        scale = self.scale
-        if self.match_pile and counted.sum() > 0:
-            scale *= pile.n_documents / counted.sum()
+        pile = sample.pile
+        mentioned = sample.document_weights().astype(np.float64)  # (documents, E)
+        counted = sample.counted_documents().astype(np.float64)  # (documents,)
+        scale = self._documents_per_count(pile, counted)
         joint = np.asarray((pile.occurrence.T @ mentioned).T)  # (E, R)
         others, total = self._background(pile, counted * scale, kb)
         frequency = mentioned.sum(axis=0)[:, None]  # (E, 1)
@@ -75,8 +65,19 @@ class Relatedness:
         # The measure is log(share / chance) / log(|D| / min(...)): 0 at independence, and the
         # scale of the counts enters below the line only.
         meet = np.where(joint > 0, share * np.maximum(frequency * scale, 1.0), 0.0)
-        row = wlm(np.maximum(frequency * scale, 1.0), others[None, :], meet, total, clip=self.clip)
+        row = self._measure(np.maximum(frequency * scale, 1.0), others[None, :], meet, total)
         return torch.as_tensor(row, dtype=torch.float32)
+
+    def _documents_per_count(self, pile: Pile, counted: FloatArray64) -> float:
+        """Return how many documents each counted document of W stands for."""
+        if self.match_pile and counted.sum() > 0:
+            return float(pile.n_documents / counted.sum())
+        return 1.0
+
+    def _measure(
+        self, n_a: FloatArray64, n_b: FloatArray64, n_joint: FloatArray64, n_documents: float
+    ) -> FloatArray:
+        return wlm(n_a, n_b, n_joint, n_documents)
 
     def _background(
         self, pile: Pile, counted: FloatArray64, kb: KnowledgeBase

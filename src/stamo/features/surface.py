@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stamo.features.base import append_emerging
 from stamo.features.encoding import EncodedMentions, FloatArray
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
@@ -34,15 +34,17 @@ class Surface:
 
         Computed once for each distinct pair of surface and candidate.
         """
-        return compare_known(mentions, kb, similarities)
+        return compare_known(mentions, kb, surface_similarities)
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Return an empty group: there is nothing to learn."""
-        return torch.zeros(len(evidence.pile.entities), 0)
+        return torch.zeros(len(sample.pile.entities), 0)
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the three similarities of all candidates, (M, C + E, 3)."""
-        return pile.keep(f"{self.name} values", lambda: compare_all(pile, self.name, similarities))
+        return pile.keep(
+            f"{self.name} values", lambda: compare_all(pile, self.name, surface_similarities)
+        )
 
 
 Compare: TypeAlias = Callable[[Sequence[str], Sequence[str]], FloatArray]
@@ -73,7 +75,7 @@ def compare_all(pile: Pile, name: str, compare: Compare) -> Tensor:
     return append_emerging(known, torch.from_numpy(table[pile.alias]))
 
 
-def similarities(surfaces: Sequence[str], titles: Sequence[str]) -> FloatArray:
+def surface_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> FloatArray:
     """Return edit similarity, equal or contained, starts or ends with: shape (n, 3).
 
     A title's qualifier in brackets names the type, not the entity, and is left out.

@@ -17,15 +17,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 from stamo.corpus.formats.jsonl import parse_json
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError
 from stamo.workspace.labels.events import (
-    EMERGING,
-    NONE,
-    SKIP,
     LabelEvent,
     LabelTarget,
     check_label,
@@ -84,16 +80,6 @@ def export_tasks(
 def to_json(tasks: list[dict[str, Any]]) -> str:
     """Write tasks as the text of a JSON file."""
     return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
-
-
-def labelling_config(choices: Iterable[str]) -> str:
-    """Write the labelling interface that shows these choices and our three special ones."""
-    values = dict.fromkeys([EMERGING, NONE, SKIP, *choices])
-    labels = "\n".join(f"    <Label value={quoteattr(value)}/>" for value in values)
-    return (
-        f'<View>\n  <Labels name="{FROM_NAME}" toName="{TO_NAME}">\n{labels}\n  </Labels>\n'
-        f'  <Text name="{TO_NAME}" value="$text"/>\n</View>\n'
-    )
 
 
 def import_tasks(

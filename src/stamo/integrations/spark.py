@@ -45,18 +45,6 @@ TABLES = (
 )
 """The tables that counting makes."""
 
-IN_ORDER = {
-    "entities": counting.ENTITIES_IN_ORDER,
-    "redirects": counting.REDIRECTS_IN_ORDER,
-    "aliases": counting.ALIASES_IN_ORDER,
-    "candidates": counting.CANDIDATES_IN_ORDER,
-    "names": counting.NAMES_IN_ORDER,
-    "documents": counting.DOCUMENTS_IN_ORDER,
-    "contents": counting.CONTENTS_IN_ORDER,
-    "mentions": counting.MENTIONS_IN_ORDER,
-}
-"""The ordered queries from which a knowledge base is written."""
-
 
 class SparkConnection:
     """Run SQL on Spark behind the few methods of a DuckDB connection that counting uses."""

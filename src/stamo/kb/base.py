@@ -18,8 +18,8 @@ from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.candidates import Candidates, CandidateTable
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import normalise_surface
-from stamo.kb.relatedness import joint_documents, wlm
+from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, normalise_surface
+from stamo.kb.relatedness import wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
 
@@ -32,7 +32,6 @@ Float32 = NDArray[np.float32]
 
 __all__ = ["Candidates", "KnowledgeBase"]
 
-ARTICLES_FILE = "articles.parquet"
 ARTICLES_PER_BATCH = 256
 
 
@@ -242,58 +241,44 @@ class KnowledgeBase:
         """Return D(e), ascending."""
         return self._documents.row(entity)
 
-    def document_entities(self, document: int) -> Int32:
-        """Return the entities a counted article links to, ascending."""
-        return self._contents.row(document)
-
     @cached_property
     def _contents(self) -> Csr:
         return self._csr("content_indptr", "content_entities")
 
-    @cached_property
-    def _keys(self) -> Int64:
-        return self._array("document_keys")
-
-    def relatedness(self, a: ArrayLike, b: ArrayLike) -> Float32:
-        """Return the WLM of pairs of entities (Eq. 3), in blocks of bounded memory.
-
-        Args:
-            a: First entities, shape (n,).
-            b: Second entities, shape (n,).
-
-        Returns:
-            Values in [0, 1], shape (n,).
-        """
-        first, second = np.asarray(a, dtype=np.int64), np.asarray(b, dtype=np.int64)
-        joint = joint_documents(self._documents, self._keys, self._n_numbers, first, second)
-        n_first, n_second = self.document_frequency[first], self.document_frequency[second]
-        return wlm(n_first, n_second, joint, self.n_documents)
-
-    def relatedness_matrix(self, a: Int32, b: Int32) -> Float32:
+    def relatedness_matrix(self, a: ArrayLike, b: ArrayLike) -> Float32:
         """Return the WLM of every entity of `a` with every entity of `b`, shape (len(a), len(b)).
 
-        One sparse product counts all shared documents; for the entities of one document this is
-        far cheaper than asking pair by pair.
+        One sparse product counts all shared documents.
         """
-        joint = self.joint_matrix(a, b)
-        n_rows = self.document_frequency[np.asarray(a, dtype=np.int64)][:, None]
-        n_columns = self.document_frequency[np.asarray(b, dtype=np.int64)][None, :]
-        return wlm(n_rows, n_columns, joint, self.n_documents)
+        n_rows, n_columns = (self.document_frequency[np.asarray(ids, np.int64)] for ids in (a, b))
+        return wlm(n_rows[:, None], n_columns[None, :], self.joint_matrix(a, b), self.n_documents)
 
-    def joint_matrix(self, a: Int32, b: Int32) -> NDArray[np.int32]:
+    def joint_matrix(self, a: ArrayLike, b: ArrayLike) -> Int32:
         """Count the documents shared by every entity of `a` and every entity of `b`."""
-        rows, columns = (self._incidence(np.asarray(ids, dtype=np.int64)) for ids in (a, b))
-        return np.asarray((rows @ columns.T).toarray())
+        return np.asarray((self.incidence(a) @ self.incidence(b).T).toarray())
 
-    def _incidence(self, entities: Int64) -> sparse.csr_matrix:
-        documents, lengths = self._documents.gather(entities)
+    def incidence(
+        self, entities: ArrayLike, groups: Int64 | None = None, n_groups: int = 1
+    ) -> sparse.csr_matrix:
+        """Return which articles link to which entity, one row for each of the n entities.
+
+        Args:
+            entities: Entities, shape (n,).
+            groups: A number below `n_groups` for each; every group has articles of its own, so
+                that rows of different groups share none. None is one group for all.
+            n_groups: How many groups there are.
+
+        Returns:
+            Ones, shape (n, articles * n_groups).
+        """
+        articles, lengths = self._documents.gather(np.asarray(entities, dtype=np.int64))
+        n_articles = max(len(self._contents), 1)
+        if groups is not None:
+            articles = articles + np.repeat(groups * n_articles, lengths)
         indptr = np.concatenate(([0], np.cumsum(lengths)))
-        ones = np.ones(len(documents), dtype=np.int32)
-        return sparse.csr_matrix((ones, documents, indptr), shape=(len(entities), self._n_numbers))
-
-    @property
-    def _n_numbers(self) -> int:
-        return max(len(self._contents), 1)
+        ones = np.ones(len(articles), dtype=np.int32)
+        shape = (len(lengths), n_articles * n_groups)
+        return sparse.csr_matrix((ones, articles, indptr), shape=shape)
 
     def related(self, entity: int, n: int) -> tuple[Int32, Float32]:
         """Return the n entities most related to one, best first, with their relatedness."""
@@ -307,10 +292,6 @@ class KnowledgeBase:
         return others[best].astype(np.int32), scores[best]
 
     # Vectors
-
-    def word_id(self, word: str) -> int:
-        """Return the number of a word, -1 when it has no vector."""
-        return self.words.find(word)
 
     def word_ids(self, words: Sequence[str]) -> Int32:
         """Return the number of each word, -1 where it has no vector, shape (n,)."""
@@ -341,13 +322,13 @@ class KnowledgeBase:
         """The mean vector of running text, shape (Q,)."""
         return background_vector(np.asarray(self.word_vectors), self.word_weights, self.word_counts)
 
-    def entity_vectors(self, estimator: str = "closed-form") -> VectorTable:
-        """Return the entity vectors of an estimator, shape (n_entities, Q), at unit norm.
+    def entity_vectors(self) -> VectorTable:
+        """Return the closed-form entity vectors, shape (n_entities, Q), at unit norm.
 
         Raises:
             KnowledgeBaseError: The build did not make them.
         """
-        return VectorTable.open(self._vectors_path(f"entity_vectors.{estimator}.npy"))
+        return VectorTable.open(self._vectors_path(ENTITY_VECTORS))
 
     def _vectors_path(self, file: str) -> Path:
         if file not in self.manifest.files:
@@ -357,9 +338,9 @@ class KnowledgeBase:
             )
         return self.path / file
 
-    def nearest(self, entity: int, n: int, estimator: str = "closed-form") -> tuple[Int32, Float32]:
+    def nearest(self, entity: int, n: int) -> tuple[Int32, Float32]:
         """Return the n entities with the most similar vectors, best first, with the cosine."""
-        vectors = self.entity_vectors(estimator)
+        vectors = self.entity_vectors()
         query = vectors[entity]
         if not query.any():  # an entity without context is near nothing
             return np.empty(0, np.int32), np.empty(0, np.float32)

@@ -14,13 +14,13 @@ from typing import Any
 
 from stamo.errors import KnowledgeBaseError
 
-FORMAT = "stamo knowledge base"
-FORMAT_VERSION = 1
+KB_FORMAT = "stamo knowledge base"
+KB_VERSION = 2
 MANIFEST_FILE = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """A file that went into the build: its name without the folder, its size and its hash."""
 
     name: str
@@ -28,7 +28,7 @@ class Source:
     sha256: str
 
     @classmethod
-    def of(cls, path: Path) -> Source:
+    def of(cls, path: Path) -> SourceFile:
         """Describe a file; of a pipe or standard input only the name can be told."""
         if not path.is_file():
             return cls(path.name, 0, "")
@@ -39,7 +39,7 @@ class Source:
 class Manifest:
     """What is written to `manifest.json`."""
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SourceFile]
     """The dump, and the word vectors when they were given."""
 
     settings: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Manifest:
     files: Mapping[str, Mapping[str, Any]]
     """Size and sha256 of every other file, by name."""
 
-    version: int = FORMAT_VERSION
+    version: int = KB_VERSION
 
     @property
     def fingerprint(self) -> str:
@@ -67,7 +67,7 @@ class Manifest:
 
     def save(self, directory: Path) -> None:
         """Write the manifest into `directory`."""
-        record = {"format": FORMAT, **asdict(self), "fingerprint": self.fingerprint}
+        record = {"format": KB_FORMAT, **asdict(self), "fingerprint": self.fingerprint}
         text = json.dumps(record, ensure_ascii=False, indent=1)
         (directory / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -80,15 +80,15 @@ class Manifest:
         """
         record = _read_record(directory)
         version = record.pop("version", None)
-        if version != FORMAT_VERSION:
+        if version != KB_VERSION:
             raise KnowledgeBaseError(
                 f"The knowledge base {directory.name!r} has format version {version!r}, this "
-                f"stamo reads version {FORMAT_VERSION}; build it again from its dump."
+                f"stamo reads version {KB_VERSION}; build it again from its dump."
             )
         fingerprint = record.pop("fingerprint", None)
         record.pop("format")
         try:
-            sources = {key: Source(**value) for key, value in record.pop("sources").items()}
+            sources = {key: SourceFile(**value) for key, value in record.pop("sources").items()}
             manifest = cls(sources=sources, **record)
             intact = manifest.fingerprint == fingerprint
         except (AttributeError, KeyError, TypeError) as error:
@@ -143,7 +143,7 @@ def _read_record(directory: Path) -> dict[str, Any]:
         ) from error
     except (OSError, ValueError) as error:
         raise _damaged(directory, f"cannot be read ({error})") from error
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
+    if not isinstance(record, dict) or record.get("format") != KB_FORMAT:
         raise KnowledgeBaseError(
             f"{str(directory)!r} is not a knowledge base: its {MANIFEST_FILE} belongs to something "
             "else; make one with `stamo build DUMP KB`."

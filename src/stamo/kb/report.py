@@ -13,7 +13,7 @@ from stamo.errors import UnknownAliasError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 
 AMBIGUITY_CLASSES = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, None))
-MAX_CHOICES = 50_000
+_MAX_CHOICES = 50_000
 MIN_SIMILARITY = 60
 
 
@@ -111,7 +111,7 @@ def plot_ambiguity(kb: KnowledgeBase, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def describe_alias(kb: KnowledgeBase, surface: str, n: int) -> AliasView:
+def view_alias(kb: KnowledgeBase, surface: str, n: int) -> AliasView:
     """Tell what a name may mean.
 
     Raises:
@@ -156,7 +156,7 @@ def entity_of(kb: KnowledgeBase, name: str) -> int:
     return int(found.ids[0])
 
 
-def describe_entity(kb: KnowledgeBase, entity: int, n: int) -> EntityView:
+def view_entity(kb: KnowledgeBase, entity: int, n: int) -> EntityView:
     """Tell the names and the neighbours of an entity."""
     aliases = kb.aliases_of(entity)
     return EntityView(
@@ -184,7 +184,7 @@ def similar_names(kb: KnowledgeBase, name: str, n: int = 5) -> list[str]:
         start = name[:length]
         prefixes = dict.fromkeys((start, start.lower(), start.capitalize(), start.upper()))
         choices = [
-            choice for prefix in prefixes for choice in kb.names_with_prefix(prefix, MAX_CHOICES)
+            choice for prefix in prefixes for choice in kb.names_with_prefix(prefix, _MAX_CHOICES)
         ]
         found = process.extract(
             name, choices, scorer=fuzz.ratio, limit=n, score_cutoff=MIN_SIMILARITY

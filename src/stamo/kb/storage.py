@@ -90,7 +90,7 @@ def open_array(path: Path) -> NDArray[Any]:
     return array
 
 
-def read_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
+def read_row_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
     """Yield an array of a file a few rows at a time, from the first to the last.
 
     Unlike those of a mapped array, the pages of what has been read do not stay.

@@ -1,4 +1,4 @@
-"""The default reading: self-training with calibrated, left-out pseudo-labels.
+"""The steps of the default: self-training with calibrated, left-out pseudo-labels.
 
 The structure is Algorithm 1's. What differs, and why (measured in docs/replication.md):
 
@@ -13,8 +13,9 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -25,19 +26,24 @@ from stamo.errors import SettingsError
 from stamo.features.base import estimate
 from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Evidence
-from stamo.learning.algorithm import OnSlot, Slot, Task
+from stamo.features.pile import Sample
+from stamo.features.views.base import view_mentions
 from stamo.learning.correction import Correction, EvidenceArgs, fit_correction, with_evidence
+from stamo.learning.loop import Estimate, Learned, LoopArgs, Steps, Task
 from stamo.models.base import Scorer
-from stamo.models.evidence import BIAS, log_odds, margins_under, mention_views
+from stamo.models.evidence import BIAS, log_odds, margins_under
+
+Part: TypeAlias = tuple[NDArray[np.int64], NDArray[np.bool_], Scorer]
+"""Mentions that are linked with features estimated on the others: rows, mask, scorer."""
 
 
 @dataclass(frozen=True)
-class CorrectedArgs:
+class CorrectedArgs(LoopArgs):
     """The settings of the default reading."""
 
     n_slots: int = 3
     """Slots at most; pseudo-labels hardly move after the third."""
+    patience: int | None = 1
     evidence: EvidenceArgs = field(default_factory=EvidenceArgs)
     n_folds: int = 10
     """Parts of the pile that are linked with features estimated on the others."""
@@ -50,154 +56,134 @@ class CorrectedArgs:
     """Return the labels alone where the pile predicts the left-out labels worse."""
     seed: int = 0
 
+    resumes: ClassVar[bool] = False
+    """Its few slots take less time than reading the documents: they run again."""
+
     def __post_init__(self) -> None:
-        if self.n_slots < 0 or self.n_folds < 2:
-            raise SettingsError("Give 0 or more slots and at least 2 folds.")
+        super().__post_init__()
+        if self.n_folds < 2:
+            raise SettingsError(f"The pile is linked in {self.n_folds} folds; give at least 2.")
         if self.decision not in {"f1", "accuracy"}:
             raise SettingsError(f"The decision is {self.decision!r}; choose f1 or accuracy.")
 
+    def steps(self, task: Task) -> CorrectedSteps:
+        """Return the steps of a run."""
+        return CorrectedSteps(task, self)
 
-@dataclass(frozen=True)
-class Learned:
-    """What learning returns: θ̂(e*), and whether the unlabelled pile helped."""
+    def until(self, slot: int) -> Self:
+        """Return the settings of a run that ends with a slot, whatever it gave."""
+        return replace(self, n_slots=slot, choose=False)
 
-    theta: FeatureParams
-    pile_helped: bool
-    left_out_likelihood: tuple[float, float]
-    """Mean log likelihood of the left-out labels: with the labels alone, and with the pile."""
-    posterior: FloatArray  # (M, E) of every mention of W
+    def labels_alone(self) -> Self:
+        """Return the settings of a run without any slot that draws no line of its own."""
+        return replace(self, n_slots=0, decision="accuracy")
 
-
-def learn_corrected(
-    task: Task,
-    temperature: float,
-    args: CorrectedArgs = CorrectedArgs(),
-    *,
-    on_slot: OnSlot = lambda slot: None,
-) -> Learned:
-    """Learn θ̂(e*) with evidence; `temperature` is the model's, fitted on known entities."""
-    run = _Run(task, temperature, args)
-    on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
-    theta, odds, fits = run.slot(on_l, run.labelled_folds, None)  # 1, 2
-    first, best = (theta, odds, fits), (theta, odds, fits)
-    prior = theta["prior"] if args.keep_prior and "prior" in theta.groups else None
-    before = None
-    for t in range(1, args.n_slots + 1):  # 4
-        start = time.perf_counter()
-        weights = run.pseudo_label(best[1])  # 5
-        everything = Evidence(task.pile, weights, np.ones(len(task.pile), dtype=np.float32))
-        best = run.slot(everything, run.folds, prior)  # 6, 7
-        best[0].check_finite(f"Slot {t}")
-        hard = weights > 0.5
-        n_flipped = len(hard) if before is None else int((before != hard).any(axis=1).sum())
-        before = hard
-        seconds = {"slot": time.perf_counter() - start}
-        on_slot(Slot(t, best[0], weights, n_flipped, seconds))
-        if not n_flipped:
-            break
-    likelihood = (run.likelihood(first[2]), run.likelihood(best[2]))
-    helped = likelihood[1] >= likelihood[0] - run.tolerance(first[2], best[2])
-    theta, odds, _ = best if helped or not args.choose else first
-    posterior = run.pseudo_label(odds)
-    if args.decision == "f1":
-        theta = _shift(theta, posterior)
-    return Learned(theta, helped, likelihood, posterior)
+    def shifts(self, posterior: FloatArray) -> tuple[float, ...]:
+        """Return what the decision on each entity adds to its log odds."""
+        if self.decision != "f1":
+            return super().shifts(posterior)
+        return tuple(f1_shift(column) for column in posterior.T)
 
 
-Step = tuple[FeatureParams, NDArray[np.float64], list[Correction]]
+@dataclass(frozen=True, kw_only=True)
+class Corrected(Estimate):
+    """θ(e*) with its evidence, and what it says of each mention without the mention's label."""
+
+    odds: NDArray[np.float64]  # (M, E)
+    fits: tuple[Correction, ...]  # one for each entity
 
 
-class _Run:
-    """The parts of one run that do not change from slot to slot."""
+class CorrectedSteps(Steps[Corrected]):
+    """Probabilities as pseudo-labels, made of margins that did not see their own label."""
 
-    def __init__(self, task: Task, temperature: float, args: CorrectedArgs) -> None:
-        self.task, self.args, self.temperature = task, args, temperature
-        self.scorer = task.model.prepare(task.pile, task.tables)
-        self.views = mention_views(task.pile, task.kb)
+    def __init__(self, task: Task, args: CorrectedArgs) -> None:
+        super().__init__(task)
+        self.args = args
+        self.views = view_mentions(task.pile, task.kb, args.evidence.views)
         self.rows = np.flatnonzero(task.labelled)
         _, vote, size = task.pile.votes
         self.weight = 1.0 / size[vote[self.rows]]
-        documents = task.pile.mentions.documents
-        rng = np.random.default_rng(args.seed)
-        fold = rng.permutation(task.pile.n_documents)[documents] % args.n_folds
-        self.folds = self._parts([fold == k for k in range(args.n_folds)])
-        labelled = np.unique(documents[self.rows])
-        self.labelled_folds = self._parts(
-            [task.labelled & (documents == d) for d in labelled.tolist()]
-        )
 
-    def _parts(
-        self, masks: list[NDArray[np.bool_]]
-    ) -> list[tuple[NDArray[np.int64], NDArray[np.bool_], Scorer]]:
+    @cached_property
+    def folds(self) -> list[Part]:
+        """The pile, divided at random by documents."""
+        pile, n = self.task.pile, self.args.n_folds
+        rng = np.random.default_rng(self.args.seed)
+        fold = rng.permutation(pile.n_documents)[pile.mentions.documents] % n
+        return self._parts([fold == k for k in range(n)])
+
+    @cached_property
+    def labelled_folds(self) -> list[Part]:
+        """L, each document by itself."""
+        documents, labelled = self.task.pile.mentions.documents, self.task.labelled
+        distinct = np.unique(documents[self.rows]).tolist()
+        return self._parts([labelled & (documents == d) for d in distinct])
+
+    def _parts(self, masks: list[NDArray[np.bool_]]) -> list[Part]:
         parts = [(np.flatnonzero(mask), mask) for mask in masks if mask.any()]
         return [(rows, mask, self.scorer.take(rows)) for rows, mask in parts]
 
-    def slot(
-        self,
-        evidence: Evidence,
-        folds: list[tuple[NDArray[np.int64], NDArray[np.bool_], Scorer]],
-        prior: torch.Tensor | None,
-    ) -> Step:
-        """Estimate θ, link every part without its own labels, and fit the evidence on L."""
-        task = self.task
-        theta = self._estimate(evidence, prior)
-        margin = self._margin(self.scorer, theta)
-        for rows, mask, scorer in folds:
-            margin[rows] = self._margin(scorer, self._estimate(evidence.without(mask), prior))
-        scaled = margin.astype(np.float64) / self.temperature
-        fits = [
-            fit_correction(
-                self.views,
-                self.rows,
-                scaled[self.rows, e],
-                task.labels[self.rows, e] > 0.5,
-                self.weight,
-                self.args.evidence,
-            )
-            for e in range(task.labels.shape[1])
-        ]
-        theta = with_evidence(theta, fits)
-        return theta, log_odds(margin, theta, self.views, self.temperature), fits
-
-    def _estimate(self, evidence: Evidence, prior: torch.Tensor | None) -> FeatureParams:
-        theta = estimate(evidence, self.task.features, self.task.kb)
-        return theta if prior is None else theta.replace(prior=prior)
-
-    def _margin(self, scorer: Scorer, theta: FeatureParams) -> NDArray[np.float32]:
-        return margins_under(scorer, theta, self.temperature)
-
-    def pseudo_label(self, odds: NDArray[np.float64]) -> FloatArray:
+    def label(self, now: Corrected) -> FloatArray:
         """Return the posterior of every mention, (M, E); L keeps its labels.
 
         Mentions of one name in one document share their sense, so their odds are averaged.
         """
         pile = self.task.pile
         _, vote, size = pile.votes
-        columns = [np.bincount(vote, weights=column) / size for column in odds.T]
+        columns = [np.bincount(vote, weights=column) / size for column in now.odds.T]
         p = expit(np.stack(columns, axis=1)[vote]) * pile.is_candidate
         p = p / np.maximum(p.sum(axis=1, keepdims=True), 1.0)
         return np.where(self.task.labelled[:, None], self.task.labels, p).astype(np.float32)
 
-    def _label_likelihoods(self, fits: list[Correction]) -> NDArray[np.float64]:
+    def estimate(self, sample: Sample, before: Corrected | None) -> FeatureParams:
+        """Estimate every feature but the prior, which stays as L has it."""
+        theta = estimate(sample, self.task.features, self.task.kb)
+        if before is None or not self.args.keep_prior or "prior" not in theta.groups:
+            return theta
+        return theta.replace(prior=before.theta["prior"])
+
+    def fit(self, theta: FeatureParams, sample: Sample, before: Corrected | None) -> Corrected:
+        """Link every part of W without its own labels, and fit the evidence on L."""
+        temperature, labels = self.task.temperature, self.task.labels[self.rows] > 0.5
+        margin = margins_under(self.scorer, theta, temperature)
+        for rows, mask, scorer in self.labelled_folds if before is None else self.folds:
+            without = self.estimate(sample.without(mask), before)
+            margin[rows] = margins_under(scorer, without, temperature)
+        scaled = np.ascontiguousarray(margin[self.rows].T, dtype=np.float64) / temperature
+        fits = tuple(
+            fit_correction(self.views, self.rows, own, is_entity, self.weight, self.args.evidence)
+            for own, is_entity in zip(scaled, labels.T, strict=True)
+        )
+        theta = with_evidence(theta, fits)
+        return Corrected(theta, odds=log_odds(margin, theta, self.views, temperature), fits=fits)
+
+    def finish(self, first: Corrected, last: Corrected, t: int) -> Learned:
+        """Keep the labels alone where the pile predicts left-out labels worse; draw the line."""
+        by_label = [self._label_likelihoods(now.fits) for now in (first, last)]
+        alone, with_pile = (float(np.average(each, weights=self.weight)) for each in by_label)
+        # Less than one standard error of the difference says nothing.
+        gap = by_label[1] - by_label[0]
+        helped = with_pile >= alone - float(gap.std() / np.sqrt(max(len(gap), 1)))
+        takes_last = helped or not self.args.choose
+        chosen = last if takes_last else first
+        posterior = self.label(chosen)
+        shifts = self.args.shifts(posterior)
+        bias = chosen.theta[BIAS] + torch.as_tensor(shifts, dtype=torch.float32)[:, None]
+        return Learned(
+            theta=chosen.theta.replace(**{BIAS: bias}),
+            model=self.task.model,
+            label=lambda: posterior,
+            used_slot=t if takes_last else 0,
+            shifts=shifts,
+            pile_helped=helped,
+            left_out_likelihood=(alone, with_pile),
+        )
+
+    def _label_likelihoods(self, fits: tuple[Correction, ...]) -> NDArray[np.float64]:
+        """Return the mean log likelihood of each left-out label, (n,)."""
         labels = self.task.labels[self.rows] > 0.5
         odds = np.stack([fit.left_out for fit in fits], axis=1).clip(-6, 6)
         return np.asarray(-np.logaddexp(0, np.where(labels, -odds, odds)).mean(axis=1))
-
-    def likelihood(self, fits: list[Correction]) -> float:
-        """Return the mean log likelihood of the left-out labels."""
-        return float(np.average(self._label_likelihoods(fits), weights=self.weight))
-
-    def tolerance(self, first: list[Correction], second: list[Correction]) -> float:
-        """Return one standard error of the difference: less than that says nothing."""
-        gap = self._label_likelihoods(second) - self._label_likelihoods(first)
-        return float(gap.std() / np.sqrt(max(len(gap), 1)))
-
-
-def _shift(theta: FeatureParams, posterior: FloatArray) -> FeatureParams:
-    """Move the bias so that linking where f > 0 maximises the expected F1 on the pile."""
-    shifts = [f1_shift(column) for column in posterior.T]
-    bias = theta[BIAS] + torch.as_tensor(shifts, dtype=torch.float32)[:, None]
-    return theta.replace(**{BIAS: bias})
 
 
 def f1_shift(posterior: NDArray[np.float32]) -> float:

@@ -9,6 +9,7 @@ weights again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,28 +19,24 @@ from scipy.special import expit
 
 from stamo.errors import SettingsError
 from stamo.features.params import FeatureParams
-from stamo.models.evidence import BIAS, CONTEXT, ENTITIES, SCALE, WORDS, Views
-
-FloatArray = NDArray[np.float64]
+from stamo.features.views import VIEWS
+from stamo.features.views.base import FloatArray, Rows, View, ViewRows, combined, group_of, products
+from stamo.models.evidence import BIAS, SCALE
 
 
 @dataclass(frozen=True)
 class EvidenceArgs:
-    """How far labels may correct the model's margin (prior variances in log odds)."""
+    """How far labels may correct the model's margin (in log odds)."""
 
-    words: float = 2.0
-    """Variance of the evidence of context words; 0 leaves it out."""
-    context: float = 2.0
-    """Variance of the evidence of the mean entity context."""
-    entities: float = 2.0
-    """Variance of the evidence of single neighbours."""
+    views: tuple[View, ...] = VIEWS
+    """What the correction may weigh, each view with its prior variance."""
     bias: float = 1.5
     """Standard deviation of the bias."""
     scale: float = 0.3
     """Standard deviation of the margin's scale."""
 
     def __post_init__(self) -> None:
-        if min(self.words, self.context, self.entities, self.bias, self.scale) < 0:
+        if min(self.bias, self.scale, *(view.variance for view in self.views)) < 0:
             raise SettingsError("The variances of the evidence cannot be negative.")
 
 
@@ -52,7 +49,7 @@ class Correction:
 
 
 def fit_correction(
-    views: Views,
+    views: ViewRows,
     rows: NDArray[np.int64],
     margin: FloatArray,
     label: NDArray[np.bool_],
@@ -69,23 +66,58 @@ def fit_correction(
         weight: How much each counts; mentions of one document share one vote, (n,).
         args: Prior variances.
     """
-    mean_words, mean_context = views.words.mean(axis=0), views.context.mean(axis=0)
-    words, context = views.words[rows] - mean_words, views.context[rows] - mean_context
-    entities = views.entities[rows]
-    kernel = args.words * words @ words.T + args.context * context @ context.T
-    kernel += args.entities * np.asarray((entities @ entities.T).todense())
+    seen = [_LabelledView.of(view, views[view.name], rows) for view in args.views]
+    kernel = np.zeros((len(rows), len(rows)))
+    for view in seen:
+        kernel += view.kernel()
     kernel += args.bias**2 + args.scale**2 * np.outer(margin, margin)
-    alpha, left_out = _newton(kernel, margin, label.astype(np.float64), weight)
-    by_word, by_context = args.words * alpha @ words, args.context * alpha @ context
-    bias = args.bias**2 * alpha.sum() - by_word @ mean_words - by_context @ mean_context
-    groups = {
-        WORDS: by_word,
-        CONTEXT: by_context,
-        ENTITIES: args.entities * np.asarray(entities.T @ alpha).ravel(),
-        SCALE: np.array([args.scale**2 * float(margin @ alpha)]),
-        BIAS: np.array([bias]),
-    }
+    expected = sum((view.expected() for view in seen if view.view.mean), margin)
+    alpha, left_out = _newton(kernel, expected, label.astype(np.float64), weight)
+    bias = args.bias**2 * alpha.sum()
+    groups = {}
+    for view in seen:
+        groups[view.group] = view.weights(alpha)
+        bias -= view.at_centre(groups[view.group])
+    groups[SCALE] = np.array([args.scale**2 * float(margin @ alpha)])
+    groups[BIAS] = np.array([bias])
     return Correction(groups, left_out)
+
+
+@dataclass(frozen=True)
+class _LabelledView:
+    """The rows of one view at the labels, less the pile's mean where the view is centred."""
+
+    view: View
+    rows: Rows  # (n, columns)
+    centre: FloatArray | None  # (columns,)
+
+    @classmethod
+    def of(cls, view: View, everyone: Rows, rows: NDArray[np.int64]) -> _LabelledView:
+        if not view.is_centred:
+            return cls(view, everyone[rows], None)
+        centre = everyone.mean(axis=0)
+        return cls(view, everyone[rows] - centre, centre)
+
+    @property
+    def group(self) -> str:
+        return group_of(self.view)
+
+    def kernel(self) -> FloatArray:
+        """Return how alike the corrections of the labels are, (n, n)."""
+        return products(self.rows, self.rows, self.view.variance)
+
+    def expected(self) -> FloatArray:
+        """Return what the view adds to the log odds before any label speaks, (n,)."""
+        return self.view.mean * np.asarray(self.rows.sum(axis=1)).ravel()
+
+    def weights(self, alpha: FloatArray) -> FloatArray:
+        """Write the correction as weights of the columns."""
+        learned = combined(self.rows, alpha, self.view.variance)
+        return learned + self.view.mean if self.view.mean else learned
+
+    def at_centre(self, weights: FloatArray) -> float:
+        """Return what the weights give to the pile's mean."""
+        return 0.0 if self.centre is None else float(weights @ self.centre)
 
 
 def _newton(
@@ -108,7 +140,7 @@ def _newton(
     return alpha, left_out
 
 
-def with_evidence(theta: FeatureParams, corrections: list[Correction]) -> FeatureParams:
+def with_evidence(theta: FeatureParams, corrections: Sequence[Correction]) -> FeatureParams:
     """Return θ(e*) with the evidence of each entity beside the estimated features."""
     groups = {
         name: torch.as_tensor(np.stack([c.groups[name] for c in corrections]), dtype=torch.float32)

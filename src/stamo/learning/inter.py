@@ -43,6 +43,11 @@ class Moments:
     s: FeatureParams
     v: FeatureParams
 
+    @classmethod
+    def zero(cls, theta: FeatureParams) -> Moments:
+        """Return the moments before the first slot."""
+        return cls(theta.zeros(), theta.zeros())
+
 
 def inter_slot(
     theta_hat: FeatureParams,

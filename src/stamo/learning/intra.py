@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -15,11 +14,9 @@ from stamo.errors import SettingsError
 from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.models.base import Scorer
-from stamo.models.slopes import Slope, slope_of
 from stamo.models.training import max_margin_gradient, max_margin_loss
 
 Arrays: TypeAlias = dict[str, FloatArray]
-Step: TypeAlias = Callable[[Arrays], None]
 
 
 @dataclass(frozen=True)
@@ -33,20 +30,17 @@ class IntraSlotArgs:
     batch_size: int = 32
     margin: float = 0.01
     """μ of the objective (Eq. 12)."""
-    optimiser: Literal["sgd", "adam"] = "sgd"
-    pull: float = 0.0
-    """Weight of the squared distance to the estimate; keeps twenty labels from overfitting."""
     mean_over_candidates: int | None = None
-    """Divide the loss by this number of candidates, as the published experiments did (30)."""
+    """Divide the loss by this number of candidates."""
     dropout: bool = False
-    """Leave the model's dropout on, as the published experiments did."""
+    """Leave the model's dropout on."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.n_epochs < 0 or self.batch_size < 1:
             raise SettingsError("Intra-slot optimisation needs 0 or more epochs and a batch of 1.")
-        if self.pull < 0 or self.default_rate < 0:
-            raise SettingsError("The pull and the learning rates cannot be negative.")
+        if min([self.default_rate, *self.learning_rate.values()]) < 0:
+            raise SettingsError("The learning rates cannot be negative.")
 
 
 def intra_slot(
@@ -75,28 +69,23 @@ def intra_slot(
         return theta.detach()
     values = {name: group.detach().numpy().copy() for name, group in theta.groups.items()}
     moving = {name: values[name] for name in sorted(trained)}
-    start = {name: group.copy() for name, group in moving.items()}
-    step = _stepper(moving, args)
+    rates = {name: args.learning_rate.get(name, args.default_rate) for name in moving}
     rng = np.random.default_rng(args.seed)
     batches = _batches(scorer, gold, args.batch_size, rng)
     torch.manual_seed(args.seed)
     dropping = np.random.default_rng([args.seed, 1]) if args.dropout else None
-    rests = args.optimiser == "sgd" and not args.pull  # without a gradient nothing moves
     with np.errstate(all="ignore"):  # a θ(e*) that diverges is reported by whoever runs the slots
         for _ in range(args.n_epochs):
             moved = False
             for i in rng.permutation(len(batches)):
-                slope, target = batches[i]
-                scores, back = slope(values, dropping)
+                part, target = batches[i]
+                scores, back = part.slope(values, dropping)
                 by_score = max_margin_gradient(scores, target, args.margin)
-                if rests and not by_score.any():
-                    continue
+                if not by_score.any():
+                    continue  # without a gradient nothing moves
                 if args.mean_over_candidates is not None:
                     by_score /= len(target) * args.mean_over_candidates
-                gradients = back(by_score)
-                if args.pull:
-                    _pull(gradients, moving, start, args.pull)
-                step(gradients)
+                _descend(moving, rates, back(by_score))
                 moved = True
             if not moved and dropping is None:
                 break  # every mention keeps its margin, and will in every later epoch
@@ -111,22 +100,6 @@ def objective(
         return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())
 
 
-def _stepper(moving: Arrays, args: IntraSlotArgs) -> Step:
-    """Return what moves the groups by their gradients, in place."""
-    rates = {name: args.learning_rate.get(name, args.default_rate) for name in moving}
-    if args.optimiser == "sgd":
-        return partial(_descend, moving, rates)
-    leaves = {name: torch.from_numpy(group) for name, group in moving.items()}
-    adam = torch.optim.Adam([{"params": [leaves[n]], "lr": rate} for n, rate in rates.items()])
-
-    def step(gradients: Arrays) -> None:
-        for name, leaf in leaves.items():
-            leaf.grad = torch.from_numpy(gradients[name]) if name in gradients else None
-        adam.step()
-
-    return step
-
-
 def _descend(moving: Arrays, rates: Mapping[str, float], gradients: Arrays) -> None:
     for name, group in moving.items():
         if name in gradients:
@@ -135,20 +108,13 @@ def _descend(moving: Arrays, rates: Mapping[str, float], gradients: Arrays) -> N
 
 def _batches(
     scorer: Scorer, gold: NDArray[np.int64], size: int, rng: np.random.Generator
-) -> list[tuple[Slope, NDArray[np.int64]]]:
+) -> list[tuple[Scorer, NDArray[np.int64]]]:
     """Divide L at random once: preparing a batch costs more than a step on it."""
     if len(gold) <= size:
-        return [(slope_of(scorer), gold)]
+        return [(scorer, gold)]
     order = rng.permutation(len(gold))
     parts = [order[i : i + size] for i in range(0, len(order), size)]
-    return [(slope_of(scorer.take(rows)), gold[rows]) for rows in parts]
-
-
-def _pull(gradients: Arrays, moving: Arrays, start: Arrays, weight: float) -> None:
-    """Add the gradient of the squared distance to the estimate."""
-    for name, group in moving.items():
-        pull = 2 * np.float32(weight) * (group - start[name])
-        gradients[name] = gradients[name] + pull if name in gradients else pull
+    return [(scorer.take(rows), gold[rows]) for rows in parts]
 
 
 def gold_columns(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError
-from stamo.features.base import encode_features
+from stamo.features.base import Feature, encode_features, packed
 from stamo.features.encoding import (
     EMERGING,
     UNKNOWN,
@@ -24,10 +25,12 @@ from stamo.features.encoding import (
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.algorithm import OnSlot, Task
+from stamo.learning.loop import Learned, OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.models.threads import one_thread
+from stamo.packs.pack import EntityPack
+from stamo.packs.theta import make_pack
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def encode_flat(
 def share_labels(gold: IntArray, pile: Pile) -> IntArray:
     """Give the label of a mention to the other mentions of its name in its document.
 
-    One name has one sense in a document (PAPER-NOTES 10). Where labels of one document contradict
+    One name has one sense in a document. Where labels of one document contradict
     each other, they stand for themselves only.
     """
     _, vote, size = pile.votes
@@ -134,6 +137,45 @@ class LearnedEntity:
     """What the relatedness row's columns stand for."""
     pile_helped: bool | None
     """Whether the unlabelled documents helped; None where the reading does not ask."""
+    stopped: str
+    """Why learning ended: `max slots` or `no change`."""
+    shift: float
+    """What the decision added to the log odds; confidences leave it out."""
+    features: tuple[Feature, ...] = field(repr=False)
+    """How θ̂(e*) is looked up."""
+    kb: KnowledgeBase = field(repr=False)
+    model_fingerprint: str
+
+    @classmethod
+    def of(
+        cls, learned: Learned, pile: Pile, trained: TrainedModel, number: int = 0
+    ) -> LearnedEntity:
+        """Take what was learned of one of a pile's entities."""
+        return cls(
+            entity=pile.entities[number],
+            theta=learned.theta.map(lambda values: values[number : number + 1]),
+            aliases=pile.aliases,
+            neighbours=pile.neighbours,
+            pile_helped=learned.pile_helped,
+            stopped=learned.stopped,
+            shift=learned.shifts[number],
+            features=learned.model.features,
+            kb=pile.kb,
+            model_fingerprint=trained.fingerprint,
+        )
+
+    def to_pack(self, **about: Any) -> EntityPack:
+        """Return the entity pack, ready to link with; `about` are notes and other fields of it."""
+        return make_pack(
+            self.entity,
+            packed(self.theta, self.features),
+            self.aliases,
+            self.neighbours,
+            self.kb,
+            self.model_fingerprint,
+            shift=self.shift,
+            **about,
+        )
 
 
 def learn(
@@ -165,22 +207,16 @@ def learn(
     """
     chosen = reading_named(reading) if isinstance(reading, str) else reading
     everyone = [entities] if isinstance(entities, EmergingEntity) else list(entities)
-    learned: dict[str, LearnedEntity] = {}
+    by_id: dict[str, LearnedEntity] = {}
     for group in sharing_aliases(everyone):
         names = {alias for entity in group for alias in entity.aliases}
         corpus = _mentioning(labelled | unlabelled, names)
         encoded = encode_pile(group, corpus, kb, trained, source=source)
         task = make_task(encoded, kb, trained)
-        outcome = run_reading(task, chosen, trained.calibration.temperature, on_slot=on_slot)
+        learned = run_reading(task, chosen, on_slot=on_slot)
         for i, entity in enumerate(group):
-            learned[entity.id] = LearnedEntity(
-                entity=entity,
-                theta=outcome.theta.map(lambda values, i=i: values[i : i + 1]),  # type: ignore[misc]
-                aliases=encoded.pile.aliases,
-                neighbours=encoded.pile.neighbours,
-                pile_helped=outcome.pile_helped,
-            )
-    return [learned[entity.id] for entity in everyone]
+            by_id[entity.id] = LearnedEntity.of(learned, encoded.pile, trained, i)
+    return [by_id[entity.id] for entity in everyone]
 
 
 def sharing_aliases(entities: Sequence[EmergingEntity]) -> list[list[EmergingEntity]]:
@@ -213,6 +249,7 @@ def make_task(encoded: EncodedPile, kb: KnowledgeBase, trained: TrainedModel) ->
         tables=trained.tables(kb),
         features=trained.model.features,
         kb=kb,
+        temperature=trained.calibration.temperature,
     )
 
 

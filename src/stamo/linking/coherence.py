@@ -10,31 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from stamo.features.encoding import EncodedMentions, FloatArray, IntArray
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-from stamo.kb.storage import Csr
 
 Ints = NDArray[np.int64]
 
-CELLS_PER_BLOCK = 65_536
+_CELLS_PER_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
 class BatchRelatedness:
-    """Looks up D(e) and averages the Wikipedia Link-based Measure over entity contexts."""
+    """Averages the Wikipedia Link-based Measure over entity contexts."""
 
     kb: KnowledgeBase
-    documents: Csr  # D(e) of every entity
-    n_articles: int  # a number above every article's
-
-    @classmethod
-    def of(cls, kb: KnowledgeBase) -> BatchRelatedness:
-        """Map the documents of every entity of a knowledge base."""
-        documents = Csr.open(kb.path / "document_indptr.npy", kb.path / "documents.npy")
-        return cls(kb, documents, int(documents.values.max(initial=0)) + 1)
 
     def known(self, mentions: EncodedMentions) -> FloatArray:
         """Return each candidate's mean relatedness to the entity context, (M, C)."""
@@ -53,8 +43,8 @@ class BatchRelatedness:
         local = np.full(mentions.context.shape, -1, dtype=np.int64)
         local[at] = columns.place - columns.first[documents[at[0]]]
         begin = starts[rows.place]
-        for i in range(0, len(row), CELLS_PER_BLOCK):
-            part = slice(i, i + CELLS_PER_BLOCK)
+        for i in range(0, len(row), _CELLS_PER_BLOCK):
+            part = slice(i, i + _CELLS_PER_BLOCK)
             index = local[row[part]]  # (cells, K)
             index = np.where(index >= 0, begin[part, None] + index, len(table) - 1)
             values[row[part], column[part]] = table[index].sum(axis=1)
@@ -63,7 +53,11 @@ class BatchRelatedness:
 
     def _tables(self, rows: _Pairs, columns: _Pairs) -> tuple[FloatArray, Ints]:
         """Return the tables of all documents end to end, and where each row starts in them."""
-        joint = (self._incidence(rows) @ self._incidence(columns).T).tocoo()
+        left, right = (
+            self.kb.incidence(pairs.entities, pairs.documents, len(pairs.n_by_document))
+            for pairs in (rows, columns)
+        )
+        joint = (left @ right.T).tocoo()
         entity_a, entity_b = rows.entities[joint.row], columns.entities[joint.col]
         frequency = self.kb.document_frequency
         related = wlm(frequency[entity_a], frequency[entity_b], joint.data, self.kb.n_documents)
@@ -72,15 +66,6 @@ class BatchRelatedness:
         table = np.zeros(starts[-1] + 1, dtype=np.float32)
         table[starts[joint.row] + joint.col - columns.first[columns.documents[joint.col]]] = related
         return table, starts
-
-    def _incidence(self, pairs: _Pairs) -> sparse.csr_matrix:
-        """Return which articles mention the entity of each pair, other columns in each document."""
-        articles, lengths = self.documents.gather(pairs.entities)
-        shifted = articles.astype(np.int64) + np.repeat(pairs.documents * self.n_articles, lengths)
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        ones = np.ones(len(shifted), dtype=np.int32)
-        shape = (len(pairs.entities), self.n_articles * len(pairs.n_by_document))
-        return sparse.csr_matrix((ones, shifted, indptr), shape=shape)
 
 
 def _renumber(documents: IntArray) -> Ints:

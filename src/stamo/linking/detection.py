@@ -1,11 +1,11 @@
-"""Mention detection: an automaton of all names that are often enough links (longest match first).
+"""Mention detection: all names that are often enough links, the longest first.
 
 A name is detected where it stands as whole words. Its exact case comes first; a sentence's first
 word may have gained a capital, and a stretch in capitals may hide a name in title case. Common
 words are kept out by the link probability: "will" names a document, but is hardly ever a link.
 
-The automaton lives in memory only, about 175 bytes for each name, and takes about 4 seconds for a
-million names.
+Names are found by the mapped matcher of the knowledge base, so a detector is ready at once. Which
+of the names are worth a mention is decided when a text first holds them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import daachorse
 import numpy as np
 from numpy.typing import NDArray
 
+from stamo.corpus.tokenizer import tokenize
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.haystack import make_haystack, mark_names
+from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
+from stamo.kb.names import normalise_surface
+from stamo.linking.haystack import make_haystack
 from stamo.linking.texts import IntArray, JoinedTexts
 
 Ints = NDArray[np.int64]
 
+EXTRA_PRIORITY = 2.0
+"""Above every link probability."""
+_UNDECIDED, _WANTED, _UNWANTED = range(3)
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -36,10 +41,6 @@ class DetectionSettings:
     """A name is detected when at least this share of the articles that contain it link it."""
     least_link_probability_small: float = 0.5
     """The same for names that begin with a small letter: a common noun is a name less often."""
-    least_count: int = 1
-    """A name is detected when at least so many links use it; 2 halves the memory."""
-    case_variants: bool = True
-    """Find names also at the start of a sentence and in capitals, where case is lost."""
 
     def __post_init__(self) -> None:
         for share in (self.least_link_probability, self.least_link_probability_small):
@@ -71,7 +72,7 @@ class MentionDetector:
         settings: DetectionSettings = DetectionSettings(),
         extra_aliases: Sequence[str] = (),
     ) -> None:
-        """Build the automaton.
+        """Prepare the search.
 
         Args:
             kb: Its aliases are looked for, those with a sufficient link probability.
@@ -80,66 +81,80 @@ class MentionDetector:
         """
         self.settings = settings
         self.extra_aliases = tuple(extra_aliases)
-        in_kb = kb.alias_ids(self.extra_aliases)
-        wanted = np.asarray(kb.link_probability) >= settings.least_link_probability
-        wanted &= np.asarray(kb.alias_counts) >= settings.least_count
-        wanted[in_kb[in_kb >= 0]] = False
-        known = np.flatnonzero(wanted).astype(np.int32)
-        names = kb.aliases(known)
-        patterns = mark_names([*names, *self.extra_aliases])
-        is_name = np.fromiter(map(is_searchable, patterns), bool, len(patterns))
-        small = np.fromiter((name[:1].islower() for name in names), bool, len(names))
-        least = np.where(small, settings.least_link_probability_small, 0.0)
-        is_name[: len(known)] &= np.asarray(kb.link_probability)[known] >= least
-        is_name[len(known) :] = ["\x01" in pattern for pattern in patterns[len(known) :]]
-        kept = np.flatnonzero(is_name)
-        self._aliases = np.concatenate([known, in_kb]).astype(np.int32)[kept]
-        extras = np.full(len(patterns), -1, dtype=np.int32)
-        extras[len(known) :] = np.arange(len(self.extra_aliases))
-        self._extras = extras[kept]
-        self._priority = _priority(kb, self._aliases, self._extras)
-        chosen = [patterns[i] for i in kept.tolist()]
-        # The library refuses an empty set; this pattern cannot occur in a marked text.
-        self._automaton = daachorse.CharwiseDoubleArrayAhoCorasick(chosen or ["\x02\x02"])
-
-    def __len__(self) -> int:
-        return len(self._aliases)
+        self._kb = kb
+        self._extra_ids = kb.alias_ids(self.extra_aliases)
+        self._wanted = _Wanted(kb, settings, self._extra_ids)
+        plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
+        self._extras = NameMatcher.build(plain) if plain else None
+        self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
 
     def detect(self, joined: JoinedTexts) -> Detected:
         """Find the mentions of a batch of texts."""
-        haystack = make_haystack(joined, variants=self.settings.case_variants)
-        found = self._automaton.find_overlapping(haystack.text)
-        flat = np.fromiter((x for row in found for x in row), np.int64, 3 * len(found))
-        begin, end, pattern = flat.reshape(-1, 3).T
+        haystack = make_haystack(joined)
+        begin, end, aliases, extras, priority = self._matches(haystack.tokens)
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
         # With its first letter made small, a sentence's start is only good for names at its start.
         misplaced = haystack.is_sentence[begin] & (starts != haystack.variant_at[begin])
         exact = haystack.variant_at[begin] < 0
         rows = np.flatnonzero(~misplaced)
-        priority = self._priority[pattern] + 2.0 * exact
+        priority = priority + 2.0 * exact
         chosen = rows[resolve_overlaps(starts[rows], ends[rows], priority[rows])]
-        return Detected(
-            starts[chosen],
-            ends[chosen],
-            self._aliases[pattern[chosen]],
-            self._extras[pattern[chosen]],
+        return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
+
+    def _matches(
+        self, tokens: HashedTokens
+    ) -> tuple[IntArray, IntArray, IntArray, IntArray, NDArray[np.float64]]:
+        """Return begin, end, alias, extra alias and priority of everything found."""
+        found = self._kb.matcher.find_all(tokens, self._wanted)
+        aliases, none = found.names, np.full(len(found), -1, np.int32)
+        priority = self._kb.link_probability[aliases].astype(np.float64)
+        if self._extras is None:
+            return found.starts, found.ends, aliases, none, priority
+        more = self._extras.find_all(tokens, self._extras_wanted)
+        return (
+            np.concatenate([found.starts, more.starts]),
+            np.concatenate([found.ends, more.ends]),
+            np.concatenate([aliases, self._extra_ids[more.names]]),
+            np.concatenate([none, more.names]),
+            np.concatenate([priority, np.full(len(more), EXTRA_PRIORITY)]),
         )
 
 
-def is_searchable(pattern: str) -> bool:
-    """Tell whether a marked name can be looked for in text.
+class _Wanted:
+    """Which names of the knowledge base are mentions, decided when a name is first met."""
+
+    def __init__(self, kb: KnowledgeBase, settings: DetectionSettings, but: IntArray) -> None:
+        self._kb = kb
+        self._settings = settings
+        self._verdicts = np.zeros(kb.n_aliases, dtype=np.uint8)
+        self._verdicts[but[but >= 0]] = _UNWANTED
+
+    def __getitem__(self, names: IntArray, /) -> NDArray[np.bool_]:
+        likely = self._kb.link_probability[names] >= self._settings.least_link_probability
+        verdicts = self._verdicts[names]
+        new = np.unique(names[likely & (verdicts == _UNDECIDED)])
+        if len(new):
+            self._verdicts[new] = np.where(self._is_mention(new), _WANTED, _UNWANTED)
+            verdicts = self._verdicts[names]
+        return np.asarray(likely & (verdicts == _WANTED))
+
+    def _is_mention(self, aliases: IntArray) -> NDArray[np.bool_]:
+        names = self._kb.aliases(aliases)
+        small = np.fromiter((name[:1].islower() for name in names), bool, len(names))
+        least = np.where(small, self._settings.least_link_probability_small, 0.0)
+        searchable = np.fromiter(map(is_searchable, names), bool, len(names))
+        return np.asarray(searchable & (self._kb.link_probability[aliases] >= least))
+
+
+def is_searchable(name: str) -> bool:
+    """Tell whether a name can be looked for in text.
 
     One without a letter ("!!!", "1984") would be found wherever its signs stand, and a single
     letter of a script that has capitals in every abbreviation.
     """
-    if len(pattern) > len("\x01a\x02"):
-        return _LETTER.search(pattern) is not None
-    return pattern[1:2].isalpha() and pattern.lower() == pattern.upper()
-
-
-def _priority(kb: KnowledgeBase, aliases: IntArray, extras: IntArray) -> NDArray[np.float64]:
-    probability = np.where(aliases >= 0, kb.link_probability[np.maximum(aliases, 0)], 0.0)
-    return np.where(extras >= 0, 2.0, probability) if len(aliases) else probability
+    if len(name) > 1:
+        return _LETTER.search(name) is not None
+    return name.isalpha() and name.lower() == name.upper()
 
 
 def resolve_overlaps(starts: Ints, ends: Ints, priority: NDArray[np.float64]) -> Ints:

@@ -1,22 +1,21 @@
-"""The text in which names are searched: words marked, white space folded, case variants added.
+"""The text in which names are searched: signs and white space folded, case variants added.
 
-Markers around every word make a name match whole words only, in any script: the tokenizer decides
-what a word is, and gives one for each character where a script writes no spaces.
+Names are whole words in any script: the tokenizer decides what a word is, and gives one for each
+character where a script writes no spaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stamo.kb.matching import PLAIN_SIGNS, HashedTokens
 from stamo.kb.storage import expand
-from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts, join_texts
+from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
 
-WORD_BEGINS, WORD_ENDS = 1, 2
 MAX_VARIANT_WORDS = 6
 """Words of a sentence's start in which a name may begin with a capital it does not have."""
 MIN_CAPITALS = 4
@@ -33,7 +32,6 @@ _SIGNS = {
     _SENTENCE_END: ".!?…。！？؟।:\n" + SEPARATOR,
     _TRANSPARENT: "\"'“”‘’«»„()[]*•-– \t\r",
 }
-_FOLDED = {"'": "\u2018\u2019\u02bc", "-": "\u2010\u2011\u2012\u2013\u2014\u2212"}
 _TABLE_SIZE = 0x10000
 
 Bools = NDArray[np.bool_]
@@ -42,39 +40,26 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Haystack:
-    """A marked text and where its characters come from."""
+    """The words and signs of a folded text, and where its characters come from."""
 
-    text: str
-    origin: Ints  # (marked characters,) place in the joined text
-    variant_at: Ints  # (marked characters,) -1 in the text as it is, else where the variant starts
-    is_sentence: Bools  # (marked characters,) part of a sentence's start with a small letter
-
-
-def mark_names(names: Sequence[str]) -> list[str]:
-    """Turn names into the patterns that match them in a haystack."""
-    if not names:
-        return []
-    joined = join_texts(names)
-    kept = np.arange(len(joined.codes) - 1, dtype=np.int64)
-    marked, _ = _mark(fold(joined.codes)[kept], kept, *_edges(joined))
-    return marked.tobytes().decode("utf-32-le").split(SEPARATOR)
+    tokens: HashedTokens
+    origin: Ints  # (characters,) place in the joined text
+    variant_at: Ints  # (characters,) -1 in the text as it is, else where the variant starts
+    is_sentence: Bools  # (characters,) part of a sentence's start with a small letter
 
 
-def make_haystack(joined: JoinedTexts, *, variants: bool = True) -> Haystack:
-    """Prepare texts for the search; `variants` adds sentence starts and capitals in other case."""
+def make_haystack(joined: JoinedTexts) -> Haystack:
+    """Prepare texts for the search, with sentence starts and capitals in other case as well."""
     white = _is_kind(joined.codes, _WHITE)
     kept = np.flatnonzero(_keep_white(white))
     codes = _fold_white(joined.codes, white, kept)
     parts = [(codes[kept], kept, np.full(len(kept), -1, np.int64), False)]
-    if variants:
-        parts += _sentence_variants(joined, codes) + _capital_variants(joined, codes)
+    parts += _sentence_variants(joined, codes) + _capital_variants(joined, codes)
     chars = np.concatenate([part[0] for part in parts])
     origin = np.concatenate([part[1] for part in parts])
-    marked, places = _mark(chars, origin, *_edges(joined))
     variant_at = np.concatenate([part[2] for part in parts])
     is_sentence = np.concatenate([np.full(len(part[1]), part[3]) for part in parts])
-    text = marked.tobytes().decode("utf-32-le")
-    return Haystack(text, origin[places], variant_at[places], is_sentence[places])
+    return Haystack(_tokens(joined, chars, origin), origin, variant_at, is_sentence)
 
 
 _Part = tuple[CodeArray, Ints, Ints, bool]
@@ -91,8 +76,7 @@ def _kinds() -> NDArray[np.uint8]:
 @cache
 def _plain_signs() -> CodeArray:
     table = np.arange(_TABLE_SIZE, dtype=np.uint32)
-    for plain, signs in _FOLDED.items():
-        table[[ord(sign) for sign in signs]] = ord(plain)
+    table[list(PLAIN_SIGNS)] = list(PLAIN_SIGNS.values())
     return table
 
 
@@ -125,25 +109,15 @@ def _fold_white(original: CodeArray, white: Bools, kept: Ints) -> CodeArray:
     return folded
 
 
-def _edges(joined: JoinedTexts) -> tuple[Bools, Bools]:
+def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Ints) -> HashedTokens:
+    """Find the words of the joined texts among characters that come from there."""
     begins = np.zeros(len(joined.codes), dtype=np.bool_)
     ends = np.zeros(len(joined.codes), dtype=np.bool_)
     begins[joined.starts] = True
     ends[joined.ends - 1] = True
-    return begins, ends
-
-
-def _mark(chars: CodeArray, origin: Ints, begins: Bools, ends: Bools) -> tuple[CodeArray, Ints]:
-    """Put markers around words; return also the index in `chars` of each new character."""
     inside = chars != _SEPARATOR_CODE
-    begin, end = begins[origin] & inside, ends[origin] & inside
-    sizes = 1 + begin.astype(np.int64) + end
-    places = np.repeat(np.arange(len(chars), dtype=np.int64), sizes)
-    marked = chars[places]
-    firsts = np.cumsum(sizes) - sizes
-    marked[firsts[begin]] = WORD_BEGINS
-    marked[(firsts + sizes - 1)[end]] = WORD_ENDS
-    return marked, places
+    starts = np.flatnonzero(begins[origin] & inside)
+    return HashedTokens(chars, starts, np.flatnonzero(ends[origin] & inside) + 1)
 
 
 def _gather(codes: CodeArray, starts: Ints, ends: Ints) -> tuple[CodeArray, Ints, Ints]:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stamo.corpus.parts import Part, ReadPart, Unreadable, split_document
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
 from stamo.features.articles import most_frequent_entities
@@ -17,14 +18,17 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import ContentWords, Located, check_mentions, locate
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.detection import MentionDetector
-from stamo.linking.documents import Part, Unreadable, merge_parts, split_document
 from stamo.linking.explain import score_names
-from stamo.linking.rank import Ranking, merge, rank_by_model, rank_by_prior
-from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
+from stamo.linking.rank import Ranking, merge_rankings, rank_by_model, rank_by_prior
+from stamo.linking.results import (
+    Contribution,
+    LinkedDocument,
+    LinkedMention,
+    ScoredCandidate,
+    merge_parts,
+)
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-
-Source = Part | Unreadable
 
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""
@@ -71,7 +75,7 @@ class Linker:
     @cached_property
     def relatedness(self) -> BatchRelatedness:
         """Relates candidates to their context."""
-        return BatchRelatedness.of(self.kb)
+        return BatchRelatedness(self.kb)
 
     @cached_property
     def words(self) -> ContentWords:
@@ -102,12 +106,12 @@ class Linker:
         """Characters that are linked together."""
         return self.settings.window
 
-    def link_parts(self, sources: Iterable[Source]) -> Iterator[LinkedDocument]:
+    def link_parts(self, sources: Iterable[ReadPart]) -> Iterator[LinkedDocument]:
         """Link a stream of parts of documents, batch by batch, in bounded memory."""
         for batch in batched(sources, self.settings.batch_size, self.window):
             yield from self.link_batch(batch)
 
-    def link_batch(self, sources: Sequence[Source]) -> list[LinkedDocument]:
+    def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         """Link one batch; parts that cannot be linked come back with their error."""
         errors = {i: error for i, s in enumerate(sources) if (error := _error_of(s)) is not None}
         parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Part)]
@@ -156,7 +160,7 @@ class Linker:
 
     def first_pass(self, located: Located) -> IntArray:
         """Link mentions by prior, those with a sufficient one: the first entity context."""
-        return most_frequent_entities(located.corpus, self.kb, self.settings.context_prior)
+        return most_frequent_entities(located.corpus, self.kb)
 
     def rank(self, located: Located) -> Ranking:
         """Rank the candidates of located mentions, pass by pass.
@@ -185,7 +189,7 @@ class Linker:
                 n_kept=settings.n_shown,
                 explain=settings.explain and not left,
             )
-            ranking = merge(alone, rows, some)
+            ranking = merge_rankings(alone, rows, some)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.best, UNKNOWN)
         return ranking
@@ -256,7 +260,7 @@ def _whys(trained: TrainedModel, ranking: Ranking) -> list[tuple[Contribution, .
     return [tuple(map(Contribution, names, best, second, leads)) for (best, second), leads in rows]
 
 
-def _error_of(source: Source) -> str | None:
+def _error_of(source: ReadPart) -> str | None:
     if isinstance(source, Unreadable):
         return source.error
     try:
@@ -266,9 +270,9 @@ def _error_of(source: Source) -> str | None:
     return None
 
 
-def batched(sources: Iterable[Source], size: int, n_characters: int) -> Iterator[list[Source]]:
+def batched(sources: Iterable[ReadPart], size: int, n_characters: int) -> Iterator[list[ReadPart]]:
     """Group sources into batches of at most `size` parts and about `n_characters` characters."""
-    batch: list[Source] = []
+    batch: list[ReadPart] = []
     length = 0
     for source in sources:
         n = len(source.document.text) if isinstance(source, Part) else 0

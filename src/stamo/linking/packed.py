@@ -16,34 +16,27 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from stamo.corpus.parts import ReadPart
 from stamo.corpus.types import Document, Mention
 from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon, encode, flatten
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
+from stamo.features.views import VIEWS
+from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.linker import Linker, Source
-from stamo.linking.rank import look_up
+from stamo.linking.linker import Linker
+from stamo.linking.rank import encode_known
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.settings import LinkerSettings
-from stamo.models.evidence import (
-    BIAS,
-    CONTEXT,
-    ENTITIES,
-    GROUPS,
-    SCALE,
-    WORDS,
-    Views,
-    margins_under,
-    mention_views,
-)
+from stamo.models.evidence import BIAS, SCALE, margins_under, views_of, weights_of
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 
 FloatArray = NDArray[np.float64]
 
-PARTS = ("model", "words", "entity context", "single entities", "entity's bias")
+PARTS = ("model", *(view.part for view in VIEWS), "entity's bias")
 """The parts that add up to the log odds of a packed entity."""
 CONTEXT_CONFIDENCE = 0.5
 """A link at least this confident is part of the entity context."""
@@ -55,7 +48,7 @@ class PackScores:
 
     rows: NDArray[np.int64]  # (n,) rows of the corpus
     odds: FloatArray  # (n,) decision: linked where > 0
-    parts: FloatArray  # (n, 5) what each of PARTS adds to `odds`, before names are averaged
+    parts: FloatArray  # (n, parts) what each of PARTS adds to `odds`, before names are averaged
     probability: FloatArray  # (n,) calibrated probability that the mention means the entity
     prior: FloatArray  # (n,) P(e* | m)
     scores: NDArray[np.float32]  # (n, C + 1) g(e; m), the packed entity last
@@ -91,7 +84,7 @@ def score_pack(
     context = corpus.entities.copy()
     context[rows] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
-    mentions = look_up(trained.model, mentions, relatedness or BatchRelatedness.of(kb))
+    mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness(kb))
     pairs = linked_pairs(corpus.with_entities(context))
     pile = make_pile([pack.entity], mentions, pairs, corpus.n_documents, kb, pack.neighbours)
     return _score(pack, pile, rows, kb, trained)
@@ -104,7 +97,7 @@ def _score(
     kb: KnowledgeBase,
     trained: TrainedModel,
 ) -> PackScores:
-    theta = pack_theta(pack, pile)
+    theta = pack_theta(pack)
     scorer = trained.model.prepare(pile, trained.tables(kb))
     with torch.no_grad():
         scores = scorer(theta)
@@ -113,7 +106,7 @@ def _score(
     prior = np.asarray(pack.priors, dtype=np.float64)[pile.alias]
     scaled = margin / temperature
     if BIAS in theta.groups:
-        parts = _parts(scaled, theta, mention_views(pile, kb))
+        parts = _parts(scaled, theta, view_mentions(pile, kb, views_of(theta)))
     else:
         parts = np.zeros((len(rows), len(PARTS)))
         parts[:, 0] = scaled
@@ -132,17 +125,15 @@ def _score(
     )
 
 
-def _parts(scaled: FloatArray, theta: FeatureParams, views: Views) -> FloatArray:
-    """Return the terms of f, (n, 5); their sum is `log_odds` of `stamo.models.evidence`."""
-    group = {name: theta[name].numpy()[0].astype(np.float64) for name in GROUPS}
-    columns = [
-        scaled * (1 + group[SCALE][0]),
-        views.words @ group[WORDS],
-        views.context @ group[CONTEXT],
-        np.asarray(views.entities @ group[ENTITIES]),
-        np.full(len(scaled), group[BIAS][0]),
+def _parts(scaled: FloatArray, theta: FeatureParams, views: ViewRows) -> FloatArray:
+    """Return the terms of f, (n, parts); their sum is `log_odds` of `stamo.models.evidence`."""
+    scale, bias = (float(theta[name][0, 0]) for name in (SCALE, BIAS))
+    nothing = np.zeros(len(scaled))
+    between = [
+        np.asarray(views[v.name] @ weights_of(v, theta)[0]) if v.name in views else nothing
+        for v in VIEWS
     ]
-    return np.stack(columns, axis=1)
+    return np.stack([scaled * (1 + scale), *between, np.full(len(scaled), bias)], axis=1)
 
 
 class PackedLinker:
@@ -185,7 +176,7 @@ class PackedLinker:
         self.base.warm_up()
         _ = self._lexicon
 
-    def link_batch(self, sources: Sequence[Source]) -> list[LinkedDocument]:
+    def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         """Link the documents or parts of one batch."""
         return self.relink(list(self.base.link_batch(sources)))
 

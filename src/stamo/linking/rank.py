@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from stamo.features.base import encode_features
-from stamo.features.embedding import Embedding
 from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, IntArray
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.explain import combine_scores, lead_by_score
-from stamo.models.base import LinkingModel, ScoresMany, Tables, Vectors, make_batch
+from stamo.models.base import LinkingModel, Tables, local_tables, make_batch
 from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
 
@@ -66,7 +64,7 @@ def rank_by_model(
 
     Mentions with alike numbers of candidates are scored together, so that little is padding.
     """
-    mentions = look_up(model, mentions, relatedness)
+    mentions = encode_known(model, mentions, relatedness)
     n, n_psi = len(mentions), model_width(model, mentions, tables) if explain else 0
     result = Ranking(
         candidates=np.full((n, n_kept), UNKNOWN, dtype=np.int32),
@@ -77,71 +75,19 @@ def rank_by_model(
         leads=np.zeros((n, n_psi), dtype=np.float32),
     )
     width = mentions.mask.sum(axis=1)
-    with torch.inference_mode():
-        if isinstance(model, ScoresMany) and not explain:
-            values = model.score_many(mentions, tables)
-            for rows in blocks(width):
-                _keep_best(mentions, values[rows, : width[rows[-1]]], calibration, rows, result)
-            return result
-        tables = LocalTables.of(tables, mentions)
+    if not explain:
+        values = model.score_known(mentions, tables)
         for rows in blocks(width):
-            _rank_block(model, mentions, tables, calibration, rows, result)
+            _keep_best(mentions, values[rows, : width[rows[-1]]], calibration, rows, result)
+        return result
+    tables = local_tables(tables, mentions)
+    with torch.inference_mode():
+        for rows in blocks(width):
+            _explain_block(model, mentions, tables, calibration, rows, result)
     return result
 
 
-@dataclass(frozen=True)
-class LocalTables(Tables):
-    """The vectors that one batch of documents uses, in memory as single floats.
-
-    A block of mentions then looks its vectors up by place, without searching or converting.
-    """
-
-    word_place: IntArray  # row of each word, the last one for padding
-    entity_ids: IntArray  # (n',) ascending; there are too many entities for a place of each
-    word_rows: Tensor  # (V' + 1, Q), the last one is the zero of padding
-    entity_rows: Tensor  # (n' + 1, Q)
-
-    @classmethod
-    def of(cls, tables: Tables, mentions: EncodedMentions) -> LocalTables:
-        """Gather the vectors of a batch."""
-        words = _distinct(mentions.words)
-        entities = _distinct(np.concatenate([mentions.candidates, mentions.context], axis=1))
-        place = np.full(int(words.max(initial=0)) + 2, len(words), dtype=np.int32)
-        place[words] = np.arange(len(words))
-        rows = (_rows(tables.words, words), _rows(tables.entities, entities))
-        return cls(tables.words, tables.entities, place, entities, *rows)
-
-    def word_vectors(self, ids: IntArray) -> Tensor:
-        """Return word vectors, zero for padding, ids.shape + (Q,)."""
-        return _pick(self.word_rows, self.word_place[ids])
-
-    def entity_vectors(self, ids: IntArray) -> Tensor:
-        """Return entity vectors, zero for padding, ids.shape + (Q,)."""
-        known = self.entity_ids
-        place = np.where(ids >= 0, np.searchsorted(known, ids), len(known)).astype(np.int32)
-        return _pick(self.entity_rows, place)
-
-
-def _distinct(ids: IntArray) -> IntArray:
-    if not ids.size:
-        return np.zeros(0, dtype=np.int32)
-    seen = np.zeros(int(ids.max()) + 2, dtype=np.bool_)
-    seen[ids] = True  # padding, -1, marks the last cell
-    return np.flatnonzero(seen[:-1]).astype(np.int32)
-
-
-def _rows(table: Vectors, ids: IntArray) -> Tensor:
-    rows = np.zeros((len(ids) + 1, table.shape[1]), dtype=np.float32)
-    rows[:-1] = table[ids]
-    return torch.from_numpy(rows)
-
-
-def _pick(rows: Tensor, place: IntArray) -> Tensor:
-    picked = rows.index_select(0, torch.from_numpy(place.ravel()))
-    return picked.view(*place.shape, rows.shape[1])
-
-
-def merge(all_mentions: Ranking, rows: NDArray[np.int64], some: Ranking) -> Ranking:
+def merge_rankings(all_mentions: Ranking, rows: NDArray[np.int64], some: Ranking) -> Ranking:
     """Return a ranking of all mentions in which `rows` are those of another one."""
 
     def put(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
@@ -160,15 +106,13 @@ def merge(all_mentions: Ranking, rows: NDArray[np.int64], some: Ranking) -> Rank
     )
 
 
-def look_up(
+def encode_known(
     model: LinkingModel, mentions: EncodedMentions, relatedness: BatchRelatedness
 ) -> EncodedMentions:
-    """Look up the features of a model, relatedness for all documents at once."""
+    """Encode the features of known candidates, relatedness for all documents at once."""
     if any(isinstance(feature, Relatedness) for feature in model.features):
         mentions = mentions.with_known(Relatedness.name, relatedness.known(mentions))
-    # The model gathers embeddings from its tables; they are not part of the encoding.
-    others = [feature for feature in model.features if feature.name != Embedding.name]
-    return encode_features(mentions, others, relatedness.kb)
+    return encode_features(mentions, model.encoded_features, relatedness.kb)
 
 
 def model_width(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> int:
@@ -178,7 +122,7 @@ def model_width(model: LinkingModel, mentions: EncodedMentions, tables: Tables) 
     return int(model.scores(make_batch(mentions.take(slice(0, 1)), tables)).shape[-1])
 
 
-def _rank_block(
+def _explain_block(
     model: LinkingModel,
     mentions: EncodedMentions,
     tables: Tables,
@@ -187,18 +131,12 @@ def _rank_block(
     result: Ranking,
 ) -> None:
     batch = make_batch(mentions.take(rows), tables)
-    psi: Tensor | None = None
-    if result.leads.shape[1]:
-        psi = model.scores(batch)
-        scores = combine_scores(model, psi, batch)
-    else:
-        scores = model(batch)
-    top = _keep_best(mentions, scores.numpy(), calibration, rows, result)
-    if psi is not None:
-        index = torch.from_numpy(top[:, :2])
-        result.psi[rows, : index.shape[1]], result.leads[rows] = lead_by_score(
-            model, psi, batch.mask, index
-        )
+    psi = model.scores(batch)
+    scores = combine_scores(model, psi, batch).numpy()
+    index = torch.from_numpy(_keep_best(mentions, scores, calibration, rows, result)[:, :2])
+    result.psi[rows, : index.shape[1]], result.leads[rows] = lead_by_score(
+        model, psi, batch.mask, index
+    )
 
 
 def _keep_best(

@@ -5,7 +5,8 @@ Named tuples, because many are made: they cost a fifth of a frozen dataclass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 
@@ -114,3 +115,26 @@ class LinkedDocument:
         if self.error is not None:
             return record | {"error": self.error}
         return record | {"mentions": [mention.to_record() for mention in self.mentions]}
+
+
+def merge_parts(linked: Iterable[LinkedDocument]) -> Iterator[LinkedDocument]:
+    """Join the parts of long documents again."""
+    waiting: list[LinkedDocument] = []
+    for part in linked:
+        if waiting and not part.part:
+            yield _merge(waiting)
+            waiting = []
+        waiting.append(part)
+    if waiting:
+        yield _merge(waiting)
+
+
+def _merge(parts: list[LinkedDocument]) -> LinkedDocument:
+    if len(parts) == 1:
+        return replace(parts[0], part=None)
+    return LinkedDocument(
+        parts[0].id,
+        "".join(part.text for part in parts),
+        tuple(mention for part in parts for mention in part.mentions),
+        error=next((part.error for part in parts if part.error is not None), None),
+    )

@@ -23,8 +23,6 @@ class LinkerSettings:
     n_passes: int = 2
     """The first pass links by prior; each further one scores all candidates, with the confident
     links of the pass before as entity context. 1 is linking by prior alone."""
-    context_prior: float = 0.0
-    """A link of the first pass is part of the entity context from this prior on."""
     max_candidates: int | None = 100
     """Candidates kept by prior; None keeps all."""
     n_shown: int = 3

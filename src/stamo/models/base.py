@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -16,12 +16,18 @@ from torch.nn.functional import normalize
 
 from stamo.errors import ModelError
 from stamo.features.base import Feature, lookup
-from stamo.features.encoding import EncodedMentions, IntArray
+from stamo.features.encoding import EncodedMentions, FloatArray, IntArray
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
+from stamo.models.blocks import blocks
 
 MASKED = -1e9
 """The score of padding; no real score comes near it, and it survives softmax and argmax."""
+
+Theta: TypeAlias = Mapping[str, FloatArray]
+"""θ(e*) by group, in NumPy."""
+ThetaBack: TypeAlias = Callable[[FloatArray], dict[str, FloatArray]]
+"""From the gradient of the scores to the gradients of the groups of θ(e*)."""
 
 
 class Vectors(Protocol):
@@ -57,12 +63,57 @@ class Tables:
 
 
 def _gather(table: Vectors, ids: IntArray) -> Tensor:
+    if isinstance(table, LocalVectors):
+        return table.pick(table.place[ids])
     distinct, place = np.unique(ids, return_inverse=True)
     rows = np.asarray(table[np.maximum(distinct, 0)], dtype=np.float32)
     rows[distinct < 0] = 0.0
     if np.array_equal(distinct, ids):
         return torch.from_numpy(rows)  # the large case, once a pile: no second copy
     return torch.from_numpy(rows)[torch.from_numpy(place.reshape(ids.shape))]
+
+
+@dataclass(frozen=True)
+class LocalVectors:
+    """The vectors that some mentions use, in memory, looked up by place without searching."""
+
+    place: IntArray  # row of each id; the last one, of id -1, is that of padding
+    rows: Tensor  # (n + 1, Q), the last one is the zero of padding
+
+    @classmethod
+    def of(cls, table: Vectors, *ids: IntArray) -> LocalVectors:
+        """Gather the distinct vectors of some ids, padded with -1."""
+        seen = np.zeros(max(int(part.max(initial=-1)) for part in ids) + 2, dtype=np.bool_)
+        for part in ids:
+            seen[part] = True  # padding, -1, marks the last cell
+        distinct = np.flatnonzero(seen[:-1])
+        place = np.empty(len(seen), dtype=np.int32)  # read only where an id was seen
+        place[distinct] = np.arange(len(distinct), dtype=np.int32)
+        place[-1] = len(distinct)
+        rows = np.zeros((len(distinct) + 1, table.shape[1]), dtype=np.float32)
+        rows[:-1] = table[distinct]
+        return cls(place, torch.from_numpy(rows))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of ids and Q."""
+        return len(self.place) - 1, self.rows.shape[1]
+
+    def __getitem__(self, ids: Any, /) -> NDArray[np.float32]:
+        return np.asarray(self.rows.numpy()[self.place[ids]])
+
+    def pick(self, place: IntArray) -> Tensor:
+        """Return the rows at some places, place.shape + (Q,)."""
+        picked = self.rows.index_select(0, torch.from_numpy(place.ravel()))
+        return picked.view(*place.shape, self.rows.shape[1])
+
+
+def local_tables(tables: Tables, mentions: EncodedMentions) -> Tables:
+    """Gather the vectors that some mentions use, so that blocks of them look up by place."""
+    return Tables(
+        LocalVectors.of(tables.words, mentions.words),
+        LocalVectors.of(tables.entities, mentions.candidates, mentions.context),
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +147,7 @@ def make_emerging_batch(
 ) -> Batch:
     """Look up everything for candidate mentions; θ(e*) fills the last columns, differentiably."""
     known = make_batch(pile.mentions, tables)
-    # θ₃ may leave the unit sphere between slots; it is compared at unit norm (PAPER-NOTES 6).
+    # θ₃ may leave the unit sphere between slots; it is compared at unit norm, like all others.
     emerging = normalize(theta["embedding"], dim=-1)[None].expand(len(pile), -1, -1)  # (M, E, Q)
     return Batch(
         mask=torch.cat([known.mask, torch.from_numpy(pile.is_candidate)], dim=1),
@@ -126,6 +177,13 @@ class Scorer(Protocol):
         """Return g(e; m) of all candidates, (M, C + E); padding scores `MASKED`."""
         ...
 
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+        """Return the scores and the way back from their gradient: one step of Eq. 13.
+
+        With `rng` the model's dropout is on and draws from it.
+        """
+        ...
+
     def take(self, rows: NDArray[np.int64]) -> Scorer:
         """Return a scorer of some of the mentions."""
         ...
@@ -134,8 +192,8 @@ class Scorer(Protocol):
 class LinkingModel(nn.Module, ABC):
     """A linking model g with parameters φ.
 
-    A model implements `forward`. Where a part of it does not depend on θ(e*), `prepare` may return
-    a faster `Scorer` that gives the same scores.
+    A model implements `scores` and `forward`. Where a part of it does not depend on θ(e*),
+    `prepare` may return a faster `Scorer` that gives the same scores, and so may `score_known`.
     """
 
     name: ClassVar[str]
@@ -159,6 +217,30 @@ class LinkingModel(nn.Module, ABC):
         """Prepare to score a pile again and again under changing θ(e*)."""
         return PlainScorer(self, pile, tables)
 
+    def score_known(self, mentions: EncodedMentions, tables: Tables) -> FloatArray:
+        """Return g(e; m) of mentions whose candidates are all known, (M, C)."""
+        scores = np.full(mentions.candidates.shape, MASKED, dtype=np.float32)
+        width = mentions.mask.sum(axis=1)
+        tables = local_tables(tables, mentions)
+        with torch.inference_mode():
+            for rows in blocks(width):
+                batch = make_batch(mentions.take(rows), tables)
+                scores[rows, : width[rows[-1]]] = self(batch).numpy()
+        return scores
+
+    @property
+    def encoded_features(self) -> tuple[Feature, ...]:
+        """Return the features that are looked up once, when mentions are encoded.
+
+        Embeddings are not among them: a model gathers them from its tables.
+        """
+        return tuple(feature for feature in self.features if feature.name != "embedding")
+
+    def named(self, *names: str) -> tuple[Feature, ...]:
+        """Return features of the model by their names."""
+        by_name = {feature.name: feature for feature in self.features}
+        return tuple(by_name[name] for name in names)
+
     def with_features(self, features: tuple[Feature, ...]) -> Self:
         """Return the same model, sharing φ, that looks its features up in another way."""
         if {f.name for f in features} != {f.name for f in self.features}:
@@ -169,15 +251,6 @@ class LinkingModel(nn.Module, ABC):
         other = copy.copy(self)
         other.features = features
         return other
-
-
-@runtime_checkable
-class ScoresMany(Protocol):
-    """A model that has a faster way to the scores of `forward` for many mentions at once."""
-
-    def score_many(self, mentions: EncodedMentions, tables: Tables) -> NDArray[np.float32]:
-        """Return g(e; m) of mentions whose candidates are all known, (M, C)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -202,6 +275,22 @@ class PlainScorer:
         batch = make_emerging_batch(self.pile.take(rows), theta, self.model.features, self.tables)
         scores: Tensor = self.model(batch)
         return scores
+
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+        """Return the scores and what autograd finds; dropout draws from torch's generator."""
+        leaves = {name: torch.from_numpy(v).clone().requires_grad_() for name, v in theta.items()}
+        self.model.train(rng is not None)
+        scores = self(FeatureParams(leaves))
+        self.model.eval()
+
+        def back(by_score: FloatArray) -> dict[str, FloatArray]:
+            found = torch.autograd.grad(
+                scores, list(leaves.values()), torch.from_numpy(by_score), allow_unused=True
+            )
+            pairs = zip(leaves, found, strict=True)
+            return {name: g.numpy() for name, g in pairs if g is not None}
+
+        return scores.detach().numpy(), back
 
     def take(self, rows: NDArray[np.int64]) -> PlainScorer:
         """Return a scorer of some of the mentions."""

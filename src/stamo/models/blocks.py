@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-MENTIONS_PER_BLOCK = 128
-CELLS_PER_BLOCK = 8192
+MAX_BLOCK_MENTIONS = 128
+MAX_BLOCK_CELLS = 8192
 """Mentions times candidates scored at once: this bounds memory at about 10 MB."""
 
 
 def blocks(
-    width: NDArray[np.int64], n_mentions: int = MENTIONS_PER_BLOCK
+    width: NDArray[np.int64], n_mentions: int = MAX_BLOCK_MENTIONS
 ) -> Sequence[NDArray[np.int64]]:
     """Cut the mentions with a candidate into blocks of alike width and bounded size.
 
@@ -30,7 +30,7 @@ def blocks(
     while start < len(order):
         end = min(start + n_mentions, len(order))
         cells = width[order[start:end]] * np.arange(1, end - start + 1)
-        end = start + max(1, int(np.searchsorted(cells, CELLS_PER_BLOCK, side="right")))
+        end = start + max(1, int(np.searchsorted(cells, MAX_BLOCK_CELLS, side="right")))
         parts.append(order[start:end])
         start = end
     return parts

@@ -5,9 +5,10 @@ mentions well but its threshold and scale do not fit a new entity, and some cont
 neighbours tell this entity from exactly these rivals. The evidence of e* is a linear correction of
 the margin, learned like any other group of θ(e*) and stored beside them:
 
-    f(m) = (1 + scale) · margin(m) / τ + wᵀ words(m) + xᵀ context(m) + rᵀ entities(m) + bias
+    f(m) = (1 + scale) · margin(m) / τ + Σ over views (weightsᵀ view(m)) + bias
 
-σ(f) is the probability that m means e*; e* is linked where f > 0.
+σ(f) is the probability that m means e*; e* is linked where f > 0. The views are those of
+`stamo.features.views`; a θ(e*) learned with some of them is looked up with the same ones.
 """
 
 from __future__ import annotations
@@ -17,70 +18,33 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 
-from stamo.features.embedding import pile_contexts
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
+from stamo.features.views import VIEWS
+from stamo.features.views.base import FloatArray, View, ViewRows, group_of, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import MASKED, Scorer
 
-FloatArray = NDArray[np.float64]
-
-WORDS, CONTEXT, ENTITIES, SCALE, BIAS = (
-    "evidence words",
-    "evidence context",
-    "evidence entities",
-    "evidence scale",
-    "evidence bias",
-)
-GROUPS = (WORDS, CONTEXT, ENTITIES, SCALE, BIAS)
+SCALE, BIAS = "evidence scale", "evidence bias"
+GROUPS = (*map(group_of, VIEWS), SCALE, BIAS)
+"""The groups of θ(e*) that are evidence."""
 
 
-@dataclass(frozen=True)
-class Views:
-    """Three views of each mention, every row at unit norm or zero."""
-
-    words: FloatArray  # (M, Q) mean of the context words, less the background
-    context: FloatArray  # (M, Q) mean vector of the entity context
-    entities: sparse.csr_matrix  # (M, R) the entity context itself, rare entities weigh more
+def views_of(theta: FeatureParams) -> tuple[View, ...]:
+    """Return the views that a θ(e*) has weights for."""
+    return tuple(view for view in VIEWS if group_of(view) in theta.groups)
 
 
-def mention_views(pile: Pile, kb: KnowledgeBase) -> Views:
-    """Compute the views of a pile; kept with the pile, since no slot changes them."""
-    return pile.keep("views", lambda: _compute_views(pile, kb))
+def weights_of(view: View, theta: FeatureParams) -> FloatArray:
+    """Return the weights of a view's columns, (E, columns)."""
+    return np.asarray(theta[group_of(view)].numpy(), dtype=np.float64)
 
 
-def _compute_views(pile: Pile, kb: KnowledgeBase) -> Views:
-    contexts = pile_contexts(pile, kb, pile.mentions.words.shape[1])
-    mass = np.asarray(contexts.matrix.sum(axis=1))  # (M, 1)
-    words = contexts.matrix @ contexts.vectors / np.maximum(mass, 1e-9) - contexts.background
-    words[mass[:, 0] <= 0] = 0.0
-    ids = pile.mentions.context
-    row, column = np.nonzero(ids >= 0)
-    distinct, place = np.unique(ids[row, column], return_inverse=True)
-    vectors = np.asarray(kb.entity_vectors()[distinct], dtype=np.float64)
-    shape = (len(ids), len(distinct))
-    context = sparse.csr_matrix((np.ones(len(row)), (row, place)), shape=shape) @ vectors
-    return Views(_unit(words), _unit(context), _entity_rows(pile, kb))
-
-
-def _entity_rows(pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
-    index = pile.context
-    row, column = np.nonzero(index >= 0)
-    frequency = np.maximum(kb.document_frequency[pile.neighbours], 1)
-    rarity = np.log(max(kb.n_documents, 2) / frequency).clip(0) / np.log(max(kb.n_documents, 2))
-    shape = (len(index), len(pile.neighbours))
-    matrix = sparse.csr_matrix((np.ones(len(row)), (row, index[row, column])), shape=shape)
-    matrix.data[:] = 1.0  # an entity that stands there twice says it once
-    matrix = matrix @ sparse.diags(rarity)
-    norm = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    return sparse.csr_matrix(sparse.diags(1.0 / np.maximum(norm, 1e-9)) @ matrix)
-
-
-def _unit(rows: FloatArray) -> FloatArray:
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))
+def mention_views(pile: Pile, kb: KnowledgeBase) -> ViewRows:
+    """Compute every view of a pile."""
+    return view_mentions(pile, kb, VIEWS)
 
 
 def margins(scores: Tensor, n_entities: int) -> Tensor:
@@ -115,16 +79,15 @@ def margins_under(scorer: Scorer, theta: FeatureParams, temperature: float) -> N
 
 
 def log_odds(
-    margin: NDArray[np.float32], theta: FeatureParams, views: Views, temperature: float
+    margin: NDArray[np.float32], theta: FeatureParams, views: ViewRows, temperature: float
 ) -> FloatArray:
     """Return f: the corrected log odds that each mention means each emerging entity, (M, E)."""
     scaled = margin.astype(np.float64) / temperature
     if BIAS not in theta.groups:
         return scaled
-    group = {name: theta[name].numpy().astype(np.float64) for name in GROUPS}
-    linear = views.words @ group[WORDS].T + views.context @ group[CONTEXT].T
-    linear += np.asarray(views.entities @ group[ENTITIES].T)
-    return np.asarray(scaled * (1 + group[SCALE][:, 0]) + linear + group[BIAS][:, 0])
+    scale, bias = (theta[name].numpy().astype(np.float64)[:, 0] for name in (SCALE, BIAS))
+    linear = sum(np.asarray(views[v.name] @ weights_of(v, theta).T) for v in views_of(theta))
+    return np.asarray(scaled * (1 + scale) + linear + bias)
 
 
 @dataclass(frozen=True)
@@ -132,7 +95,7 @@ class CorrectedScorer:
     """A scorer whose emerging columns carry the evidence: e* wins exactly where f > 0."""
 
     scorer: Scorer
-    views: Views
+    views: ViewRows
     temperature: float
     n_entities: int
 

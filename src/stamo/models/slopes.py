@@ -1,71 +1,16 @@
-"""Scores of a prepared pile with their slope in θ(e*): what a step inside a slot needs (Eq. 13)."""
+"""Parts that the written-out slopes of the models share, in NumPy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from stamo.features.encoding import FloatArray
-from stamo.features.params import FeatureParams
-from stamo.models.base import MASKED, Combine, Scorer
-
-Theta: TypeAlias = Mapping[str, FloatArray]
-"""θ(e*) by group, in NumPy."""
-Back: TypeAlias = Callable[[FloatArray], dict[str, FloatArray]]
-"""From the gradient of the scores to the gradients of the groups of θ(e*)."""
-
-
-class Slope(Protocol):
-    """Scores, with the way back from their gradient to that of θ(e*)."""
-
-    def __call__(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, Back]:
-        """Return g(e; m) of all candidates, (M, C + E), and the way back.
-
-        With `rng` the model's dropout is on and draws from it.
-        """
-        ...
-
-
-@runtime_checkable
-class HasSlope(Protocol):
-    """A scorer that has a faster way to its scores and their gradient than autograd."""
-
-    def slope(self) -> Slope:
-        """Prepare what does not depend on θ(e*)."""
-        ...
-
-
-def slope_of(scorer: Scorer) -> Slope:
-    """Return the fastest way to a scorer's scores and their gradient."""
-    return scorer.slope() if isinstance(scorer, HasSlope) else AutogradSlope(scorer)
-
-
-@dataclass(frozen=True)
-class AutogradSlope:
-    """The slope that any differentiable scorer has; dropout draws from torch's generator."""
-
-    scorer: Scorer
-
-    def __call__(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, Back]:
-        """Return the scores and the way back."""
-        leaves = {name: torch.from_numpy(v).clone().requires_grad_() for name, v in theta.items()}
-        self.scorer.model.train(rng is not None)
-        scores = self.scorer(FeatureParams(leaves))
-        self.scorer.model.eval()
-
-        def back(by_score: FloatArray) -> dict[str, FloatArray]:
-            found = torch.autograd.grad(
-                scores, list(leaves.values()), torch.from_numpy(by_score), allow_unused=True
-            )
-            pairs = zip(leaves, found, strict=True)
-            return {name: g.numpy() for name, g in pairs if g is not None}
-
-        return scores.detach().numpy(), back
+from stamo.models.base import MASKED, Combine
 
 
 @dataclass(frozen=True)

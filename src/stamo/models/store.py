@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from stamo.errors import ArtifactMismatchError, ModelError, SettingsError
 from stamo.features.base import Feature
 from stamo.features.encoding import EncodingSettings
 from stamo.features.keyphrase import Keyphrase
-from stamo.features.name import Name
+from stamo.features.name import NameSimilarity
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel, Tables
@@ -26,15 +25,16 @@ from stamo.models.calibration import Calibration
 from stamo.models.deeped.model import DeepED
 from stamo.models.words import WordKind, check_kind, model_tables
 from stamo.models.yamada.model import Yamada
+from stamo.system.files import write_atomic
 
-FORMAT_VERSION = 1
-MAX_BYTES = 64 * 2**20
+MODEL_VERSION = 1
+MAX_MODEL_BYTES = 64 * 2**20
 
 MODELS: Mapping[str, type[LinkingModel]] = {DeepED.name: DeepED, Yamada.name: Yamada}
 """The linking models that the command line knows by name."""
 
 EXTRA_FEATURES: Mapping[str, Feature] = {
-    feature.name: feature for feature in (Keyphrase(), Name(), Relatedness())
+    feature.name: feature for feature in (Keyphrase(), NameSimilarity(), Relatedness())
 }
 """Features that a model may have besides its own; each one adds a score."""
 
@@ -94,18 +94,13 @@ class TrainedModel:
 
     def save(self, path: Path) -> None:
         """Write the model; an interrupted write leaves the old file as it was."""
-        temporary = path.with_name(path.name + ".part")
-        with temporary.open("wb") as file:
-            file.write(_to_bytes(self))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_atomic(path, _to_bytes(self))
 
 
 def _to_bytes(trained: TrainedModel) -> bytes:
     metadata = {
         "format": "stamo-model",
-        "version": FORMAT_VERSION,
+        "version": MODEL_VERSION,
         "model": trained.model.name,
         "extra": list(trained.model.extra),
         "dimensions": trained.dimensions,
@@ -129,8 +124,10 @@ def load_model(path: str | Path) -> TrainedModel:
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"There is no model file {path}; make one with `stamo train`.")
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelError(f"{path.name} has more than {MAX_BYTES} bytes; it is no stamo model.")
+    if path.stat().st_size > MAX_MODEL_BYTES:
+        raise ModelError(
+            f"{path.name} has more than {MAX_MODEL_BYTES} bytes; it is no stamo model."
+        )
     try:
         with safe_open(path, "pt") as file:
             metadata = json.loads((file.metadata() or {}).get("stamo", "{}"))
@@ -143,9 +140,9 @@ def load_model(path: str | Path) -> TrainedModel:
 def _from_parts(
     path: Path, metadata: dict[str, Any], state: dict[str, torch.Tensor]
 ) -> TrainedModel:
-    if metadata.get("format") != "stamo-model" or metadata.get("version") != FORMAT_VERSION:
+    if metadata.get("format") != "stamo-model" or metadata.get("version") != MODEL_VERSION:
         raise ModelError(
-            f"{path.name} is not a stamo model of version {FORMAT_VERSION}; train it again."
+            f"{path.name} is not a stamo model of version {MODEL_VERSION}; train it again."
         )
     try:
         model = make_model(metadata["model"], metadata["dimensions"], metadata["extra"])

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from threadpoolctl import threadpool_limits
 
+_is_inside: ContextVar[bool] = ContextVar("_is_inside", default=False)
+
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute in one thread: sums then have one order, and a θ(e*) is too small to share."""
-    before = torch.get_num_threads()
+    """Compute in one thread: sums then have one order, and a θ(e*) is too small to share.
+
+    Inside of another one nothing is set and nothing restored.
+    """
+    if _is_inside.get():
+        yield
+        return
+    before, token = torch.get_num_threads(), _is_inside.set(True)
     torch.set_num_threads(1)
     try:
         with threadpool_limits(1):  # numpy's products
             yield
     finally:
         torch.set_num_threads(before)
+        _is_inside.reset(token)

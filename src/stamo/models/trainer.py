@@ -79,8 +79,7 @@ def encode_held_out(
         rows = rows[n_candidates[corpus.surfaces[rows]] > 1]
     context = most_frequent_entities(corpus, kb)
     mentions = encode(corpus, kb, settings, rows=rows, context_entities=context)
-    features = [feature for feature in model.features if feature.name != "embedding"]
-    mentions = encode_features(mentions, features, kb)
+    mentions = encode_features(mentions, model.encoded_features, kb)
     if test_documents is None:
         order = np.random.default_rng(seed).permutation(corpus.n_documents)
         test_documents = order[: round(TEST_SHARE * corpus.n_documents)]

@@ -22,11 +22,12 @@ from stamo.corpus.types import MAX_ALIASES, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack_bytes import (
-    FORMAT,
-    FORMAT_VERSION,
-    MAX_BYTES,
     MAX_NAME,
+    MAX_PACK_BYTES,
     MAX_TEXT,
+    PACK_FORMAT,
+    PACK_SUFFIX,
+    PACK_VERSION,
     content_hash,
     is_line,
     is_plain,
@@ -34,10 +35,9 @@ from stamo.packs.pack_bytes import (
     parse_bytes,
     read_bytes,
     to_bytes,
-    write_atomically,
 )
+from stamo.system.files import write_atomic
 
-SUFFIX = ".stamo"
 MAX_SLOTS = 10_000
 UNIT_TOLERANCE = 1e-3
 MAX_VALUE = 1e6
@@ -138,13 +138,13 @@ class EntityPack:
     def to_bytes(self) -> bytes:
         """Return the file's content; equal packs give equal bytes."""
         data = to_bytes(self._record(), self._tensors())
-        if len(data) > MAX_BYTES:
-            raise _bad(self, f"would take {len(data)} bytes, more than {MAX_BYTES}")
+        if len(data) > MAX_PACK_BYTES:
+            raise _bad(self, f"would take {len(data)} bytes, more than {MAX_PACK_BYTES}")
         return data
 
     def save(self, path: str | Path) -> None:
         """Write the pack; an interrupted write leaves the old file as it was."""
-        write_atomically(Path(path), self.to_bytes())
+        write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(
@@ -180,8 +180,8 @@ class EntityPack:
 
     def _record(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
+            "format": PACK_FORMAT,
+            "version": PACK_VERSION,
             "entity": self.entity.id,
             "aliases": list(self.entity.aliases),
             "kb": self.kb_fingerprint,
@@ -319,7 +319,7 @@ class PackFolder:
         """Return all packs by their file names; damaged ones carry their problem."""
         if not self.path.is_dir():
             return []
-        return [self._entry(path) for path in sorted(self.path.glob(f"*{SUFFIX}"))]
+        return [self._entry(path) for path in sorted(self.path.glob(f"*{PACK_SUFFIX}"))]
 
     def packs(self) -> list[EntityPack]:
         """Return the usable packs."""
@@ -352,8 +352,8 @@ class PackFolder:
             )
         self.path.mkdir(parents=True, exist_ok=True)
         path = held.path if held is not None else self.path / pack_file_name(pack.entity.id)
-        write_atomically(path, data)
-        return PackEntry(path.name.removesuffix(SUFFIX), path, pack)
+        write_atomic(path, data)
+        return PackEntry(path.name.removesuffix(PACK_SUFFIX), path, pack)
 
     def remove(self, key: str) -> None:
         """Take a pack out of the folder.
@@ -365,7 +365,9 @@ class PackFolder:
 
     def _find(self, key: str) -> Path:
         # The key is compared with what is there; it never becomes a path.
-        found = [p for p in self.path.glob(f"*{SUFFIX}") if p.name.removesuffix(SUFFIX) == key]
+        found = [
+            p for p in self.path.glob(f"*{PACK_SUFFIX}") if p.name.removesuffix(PACK_SUFFIX) == key
+        ]
         if not found:
             raise UnknownEntityError(f"There is no pack {key[:80]!r}; list the packs to see them.")
         return found[0]
@@ -384,7 +386,7 @@ class PackFolder:
         return known[1]
 
     def _read_entry(self, path: Path) -> PackEntry:
-        key = path.name.removesuffix(SUFFIX)
+        key = path.name.removesuffix(PACK_SUFFIX)
         try:
             return PackEntry(key, path, EntityPack.load(path, self._kb, self._model))
         except (PackError, ArtifactMismatchError) as error:
@@ -396,4 +398,4 @@ def pack_file_name(entity: str) -> str:
     plain = unicodedata.normalize("NFKD", entity).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].strip("-")
     digest = hashlib.sha256(entity.encode("utf-8", "replace")).hexdigest()[:12]
-    return f"{slug or 'entity'}-{digest}{SUFFIX}"
+    return f"{slug or 'entity'}-{digest}{PACK_SUFFIX}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +16,10 @@ from safetensors.numpy import load, save
 
 from stamo.errors import PackError
 
-FORMAT = "stamo-pack"
-FORMAT_VERSION = 1
-MAX_BYTES = 8 * 2**20
+PACK_FORMAT = "stamo-pack"
+PACK_VERSION = 1
+PACK_SUFFIX = ".stamo"
+MAX_PACK_BYTES = 8 * 2**20
 MAX_NAME = 500
 MAX_TEXT = 20_000
 
@@ -57,7 +56,7 @@ def read_bytes(path: Path) -> bytes:
     """Read a file, one byte further than a pack may be long."""
     try:
         with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+            return file.read(MAX_PACK_BYTES + 1)
     except OSError as error:
         raise PackError(
             f"The pack {path.name!r} cannot be read ({error.strerror}); check its path."
@@ -77,18 +76,18 @@ def parse_bytes(data: bytes) -> tuple[Record, Tensors]:
     Raises:
         PackError: It is damaged or something else; the message goes on behind the file's name.
     """
-    if len(data) > MAX_BYTES:
-        raise PackError(f"it has more than {MAX_BYTES} bytes.")
+    if len(data) > MAX_PACK_BYTES:
+        raise PackError(f"it has more than {MAX_PACK_BYTES} bytes.")
     whole = _strict_json(_metadata(data))
     try:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError, OverflowError, MemoryError) as error:
         raise PackError(f"its arrays cannot be read ({error}).") from error
     record = whole.get("pack")
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
+    if not isinstance(record, dict) or record.get("format") != PACK_FORMAT:
         raise PackError("it is a safetensors file of something else.")
-    if record.get("version") != FORMAT_VERSION:
-        raise PackError(f"it is not of format version {FORMAT_VERSION}; learn the entity again.")
+    if record.get("version") != PACK_VERSION:
+        raise PackError(f"it is not of format version {PACK_VERSION}; learn the entity again.")
     if content_hash(record, tensors) != whole.get("sha256"):
         raise PackError("its content does not match its checksum; copy it again.")
     return record, tensors
@@ -140,18 +139,3 @@ def is_text(text: object, limit: int) -> bool:
 def is_line(text: object, limit: int) -> bool:
     """Tell whether a value is a text of one line."""
     return is_text(text, limit) and "\n" not in str(text) and "\t" not in str(text)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

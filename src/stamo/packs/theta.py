@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from stamo.corpus.types import EmergingEntity
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
 from stamo.models.evidence import GROUPS
-from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 
 SHIFT = "decision-shift"
@@ -28,71 +27,54 @@ def group_name(name: str) -> str:
 
 
 def make_pack(
+    entity: EmergingEntity,
     theta: FeatureParams,
-    pile: Pile,
+    aliases: Sequence[str],
+    neighbours: NDArray[np.int32],
     kb: KnowledgeBase,
-    trained: TrainedModel,
+    model_fingerprint: str,
     *,
-    number: int = 0,
     shift: float = 0.0,
-    odds: bool = False,
-    labels: str = "",
-    history: Sequence[Mapping[str, Any]] = (),
-    description: str = "",
-    notes: Mapping[str, str] | None = None,
+    **about: Any,
 ) -> EntityPack:
     """Pack what was learned of one entity.
 
     Args:
-        theta: θ̂(e*) of all entities of the pile.
-        pile: The pile that it was learned on; its neighbours are the pack's.
+        entity: The entity.
+        theta: Its θ̂(e*); the first axis of every group is 1.
+        aliases: What the prior's columns stand for, among them the entity's aliases.
+        neighbours: What the relatedness row's columns stand for.
         kb: The knowledge base.
-        trained: The linking model.
-        number: Which of the pile's entities.
+        model_fingerprint: The linking model's.
         shift: What was added to the log odds to draw the line for F1; confidences leave it out.
-        odds: Whether the prior is kept as odds, as the published reading does.
-        labels: The fingerprint of the labels.
-        history: What each slot did.
-        description: A line for people.
-        notes: Where the documents came from, who labelled.
+        about: Other fields of the pack, such as its history and notes.
     """
-    rows = {name: values[number].numpy() for name, values in theta.groups.items()}
-    entity = pile.entities[number]
-    priors = rows["prior"][[pile.aliases.index(alias) for alias in entity.aliases]]
+    rows = {name: values[0].numpy() for name, values in theta.groups.items()}
     groups = {group_name(n): v.astype(np.float32) for n, v in rows.items() if n not in OWN_FIELDS}
     groups[SHIFT] = np.array([shift], dtype=np.float32)
     return EntityPack.project(
         entity,
         kb,
-        priors=priors / (1 + priors) if odds else priors,
-        neighbours=pile.neighbours,
+        priors=rows["prior"][[list(aliases).index(alias) for alias in entity.aliases]],
+        neighbours=neighbours,
         # A model without relatedness (Yamada's) learns none.
-        relatedness=rows.get("relatedness", np.zeros(len(pile.neighbours))),
+        relatedness=rows.get("relatedness", np.zeros(len(neighbours))),
         vector=rows["embedding"],
-        model_fingerprint=trained.fingerprint,
-        labels_fingerprint=labels,
+        model_fingerprint=model_fingerprint,
         groups=groups,
-        history=tuple(history),
-        description=description,
-        notes=notes or {},
+        **about,
     )
 
 
-def pack_theta(pack: EntityPack, pile: Pile) -> FeatureParams:
+def pack_theta(pack: EntityPack) -> FeatureParams:
     """Return θ(e*) of a pack in the shapes that the features expect, (1, ...) each.
 
-    The pile's neighbours and aliases must be the pack's own.
+    The aliases and neighbours of a pile that it is looked up on must be the pack's own.
     """
-    groups = {
-        "prior": pack.priors,
-        "relatedness": pack.relatedness,
-        "embedding": pack.vector,
-        **{name: pack.groups[key] for name in GROUPS if (key := group_name(name)) in pack.groups},
-    }
-    theta = {name: torch.from_numpy(np.array(values))[None] for name, values in groups.items()}
-    known = {*theta, *map(group_name, GROUPS), SHIFT}
-    rest = {n: torch.from_numpy(np.array(v))[None] for n, v in pack.groups.items()}
-    return FeatureParams(theta | {n: v for n, v in rest.items() if n not in known})
+    names = {group_name(name): name for name in GROUPS}
+    groups = {names.get(key, key): values for key, values in pack.groups.items() if key != SHIFT}
+    groups |= {"prior": pack.priors, "relatedness": pack.relatedness, "embedding": pack.vector}
+    return FeatureParams({n: torch.from_numpy(np.array(v))[None] for n, v in groups.items()})
 
 
 def strongest_neighbours(pack: EntityPack, n: int) -> list[tuple[str, float]]:

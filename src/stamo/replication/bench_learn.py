@@ -29,8 +29,9 @@ from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.word_weights import background_vector, word_weights
-from stamo.learning.algorithm import StamoArgs, Task, link, stamo
-from stamo.learning.corrected import CorrectedArgs, learn_corrected
+from stamo.learning.corrected import CorrectedArgs
+from stamo.learning.loop import Estimate, Task, self_train
+from stamo.learning.paper import StamoArgs
 from stamo.models.base import PlainScorer, Tables
 from stamo.models.deeped.model import DeepED
 from stamo.system.processes import Workers
@@ -150,6 +151,7 @@ def generate_task(args: LearnBenchArgs, kb: GeneratedKnowledgeBase, number: int)
         tables=Tables(kb.word_vectors, kb.vectors),
         features=features,
         kb=real_kb,
+        temperature=0.01,
     )
 
 
@@ -158,7 +160,7 @@ def _run_entities(args: LearnBenchArgs, numbers: list[int]) -> dict[str, Any]:
     torch.set_num_threads(1)
     kb = generate_knowledge_base(args)
     # A small entity first, so that what libraries allocate once is not counted as the entities'.
-    stamo(generate_task(replace(args, n_unlabelled=20), kb, 0), StamoArgs(n_slots=1))
+    self_train(generate_task(replace(args, n_unlabelled=20), kb, 0), StamoArgs(n_slots=1))
     start_memory = _resident_mb()
     phases: dict[str, float] = {}
     once, memory = 0.0, 0.0
@@ -179,7 +181,7 @@ def _run_entity(
     task = generate_task(args, kb, number)
     slots: list[Mapping[str, float]] = []
     start = time.perf_counter()
-    stamo(
+    self_train(
         task,
         StamoArgs(n_slots=args.n_slots, patience=None),
         on_slot=lambda slot: slots.append(slot.seconds),
@@ -242,7 +244,7 @@ def bench_default(args: LearnBenchArgs, n_slots: int | None = None) -> tuple[flo
     settings = CorrectedArgs() if n_slots is None else CorrectedArgs(n_slots=n_slots)
     slots: list[int] = []
     start = time.perf_counter()
-    learn_corrected(task, 0.01, settings, on_slot=lambda slot: slots.append(slot.number))
+    self_train(task, settings, on_slot=lambda slot: slots.append(slot.number))
     return time.perf_counter() - start, len(slots)
 
 
@@ -253,12 +255,9 @@ def bench_per_mention(args: LearnBenchArgs, n_mentions: int = 200) -> tuple[floa
     """
     torch.set_num_threads(1)
     task = generate_task(args, generate_knowledge_base(args), 0)
-    from stamo.features.base import estimate
-    from stamo.features.pile import Evidence
-
-    on_l = Evidence(task.pile, task.labels, task.labelled.astype(np.float32))
-    theta = estimate(on_l, task.features, task.kb)
-    fast = _seconds(partial(link, task, task.model.prepare(task.pile, task.tables), theta))
+    steps = StamoArgs().steps(task)
+    theta = steps.estimate(task.labelled_sample, None)
+    fast = _seconds(partial(steps.label, Estimate(theta)))
     sample: Pile = task.pile.take(np.arange(min(n_mentions, len(task.pile))))
     plain = PlainScorer(task.model, sample, task.tables, block=1)
     slow = _seconds(partial(plain, theta), n_times=1)

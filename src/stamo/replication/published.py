@@ -158,14 +158,6 @@ PRINTED: tuple[Printed, ...] = (
 )
 """Tables 3, 4 and 5."""
 
-LABELLED_SIZE = {
-    ("estimation", "test-web"): -17.66,
-    ("estimation", "test-wiki"): -19.98,
-    ("stamo", "test-web"): -3.26,
-    ("stamo", "test-wiki"): 1.27,
-}
-"""How F1 changes from |L| = 250 to 20, in points (Sec. 4.5)."""
-
 
 def printed_row(table: int, method: str, model: str) -> Printed | None:
     """Return the paper's row for a method of ours, if it has one."""
@@ -207,23 +199,3 @@ def load_experiment(path: Path) -> Experiment:
         raise SettingsError(
             f"{path} is no experiment file ({error}); see the files in experiments/."
         ) from error
-
-
-def experiment_text(printed: Printed, n_slots: int = 100) -> str:
-    """Return the text of an experiment file."""
-    n_labels = 1000 if printed.method == "estimation(all)" else 20
-    lines = [
-        f"# Table {printed.table} of the paper: {printed.row}"
-        + (f" + {printed.model}" if printed.model else ""),
-        f"table = {printed.table}",
-        f'row = "{printed.row}"',
-        f'method = "{printed.method}"',
-        f'model = "{printed.model}"',
-        f"n_labels = {n_labels}",
-        f"n_slots = {n_slots}",
-        "",
-        "# In percent, as printed; minutes are for one slot over 50 entities.",
-        "[published]",
-        *(f'"{name}" = {value:.2f}' for name, value in printed.numbers.items()),
-    ]
-    return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 Memory is that of the whole process tree, sampled ten times a second in two ways: the sum of the
 resident sets (pages shared by several processes are counted in each), and the proportional set
-(every page is counted once). Sampling reads `/proc`; where that is missing, memory is None.
+(every page is counted once), which is None where the system does not tell it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from stamo.errors import SuiteError
 
 SECONDS_BETWEEN_SAMPLES = 0.1
-PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,10 @@ def measure(name: str, command: Sequence[str], folder: Path) -> tuple[Usage, str
         process = subprocess.Popen(command, stdout=stdout, stderr=stderr, start_new_session=True)
         try:
             while process.poll() is None:
-                sample = tree_memory(process.pid)
-                if sample is not None:
-                    resident = max(resident or 0, sample[0])
-                    proportional = max(proportional or 0, sample[1])
+                now, shared = tree_memory(process.pid)
+                resident = max(resident or 0, now)
+                if shared is not None:
+                    proportional = max(proportional or 0, shared)
                 _wait(process)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
@@ -101,41 +103,18 @@ def _failure(name: str, status: int, stderr: Any) -> str:
     return f"The run of {name} ended with status {status} and said: {last}"
 
 
-def tree_memory(pid: int) -> tuple[int, int] | None:
+def tree_memory(pid: int) -> tuple[int, int | None]:
     """Return the resident and the proportional bytes of a process and all it started.
 
-    None where the system has no `/proc`.
+    The second is None where the system does not tell; a process that ended meanwhile adds nothing.
     """
-    if not (PROC / "self" / "smaps_rollup").exists():
-        return None
-    children: dict[int, list[int]] = {}
-    for entry in PROC.iterdir():
-        if entry.name.isdigit() and (parent := _parent(entry)) is not None:
-            children.setdefault(parent, []).append(int(entry.name))
-    resident = proportional = 0
-    waiting = [pid]
-    while waiting:
-        one = waiting.pop()
-        waiting += children.get(one, [])
-        rollup = _read_rollup(one)
-        resident += rollup.get("Rss", 0)
-        proportional += rollup.get("Pss", 0)
+    resident, proportional = 0, None
+    with suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.Error):
+                memory = process.memory_full_info()
+                resident += memory.rss
+                if hasattr(memory, "pss"):
+                    proportional = (proportional or 0) + memory.pss
     return resident, proportional
-
-
-def _parent(entry: Path) -> int | None:
-    try:
-        # The name of the program stands in brackets and may hold spaces and brackets itself.
-        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):  # the process ended meanwhile
-        return None
-
-
-def _read_rollup(pid: int) -> dict[str, int]:
-    """Return Rss and Pss of a process in bytes; nothing when it is gone or not ours to see."""
-    try:
-        lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
-    except OSError:
-        return {}
-    fields = (line.split() for line in lines[1:])
-    return {name.rstrip(":"): 1024 * int(kilobytes) for name, kilobytes, *_ in fields}

@@ -1,51 +1,194 @@
-"""Write files so that a reader, or a crash at any moment, sees the old content or the new one."""
+"""Write files and directories that appear all at once.
+
+Whatever happens, Ctrl-C, `kill -9`, a full disk or a power cut, a reader sees the old content or
+the complete new one. Files are written beside their target and renamed. A directory is made
+beside its target too; one that was killed leaves its unfinished work behind, which the next one
+removes.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import fcntl
 import json
 import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from stamo.errors import WorkspaceError
+from stamo.errors import StamoError, WorkspaceError
 
 MAX_JSON_BYTES = 64_000_000
+LOCK_FILE = "lock"
+RESULT_DIR = "result"
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace the content of a file at once: write beside it, flush to disk, rename."""
-    beside = _write_beside(path, data)
-    beside.replace(path)
-    flush_folder(path.parent)
+    """Replace the content of a file at once."""
+    with replaced_file(path) as beside:
+        beside.write_bytes(data)
+
+
+@contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """Yield the path of a file to write, which takes the place of `path` when the block ends."""
+    with _beside(path) as beside:
+        yield beside
+        _flush(beside)
+        beside.replace(path)
+    _flush(path.parent)
 
 
 def write_new(path: Path, data: bytes) -> None:
     """Create a file at once; of two processes that try, one gets `FileExistsError`."""
-    beside = _write_beside(path, data)
-    try:
+    with _beside(path) as beside:
+        beside.write_bytes(data)
+        _flush(beside)
         path.hardlink_to(beside)
+    _flush(path.parent)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    # Process and thread keep two writers apart.
+    writer = f"{os.getpid()}-{threading.get_ident()}"
+    beside = path.with_name(f".{path.name[:40]}.{writer}.tmp")
+    try:
+        yield beside
     finally:
-        beside.unlink()
-    flush_folder(path.parent)
+        beside.unlink(missing_ok=True)
 
 
-def _write_beside(path: Path, data: bytes) -> Path:
-    # The process id keeps two writers apart; a file left by a killed one is overwritten or hidden.
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return beside
-
-
-def flush_folder(folder: Path) -> None:
-    """Make renames inside a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _flush(path: Path) -> None:
+    """Make what was written to a file, or renamed in a folder, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class DirectoryKind(NamedTuple):
+    """What a directory is, so that no other one is ever replaced by it."""
+
+    name: str
+    is_one: Callable[[Path], bool]
+    error: type[StamoError]
+    """Raised with one sentence when it cannot be written."""
+
+    def disk_full(self, target: Path) -> StamoError:
+        """Return the error of a disk without room."""
+        return self.error(
+            f"The disk is full: the {self.name} {str(target)!r} could not be written and what was "
+            "there is unchanged; free some space and try again."
+        )
+
+
+@contextmanager
+def staged_directory(target: Path, kind: DirectoryKind, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a work directory whose subdirectory `result` becomes `target` when the block ends.
+
+    Raises:
+        StamoError: Of the kind: the target is there and may not be replaced, another process is
+            making it, or the disk is full.
+    """
+    _check_target(target, kind, overwrite=overwrite)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(target, kind)
+        work = Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent))
+    except OSError as error:
+        raise _failed(target, kind, error) from error
+    try:
+        with (work / LOCK_FILE).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (work / RESULT_DIR).mkdir()
+            yield work
+            for path in sorted((work / RESULT_DIR).iterdir()):
+                _flush(path)
+            _flush(work / RESULT_DIR)
+            _check_target(target, kind, overwrite=overwrite)
+            _move_into_place(work / RESULT_DIR, target)
+    except OSError as error:
+        raise _failed(target, kind, error) from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _check_target(target: Path, kind: DirectoryKind, *, overwrite: bool) -> None:
+    if not (target.exists() or target.is_symlink()):
+        return
+    if target.is_symlink() or not (target.is_dir() and kind.is_one(target)):
+        raise kind.error(
+            f"{str(target)!r} exists and is not a {kind.name}, so it is left alone; choose another "
+            "name."
+        )
+    if not overwrite:
+        raise kind.error(
+            f"The {kind.name} {str(target)!r} exists already; add --overwrite to replace it or "
+            "choose another name."
+        )
+
+
+def _remove_leftovers(target: Path, kind: DirectoryKind) -> None:
+    for leftover in target.parent.glob(f"{_prefix(target)}*"):
+        if leftover.is_symlink() or not leftover.is_dir():
+            continue
+        with suppress(FileNotFoundError), (leftover / LOCK_FILE).open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise kind.error(
+                    f"Another process is making {str(target)!r}; wait for it or choose another "
+                    "name."
+                ) from error
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name}.stamo-build-"
+
+
+def _failed(target: Path, kind: DirectoryKind, error: OSError) -> StamoError:
+    if error.errno in DISK_FULL:
+        return kind.disk_full(target)
+    return kind.error(
+        f"Making the {kind.name} {str(target)!r} failed ({error}); what was there is unchanged."
+    )
+
+
+def _move_into_place(result: Path, target: Path) -> None:
+    if not target.exists():
+        result.rename(target)
+    elif not _exchange(result, target):
+        # No atomic exchange on this system: the target is absent between these two renames.
+        old = result.with_name("old")
+        target.rename(old)
+        try:
+            result.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+    _flush(target.parent)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two directories in one step; return False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    status = rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
+    return bool(status == 0)
 
 
 def to_json(value: Any) -> bytes:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from stamo.errors import KnowledgeBaseError
+from stamo.errors import WorkerError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,17 +32,23 @@ IN_FLIGHT_PER_WORKER = 4
 class Workers:
     """A fixed number of processes; a single worker is the calling process itself.
 
-    Processes are started afresh (not forked), so a script that asks for several needs the usual
-    `if __name__ == "__main__":`.
+    Processes are started afresh, so a script that asks for several needs the usual
+    `if __name__ == "__main__":`; or they are forked to share what the caller holds.
+
+    Args:
+        n_workers: How many.
+        inherited: A function that is not sent to the workers: they are forked with it and all it
+            holds, whose pages are copied only when written to.
     """
 
-    def __init__(self, n_workers: int) -> None:
+    def __init__(self, n_workers: int, *, inherited: Callable[[Any], object] | None = None) -> None:
         self.n_workers = n_workers
+        self._inherited = inherited
         self._pool: ProcessPoolExecutor | None = None
         if n_workers > 1:
-            context = multiprocessing.get_context("spawn")
+            context = multiprocessing.get_context("spawn" if inherited is None else "fork")
             self._pool = ProcessPoolExecutor(
-                n_workers, mp_context=context, initializer=_prepare_worker
+                n_workers, mp_context=context, initializer=_prepare_worker, initargs=(inherited,)
             )
             for _ in range(n_workers):  # so that they start now and not with their first item
                 self._submit(os.getpid)
@@ -61,6 +67,8 @@ class Workers:
 
     def _submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
         assert self._pool is not None
+        if function is self._inherited:
+            function = _call_inherited
         with _one_thread_each():  # submitting may start a process
             return self._pool.submit(function, *arguments)
 
@@ -68,7 +76,7 @@ class Workers:
         """Yield `function(item)` for each item, in the order of the items.
 
         Raises:
-            KnowledgeBaseError: A worker process died.
+            WorkerError: A worker process died.
         """
         if self._pool is None:
             yield from map(function, items)
@@ -88,7 +96,7 @@ class Workers:
         A single worker runs it at once.
 
         Raises:
-            KnowledgeBaseError: A worker process died.
+            WorkerError: A worker process died.
         """
         if self._pool is None:
             result = function(*args)
@@ -108,7 +116,7 @@ def _worker_errors() -> Iterator[None]:
     try:
         yield
     except BrokenProcessPool as error:
-        raise KnowledgeBaseError(
+        raise WorkerError(
             "A worker process died, most likely because memory ran out; use fewer workers or "
             "a machine with more memory."
         ) from error
@@ -173,7 +181,18 @@ def give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _prepare_worker() -> None:
+_inherited: Callable[[Any], Any] | None = None
+"""What this worker was forked with."""
+
+
+def _call_inherited(item: object) -> Any:
+    assert _inherited is not None
+    return _inherited(item)
+
+
+def _prepare_worker(inherited: Callable[[Any], Any] | None) -> None:
+    global _inherited
+    _inherited = inherited
     pa.set_memory_pool(pa.system_memory_pool())  # for as long as it lives, see plain_allocator
     gc.freeze()  # what is imported stays; no collection needs to look at it again
     # Ctrl-C reaches every process of the terminal; the main process decides what happens.

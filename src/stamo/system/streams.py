@@ -1,47 +1,64 @@
-"""Read a file's bytes, whatever its compression, with bounded memory and as far as it is intact.
+"""Read a file's bytes, whatever its compression, with bounded memory and past what is damaged.
 
-The compression is told from the first bytes, never from the file's name.
-An archive that ends early yields everything that was there; a damaged one yields what comes before
-the damage, perhaps without the last 32 KiB. `ByteStream.fault` then says what was wrong; nothing is
-raised.
+The compression is told from the first bytes, never from the file's name; nothing is raised. At a
+fault a stream either ends, and `ByteStream.fault` says what was wrong (a dump is one whole), or it
+reports the fault and goes on at the next member: crawls are stored as one member per page, so that
+a fault costs one page. What comes before the fault is handed out, perhaps without the last 32 KiB.
 
 Memory: one input block, one output block, and the decompressor's window, which may take at most
 128 MiB; an archive that asks for more counts as damaged.
 """
+
+from __future__ import annotations
 
 import bz2
 import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import Protocol
 
 import zstandard
 
-from stamo.errors import DumpError
-from stamo.system.members import MAX_WINDOW_BYTES, GzipMember, Member, xz_member
-
 IN_BYTES = 1 << 16
-OUT_BYTES = 1 << 15
 PLAIN_BYTES = 1 << 18
+MAX_WINDOW_BYTES = 1 << 27
 
-GZIP = b"\x1f\x8b"
-BZIP2 = b"BZh"
-XZ = b"\xfd7zXZ\x00"
-ZSTD = b"\x28\xb5\x2f\xfd"
-ZSTD_SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
+MAGIC = {
+    "gzip": b"\x1f\x8b\x08",
+    "bzip2": b"BZh",
+    "xz": b"\xfd7zXZ\x00",
+    "zstd": b"\x28\xb5\x2f\xfd",
+}
+PLAIN = "plain"
 UNSUPPORTED = {b"7z\xbc\xaf\x27\x1c": "7z", b"PK\x03\x04": "zip", b"\x04\x22\x4d\x18": "lz4"}
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
+_FOREIGN = "archive is followed by bytes that do not belong to it"
+
+OnFault = Callable[[str], None]
 
 
-class StreamEndError(Exception):
-    """End a stream at the place where its bytes stop making sense."""
+class Readable(Protocol):
+    """Anything bytes can be read from; it need not be seekable."""
+
+    def read(self, size: int = ..., /) -> bytes: ...  # noqa: D102
 
 
-class Source:
+class StreamFault(Exception):  # noqa: N818 - it ends a stretch of bytes and never leaves a stream
+    """The place where the bytes of a stream stop making sense."""
+
+    def __init__(self, reason: str, place: str = "", detail: object = "") -> None:
+        text = str(detail).rstrip(".")
+        about = f" ({text})" if text else ""
+        self.reason = reason + about
+        """What was wrong, in the same words wherever it was."""
+        super().__init__(" ".join(filter(None, (reason, place))) + about)
+
+
+class ByteSource:
     """Hand out a file's raw bytes, counted, up to an optional end position."""
 
-    def __init__(self, file: BinaryIO, position: int = 0, end: int | None = None) -> None:
+    def __init__(self, file: Readable, position: int = 0, end: int | None = None) -> None:
         self._file = file
         self._end = end
         self._ahead = b""
@@ -53,9 +70,9 @@ class Source:
         return self._position - len(self._ahead)
 
     def peek(self, size: int) -> bytes:
-        """Return the next bytes without handing them out; `size` may only grow the look-ahead."""
-        if len(self._ahead) < size:
-            self._ahead += self._fetch(size - len(self._ahead))
+        """Return the next bytes without handing them out; fewer only at the end."""
+        while len(self._ahead) < size and (more := self._fetch(size - len(self._ahead))):
+            self._ahead += more
         return self._ahead[:size]
 
     def read(self, size: int) -> bytes:
@@ -75,14 +92,29 @@ class Source:
             data += more
         return data
 
-    def ends_early(self) -> StreamEndError:
-        """Make the fault of an archive that stops in the middle."""
-        return StreamEndError(f"archive ends early after {self.consumed:,} bytes")
+    def push_back(self, data: bytes) -> None:
+        """Put bytes that were handed out in front again."""
+        self._ahead = data + self._ahead
 
-    def damaged(self, detail: object) -> StreamEndError:
+    def seek(self, mark: bytes) -> bool:
+        """Move to where a mark comes next; tell whether it does."""
+        data = b""
+        while more := self.read(IN_BYTES):
+            data = data[1 - len(mark) :] + more if data else more
+            found = data.find(mark)
+            if found >= 0:
+                self.push_back(data[found:])
+                return True
+        return False
+
+    def ends_early(self) -> StreamFault:
+        """Make the fault of an archive that stops in the middle."""
+        return StreamFault("archive ends early", f"after {self.consumed:,} bytes")
+
+    def damaged(self, detail: object) -> StreamFault:
         """Make the fault of an archive whose bytes cannot be decompressed."""
-        text = str(detail).rstrip(".") or "unknown error"
-        return StreamEndError(f"archive is damaged before byte {self.consumed:,} ({text})")
+        place = f"before byte {self.consumed:,}"
+        return StreamFault("archive is damaged", place, detail or "unknown error")
 
     def _fetch(self, size: int) -> bytes:
         if self._end is not None:
@@ -90,145 +122,246 @@ class Source:
         try:
             data = self._file.read(size) if size else b""
         except OSError as error:
-            raise StreamEndError(
-                f"reading failed after {self._position:,} bytes ({error})"
-            ) from error
+            self._end = self._position  # a disk that failed is not asked again
+            place = f"after {self._position:,} bytes"
+            raise StreamFault("reading failed", place, error) from error
         self._position += len(data)
         return data
 
 
-def _plain_blocks(source: Source) -> Iterator[bytes]:
-    while block := source.read(PLAIN_BYTES):
-        yield block
+class _Member(Protocol):
+    """One compressed member, as bz2 and lzma offer it."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = ...) -> bytes: ...
 
 
-def _member_blocks(source: Source, magic: bytes, new: Callable[[], Member]) -> Iterator[bytes]:
-    """Decompress the concatenated members of a gzip, bzip2 or xz file."""
-    pending = b""
-    while True:
-        # Zero padding between members is legal in xz and common after gzip on tapes.
-        while len(pending) < len(magic) and (more := source.read(IN_BYTES)):
-            pending = (pending + more).lstrip(b"\x00")
-        pending = pending.lstrip(b"\x00")
-        if not pending:
-            return
-        if not magic.startswith(pending[: len(magic)]):
-            raise StreamEndError("archive is followed by bytes that do not belong to it")
-        member = new()
-        yield from _one_member(source, member, pending)
-        pending = member.unused_data
+class _GzipMember:
+    """Give zlib's decompressor the interface of bz2 and lzma."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._zlib.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    def decompress(self, data: bytes, max_length: int = PLAIN_BYTES) -> bytes:
+        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
 
 
-def _one_member(source: Source, member: Member, pending: bytes) -> Iterator[bytes]:
-    while not member.eof:
-        if not pending and member.needs_input:
-            pending = source.read(IN_BYTES)
-            if not pending:
-                raise source.ends_early()
+def _xz_member() -> _Member:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES)
+
+
+_MEMBERS: dict[str, Callable[[], _Member]] = {
+    "gzip": _GzipMember,
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": _xz_member,
+}
+
+
+def compression(start: bytes) -> str | None:
+    """Tell the compression from a file's first bytes: gzip, bzip2, xz, zstd, or None."""
+    for kind, magic in MAGIC.items():
+        if start.startswith(magic):
+            return kind
+    return "zstd" if _SKIPPABLE.match(start) else None
+
+
+class ByteStream:
+    """Iterate over the decompressed bytes of a source.
+
+    Args:
+        source: The bytes as they are in the file.
+        kind: The compression; told from the first bytes by default.
+        block_bytes: How many bytes come out at once, at most.
+        on_fault: Called with a sentence for each damaged stretch, after which reading goes on at
+            the next member; without it the stream ends at the first fault.
+    """
+
+    def __init__(
+        self,
+        source: ByteSource,
+        kind: str | None = None,
+        *,
+        block_bytes: int = 1 << 15,
+        on_fault: OnFault | None = None,
+    ) -> None:
+        self.source = source
+        self.kind = kind
+        self.fault: str | None = None
+        """Why the stream ended, if early."""
+        self._block_bytes = block_bytes
+        self._on_fault = on_fault
+
+    def __iter__(self) -> Iterator[bytes]:
+        goes_on = True
+        while goes_on:
+            try:
+                yield from self._blocks()
+                return
+            except StreamFault as fault:
+                self.fault = str(fault)
+                if self._on_fault is None:
+                    return
+                self._on_fault(fault.reason)
+            goes_on = self._seek_member()
+            if goes_on:
+                yield b"\n"  # so that a line cut by the fault does not swallow the next one
+
+    def _blocks(self) -> Iterator[bytes]:
+        if self.kind is None:
+            self.kind = compression(self.source.peek(8)) or PLAIN
+        if self.kind in _MEMBERS:
+            yield from self._members(MAGIC[self.kind], _MEMBERS[self.kind])
+        elif self.kind == "zstd":
+            yield from _zstd_blocks(self.source)
+        else:
+            while block := self.source.read(max(PLAIN_BYTES, self._block_bytes)):
+                yield block
+
+    def _seek_member(self) -> bool:
         try:
-            block = member.decompress(pending, OUT_BYTES)
-        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-            raise source.damaged(error) from error
+            return self.kind in MAGIC and self.source.seek(MAGIC[self.kind])
+        except StreamFault:  # told already
+            return False
+
+    def _members(self, magic: bytes, new: Callable[[], _Member]) -> Iterator[bytes]:
+        """Decompress the concatenated members of a gzip, bzip2 or xz file."""
         pending = b""
-        if block:
-            yield block
+        while True:
+            # Zero padding between members is legal in xz and common after gzip on tapes.
+            while len(pending) < len(magic) and (more := self.source.read(IN_BYTES)):
+                pending = (pending + more).lstrip(b"\x00")
+            pending = pending.lstrip(b"\x00")
+            if not pending:
+                return
+            if not magic.startswith(pending[: len(magic)]):
+                self.source.push_back(pending)
+                raise StreamFault(_FOREIGN)
+            member = new()
+            yield from self._one_member(member, pending, len(magic))
+            pending = member.unused_data
+
+    def _one_member(self, member: _Member, pending: bytes, n_magic: int) -> Iterator[bytes]:
+        # Where another member is looked for should this one be damaged, which may show late.
+        fed = pending[n_magic:]
+        while not member.eof:
+            if not pending and member.needs_input:
+                pending = self.source.read(IN_BYTES)
+                if not pending:
+                    raise self.source.ends_early()
+                fed = fed[-IN_BYTES:] + pending
+            try:
+                block = member.decompress(pending, self._block_bytes)
+            except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+                fault = self.source.damaged(error)
+                self.source.push_back(fed)
+                raise fault from error
+            pending = b""
+            if block:
+                yield block
 
 
-def _zstd_blocks(source: Source) -> Iterator[bytes]:
+def _zstd_blocks(source: ByteSource) -> Iterator[bytes]:
     """Decompress zstandard frames block by block, so that no call returns more than 128 KiB."""
     while source.peek(1):
         magic = source.read_exactly(4)
-        if ZSTD_SKIPPABLE.fullmatch(magic):
+        if _SKIPPABLE.fullmatch(magic):
             n_left = int.from_bytes(source.read_exactly(4), "little")
             while n_left:
                 n_left -= len(source.read_exactly(min(n_left, IN_BYTES)))
-        elif magic == ZSTD:
-            try:
-                yield from _zstd_frame(source)
-            except zstandard.ZstdError as error:
-                raise source.damaged(error) from error
+        elif magic == MAGIC["zstd"]:
+            yield from _zstd_frame(source)
         else:
-            raise StreamEndError("archive is followed by bytes that do not belong to it")
+            source.push_back(magic)
+            raise StreamFault(_FOREIGN)
 
 
-def _zstd_frame(source: Source) -> Iterator[bytes]:
+def _zstd_frame(source: ByteSource) -> Iterator[bytes]:
     """Decompress one frame after its magic number (layout: RFC 8878, section 3.1.1)."""
     flags = source.read_exactly(1)
     single_segment = flags[0] & 0x20
     n_header = (0, 1, 2, 4)[flags[0] & 3] + (1 if single_segment else 0, 2, 4, 8)[flags[0] >> 6]
     header = source.read_exactly(n_header + (0 if single_segment else 1))
     frame = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
-    frame.decompress(ZSTD + flags + header)
+    data = MAGIC["zstd"] + flags + header
     is_last = False
-    while not is_last:
-        head = source.read_exactly(3)
-        number = int.from_bytes(head, "little")
-        is_last, kind, size = bool(number & 1), number >> 1 & 3, number >> 3
-        if kind == 3 or size > 1 << 17:
-            raise source.damaged("a block of impossible size")
-        block = frame.decompress(head + source.read_exactly(1 if kind == 1 else size))
-        if block:
-            yield block
-    if flags[0] & 4 and (block := frame.decompress(source.read_exactly(4))):
-        yield block
+    try:
+        frame.decompress(data)
+        while not is_last:
+            head = source.read_exactly(3)
+            number = int.from_bytes(head, "little")
+            is_last, kind, size = bool(number & 1), number >> 1 & 3, number >> 3
+            if kind == 3 or size > 1 << 17:
+                raise source.damaged("a block of impossible size")
+            data = head + source.read_exactly(1 if kind == 1 else size)
+            if block := frame.decompress(data):
+                yield block
+        if flags[0] & 4:
+            data = source.read_exactly(4)
+            if block := frame.decompress(data):
+                yield block
+    except zstandard.ZstdError as error:
+        fault = source.damaged(error)
+        source.push_back(data[1:])
+        raise fault from error
 
 
-def compression(start: bytes) -> str | None:
-    """Tell the compression from a file's first bytes: gzip, bzip2, xz, zstd, or None."""
-    for magic, kind in ((GZIP, "gzip"), (BZIP2, "bzip2"), (XZ, "xz"), (ZSTD, "zstd")):
-        if start.startswith(magic):
-            return kind
-    return "zstd" if ZSTD_SKIPPABLE.match(start) else None
+def read_blocks(file: Readable, on_fault: OnFault) -> Iterator[bytes]:
+    """Yield the decompressed bytes of an open file in large blocks, past damaged stretches.
 
-
-def detect(start: bytes, name: str) -> str:
-    """Tell the format of a dump from its first bytes: a compression, or plain XML.
-
-    Raises:
-        DumpError: It is none of them.
+    Args:
+        file: The open file.
+        on_fault: Called with a sentence for each damaged stretch; the rest is still read.
     """
-    if kind := compression(start):
-        return kind
-    if start.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<"):
-        return "plain"
-    if not start:
-        raise DumpError(f"{name} is empty; expected a MediaWiki XML dump.")
-    for magic, kind in UNSUPPORTED.items():
-        if start.startswith(magic):
-            raise DumpError(
-                f"{name} is a {kind} archive, which cannot be streamed; unpack it and pass the "
-                "XML file, or pipe the XML in and pass '-'."
-            )
-    raise DumpError(
-        f"{name} begins with the bytes {start[:8]!r}; expected a MediaWiki XML dump in UTF-8, "
-        "plain or compressed as .gz, .bz2, .xz or .zst."
-    )
+    return iter(ByteStream(ByteSource(file), block_bytes=1 << 20, on_fault=on_fault))
 
 
-class ByteStream:
-    """Iterate over the decompressed bytes of a source; `fault` tells why it ended, if early."""
+def read_line_blocks(
+    blocks: Iterator[bytes], max_line_bytes: int, on_long: Callable[[], None]
+) -> Iterator[bytes]:
+    r"""Regroup bytes into blocks of whole lines, each ending in "\n".
 
-    def __init__(self, source: Source, name: str, kind: str | None = None) -> None:
-        self.source = source
-        self.fault: str | None = None
-        try:
-            self.kind = kind or detect(source.peek(64), name)
-        except StreamEndError as fault:
-            raise DumpError(f"{name} cannot be read: {fault}.") from fault
-
-    def __iter__(self) -> Iterator[bytes]:
-        try:
-            yield from self._blocks()
-        except StreamEndError as fault:
-            self.fault = str(fault)
-
-    def _blocks(self) -> Iterator[bytes]:
-        if self.kind == "gzip":
-            return _member_blocks(self.source, GZIP, GzipMember)
-        if self.kind == "bzip2":
-            return _member_blocks(self.source, BZIP2, bz2.BZ2Decompressor)
-        if self.kind == "xz":
-            return _member_blocks(self.source, XZ, xz_member)
-        if self.kind == "zstd":
-            return _zstd_blocks(self.source)
-        return _plain_blocks(self.source)
+    A line longer than `max_line_bytes` is reported, never held in memory, and replaced by an empty
+    one, so that line numbers stay right.
+    """
+    held: list[bytes] = []
+    n_held = 0
+    too_long = False
+    for block in blocks:
+        cut = block.rfind(b"\n") + 1
+        if not cut:
+            n_held += len(block)
+            too_long = too_long or n_held > max_line_bytes
+            if too_long:
+                held = []
+            else:
+                held.append(block)
+            continue
+        first = block.find(b"\n") + 1
+        if too_long or n_held + first > max_line_bytes:
+            on_long()
+            yield b"\n" + block[first:cut]
+        else:
+            yield b"".join([*held, block[:cut]])
+        held, n_held, too_long = [block[cut:]], len(block) - cut, False
+    if too_long:
+        on_long()
+        yield b"\n"
+    elif n_held:
+        yield b"".join(held) + b"\n"

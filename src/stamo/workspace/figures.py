@@ -17,16 +17,8 @@ if TYPE_CHECKING:
 
 INK, GRID = "#334155", "#e2e8f0"
 COLOURS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#0891b2")
+LINES = ("-", "--", ":")
 N_BINS = 5
-MOVING = (
-    "prior",
-    "relatedness",
-    "embedding",
-    "evidence words",
-    "evidence entities",
-    "evidence bias",
-)
-"""The groups of θ(e*) whose movement is drawn."""
 
 
 def convergence_figure(records: Sequence[SlotRecord]) -> bytes:
@@ -44,12 +36,14 @@ def convergence_figure(records: Sequence[SlotRecord]) -> bytes:
     middle.plot(slots, [r.share for r in records], marker="o", markersize=3.5, color=COLOURS[0])
     middle.set_ylim(-0.03, 1.03)
     middle.set_title("Share of the pile that means it")
-    there = {name for r in records for name in r.moved}
-    groups = [name for name in MOVING if name in there]
-    for name, colour in zip(groups, COLOURS, strict=False):
+    for i, name in enumerate(dict.fromkeys(name for r in records for name in r.moved)):
         points = [(r.number, r.moved[name]) for r in records if name in r.moved]
         x, y = zip(*points, strict=True)
-        right.plot(x, y, marker="o", markersize=3.5, color=colour, label=name)
+        style = {
+            "color": COLOURS[i % len(COLOURS)],
+            "linestyle": LINES[i // len(COLOURS) % len(LINES)],
+        }
+        right.plot(x, y, marker="o", markersize=3.5, label=name, **style)
     right.set_title("Movement of θ per slot")
     for axes in (left, middle, right):
         axes.set_xlabel("slot (0: labels alone)")

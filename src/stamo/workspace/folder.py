@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError, WorkspaceError
+from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.files import read_json, to_json, write_new
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels.store import LabelProgress, LabelStore
@@ -25,7 +26,6 @@ from stamo.workspace.labels.store import LabelProgress, LabelStore
 FORMAT = "stamo-workspace"
 VERSION = 1
 N_LABELS = 20
-PACK_SUFFIX = ".stamo"
 
 Task = Literal["collect", "learn"]
 

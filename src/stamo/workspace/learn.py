@@ -17,19 +17,18 @@ import torch
 from stamo.errors import SettingsError
 from stamo.features.params import FeatureParams
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.algorithm import RELATEDNESS_SCALE, Slot, StamoArgs, Task, link
-from stamo.learning.corrected import CorrectedArgs, f1_shift
-from stamo.learning.readings import Outcome as ReadingOutcome
+from stamo.learning.learn import LearnedEntity
+from stamo.learning.loop import Checkpoint, Learned, Slot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import make_pack
+from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.files import read_json, to_json, write_atomic
-from stamo.workspace.folder import PACK_SUFFIX, Workspace
+from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, RunSlots, predict_left_out
 from stamo.workspace.material import Material, load_material
-from stamo.workspace.slots import SlotRecord, SlotStore, collapse_alarm
+from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
 
 SUMMARY = ".summary.json"
 LABELS_ALONE = 0
@@ -43,7 +42,7 @@ class LearnSettings:
     reading: str = "default"
     """`default` is ours, `paper` the paper as printed, `published` what its experiments did."""
     n_slots: int | None = None
-    """Slots at most; None takes the reading's own number."""
+    """Slots at most; None takes the reading's own number. A reading without slots has none."""
     n_folds: int = 5
     """Parts of the labels for cross-validation; 0 leaves it out."""
 
@@ -52,17 +51,15 @@ class LearnSettings:
         if self.n_folds < 0 or self.n_folds == 1 or (self.n_slots or 0) < 0:
             raise SettingsError("Give 0 or more slots, and 0, 2 or more folds.")
 
-    def to_reading(self, n_slots: int | None = None) -> Reading:
+    def to_reading(self) -> Reading:
         """Return the reading, with another number of slots where one is given."""
-        reading, n = reading_named(self.reading), self.n_slots if n_slots is None else n_slots
-        if n is None or reading.args is None:
-            return reading
-        return replace(reading, args=replace(reading.args, n_slots=n))
+        reading = reading_named(self.reading)
+        return reading if self.n_slots is None else reading.with_slots(self.n_slots)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What learning gave."""
+class LearnedPack:
+    """The pack that learning wrote, and how it came to it."""
 
     pack: EntityPack
     path: Path
@@ -74,11 +71,13 @@ class Outcome:
     """The slot that is in the pack, 0 for the labels alone."""
     alarm: str | None
     n_stale: int
+    stopped: str
+    """Why the slots ended: `max slots` or `no change`."""
 
 
 @dataclass(frozen=True)
 class LearnSummary:
-    """What is kept of an outcome beside its pack, for the report."""
+    """What is kept of a run beside its pack, for the report."""
 
     pack: str
     """The fingerprint of the pack that it belongs to."""
@@ -92,16 +91,16 @@ class LearnSummary:
     decisions: list[bool]
 
     @classmethod
-    def of(cls, outcome: Outcome) -> LearnSummary:
-        """Take what is kept of an outcome."""
-        left_out, slot = outcome.left_out, outcome.used_slot
+    def of(cls, learned: LearnedPack) -> LearnSummary:
+        """Take what is kept of a run."""
+        left_out, slot = learned.left_out, learned.used_slot
         there = [t for t in left_out.odds if t <= slot]
         last = max(there) if there else None
         return cls(
-            pack=outcome.pack.fingerprint,
-            pile_helped=outcome.pile_helped,
+            pack=learned.pack.fingerprint,
+            pile_helped=learned.pile_helped,
             used_slot=slot,
-            alarm=outcome.alarm,
+            alarm=learned.alarm,
             labels=left_out.labels.tolist() if last is not None else [],
             odds=[] if last is None else left_out.odds[last].tolist(),
             decisions=[] if last is None else left_out.decisions[last].tolist(),
@@ -138,7 +137,7 @@ def learn(
     settings: LearnSettings = LearnSettings(),
     *,
     on_step: OnStep = lambda step: None,
-) -> Outcome:
+) -> LearnedPack:
     """Learn the entity of a workspace and write its pack.
 
     Raises:
@@ -157,14 +156,13 @@ def learn(
 
         left_out = predict_left_out(
             material.task,
-            material.temperature,
-            _slots(reading, material.temperature),
+            _slots(reading),
             settings.n_folds,
             done=store.load_folds(),
             on_fold=on_fold,
         )
-        run = _Run(workspace, material, kb, trained, reading, left_out, on_step)
-        return run.finish(store, n_done)
+        packing = _Packing(workspace, material, trained, reading, left_out, on_step)
+        return packing.finish(store, n_done)
 
 
 def rollback(
@@ -173,7 +171,7 @@ def rollback(
     trained: TrainedModel,
     slot: int,
     settings: LearnSettings = LearnSettings(),
-) -> Outcome:
+) -> LearnedPack:
     """Write the pack as if learning had ended after a slot; 0 keeps the labels alone.
 
     Raises:
@@ -185,114 +183,85 @@ def rollback(
         store = SlotStore(workspace.slots_dir, material.key)
         if slot:
             store.load(slot)
-        reading = settings.to_reading(slot)
-        if isinstance(reading.args, CorrectedArgs):
-            reading = replace(reading, args=replace(reading.args, choose=False))
+        reading = replace(full, args=full.args.until(slot))
         left_out = predict_left_out(
-            material.task,
-            material.temperature,
-            _slots(full, material.temperature),
-            settings.n_folds,
-            done=store.load_folds(),
+            material.task, _slots(full), settings.n_folds, done=store.load_folds()
         )
-        run = _Run(workspace, material, kb, trained, reading, left_out, lambda step: None)
-        return run.finish(None, 0)
+        packing = _Packing(workspace, material, trained, reading, left_out, lambda step: None)
+        return packing.finish(None, 0)
 
 
 def _alone(reading: Reading) -> Reading:
     """Return the reading without any slot: what the labels alone say."""
-    if isinstance(reading.args, CorrectedArgs):
-        return replace(reading, args=replace(reading.args, n_slots=0, decision="accuracy"))
-    if isinstance(reading.args, StamoArgs):
-        return replace(reading, args=replace(reading.args, n_slots=0))
-    return reading
+    return replace(reading, args=reading.args.labels_alone())
 
 
-def _shift(reading: Reading, posterior: np.ndarray[Any, Any] | None) -> float:
-    """Return what a reading adds to the log odds to draw the line for F1."""
-    is_f1 = isinstance(reading.args, CorrectedArgs) and reading.args.decision == "f1"
-    return f1_shift(posterior[:, 0]) if is_f1 and posterior is not None else 0.0
-
-
-def _slots(reading: Reading, temperature: float) -> RunSlots:
+def _slots(reading: Reading) -> RunSlots:
     """Return how one fold learns: every slot's θ̂, and the shift of the decision."""
 
     def run(task: Task, see: Callable[[int, FeatureParams, float], None]) -> None:
         def on_slot(slot: Slot) -> None:
-            see(slot.number, _fold(slot.theta_hat), _shift(reading, slot.pseudo_labels))
+            see(slot.number, slot.theta, reading.args.shifts(slot.pseudo_labels)[0])
 
-        alone = run_reading(task, _alone(reading), temperature)
-        see(LABELS_ALONE, _fold(alone.theta), _shift(reading, alone.posterior))
-        if reading.args is not None:
-            run_reading(task, reading, temperature, on_slot=on_slot)
+        alone = run_reading(task, _alone(reading))
+        see(LABELS_ALONE, alone.theta, reading.args.shifts(alone.posterior)[0])
+        if reading.args.n_slots:
+            run_reading(task, reading, on_slot=on_slot)
 
     return run
 
 
-def _fold(theta: FeatureParams) -> FeatureParams:
-    """Multiply a learned scale of the relatedness into its row, as looking up expects."""
-    if RELATEDNESS_SCALE not in theta.groups:
-        return theta
-    scaled = theta.replace(relatedness=theta["relatedness"] * theta[RELATEDNESS_SCALE])
-    return FeatureParams({n: v for n, v in scaled.groups.items() if n != RELATEDNESS_SCALE})
-
-
-class _Run:
+class _Packing:
     """The slots on all labels, and the pack at their end."""
 
     def __init__(
         self,
         workspace: Workspace,
         material: Material,
-        kb: KnowledgeBase,
         trained: TrainedModel,
         reading: Reading,
         left_out: LeftOut,
         on_step: OnStep,
     ) -> None:
-        self.workspace, self.material, self.kb, self.trained = workspace, material, kb, trained
+        self.workspace, self.material, self.trained = workspace, material, trained
         self.reading, self.left_out, self.on_step = reading, left_out, on_step
         self.records: list[SlotRecord] = []
         self.last: FeatureParams | None = None
 
-    def finish(self, store: SlotStore | None, n_done: int) -> Outcome:
+    def finish(self, store: SlotStore | None, n_done: int) -> LearnedPack:
         """Run what is left of the slots and write the pack."""
-        task, temperature = self.material.task, self.material.temperature
-        alone = run_reading(task, _alone(self.reading), temperature)
-        posterior = alone.posterior
-        if posterior is None:
-            posterior = link(task, task.model.prepare(task.pile, task.tables), _fold(alone.theta))
-        self._note(LABELS_ALONE, alone.theta, posterior, 0)
+        task = self.material.task
+        learned = run_reading(task, _alone(self.reading))
+        self._note(LABELS_ALONE, learned.theta, learned.posterior, 0)
         resume = self._take_up(store, n_done)
 
         def on_slot(slot: Slot) -> None:
             n_flipped = slot.n_flipped if slot.number > 1 else 0
-            record = self._note(slot.number, slot.theta_hat, slot.pseudo_labels, n_flipped)
+            theta_hat = slot.checkpoint.theta_hat
+            record = self._note(slot.number, theta_hat, slot.pseudo_labels, n_flipped)
             if store is not None:
-                store.save(record, slot)
+                store.save(SavedSlot(record, slot.checkpoint))
 
-        learned = alone
-        if self.reading.args is not None:
-            learned = run_reading(task, self.reading, temperature, on_slot=on_slot, resume=resume)
-        outcome = self._outcome(learned)
+        if self.reading.args != self.reading.args.labels_alone():
+            learned = run_reading(task, self.reading, on_slot=on_slot, resume=resume)
+        done = self._pack(learned)
         self.workspace.packs_dir.mkdir(exist_ok=True)
         self.workspace.slots_dir.mkdir(exist_ok=True)
-        summary = LearnSummary.of(outcome)
+        summary = LearnSummary.of(done)
         write_atomic(self.workspace.slots_dir / SUMMARY, to_json(asdict(summary)))
-        write_atomic(outcome.path, outcome.pack.to_bytes())
-        return outcome
+        write_atomic(done.path, done.pack.to_bytes())
+        return done
 
-    def _take_up(self, store: SlotStore | None, n_done: int) -> Slot | None:
+    def _take_up(self, store: SlotStore | None, n_done: int) -> Checkpoint | None:
         """Return the last slot of an interrupted run, where the reading can go on from one."""
-        # The default's few slots take less time than reading the documents: they run again.
-        if store is None or not n_done or not isinstance(self.reading.args, StamoArgs):
+        if store is None or not n_done or not self.reading.args.resumes:
             return None
         saved = [store.load(number) for number in range(1, n_done + 1)]
         for slot in saved:
             self.records.append(slot.record)
             self.on_step(slot.record)
-        self.last = saved[-1].slot.theta_hat
-        return saved[-1].slot
+        self.last = saved[-1].checkpoint.theta_hat
+        return saved[-1].checkpoint
 
     def _note(
         self,
@@ -310,42 +279,34 @@ class _Run:
         self.on_step(record)
         return record
 
-    def _outcome(self, learned: ReadingOutcome) -> Outcome:
-        task = self.material.task
-        helped = learned.pile_helped is not False
-        stays = isinstance(self.reading.args, CorrectedArgs) and not self.reading.args.choose
-        used = self.records[-1].number if helped or stays else LABELS_ALONE
-        pack = make_pack(
-            learned.theta,
-            task.pile,
-            self.kb,
-            self.trained,
-            shift=_shift(self.reading, learned.posterior),
-            odds=self.reading.name == "published",
-            labels=labels_fingerprint(self.material.labels),
-            history=[record.to_json() for record in self.records],
+    def _pack(self, learned: Learned) -> LearnedPack:
+        task, used = self.material.task, learned.used_slot
+        pack = LearnedEntity.of(learned, task.pile, self.trained).to_pack(
+            labels_fingerprint=labels_fingerprint(self.material.labels),
+            history=tuple(record.to_json() for record in self.records),
             description=f"Learned from {int(task.labelled.sum())} labelled and "
             f"{int((~task.labelled).sum())} unlabelled mentions.",
-            notes=self._notes(learned, used),
+            notes=self._notes(learned),
         )
-        return Outcome(
+        return LearnedPack(
             pack=pack,
             path=pack_path(self.workspace),
             records=tuple(self.records),
             left_out=self.left_out,
-            pile_helped=helped,
+            pile_helped=learned.pile_helped is not False,
             used_slot=used,
             alarm=collapse_alarm(self.records[: used + 1]),
             n_stale=self.material.n_stale,
+            stopped=learned.stopped,
         )
 
-    def _notes(self, learned: ReadingOutcome, used: int) -> Mapping[str, str]:
+    def _notes(self, learned: Learned) -> Mapping[str, str]:
         state = self.workspace.documents.manifest.state
         names = [Path(str(source)).name for source in state.get("sources", [])]
         people = sorted({event.labeller for event in self.material.labels})
         notes = {
             "reading": self.reading.name,
-            "slot": str(used),
+            "slot": str(learned.used_slot),
             "documents": f"{len(self.material.corpus)} from {', '.join(names)}"[:2000],
             "labelled by": ", ".join(people)[:2000],
         }
@@ -377,6 +338,5 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     Nothing is written.
     """
     reading = reading_named("estimation")
-    material = load_material(workspace, kb, trained, reading)
-    learned = run_reading(material.task, reading, material.temperature)
-    return make_pack(learned.theta, material.task.pile, kb, trained)
+    task = load_material(workspace, kb, trained, reading).task
+    return LearnedEntity.of(run_reading(task, reading), task.pile, trained).to_pack()

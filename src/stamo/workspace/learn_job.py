@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.readings import reading_named
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
 from stamo.workspace.learn import FoldDone, LearnSettings, learn
@@ -32,8 +31,7 @@ def learn_job(
     The work gets a workspace's name, learns it, writes its report and returns a closing line. It
     may be killed at any time: called again, it goes on and ends with the same pack.
     """
-    args = reading_named(settings.reading).args
-    n_slots = max(1, settings.n_slots or (1 if args is None else args.n_slots))
+    n_slots = max(1, settings.to_reading().args.n_slots)
 
     def work(name: str, on_progress: OnProgress) -> str:
         workspace = Workspace.open(root / name)

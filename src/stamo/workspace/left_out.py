@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.features.params import FeatureParams
-from stamo.learning.algorithm import Task
+from stamo.learning.loop import Task
 from stamo.models.base import Scorer
 from stamo.models.evidence import log_odds, margins_under, mention_views
 from stamo.workspace.slots import Rates
@@ -66,7 +66,6 @@ def make_folds(task: Task, n_folds: int) -> list[NDArray[np.int64]]:
 
 def predict_left_out(
     task: Task,
-    temperature: float,
     run: RunSlots,
     n_folds: int,
     *,
@@ -77,7 +76,6 @@ def predict_left_out(
 
     Args:
         task: The pile with all labels.
-        temperature: The model's.
         run: How to learn.
         n_folds: Parts of the labels; fewer when fewer documents are labelled.
         done: Folds that an interrupted run finished, see `on_fold`.
@@ -85,7 +83,7 @@ def predict_left_out(
     """
     folds = make_folds(task, n_folds) if n_folds > 1 else []
     results: dict[str, Any] = dict(done or {})
-    scorer = task.model.prepare(task.pile, task.tables)
+    scorer = task.scorer()
     for k, rows in enumerate(folds):
         rest = task.labelled.copy()
         rest[rows] = False
@@ -93,7 +91,7 @@ def predict_left_out(
             continue
         if str(k) not in results:
             judged = one_a_document(task, rows)
-            results[str(k)] = _run_fold(task, rest, judged, scorer, temperature, run)
+            results[str(k)] = _run_fold(task, rest, judged, scorer, run)
         on_fold(results, k + 1, len(folds))
     return _join(task, [one_a_document(task, rows) for rows in folds], results)
 
@@ -109,19 +107,16 @@ def _run_fold(
     rest: NDArray[np.bool_],
     rows: NDArray[np.int64],
     scorer: Scorer,
-    temperature: float,
     run: RunSlots,
 ) -> dict[str, list[list[float]]]:
     """Return slot -> [log odds, shift] of each left-out mention."""
     found: dict[str, list[list[float]]] = {}
     part = scorer.take(rows)
-    views = mention_views(task.pile, task.kb)
-    some = replace(views, words=views.words[rows], context=views.context[rows])
-    some = replace(some, entities=views.entities[rows])
+    views = {name: view[rows] for name, view in mention_views(task.pile, task.kb).items()}
 
     def see(slot: int, theta: FeatureParams, shift: float) -> None:
-        margin = margins_under(part, theta, temperature)
-        odds = log_odds(margin, theta, some, temperature)[:, 0]
+        margin = margins_under(part, theta, task.temperature)
+        odds = log_odds(margin, theta, views, task.temperature)[:, 0]
         found[str(slot)] = [[float(f), shift] for f in odds]
 
     labels = np.where(rest[:, None], task.labels, np.float32(0))

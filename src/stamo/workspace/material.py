@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from stamo.corpus.types import Corpus
 from stamo.errors import LearningError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.algorithm import Task
 from stamo.learning.learn import encode_pile, make_task
+from stamo.learning.loop import Task
 from stamo.learning.readings import Reading
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
@@ -29,8 +29,6 @@ class Material:
     n_stale: int
     """Labels whose mention is no longer among the documents."""
     task: Task
-    temperature: float
-    """The model's, fitted on known entities."""
     key: str
     """A hash of everything that decides what is learned."""
 
@@ -75,7 +73,7 @@ def load_material(
         "labels": labels_fingerprint(events),
         "kb": kb.fingerprint,
         "model": trained.fingerprint,
-        "reading": repr(reading),
+        "reading": [repr(reading), reading.adapt_model.__qualname__],
         "settings": list(settings),
     }
     return Material(
@@ -83,7 +81,6 @@ def load_material(
         labels=events,
         n_stale=found.n_stale,
         task=replace(task, model=model, features=model.features),
-        temperature=trained.calibration.temperature,
         key=hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
     )
 

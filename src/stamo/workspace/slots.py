@@ -19,8 +19,8 @@ from safetensors.torch import load, save
 
 from stamo.errors import WorkspaceError
 from stamo.features.params import FeatureParams
-from stamo.learning.algorithm import Slot
 from stamo.learning.inter import Moments
+from stamo.learning.loop import Checkpoint
 from stamo.system.files import read_json, to_json, write_atomic
 
 SUFFIX = ".safetensors"
@@ -79,8 +79,7 @@ class SavedSlot:
     """A slot as it is on disk."""
 
     record: SlotRecord
-    slot: Slot
-    """What Algorithm 1 needs to go on after it."""
+    checkpoint: Checkpoint
 
 
 class SlotStore:
@@ -101,10 +100,11 @@ class SlotStore:
                 path.unlink()
         return n
 
-    def save(self, record: SlotRecord, slot: Slot) -> None:
+    def save(self, saved: SavedSlot) -> None:
         """Write a slot."""
-        metadata: dict[str, Any] = {"key": self.key, "record": record.to_json()}
-        metadata |= {"n_flipped": slot.n_flipped, "n_unchanged": slot.n_unchanged}
+        slot = saved.checkpoint
+        metadata: dict[str, Any] = {"key": self.key, "record": saved.record.to_json()}
+        metadata["n_unchanged"] = slot.n_unchanged
         sets = {"theta": slot.theta_hat}
         if slot.moments is not None:
             sets |= {"s": slot.moments.s, "v": slot.moments.v}
@@ -115,7 +115,7 @@ class SlotStore:
         }
         tensors["pseudo-labels"] = torch.from_numpy(slot.pseudo_labels).contiguous()
         data = bytes(save(tensors, {"stamo": json.dumps(metadata, sort_keys=True)}))
-        write_atomic(self._path(record.number), data)
+        write_atomic(self._path(slot.number), data)
 
     def load(self, number: int) -> SavedSlot:
         """Read a slot.
@@ -137,16 +137,14 @@ class SlotStore:
         moments = None
         if any(name.startswith("s/") for name in tensors):
             moments = Moments(_params(tensors, "s/"), _params(tensors, "v/"))
-        slot = Slot(
+        checkpoint = Checkpoint(
             number=number,
             theta_hat=_params(tensors, "theta/"),
             pseudo_labels=tensors["pseudo-labels"].numpy(),
-            n_flipped=int(metadata["n_flipped"]),
-            seconds={},
             moments=moments,
             n_unchanged=int(metadata["n_unchanged"]),
         )
-        return SavedSlot(record, slot)
+        return SavedSlot(record, checkpoint)
 
     def save_folds(self, folds: Mapping[str, Any]) -> None:
         """Keep what cross-validation found so far."""

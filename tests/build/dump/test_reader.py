@@ -376,7 +376,7 @@ def test_damaged_stream_costs_only_its_range(multistream):
 def test_range_that_swells_is_bounded(multistream, monkeypatch):
     """A range whose pages outgrow the bound ends there and is counted."""
     path, _ = multistream
-    monkeypatch.setattr("stamo.build.dump.reader.MAX_RANGE_BYTES", 1000)
+    monkeypatch.setattr("stamo.build.dump.reader.MAX_RANGE_TEXT", 1000)
     pages, counts = read(path)
     assert 0 < len(pages) < 19
     assert sum("multistream range" in reason for reason in counts) == 1

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stamo.build.dump.site import Site
-from stamo.build.wikitext.clean import clean, find_links, find_redirect, is_disambiguation
+from stamo.build.wikitext.clean import clean, find_redirect, is_disambiguation
 from stamo.build.wikitext.links import Targets, resolve, targets_of
 
 SITE = Site()
@@ -203,12 +203,6 @@ def test_caption_with_links_counts_as_a_file():
     """A file whose caption holds links is one file left out, in the text and inside a box."""
     page = clean("[[Image:a.jpg|x [[A]]]] {{box|[[Image:b.jpg|y [[B]]]]}} [[", SITE)
     assert dict(page.n_dropped) == {"file": 2, "broken": 1}
-
-
-def test_find_links_lists_all():
-    """Links of the running text and of the parts cut out come as (target, anchor)."""
-    found = find_links("[[Moon|m]] {{box|[[sun]]s}} [[Image:x.jpg|a [[Star]]]]", SITE)
-    assert sorted(found) == [("Moon", "m"), ("Star", "Star"), ("Sun", "suns")]
 
 
 SIGNS = "[]{}|<>'=*#:;_-&\n\t\x00\x02\x03\x04 aé月א\ud800"

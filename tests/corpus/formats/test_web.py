@@ -146,6 +146,7 @@ def test_a_compressed_page_cannot_exhaust_the_memory(tmp_path):
 GOOD = warc_record(http_answer(page("Good")))
 BROKEN = {
     "garbage between records": b"garbage\r\nmore garbage\r\n",
+    "garbage that ends without a line break": b"garbage WARC/1.0 more garbage",
     "no length": GOOD.replace(b"Content-Length: ", b"X-Length: "),
     "negative length": GOOD.replace(b"Content-Length: ", b"Content-Length: -"),
     "length too long": GOOD.replace(b"Content-Length: ", b"Content-Length: 1"),

@@ -113,7 +113,7 @@ def test_names_are_found_at_word_boundaries_only():
     """A name inside a longer word is no mention."""
     names = unambiguous_names(small.kb(), small.SMALL.names)
     name = names.surfaces[0]
-    finder = NameFinder(names)
+    finder = NameFinder(small.kb(), names)
     assert len(finder.find(f"Hello {name} there")[0]) == 1
     assert len(finder.find(f"Hello x{name}x there")[0]) == 0
 

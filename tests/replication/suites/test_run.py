@@ -98,6 +98,20 @@ def test_methods_without_labels_ignore_the_draw(trial):
         assert first == second
 
 
+def test_a_model_with_a_feature_of_ones_own_runs(trial):
+    """W, tests and training groups are encoded with whatever features the model has."""
+    data, problem = trial.data, trial.loaded.problem
+    trained = train_suite_model(data, "deeped", args=small.TRAINING, extra=["keyphrase"])
+    loaded = load_problem(data, problem, features=trained.model.encoded_features)
+    assert set(loaded.learning.pile.mentions.known) == {"prior", "relatedness", "keyphrase"}
+    own = Trial(**{**vars(trial), "loaded": loaded, "trained": trained})
+    for name in ("estimation", "default"):
+        outcomes = run_method(METHODS[name], own)["outcomes"]
+        assert {n: o["n"] for n, o in outcomes.items()} == {
+            n: len(t.gold) for n, t in loaded.tests.items()
+        }
+
+
 def test_absent_prior_is_zero_whatever_theta_is(trial):
     """Neither the estimate nor any later value of θ reaches a score, and no gradient flows."""
     absent = Absent(Prior(), "prior")

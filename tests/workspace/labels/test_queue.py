@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stamo.models.evidence import Views
 from stamo.workspace.gold import label_by_gold
 from stamo.workspace.labels.events import SKIP, LabelTarget
 from stamo.workspace.labels.queue import Advisor, LabelQueue, choose_documents
@@ -39,7 +38,7 @@ def clustered(n_clusters, size):
     )
     cluster = np.repeat(np.arange(n_clusters), size)
     vectors = np.eye(n_clusters)[cluster]
-    views = Views(vectors, vectors, sparse.csr_matrix(vectors))
+    views = {"words": vectors, "entities": sparse.csr_matrix(vectors)}
     return pile, views, cluster
 
 

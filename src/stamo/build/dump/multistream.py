@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from stamo.build.dump.splitter import PageLimits
 from stamo.errors import DumpError
-from stamo.system.streams import ByteStream, Source, compression
+from stamo.system.streams import ByteSource, ByteStream
 
 MAX_RANGE_BYTES = 64 << 20
 """Compressed length above which a range is not one of a usual multistream archive."""
@@ -85,11 +85,10 @@ def read_offsets(index_path: Path) -> set[int]:
     """
     try:
         with index_path.open("rb") as file:
-            source = Source(file)
-            kind = compression(source.peek(8)) or "plain"
+            stream = ByteStream(ByteSource(file))
             offsets = {
                 int(offset)
-                for lines in _whole_lines(ByteStream(source, str(index_path), kind))
+                for lines in _whole_lines(stream)
                 for offset in _offsets(lines, index_path)
             }
     except OSError as error:

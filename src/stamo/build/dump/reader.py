@@ -14,7 +14,6 @@ a worker holds its chunk and the pages in it, or, for a range of a multistream a
 256 MiB of pages besides what a reader holds.
 """
 
-import os
 import re
 import sys
 from collections import Counter
@@ -25,20 +24,21 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from stamo.build.dump.multistream import StreamRange, find_index, plan_ranges
+from stamo.build.dump.opening import open_file, open_stream
 from stamo.build.dump.pages import RawPage, parse_pages
 from stamo.build.dump.site import Site
-from stamo.build.dump.splitter import MAX_HEADER_BYTES, NOT_CLOSED, PageLimits, PageSplitter
+from stamo.build.dump.splitter import MAX_SITE_BYTES, NOT_CLOSED, PageLimits, PageSplitter
 from stamo.errors import DumpError, SettingsError
-from stamo.system.streams import ByteStream, Source
+from stamo.system.streams import ByteSource, ByteStream
 
 __all__ = ["ARTICLES", "Chunk", "DumpReader", "RawPage", "parse_chunk"]
 
 CHUNK_BYTES = 2 << 20
 MAX_PAGE_BYTES = 8 << 20
-MAX_RANGE_BYTES = 256 << 20
+MAX_RANGE_TEXT = 256 << 20
 ARTICLES = frozenset({0})
 """The namespaces that hold articles."""
-RANGE_TOO_LARGE = f"rest of a multistream range with over {MAX_RANGE_BYTES >> 20} MiB of text"
+RANGE_TOO_LARGE = f"rest of a multistream range with over {MAX_RANGE_TEXT >> 20} MiB of text"
 
 _ENCODING = re.compile(rb"""<\?xml[^<>]*?encoding\s*=\s*["']([^"'<>]{1,40})""")
 
@@ -189,9 +189,9 @@ class _OpenDump:
 
     @classmethod
     def open(cls, path: str | Path, name: str, limits: PageLimits) -> "_OpenDump":
-        file, n_bytes = _open_file(path, name)
+        file, n_bytes = open_file(path, name)
         try:
-            stream = ByteStream(Source(file), name)
+            stream = open_stream(file, name)
             splitter = PageSplitter(stream, limits)
             header = splitter.read_header()
             if header is None:
@@ -229,16 +229,16 @@ def _parse_range(
 ) -> list[RawPage]:
     pages: list[RawPage] = []
     n_kept = 0
-    file, _ = _open_file(part.path, str(part.path))
+    file, _ = open_file(part.path, str(part.path))
     with file:
         file.seek(part.start)
-        source = Source(file, position=part.start, end=part.end)
-        stream = ByteStream(source, str(part.path), "bzip2")
+        source = ByteSource(file, position=part.start, end=part.end)
+        stream = ByteStream(source, "bzip2")
         splitter = PageSplitter(stream, part.limits)
         for data in splitter.chunks(expects_end=part.expects_end):
             for page in parse_pages(data, site, namespaces, counts):
                 n_kept += sys.getsizeof(page.text)
-                if n_kept > MAX_RANGE_BYTES:
+                if n_kept > MAX_RANGE_TEXT:
                     counts[RANGE_TOO_LARGE] += 1
                     return pages
                 pages.append(page)
@@ -254,26 +254,11 @@ def _reasons(splitter: PageSplitter, stream: ByteStream) -> Counter[str]:
     return reasons
 
 
-def _open_file(path: str | Path, name: str) -> tuple[BinaryIO, int | None]:
-    if str(path) == "-":
-        return sys.stdin.buffer, None
-    try:
-        if Path(path).is_dir():
-            raise DumpError(f"{name} is a directory; expected the file of a MediaWiki XML dump.")
-        file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
-    except FileNotFoundError as error:
-        raise DumpError(f"There is no file {name}; expected a MediaWiki XML dump.") from error
-    except (OSError, ValueError) as error:
-        raise DumpError(f"{name} cannot be opened: {error}.") from error
-    # A named pipe has no size to compare with.
-    return file, os.fstat(file.fileno()).st_size or None
-
-
 def _no_page(name: str, stream: ByteStream) -> DumpError:
     if stream.fault:
         return DumpError(f"{name} holds no complete header and page: {stream.fault}.")
     return DumpError(
-        f"{name} has no <page> within the first {MAX_HEADER_BYTES >> 20} MiB of its content; "
+        f"{name} has no <page> within the first {MAX_SITE_BYTES >> 20} MiB of its content; "
         "expected a MediaWiki XML dump such as pages-articles."
     )
 

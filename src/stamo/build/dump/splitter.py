@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-MAX_HEADER_BYTES = 1 << 20
+MAX_SITE_BYTES = 1 << 20
 
 MALFORMED = "malformed page"
 CUT_OFF = "page cut off at the end of the dump"
@@ -68,9 +68,9 @@ class PageSplitter:
         searched = 0
         while not (start := PAGE_START.search(self._buffer, searched)):
             searched = max(0, len(self._buffer) - _OVERLAP)
-            if searched > MAX_HEADER_BYTES or not self._fill():
+            if searched > MAX_SITE_BYTES or not self._fill():
                 return None
-        if start.start() > MAX_HEADER_BYTES:
+        if start.start() > MAX_SITE_BYTES:
             return None
         header = bytes(self._buffer[: start.start()])
         del self._buffer[: start.start()]

@@ -201,13 +201,6 @@ def _list_links(
     return found
 
 
-def find_links(wikitext: str, site: Site) -> list[tuple[str, str]]:
-    """List (target, anchor) of every link to an article, wherever on the page it stands."""
-    page = clean(wikitext, site)
-    inside = [(anchor.target, page.text[anchor.start : anchor.end]) for anchor in page.anchors]
-    return inside + [(target, surface) for surface, target in page.other_links]
-
-
 def find_redirect(wikitext: str, site: Site) -> str | None:
     """Return the title a redirect page leads to, or None when the page is no redirect.
 

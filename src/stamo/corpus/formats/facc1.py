@@ -19,15 +19,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from stamo.corpus.formats.base import clean_surrogates
 from stamo.corpus.formats.freebase import Annotation, AnnotationIndex
 from stamo.corpus.formats.html import extract_html
 from stamo.corpus.formats.http import header_size, parse_http
-from stamo.corpus.formats.jsonl import clean_surrogates
 from stamo.corpus.formats.warc import read_records
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip, ignore_skips
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
-from stamo.system.damaged_streams import read_blocks
+from stamo.system.streams import read_blocks
 
 _OPEN, _CLOSE, _DIGIT_0 = "\ue000", "\ue001", 0xE010
 _MARK = re.compile("\ue000([\ue010-\ue019]+)|\ue001")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stamo.corpus.skips import OnSkip, Skip, ignore_skips
 from stamo.errors import CorpusFormatError
-from stamo.system.damaged_streams import read_blocks, read_line_blocks
+from stamo.system.streams import read_blocks, read_line_blocks
 
 MAX_LINE_BYTES = 1 << 20
 _MID = re.compile(r"/?m[./](\w+)")

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stamo.corpus.formats.base import ReadItem, ReadTask, clean_surrogates, read_whole
 from stamo.corpus.formats.html_guard import is_excessive
-from stamo.corpus.formats.jsonl import ReadItem, ReadTask, clean_id, clean_surrogates, make_id
 from stamo.corpus.skips import NO_MENTION, cut_text
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError, MissingExtraError
+
+
+class WebPage:
+    """A file that is one page."""
+
+    suffixes = (".html", ".htm", ".xhtml")
+
+    def recognises(self, start: bytes) -> bool:
+        """Tell whether it starts as a page does."""
+        return start[:200].lower().startswith((b"<!doctype html", b"<html"))
+
+    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+        """Read the page."""
+        raw = read_whole(blocks, task.limits.max_record_bytes + 1)
+        yield 1, read_page(raw, task, task.file) if task.first < 1 else None
 
 
 class HtmlPage(NamedTuple):
@@ -61,6 +76,15 @@ def extract_html(html: str) -> HtmlPage:
     return HtmlPage(" ".join((tree.title or "").split()), text.strip())
 
 
+def extract_page(raw: bytes, charset: str | None) -> HtmlPage:
+    """Decode a page and extract it: bytes in, text out, so that it can run in another process.
+
+    Raises:
+        CorpusFormatError: The page would take too long; the message is a short reason.
+    """
+    return extract_html(decode_html(raw, charset))
+
+
 def read_page(
     raw: bytes, task: ReadTask, where: str, *, id: str = "", charset: str | None = None
 ) -> Document | None:
@@ -80,7 +104,7 @@ def read_page(
         task.skip(NO_MENTION, where)
         return None
     try:
-        page = extract_html(decode_html(raw, charset))
+        page = extract_page(raw, charset)
     except CorpusFormatError as error:
         task.skip(str(error), where)
         return None
@@ -88,22 +112,4 @@ def read_page(
         task.skip("no main content", where)
         return None
     text = cut_text(page.text, task.limits, where, task.on_skip)
-    return Document(clean_id(id) or make_id(task.place, text), text, title=page.title or None)
-
-
-def read_html(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-    """Read a file that is one page."""
-    raw = read_whole(blocks, task.limits.max_record_bytes + 1)
-    yield 1, read_page(raw, task, task.place) if task.first < 1 else None
-
-
-def read_whole(blocks: Iterator[bytes], max_bytes: int) -> bytes:
-    """Join blocks up to `max_bytes`; what comes after is not read."""
-    taken = []
-    size = 0
-    for block in blocks:
-        taken.append(block[: max_bytes - size])
-        size += len(taken[-1])
-        if size >= max_bytes:
-            break
-    return b"".join(taken)
+    return Document(task.id_of(id, where, text), text, title=page.title or None)

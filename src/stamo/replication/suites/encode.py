@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.base import encode_features
+from stamo.features.base import Feature, encode_features
 from stamo.features.encoding import (
     UNKNOWN,
     EncodedMentions,
@@ -71,6 +71,7 @@ def encode_problem(
     masked: IntArray,
     settings: EncodingSettings,
     neighbours: IntArray | None = None,
+    features: Sequence[Feature] = (Surface(),),
 ) -> EncodedProblem:
     """Encode one set of a problem.
 
@@ -82,12 +83,14 @@ def encode_problem(
         masked: Words of the group's names, sorted; they are no context.
         settings: Sizes of the contexts.
         neighbours: Support of the relatedness rows; by default all entities of the documents.
+        features: What the models look up of known candidates. Prior and relatedness are always
+            there, counted as if the documents of the set were unseen.
 
     Where the problem does not list its rivals, they are what the knowledge base knows under the
     aliases without the emerging entity, and no word is masked.
     """
     if not problem.is_conflated:
-        return _encode_natural(problem, set_name, corpus, kb, settings, neighbours)
+        return _encode_natural(problem, set_name, corpus, kb, settings, neighbours, features)
     rows, place = problem.rows[set_name], problem.gold[set_name]
     group = np.array(problem.group, dtype=np.int32)
     numbers, documents = np.unique(corpus.flat.documents[rows], return_inverse=True)
@@ -109,9 +112,7 @@ def encode_problem(
     )
     leave_out = corpus.counted[numbers][documents]
     known = _known(problem, mentions, kb, leave_out)
-    mentions = encode_features(
-        EncodedMentions(**{**vars(mentions), "known": known}), [Surface()], kb
-    )
+    mentions = encode_features(replace(mentions, known=known), features, kb)
     entity = EmergingEntity(problem.title, problem.aliases)
     pile = make_pile([entity], mentions, pairs, len(numbers), kb, neighbours)
     return EncodedProblem(pile, np.where(place == 0, len(group) - 1, place - 1))
@@ -124,6 +125,7 @@ def _encode_natural(
     kb: KnowledgeBase,
     settings: EncodingSettings,
     neighbours: IntArray | None,
+    features: Sequence[Feature],
 ) -> EncodedProblem:
     """Encode a problem whose rivals are the aliases' other meanings."""
     flat, rows, entity = corpus.flat, problem.rows[set_name], problem.group[0]
@@ -139,7 +141,7 @@ def _encode_natural(
     mentions = replace(mentions, documents=documents.astype(np.int32))
     leave_out = corpus.counted[numbers][documents]
     known = _natural_known(mentions, corpus, numbers, kb, leave_out)
-    mentions = encode_features(replace(mentions, known=known), [Surface()], kb)
+    mentions = encode_features(replace(mentions, known=known), features, kb)
     pairs = _pairs_within(context, corpus, numbers)
     if neighbours is None:
         neighbours = np.unique(pairs[:, 1]).astype(np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.errors import SuiteError
+from stamo.features.base import Feature
 from stamo.features.encoding import EncodingSettings, IntArray
+from stamo.features.surface import Surface
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.baselines.keyphrase import Phrasebook
 from stamo.replication.suites.corpora import DOCUMENTS, Corpora, load_corpora
@@ -111,6 +113,7 @@ def load_problem(
     settings: EncodingSettings = EncodingSettings(),
     *,
     background: bool = False,
+    features: Sequence[Feature] = (Surface(),),
 ) -> LoadedProblem:
     """Encode W and the test sets of one problem.
 
@@ -120,18 +123,21 @@ def load_problem(
         settings: Sizes of the contexts.
         background: Take the neighbours' frequencies from the crawl that W was found in instead
             of the knowledge base.
+        features: What the models that will score the mentions look up of known candidates.
     """
     if not len(problem.rows["W"]):
         raise SuiteError(f"The problem {problem.title!r} has no mentions to learn from.")
     masked = data.masked_words(problem)
-    learning = encode_problem(problem, "W", data.corpus("W"), data.kb, masked, settings)
+    learning = encode_problem(
+        problem, "W", data.corpus("W"), data.kb, masked, settings, features=features
+    )
     neighbours = learning.pile.neighbours
     if background:
         pile = replace(learning.pile, background=data.background(neighbours))
         learning = replace(learning, pile=pile)
     tests = {
         name: encode_problem(
-            problem, name, data.corpus(name), data.kb, masked, settings, neighbours=neighbours
+            problem, name, data.corpus(name), data.kb, masked, settings, neighbours, features
         )
         for name in TEST_SETS
         if len(problem.rows[name])

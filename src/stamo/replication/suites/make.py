@@ -13,7 +13,12 @@ import numpy as np
 from stamo.corpus.types import Document
 from stamo.errors import SuiteError
 from stamo.kb.base import KnowledgeBase
-from stamo.replication.suites.conflated import ConflatedSettings, GroupMaker, Level, Occurrences
+from stamo.replication.suites.conflated import (
+    ConflatedSettings,
+    EntityOccurrences,
+    GroupMaker,
+    Level,
+)
 from stamo.replication.suites.corpora import (
     DOCUMENTS,
     FLAT_ARTICLES,
@@ -27,7 +32,7 @@ from stamo.replication.suites.names import Names, unambiguous_names
 from stamo.replication.suites.natural import NaturalSettings, natural_problems
 from stamo.replication.suites.phi import MENTIONS_OF_A_GROUP
 from stamo.replication.suites.problem import Problem
-from stamo.replication.suites.store import Suite, SuiteWriter, open_suite, save_problems
+from stamo.replication.suites.store import Suite, new_suite, open_suite, save_problems
 
 __all__ = ["Corpora", "load_corpora", "make_conflated", "make_facc1", "make_levels", "make_natural"]
 
@@ -46,7 +51,7 @@ def make_conflated(
     on_document: OnDocuments = lambda n: None,
 ) -> Suite:
     """Write a conflated suite; see `stamo.replication.suites.conflated`."""
-    with SuiteWriter(out, overwrite=overwrite) as directory:
+    with new_suite(out, overwrite=overwrite) as directory:
         names = unambiguous_names(kb, settings.names)
         corpora = write_corpora(
             directory,
@@ -90,7 +95,7 @@ def make_levels(
     corpora, names = load_corpora(first / DOCUMENTS, kb), unambiguous_names(kb, settings.names)
     for level in levels[1:]:
         here = replace(settings, level=level)
-        with SuiteWriter(out / level, overwrite=overwrite) as directory:
+        with new_suite(out / level, overwrite=overwrite) as directory:
             _share(first, directory)
             problems = conflated_problems(kb, corpora, names, here)
             save_problems(directory, problems, _manifest("conflated", corpus_name, here), kb)
@@ -107,7 +112,7 @@ def make_natural(
     n_workers: int | None = None,
 ) -> Suite:
     """Write a suite of naturally ambiguous names from the dump's own links."""
-    with SuiteWriter(out, overwrite=overwrite) as directory:
+    with new_suite(out, overwrite=overwrite) as directory:
         corpora = write_corpora(directory, kb, [], None, n_workers=n_workers)
         problems = natural_problems(kb, corpora, settings, from_web=False)
         save_problems(directory, problems, _manifest("natural", kb.name, settings), kb)
@@ -125,7 +130,7 @@ def make_facc1(
     on_document: OnDocuments = lambda n: None,
 ) -> Suite:
     """Write the paper's own suite from annotated pages of a crawl (FACC1)."""
-    with SuiteWriter(out, overwrite=overwrite) as directory:
+    with new_suite(out, overwrite=overwrite) as directory:
         corpora = write_corpora(
             directory, kb, documents, None, n_workers=n_workers, on_documents=on_document
         )
@@ -152,8 +157,8 @@ def conflated_problems(
 ) -> list[Problem]:
     """Form the groups of all emerging entities, and those that train the linking model."""
     pool = np.unique(names.entities).astype(np.int64)
-    web = Occurrences.of(corpora.web.flat, corpora.web_titles, kb, pool)
-    wiki = Occurrences.of(corpora.wiki.flat, corpora.wiki_titles, kb, pool)
+    web = EntityOccurrences.of(corpora.web.flat, corpora.web_titles, kb, pool)
+    wiki = EntityOccurrences.of(corpora.wiki.flat, corpora.wiki_titles, kb, pool)
     maker = GroupMaker(kb, corpora.web.flat, web, corpora.wiki.flat, wiki, settings)
     problems = [maker.make(entity, maker.pool) for entity in maker.emerging()]
     problems = [p for p in problems if _is_large_enough(p, settings)]

@@ -18,12 +18,13 @@ from stamo.evaluation.metrics import Outcome
 from stamo.features.base import Feature, estimate
 from stamo.features.encoding import EncodedMentions, FloatArray
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Evidence, Pile
+from stamo.features.pile import Pile, Sample
 from stamo.features.prior import Prior
 from stamo.features.slopes import Back, lookup_slope
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.algorithm import Slot, StamoArgs, Task
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
+from stamo.learning.loop import Slot, Task
+from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
 from stamo.models.base import LinkingModel, Scorer, Tables
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
@@ -63,7 +64,14 @@ class Trial:
         learning, model = self.loaded.learning, self.trained.model
         labels = (learning.is_emerging & labelled)[:, None].astype(np.float32)
         return Task(
-            learning.pile, labels, labelled, model, self.tables, model.features, self.data.kb
+            learning.pile,
+            labels,
+            labelled,
+            model,
+            self.tables,
+            model.features,
+            self.data.kb,
+            self.trained.calibration.temperature,
         )
 
     @property
@@ -141,29 +149,27 @@ def _read(reading: Reading, trial: Trial) -> Answer:
     def on_slot(slot: Slot) -> None:
         seconds.append(sum(slot.seconds.values()))
         if slot.number in trial.watch:
-            curve[slot.number] = judge.outcomes(slot.theta_hat)
+            curve[slot.number] = judge.outcomes(slot.theta)
 
     reading = _fit(reading, trial)
-    temperature = trial.trained.calibration.temperature
-    outcome = run_reading(trial.task(), reading, temperature, on_slot=on_slot)
+    learned = run_reading(trial.task(), reading, on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
     return Answer(
-        judge.scores(outcome.theta), len(seconds), slot_seconds, curve, outcome.pile_helped
+        judge.scores(learned.theta), len(seconds), slot_seconds, curve, learned.pile_helped
     )
 
 
 def _fit(reading: Reading, trial: Trial) -> Reading:
-    """Limit the slots of a reading."""
-    args = reading.args
-    if not isinstance(args, StamoArgs):
+    """Limit the slots of Algorithm 1; the few of the default stay."""
+    if not isinstance(reading.args, StamoArgs):
         return reading
-    return replace(reading, args=replace(args, n_slots=min(args.n_slots, trial.n_slots)))
+    return reading.with_slots(min(reading.args.n_slots, trial.n_slots))
 
 
 def _estimation_on_all(trial: Trial) -> Answer:
     task = trial.task(trial.everything)
     weight = np.ones(len(task.pile), dtype=np.float32)
-    theta = estimate(Evidence(task.pile, task.labels, weight), task.features, task.kb)
+    theta = estimate(Sample(task.pile, task.labels, weight), task.features, task.kb)
     return Answer(score_tests(trial, trial.trained.model, theta))
 
 
@@ -171,13 +177,13 @@ def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
     """Fit features and evidence on all labels of W: the headroom of twenty."""
     task = trial.task(trial.everything)
     pile, model, kb = task.pile, task.model, task.kb
-    evidence = Evidence(pile, task.labels, np.ones(len(pile), dtype=np.float32))
-    theta = estimate(evidence, task.features, kb)
+    sample = Sample(pile, task.labels, np.ones(len(pile), dtype=np.float32))
+    theta = estimate(sample, task.features, kb)
     scorer, margin = model.prepare(pile, task.tables), np.zeros(len(pile))
     order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
     for fold in range(n_folds):
         rows = np.flatnonzero(order % n_folds == fold)
-        without = estimate(evidence.without(order % n_folds == fold), task.features, kb)
+        without = estimate(sample.without(order % n_folds == fold), task.features, kb)
         if len(rows):
             with torch.no_grad():
                 margin[rows] = margins(scorer.take(rows)(without), 1).numpy()[:, 0]
@@ -198,7 +204,7 @@ def _true_prior(trial: Trial) -> Answer:
     task = trial.task(trial.everything)
     weight = np.ones(len(task.pile), dtype=np.float32)
     prior = Prior()
-    theta = prior.estimate(Evidence(task.pile, task.labels, weight), task.kb)
+    theta = prior.estimate(Sample(task.pile, task.labels, weight), task.kb)
     return Answer({n: prior.lookup(theta, t.pile).numpy() for n, t in trial.loaded.tests.items()})
 
 
@@ -270,9 +276,9 @@ class Absent:
         """Return zeros."""
         return np.zeros_like(self.feature.known(mentions, kb))
 
-    def estimate(self, evidence: Evidence, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Return zeros."""
-        return torch.zeros_like(self.feature.estimate(evidence, kb))
+        return torch.zeros_like(self.feature.estimate(sample, kb))
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return zeros, whatever θ(e*) is."""

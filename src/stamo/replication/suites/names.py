@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import daachorse
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import lower, tokenize
+from stamo.corpus.tokenizer import lower, tokenize, word_spans
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
 
@@ -37,6 +36,7 @@ class Names:
     """Unambiguous names with the entity each one means."""
 
     surfaces: tuple[str, ...]
+    aliases: IntArray
     entities: IntArray
 
     def by_entity(self) -> dict[int, list[str]]:
@@ -67,25 +67,35 @@ def unambiguous_names(kb: KnowledgeBase, settings: NameSettings = NameSettings()
         for s in surfaces
     ]
     rows = np.flatnonzero(keep)
-    return Names(tuple(surfaces[i] for i in rows), candidates[rows, 0].astype(np.int32))
+    kept = tuple(surfaces[i] for i in rows)
+    return Names(kept, chosen[rows].astype(np.int32), candidates[rows, 0].astype(np.int32))
 
 
 class NameFinder:
     """Finds names in text: longest match at word boundaries."""
 
-    def __init__(self, names: Names) -> None:
-        self._entities = names.entities
-        self._automaton = daachorse.CharwiseDoubleArrayAhoCorasick(
-            list(names.surfaces), daachorse.MATCH_KIND_LEFTMOST_LONGEST
-        )
+    def __init__(self, kb: KnowledgeBase, names: Names) -> None:
+        self._matcher = kb.matcher
+        self._entities = np.full(kb.n_aliases, -1, dtype=np.int32)
+        self._wanted = np.zeros(kb.n_aliases, dtype=np.bool_)
+        self._wanted[names.aliases] = True
+        # A name such as "Yahoo!" hides what stands inside it, but is no mention itself.
+        self._entities[names.aliases] = np.where(_is_word(names.surfaces), names.entities, -1)
 
     def find(self, text: str) -> tuple[IntArray, IntArray, IntArray]:
         """Return start, end and entity of every name in a text, in order."""
-        matches = np.array(self._automaton.find(text), dtype=np.int32).reshape(-1, 3)
-        _, starts, ends = tokenize(text)
-        whole = np.isin(matches[:, 0], starts) & np.isin(matches[:, 1], ends)
-        starts, ends, place = matches[whole].T
-        return starts, ends, self._entities[place]
+        found = self._matcher.find(text, self._wanted)
+        entities = self._entities[found.names]
+        whole = entities >= 0
+        return found.starts[whole], found.ends[whole], entities[whole]
+
+
+def _is_word(names: Sequence[str]) -> NDArray[np.bool_]:
+    """Tell which names begin and end with a word."""
+    starts, ends = word_spans(lower("\n".join(names)))
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    last = np.cumsum(lengths + 1) - 1
+    return np.isin(last - lengths, starts) & np.isin(last, ends)
 
 
 def words_of_names(names: Iterator[str] | list[str]) -> set[str]:

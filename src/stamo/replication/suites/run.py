@@ -219,8 +219,10 @@ _NO_SLOTS: Row = {"n_slots": 0, "slot_seconds": 0.0, "pile_helped": None, "curve
 @lru_cache(maxsize=1)
 def _load(place: Place, number: int, background: bool) -> LoadedProblem:
     """Encode a problem; the parts of its work follow one another."""
-    data = open_place(place).data
-    return load_problem(data, data.suite.problems[number], background=background)
+    opened = open_place(place)
+    found = {f.name: f for t in opened.models.values() for f in t.model.encoded_features}
+    problem, features = opened.data.suite.problems[number], tuple(found.values())
+    return load_problem(opened.data, problem, background=background, features=features)
 
 
 def _is_watched(cell: Cell) -> bool:

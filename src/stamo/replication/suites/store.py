@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.problem import SETS, SPLITS, Problem, SetName
+from stamo.system.files import RESULT_DIR, DirectoryKind, staged_directory
 
 FORMAT_VERSION = 1
 MENTIONS, PROBLEMS, MANIFEST = "mentions.parquet", "problems.json", "manifest.json"
@@ -157,28 +157,15 @@ def file_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
-class SuiteWriter:
-    """Writes a suite beside its target and renames it at the end."""
+@contextmanager
+def new_suite(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Yield a directory that becomes the suite `target` when the block ends."""
+    with staged_directory(target.absolute(), _KIND, overwrite=overwrite) as work:
+        yield work / RESULT_DIR
 
-    def __init__(self, target: Path, *, overwrite: bool = False) -> None:
-        if target.exists() and not overwrite:
-            raise SuiteError(f"{target} exists already; choose another place or use --overwrite.")
-        if target.exists() and not (target / MANIFEST).is_file():
-            raise SuiteError(f"{target} is no suite; it is left as it is: choose another place.")
-        self._target = target
-        self.directory = target.with_name(f".{target.name}.part-{os.getpid()}")
 
-    def __enter__(self) -> Path:
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
-        return self.directory
+def _is_suite(directory: Path) -> bool:
+    return (directory / MANIFEST).is_file()
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)
-            return
-        old = self._target.with_name(f".{self._target.name}.old-{os.getpid()}")
-        if self._target.exists():
-            self._target.rename(old)
-        self.directory.rename(self._target)
-        shutil.rmtree(old, ignore_errors=True)
+
+_KIND = DirectoryKind("suite", _is_suite, SuiteError)

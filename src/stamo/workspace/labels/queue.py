@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
 from stamo.features.pile import Pile
+from stamo.features.views.base import ViewRows, products
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.algorithm import Task
-from stamo.learning.corrected import CorrectedArgs, learn_corrected
-from stamo.learning.learn import encode_pile
-from stamo.models.evidence import Views, mention_views
+from stamo.learning.corrected import CorrectedArgs
+from stamo.learning.learn import EncodedPile, encode_pile, make_task
+from stamo.learning.loop import Task, self_train
+from stamo.models.evidence import mention_views
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import NONE, LabelEvent
@@ -44,7 +45,7 @@ N_LAST = 5
 
 def choose_documents(
     pile: Pile,
-    views: Views,
+    views: ViewRows,
     n: int,
     rng: np.random.Generator,
     *,
@@ -112,11 +113,11 @@ class _FairNames:
         self.given[name] += 1
 
 
-def _similarity(pile: Pile, views: Views, a: Rows, b: Rows) -> FloatArray:
-    total = views.words[a] @ views.words[b].T + views.context[a] @ views.context[b].T
-    total = total + np.asarray((views.entities[a] @ views.entities[b].T).todense())
+def _similarity(pile: Pile, views: ViewRows, a: Rows, b: Rows) -> FloatArray:
+    total = sum(products(rows[a], rows[b]) for rows in views.values())
     same_name = pile.alias[a][:, None] == pile.alias[b]
-    return np.asarray(np.maximum(total, 0.0) * np.where(same_name, 1.0, OTHER_NAME) / 3)
+    like_name = np.where(same_name, 1.0, OTHER_NAME)
+    return np.asarray(np.maximum(total, 0.0) * like_name / len(views))
 
 
 @dataclass(frozen=True)
@@ -215,20 +216,10 @@ class LabelQueue:
                 labels[row, 0] = answer == self.entity.id
         if not labels.any():
             return None
-        trained = self._trained
-        return Task(
-            pile=self.pile,
-            labels=labels,
-            labelled=labelled,
-            model=trained.model,
-            tables=trained.tables(self.kb),
-            features=trained.model.features,
-            kb=self.kb,
-        )
+        return make_task(EncodedPile(self.pile, labels, labelled), self.kb, self._trained)
 
     def _posterior(self, task: Task) -> FloatArray:
-        args = CorrectedArgs(n_slots=1, choose=False)
-        learned = learn_corrected(task, self._trained.calibration.temperature, args)
+        learned = self_train(task, CorrectedArgs(n_slots=1, choose=False))
         return learned.posterior[:, 0].astype(np.float64)
 
 

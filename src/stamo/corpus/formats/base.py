@@ -1,0 +1,112 @@
+"""What a format of documents is: one file that implements this protocol."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.parts import ReadPart
+from stamo.corpus.skips import OnSkip, ReadLimits, Skip
+from stamo.corpus.types import Document
+
+MAX_ID_CHARACTERS = 512
+UTF8_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+ReadItem = tuple[int, Document | ReadPart | None]
+"""The number of records read so far, and what the last one gave, if anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What a format needs to know about the file it reads.
+
+    Documents are collected or linked. To collect, they are tidied: long texts are cut, empty ones
+    left out, broken characters replaced, ids made unique and printable. To link (`window`), they
+    come as they were written, long texts in parts, and what cannot be read is a fault.
+    """
+
+    on_skip: OnSkip
+    limits: ReadLimits
+    matcher: AliasMatcher | None = None
+    """Documents that cannot contain any of its aliases are left out before they are parsed."""
+    window: int | None = None
+    """Characters of a part; None tidies documents and leaves them whole."""
+    place: str = ""
+    """The file's name inside its source; part of the ids that documents get."""
+    file: str = ""
+    """What to call the file as a whole."""
+    first: int = 0
+    """The record to start with, when an interrupted reading goes on."""
+
+    def where(self, kind: str, number: int) -> str:
+        """Name one record of the file, for a person to look up."""
+        tidied = self.window is None
+        return f"{self.place} {kind} {number}" if tidied else f"{self.place}:{number}"
+
+    def id_of(self, given: str, where: str, text: str) -> str:
+        """Return the id of a document that may bring its own."""
+        if self.window is not None:
+            return given or where
+        return clean_id(given) or make_id(self.place, text)
+
+    def skip(self, reason: str, where: str, count: int = 1, advice: str = "") -> None:
+        """Count records that are left out."""
+        self.on_skip(Skip(reason, where, count, advice=advice))
+
+
+class Format(Protocol):
+    """One format of documents."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The endings of file names, before that of a compression."""
+        ...
+
+    def recognises(self, start: bytes) -> bool:
+        """Tell whether a file that starts like this, without white space, is of this format."""
+        ...
+
+    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+        """Read the documents of a file from its decompressed bytes, past what is broken."""
+        ...
+
+
+def read_whole(blocks: Iterator[bytes], max_bytes: int) -> bytes:
+    """Join blocks up to `max_bytes`; what comes after is not read."""
+    taken = []
+    size = 0
+    for block in blocks:
+        taken.append(block[: max_bytes - size])
+        size += len(taken[-1])
+        if size >= max_bytes:
+            break
+    return b"".join(taken)
+
+
+def make_id(place: str, text: str) -> str:
+    """Make an id that stays the same on every machine and differs for different texts."""
+    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return f"{clean_id(place)}:{digest}"
+
+
+def clean_id(value: str) -> str:
+    """Return a printable id of bounded length; what is cut is replaced by a digest."""
+    printable = "".join(c if c.isprintable() else "�" for c in clean_surrogates(value)).strip()
+    if len(printable) <= MAX_ID_CHARACTERS:
+        return printable
+    digest = hashlib.blake2b(printable.encode(), digest_size=6).hexdigest()
+    return f"{printable[: MAX_ID_CHARACTERS - 16]}~{digest}"
+
+
+def clean_surrogates(text: str) -> str:
+    r"""Replace lone surrogates, which JSON escapes can smuggle in and no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Escapes may also spell a pair one by one, which is a character.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

@@ -1,0 +1,11 @@
+"""Views of a mention: what the labels can learn from beyond the model's margin."""
+
+from __future__ import annotations
+
+from stamo.features.views.base import View
+from stamo.features.views.entity_context import EntityContext
+from stamo.features.views.single_entities import SingleEntities
+from stamo.features.views.words import Words
+
+VIEWS: tuple[View, ...] = (Words(), EntityContext(), SingleEntities())
+"""Every view, with its own prior variance; a new one is a new file and a word here."""

@@ -1,0 +1,79 @@
+"""What a view of a mention is: numbers that labels can learn from beyond the model's margin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from stamo.features.pile import Pile
+from stamo.kb.base import KnowledgeBase
+
+FloatArray: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = NDArray[np.float64] | sparse.csr_matrix
+"""One row for each mention, (M, n), at unit norm or zero."""
+ViewRows: TypeAlias = Mapping[str, Rows]
+"""The views of a pile's mentions, by name."""
+
+
+@runtime_checkable
+class View(Protocol):
+    """A view of a mention; one file implements one view.
+
+    The correction of e* (see `stamo.models.evidence`) weighs the columns of every view. What the
+    columns stand for is the same in every pile that one θ(e*) is looked up on: dimensions of a
+    vector space, or what the pile carries, such as its neighbours.
+    """
+
+    name: str
+    """The name of the view; its group of θ(e*) is `evidence NAME`."""
+    part: str
+    """What explanations call its share of the log odds."""
+    is_centred: bool
+    """Whether the mean row of the pile is taken off, so that only differences count."""
+
+    @property
+    def variance(self) -> float:
+        """The prior variance of the weights in log odds; 0 leaves the view out."""
+        ...
+
+    @property
+    def mean(self) -> float:
+        """The weight of every column before any label speaks; mostly 0."""
+        ...
+
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> Rows:
+        """Return the rows of all mentions of a pile."""
+        ...
+
+
+def group_of(view: View) -> str:
+    """Return the group of θ(e*) that holds the weights of a view."""
+    return f"evidence {view.name}"
+
+
+def view_mentions(pile: Pile, kb: KnowledgeBase, views: Sequence[View]) -> ViewRows:
+    """Compute views of a pile; each is kept with the pile, since no slot changes it."""
+    return {v.name: pile.keep(f"view {v.name}", lambda v=v: v.rows(pile, kb)) for v in views}  # type: ignore[misc]
+
+
+def products(a: Rows, b: Rows, variance: float = 1.0) -> FloatArray:
+    """Return the products of all rows of `a` with all rows of `b`, times `variance`, (n, m)."""
+    if isinstance(a, np.ndarray):
+        return np.asarray(variance * a @ b.T)
+    return np.asarray(variance * np.asarray((a @ b.T).todense()))
+
+
+def combined(rows: Rows, weights: FloatArray, variance: float = 1.0) -> FloatArray:
+    """Return the sum of rows (n, m), each times its weight (n,) and `variance`, (m,)."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(variance * weights @ rows)
+    return np.asarray(variance * np.asarray(rows.T @ weights).ravel())
+
+
+def unit_rows(rows: FloatArray) -> FloatArray:
+    """Divide each row by its norm."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))

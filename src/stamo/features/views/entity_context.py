@@ -1,0 +1,35 @@
+"""The entities around a mention, as one vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from stamo.features.pile import Pile
+from stamo.features.views.base import FloatArray, unit_rows
+from stamo.kb.base import KnowledgeBase
+
+
+@dataclass(frozen=True)
+class EntityContext:
+    """The mean vector of the entity context, (M, Q)."""
+
+    name = "context"
+    part = "entity context"
+    is_centred = True
+
+    variance: float = 2.0
+    mean: float = 0.0
+
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> FloatArray:
+        """Average the vectors of the entity context."""
+        ids = pile.mentions.context
+        row, column = np.nonzero(ids >= 0)
+        distinct, place = np.unique(ids[row, column], return_inverse=True)
+        vectors = np.asarray(kb.entity_vectors()[distinct], dtype=np.float64)
+        shape = (len(ids), len(distinct))
+        return unit_rows(
+            sparse.csr_matrix((np.ones(len(row)), (row, place)), shape=shape) @ vectors
+        )

@@ -1,0 +1,271 @@
+"""Algorithm 1: the loop of self-training (Sec. 3).
+
+The loop is the same for every way of learning. What it does inside a slot is exchangeable: `Steps`
+label U, estimate θ(e*) on L and U, fit it to L, and move θ̂(e*). Those of the paper are in
+`stamo.learning.paper`, ours in `stamo.learning.corrected`. Without any slot the loop is the
+estimate on L.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.errors import LearningError, SettingsError
+from stamo.features.base import Feature
+from stamo.features.encoding import FloatArray
+from stamo.features.params import FeatureParams
+from stamo.features.pile import Pile, Sample
+from stamo.kb.base import KnowledgeBase
+from stamo.learning.inter import Moments
+from stamo.models.base import LinkingModel, Scorer, Tables
+
+MAX_SLOTS = "max slots"
+"""The loop stopped after the last slot that it was given."""
+NO_CHANGE = "no change"
+"""The loop stopped since no pseudo-label changed for as many slots as its patience."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What learning works on: the encoded W, the labels of L, and the frozen rest."""
+
+    pile: Pile
+    labels: FloatArray  # (M, E) 1 where a mention of L is the entity
+    labelled: NDArray[np.bool_]  # (M,) which mentions belong to L
+    model: LinkingModel
+    tables: Tables
+    features: tuple[Feature, ...]
+    kb: KnowledgeBase
+    temperature: float = 1.0
+    """The model's, fitted on known entities: margins divided by it are log odds."""
+
+    def __post_init__(self) -> None:
+        if not self.labelled.any():
+            raise LearningError(
+                "None of the candidate mentions is labelled; label about twenty documents first."
+            )
+
+    @property
+    def labelled_sample(self) -> Sample:
+        """L, to estimate features on."""
+        return Sample(self.pile, self.labels, self.labelled.astype(np.float32))
+
+    def scorer(self) -> Scorer:
+        """Prepare to score the pile again and again."""
+        return self.model.prepare(self.pile, self.tables)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """θ(e*), and what the steps that made it need in the next slot."""
+
+    theta: FeatureParams
+    moments: Moments | None = None
+
+
+E = TypeVar("E", bound=Estimate)
+
+
+class Steps(ABC, Generic[E]):
+    """What happens inside a slot; `before` is None where there is no slot yet, on L alone."""
+
+    def __init__(self, task: Task) -> None:
+        """Get ready; nothing is computed before it is needed."""
+        self.task = task
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Scores the whole pile."""
+        return self.task.scorer()
+
+    @abstractmethod
+    def label(self, now: E) -> FloatArray:
+        """Label U under θ̂(e*), (M, E) in [0, 1]; the mentions of L keep their real labels."""
+
+    @abstractmethod
+    def estimate(self, sample: Sample, before: E | None) -> FeatureParams:
+        """Estimate θ(e*) on labels and pseudo-labels."""
+
+    @abstractmethod
+    def fit(self, theta: FeatureParams, sample: Sample, before: E | None) -> E:
+        """Fit the estimate to the real labels."""
+
+    def move(self, before: E, fitted: E, t: int) -> E:
+        """Move θ̂(e*) from the slot before towards what this one fitted: by default all the way."""
+        return fitted
+
+    def looked_up(self, now: E) -> FeatureParams:
+        """Return θ̂(e*) as the model looks it up."""
+        return now.theta
+
+    def take_up(self, checkpoint: Checkpoint) -> E:
+        """Return what a slot ended with, to go on after it."""
+        raise LearningError("This way of learning cannot go on after a slot; run all of them.")
+
+    @abstractmethod
+    def finish(self, first: E, last: E, t: int) -> Learned:
+        """Choose between the labels alone and the last slot."""
+
+
+@dataclass(frozen=True)
+class LoopArgs(ABC):
+    """How long the loop runs, and by which steps."""
+
+    n_slots: int = 100
+    """T, the most slots to run; none estimate on L alone."""
+    patience: int | None = 5
+    """Stop when no pseudo-label changed for this many slots; None always runs all slots."""
+
+    resumes: ClassVar[bool] = False
+    """Whether a run can go on after a slot that an interrupted one finished."""
+
+    def __post_init__(self) -> None:
+        if self.n_slots < 0:
+            raise SettingsError(f"The number of slots is {self.n_slots}; give 0 or more.")
+
+    @abstractmethod
+    def steps(self, task: Task) -> Steps[Any]:
+        """Return the steps of a run."""
+
+    def until(self, slot: int) -> Self:
+        """Return the settings of a run that ends with a slot, whatever it gave."""
+        return replace(self, n_slots=slot)
+
+    def labels_alone(self) -> Self:
+        """Return the settings of a run without any slot."""
+        return replace(self, n_slots=0)
+
+    def shifts(self, posterior: FloatArray) -> tuple[float, ...]:
+        """Return what the decision on each entity adds to its log odds."""
+        return (0.0,) * int(posterior.shape[1])
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What the loop needs to go on after a slot."""
+
+    number: int
+    theta_hat: FeatureParams
+    pseudo_labels: FloatArray  # (M, E)
+    moments: Moments | None = None
+    n_unchanged: int = 0
+    """Slots since a pseudo-label changed."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one slot did."""
+
+    number: int
+    theta: FeatureParams
+    """θ̂(e*) at its end, as the model looks it up."""
+    pseudo_labels: FloatArray  # (M, E) of all mentions; those of L carry their labels
+    n_flipped: int
+    """Mentions whose entity changed since the slot before."""
+    seconds: Mapping[str, float]
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a run gave: θ̂(e*) of all entities of a pile, and how it came to it."""
+
+    theta: FeatureParams
+    """As the model looks it up."""
+    model: LinkingModel
+    label: Callable[[], FloatArray]
+    used_slot: int
+    """The slot that θ̂(e*) is of; 0 for the labels alone."""
+    shifts: tuple[float, ...]
+    """What the decision added to the log odds of each entity; confidences leave it out."""
+    pile_helped: bool | None = None
+    """Whether the unlabelled documents helped; None where the steps do not ask."""
+    left_out_likelihood: tuple[float, float] | None = None
+    """Mean log likelihood of the left-out labels: with the labels alone, and with the pile."""
+    stopped: str = MAX_SLOTS
+    """Why the loop ended: `max slots` or `no change`."""
+
+    @cached_property
+    def posterior(self) -> FloatArray:
+        """How far each mention of W is each entity by θ̂(e*), (M, E); L keeps its labels."""
+        return self.label()
+
+
+OnSlot = Callable[[Slot], None]
+
+
+def self_train(
+    task: Task,
+    args: LoopArgs,
+    *,
+    on_slot: OnSlot = lambda slot: None,
+    resume: Checkpoint | None = None,
+) -> Learned:
+    """Learn θ̂(e*) by self-training as multiple optimisations (Algorithm 1).
+
+    A run that stopped after any slot goes on from its checkpoint, and ends with the same θ̂(e*) as
+    if it had never stopped.
+    """
+    steps, clock = args.steps(task), _Clock()
+    everything = np.ones(len(task.pile), dtype=np.float32)
+    if resume is None:
+        theta = steps.estimate(task.labelled_sample, None)  # 1   θ⁰
+        theta_hat = steps.fit(theta, task.labelled_sample, None)  # 2   θ̂⁰, Eq. 13
+        t, before, unchanged = 0, None, 0
+    else:
+        theta_hat = steps.take_up(resume)
+        t, before, unchanged = resume.number, resume.pseudo_labels > 0.5, resume.n_unchanged
+    first, stopped = theta_hat, MAX_SLOTS
+    while t < args.n_slots:  # 4
+        if args.patience is not None and unchanged >= args.patience:
+            stopped = NO_CHANGE
+            break
+        t += 1
+        with clock("link"):
+            weights = steps.label(theta_hat)  # 5   ê, m ∈ U
+        with clock("estimate"):
+            sample = Sample(task.pile, weights, everything)
+            theta = steps.estimate(sample, theta_hat)  # 6   θᵗ
+        with clock("intra"):
+            theta_intra = steps.fit(theta, sample, theta_hat)  # 7   Eq. 13
+        with clock("inter"):
+            theta_hat = steps.move(theta_hat, theta_intra, t)  # 8 to 13, Eq. 17
+        theta_hat.theta.check_finite(f"Slot {t}")
+        hard = weights > 0.5
+        n_flipped = len(hard) if before is None else int((before != hard).any(axis=1).sum())
+        before, unchanged = hard, 0 if n_flipped else unchanged + 1
+        now = Checkpoint(t, theta_hat.theta, weights, theta_hat.moments, unchanged)
+        on_slot(Slot(t, steps.looked_up(theta_hat), weights, n_flipped, clock.lap(), now))  # 14
+    return replace(steps.finish(first, theta_hat, t), stopped=stopped)  # 15  θ̂ᵀ
+
+
+class _Clock:
+    """Seconds spent in each phase of a slot."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._phase, self._start = "", 0.0
+
+    def __call__(self, phase: str) -> _Clock:
+        self._phase = phase
+        return self
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        spent = time.perf_counter() - self._start
+        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + spent
+
+    def lap(self) -> Mapping[str, float]:
+        """Return the seconds since the last lap."""
+        seconds, self._seconds = self._seconds, {}
+        return seconds

@@ -1,0 +1,152 @@
+"""Windows of words, the entity context, and candidates of encoded mentions."""
+
+import numpy as np
+import pytest
+
+from stamo.corpus.tokenizer import EncodedWords
+from stamo.corpus.types import Document, Mention
+from stamo.errors import SettingsError
+from stamo.features.encoding import (
+    OTHER,
+    UNKNOWN,
+    EncodingSettings,
+    context_words,
+    encode,
+    entity_context,
+    flatten,
+)
+
+
+class Letters:
+    """A lexicon whose words are single letters: a is 0, b is 1; other characters are no words."""
+
+    def encode(self, text):
+        place = [i for i, letter in enumerate(text) if letter.islower()]
+        ids = np.array([ord(text[i]) - ord("a") for i in place], dtype=np.int32)
+        starts = np.array(place, dtype=np.int32)
+        return EncodedWords(ids, starts, starts + 1)
+
+
+class TwoNames:
+    """Candidates: 7 and 5 for X, 9 for Y, none for anything else."""
+
+    def candidate_table(self, surfaces, top):
+        table = {"X": ([7, 5], [0.75, 0.25]), "Y": ([9, -1], [1.0, 0.0])}
+        rows = [table.get(s, ([-1, -1], [0.0, 0.0])) for s in surfaces]
+        ids, priors = zip(*rows, strict=True)
+        width = 2 if top is None else min(top, 2)
+        return (
+            np.array(ids, dtype=np.int32)[:, :width],
+            np.array(priors, dtype=np.float32)[:, :width],
+        )
+
+
+def corpus_of(*texts, entities=None):
+    """Flatten texts whose capital letters are mentions, linked as `entities` says."""
+    entities = entities or {}
+    documents = [
+        Document(
+            str(d),
+            text,
+            tuple(
+                Mention(letter, i, i + 1, entities.get((d, i)))
+                for i, letter in enumerate(text)
+                if letter.isupper()
+            ),
+        )
+        for d, text in enumerate(texts)
+    ]
+    return flatten(documents, Letters(), {"five": 5, "seven": 7, "nine": 9})
+
+
+def words_around(corpus, n_words):
+    rows = np.arange(corpus.n_mentions)
+    return context_words(corpus, rows, n_words).tolist()
+
+
+def test_half_of_the_words_stand_before_and_half_after():
+    """Around X in abcXdef four words are b, c, d, e; an odd one more stands behind."""
+    corpus = corpus_of("abcXdef")
+    assert words_around(corpus, 4) == [[1, 2, 3, 4]]
+    assert words_around(corpus, 3) == [[2, 3, 4]]
+
+
+def test_windows_end_with_their_document():
+    """What is not there is padding, and the words of the next document are not there."""
+    corpus = corpus_of("aX", "Xb", "X")
+    assert words_around(corpus, 4) == [[-1, 0, -1, -1], [-1, -1, 1, -1], [-1] * 4]
+
+
+def test_a_word_of_the_mention_is_no_context():
+    """A word that overlaps the mention belongs to neither side."""
+    mention = Mention("bXc", 1, 4)
+    corpus = flatten([Document("0", "abXcd", (mention,))], Letters(), {})
+    assert words_around(corpus, 4) == [[-1, 0, 3, -1]]
+
+
+def test_texts_without_any_word():
+    """A corpus without a word has windows all the same."""
+    assert words_around(corpus_of("X"), 2) == [[-1, -1]]
+
+
+def test_the_nearest_linked_mentions_come_first():
+    """From X: seven is one word away, nine two, five three; an unlinked one is nobody."""
+    links = {(0, 0): "five", (0, 7): "seven", (0, 9): "nine"}
+    corpus = corpus_of("AabcXUdBeC", entities=links)
+    row = np.flatnonzero(corpus.surfaces == corpus.surface_table.index("X"))
+    for n, expected in ((4, [7, 9, 5, -1]), (2, [7, 9])):
+        assert entity_context(corpus, row, corpus.entities, n)[0].tolist() == expected
+
+
+def test_the_earlier_of_two_equally_near_comes_first():
+    """One word away on either side."""
+    corpus = corpus_of("AaXbB", entities={(0, 0): "nine", (0, 4): "five"})
+    assert entity_context(corpus, np.array([1]), corpus.entities, 2).tolist() == [[9, 5]]
+
+
+def test_neither_the_same_name_nor_another_document_is_context():
+    """The other X would answer for this one; the neighbour of another text says nothing."""
+    links = {(0, 0): "seven", (0, 2): "seven", (0, 4): "five", (1, 0): "nine"}
+    corpus = corpus_of("XaXbA", "B", entities=links)
+    assert entity_context(corpus, np.array([0]), corpus.entities, 2).tolist() == [[5, -1]]
+
+
+def test_nothing_linked_is_all_padding():
+    """No link, no context; no mention, no row."""
+    corpus = corpus_of("aXbA")
+    assert entity_context(corpus, np.arange(2), corpus.entities, 2).tolist() == [[-1, -1]] * 2
+    assert entity_context(corpus, np.zeros(0, int), corpus.entities, 2).shape == (0, 2)
+
+
+def test_candidates_priors_and_gold():
+    """Each mention has the candidates of its name; what nobody knows has padding only."""
+    corpus = corpus_of("XYZ", entities={(0, 0): "five", (0, 1): "unheard of"})
+    mentions = encode(corpus, TwoNames())
+    assert mentions.candidates.tolist() == [[7, 5], [9, -1], [-1, -1]]
+    assert mentions.known["prior"].tolist() == [[0.75, 0.25], [1.0, 0.0], [0.0, 0.0]]
+    assert mentions.gold.tolist() == [5, OTHER, UNKNOWN]
+    assert mentions.gold_column().tolist() == [1, -1, -1]
+    assert mentions.mask.tolist() == [[True, True], [True, False], [False, False]]
+
+
+def test_training_adds_a_gold_entity_that_is_no_candidate():
+    """It takes the first free place, or the last one, with prior 0; others stay as they are."""
+    corpus = corpus_of("XYX", entities={(0, 0): "nine", (0, 1): "five", (0, 2): "five"})
+    mentions = encode(corpus, TwoNames(), add_gold=True)
+    assert mentions.candidates.tolist() == [[7, 9], [9, 5], [7, 5]]
+    assert mentions.known["prior"].tolist() == [[0.75, 0.0], [1.0, 0.0], [0.75, 0.25]]
+
+
+def test_taking_mentions_drops_columns_that_none_uses():
+    """Only Y is left, which has one candidate; untrimmed the columns keep their numbers."""
+    mentions = encode(corpus_of("XY"), TwoNames())
+    assert mentions.take(np.array([1])).candidates.tolist() == [[9]]
+    assert mentions.take(np.array([1]), trim=False).candidates.tolist() == [[9, -1]]
+    assert mentions.take(np.array([1])).known["prior"].tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("settings", [{"n_words": 1}, {"n_context": 0}, {"n_candidates": 0}])
+def test_settings_out_of_range_are_refused(settings):
+    """A context has a word on either side and an entity; a mention a candidate."""
+    with pytest.raises(SettingsError):
+        EncodingSettings(**settings)

@@ -1,0 +1,174 @@
+"""The loop itself, with steps that are made up for it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+from stamo.errors import LearningError, SettingsError
+from stamo.features.params import FeatureParams
+from stamo.learning.corrected import CorrectedArgs
+from stamo.learning.loop import MAX_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train
+from stamo.learning.paper import StamoArgs
+from stamo.learning.readings import READINGS, run_reading
+from stamo.replication.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
+
+SMALL = LearnBenchArgs(
+    n_labelled=8, n_unlabelled=30, n_candidates=3, dimensions=8, n_kb_entities=60, n_words=2000
+)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return generate_task(SMALL, generate_knowledge_base(SMALL), 0)
+
+
+@dataclass(frozen=True)
+class ScriptArgs(LoopArgs):
+    """Pseudo-labels by a script: how many unlabelled mentions are e* in each slot."""
+
+    script: tuple[int, ...] = ()
+
+    def steps(self, task):
+        return ScriptSteps(task, self.script)
+
+
+class ScriptSteps(Steps[Estimate]):
+    def __init__(self, task, script):
+        super().__init__(task)
+        self.script, self.log = script, []
+
+    def label(self, now):
+        n = self.script[int(now.theta["slot"])]
+        labels = self.task.labels.copy()
+        labels[np.flatnonzero(~self.task.labelled)[:n]] = 1.0
+        return labels
+
+    def estimate(self, sample, before):
+        number = 0 if before is None else int(before.theta["slot"]) + 1
+        return FeatureParams({"slot": torch.tensor(float(number))})
+
+    def fit(self, theta, sample, before):
+        assert sample.counted.sum() == (
+            self.task.labelled.sum() if before is None else len(sample.counted)
+        )
+        return Estimate(theta)
+
+    def finish(self, first, last, t):
+        assert float(first.theta["slot"]) == 0.0
+        return Learned(last.theta, self.task.model, lambda: self.task.labels, t, (0.0,))
+
+
+@pytest.mark.parametrize(
+    ("script", "n_slots", "patience", "n_run", "stopped"),
+    [
+        ((5, 4, 3, 2, 1), 3, 1, 3, MAX_SLOTS),
+        ((5, 4, 4, 2, 1), 5, 1, 3, NO_CHANGE),
+        ((5, 4, 4, 4, 4), 5, 2, 4, NO_CHANGE),
+        ((5, 4, 4, 4, 4), 5, None, 5, MAX_SLOTS),
+        ((5, 4, 4, 1, 1), 5, 2, 5, MAX_SLOTS),
+        ((5,), 0, 1, 0, MAX_SLOTS),
+    ],
+)
+def test_the_loop_says_why_it_stopped(task, script, n_slots, patience, n_run, stopped):
+    """It runs all slots, or stops after as many without a changed label as it has patience."""
+    seen = []
+    args = ScriptArgs(n_slots=n_slots, patience=patience, script=script)
+    learned = self_train(task, args, on_slot=seen.append)
+    assert (learned.stopped, learned.used_slot, len(seen)) == (stopped, n_run, n_run)
+    assert float(learned.theta["slot"]) == n_run
+
+
+def test_flips_are_counted_from_slot_to_slot(task):
+    """In the first slot every label is new; then those that changed."""
+    seen = []
+    self_train(
+        task, ScriptArgs(n_slots=4, script=(5, 3, 3, 7)), on_slot=lambda s: seen.append(s.n_flipped)
+    )
+    assert seen == [len(task.pile), 2, 0, 4]
+
+
+def test_steps_that_cannot_go_on_say_so(task):
+    """The default starts anew instead of going on after a slot."""
+    slots = []
+    self_train(task, CorrectedArgs(n_slots=1), on_slot=slots.append)
+    assert not CorrectedArgs.resumes
+    with pytest.raises(LearningError, match="run all of them"):
+        self_train(task, CorrectedArgs(), resume=slots[0].checkpoint)
+
+
+@pytest.mark.parametrize("args", [StamoArgs(n_slots=2), CorrectedArgs(n_slots=2, patience=None)])
+def test_every_mention_of_l_keeps_its_label(task, args):
+    """Pseudo-labels of U lie in [0, 1]; those of L are the real ones in every slot."""
+    seen = []
+    learned = self_train(task, args, on_slot=lambda slot: seen.append(slot.pseudo_labels))
+    assert len(seen) == 2
+    for labels in (*seen, learned.posterior):
+        np.testing.assert_array_equal(labels[task.labelled], task.labels[task.labelled])
+        assert 0 <= labels.min() <= labels.max() <= 1
+
+
+def test_estimation_is_the_loop_without_slots(task):
+    """A reading without slots gives the estimate on L, and no number of slots changes that."""
+    learned = run_reading(task, READINGS["estimation"].with_slots(7))
+    assert learned.used_slot == 0
+    expected = task.features[0].estimate(task.labelled_sample, task.kb)
+    torch.testing.assert_close(learned.theta["prior"], expected)
+
+
+def test_the_labels_alone_are_kept_where_the_pile_did_not_help(task):
+    """`choose` decides between slot 0 and the last one; `until` takes the last whatever it gave."""
+    learned = self_train(task, CorrectedArgs())
+    assert learned.used_slot == (3 if learned.pile_helped else 0) or learned.stopped == NO_CHANGE
+    forced = self_train(task, CorrectedArgs().until(2))
+    assert forced.used_slot == 2
+    alone = self_train(task, CorrectedArgs().labels_alone())
+    assert (alone.used_slot, alone.shifts) == (0, (0.0,))
+
+
+def test_settings_are_checked():
+    """Negative slots and a single fold are refused."""
+    with pytest.raises(SettingsError, match="0 or more"):
+        StamoArgs(n_slots=-1)
+    with pytest.raises(SettingsError, match="at least 2"):
+        CorrectedArgs(n_folds=1)
+
+
+FOUND = {
+    "published": {
+        "prior": (0.63, 0.3969),
+        "relatedness": (14.81409, 4.55094),
+        "embedding": (-0.88216, 0.79697),
+    },
+    "paper": {
+        "prior": (0.40545, 0.16439),
+        "relatedness": (26.16932, 14.29273),
+        "embedding": (-1.01707, 0.99975),
+    },
+    "default": {
+        "prior": (0.37778, 0.14272),
+        "relatedness": (34.62719, 20.52318),
+        "embedding": (-1.22686, 1.0),
+        "evidence words": (-1.3479, 2.08757),
+        "evidence context": (-0.88404, 1.65123),
+        "evidence entities": (-6.43516, 2.07445),
+        "evidence scale": (-0.75574, 0.57114),
+        "evidence bias": (-1.1841, 1.40208),
+    },
+}
+"""Sum and sum of squares of each group, as the first implementation of each reading gave them."""
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_readings_keep_their_numbers(task, name):
+    """The quirks of the published run, the paper and the default give the numbers they gave."""
+    reading = READINGS[name]
+    if name != "default":
+        reading = reading.with_slots(2)
+    theta = run_reading(replace(task, temperature=0.01), reading).theta
+    assert set(theta.groups) == set(FOUND[name])
+    for group, expected in FOUND[name].items():
+        values = theta[group]
+        found = (float(values.sum()), float((values**2).sum()))
+        assert found == pytest.approx(expected, rel=1e-3, abs=1e-4), group

@@ -1,0 +1,74 @@
+"""Files that appear whole: the old content or the new one, and nothing left beside them."""
+
+import pytest
+
+from stamo.errors import SuiteError
+from stamo.system.files import (
+    RESULT_DIR,
+    DirectoryKind,
+    replaced_file,
+    staged_directory,
+    write_atomic,
+    write_new,
+)
+
+KIND = DirectoryKind("thing", lambda path: (path / "mark").is_file(), SuiteError)
+
+
+def test_a_file_is_replaced_at_once(tmp_path):
+    """The new content takes the place of the old one; no other file stays behind."""
+    path = tmp_path / ("é" * 100)
+    for data in (b"old", b"new"):
+        write_atomic(path, data)
+        assert path.read_bytes() == data
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_write_changes_nothing(tmp_path):
+    """Where writing fails, the old content stays and what was written so far is removed."""
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), replaced_file(path) as beside:
+        raise ZeroDivisionError(beside.write_bytes(b"half"))
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"old", [path])
+
+
+def test_a_new_file_replaces_none(tmp_path):
+    """What is there already is an error and keeps its content."""
+    path = tmp_path / "a"
+    write_new(path, b"first")
+    with pytest.raises(FileExistsError):
+        write_new(path, b"second")
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"first", [path])
+
+
+def make(target, content, overwrite=False):
+    with staged_directory(target, KIND, overwrite=overwrite) as work:
+        (work / RESULT_DIR / "mark").write_text(content)
+        assert not target.exists() or (target / "mark").read_text() != content
+
+
+def test_a_directory_appears_whole_and_is_replaced_only_on_demand(tmp_path):
+    """It is there when its block ends; an old one is replaced when asked for, others never."""
+    target = tmp_path / "deep" / "thing"
+    make(target, "one")
+    with pytest.raises(SuiteError, match=r"The thing .* exists already; add --overwrite"):
+        make(target, "two")
+    make(target, "two", overwrite=True)
+    assert (target / "mark").read_text() == "two"
+    assert list(target.parent.iterdir()) == [target]
+    with pytest.raises(SuiteError, match="is not a thing, so it is left alone"):
+        make(tmp_path / "deep", "one", overwrite=True)
+
+
+def test_a_directory_that_fails_leaves_the_old_one(tmp_path):
+    """An error inside keeps the old directory; that of the system becomes one sentence."""
+    target = tmp_path / "thing"
+    make(target, "one")
+    with (
+        pytest.raises(SuiteError, match="what was there is unchanged"),
+        staged_directory(target, KIND, overwrite=True),
+    ):
+        raise OSError("the cable came off")
+    assert (target / "mark").read_text() == "one"
+    assert list(tmp_path.iterdir()) == [target]
