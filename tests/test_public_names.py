@@ -1,11 +1,99 @@
 """`import stamo` is quick and gives all public names."""
 
+import ast
 import subprocess
 import sys
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
 import stamo
+
+EVERYWHERE = {"logger", "register"}
+"""What each module of its kind has: its logger, and how a module of commands adds them."""
+
+SHARED = {
+    "CONTEXT",
+    "Choice",
+    "EMERGING",
+    "Estimate",
+    "FEATURES",
+    "GROUPS",
+    "Item",
+    "KbPath",
+    "Key",
+    "Kind",
+    "LINES",
+    "Lexicon",
+    "MANIFEST",
+    "MAX_SLOTS",
+    "METRICS",
+    "Manifest",
+    "N_EXAMPLES",
+    "N_LABELS",
+    "OnProgress",
+    "PARTS",
+    "Part",
+    "Progress",
+    "Result",
+    "Row",
+    "Scored",
+    "Slot",
+    "Span",
+    "Split",
+    "Table",
+    "Task",
+    "VERSION",
+    "View",
+    "Work",
+    "Workers",
+    "learn",
+    "read_gold",
+    "read_records",
+    "to_json",
+    "write_report",
+}
+"""Names that two things still share; this list only gets shorter."""
+
+
+def public_names(path):
+    """Return the functions, classes and constants that a module defines at its top level."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    return {name for name in names if not name.startswith("_")} - EVERYWHERE
+
+
+def modules_by_name():
+    """Return in which modules each public name is defined.
+
+    A function of the command line bears the name of its command, whatever it calls.
+    """
+    root = Path(stamo.__file__).parent
+    modules = defaultdict(list)
+    for path in sorted(root.rglob("*.py")):
+        for name in public_names(path):
+            is_command = path.parent.name == "cli" and name.islower()
+            if not is_command:
+                modules[name].append(str(path.relative_to(root)))
+    return modules
+
+
+def test_no_two_public_things_share_a_name():
+    """One word, one meaning: what is imported by a name is one thing, wherever it is met."""
+    shared = {name: where for name, where in modules_by_name().items() if len(where) > 1}
+    assert {name: where for name, where in shared.items() if name not in SHARED} == {}
+
+
+def test_names_that_are_no_longer_shared_leave_the_list():
+    """A name that means one thing again is taken off."""
+    modules = modules_by_name()
+    assert {name for name in SHARED if len(modules[name]) < 2} == set()
 
 
 @pytest.mark.parametrize("name", [n for n in stamo.__all__ if n != "__version__"])

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from stamo.build.embeddings import ClosedFormAccumulator, PartialSums
 from stamo.build.settings import BuildSettings, Report
@@ -20,6 +19,7 @@ from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
 from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS
 from stamo.kb.storage import StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
+from stamo.system.arrays import Float32, Int32, Int64
 from stamo.system.processes import Workers
 
 Stage = Callable[[str], AbstractContextManager[Report]]
@@ -73,7 +73,7 @@ def _write_word_counts(
     save_array(result / _WORD_COUNTS, counts, np.int64)
 
 
-def encode_group(row_group: int, result: Path, work: Path) -> NDArray[np.int64]:
+def encode_group(row_group: int, result: Path, work: Path) -> Int64:
     """Turn the counted articles of a row group into word ids, kept in `work`; count the words.
 
     Besides the words, the file holds which words each link covers, for the contexts of entities.
@@ -103,9 +103,7 @@ def encode_group(row_group: int, result: Path, work: Path) -> NDArray[np.int64]:
     return np.bincount(ids[ids >= 0], minlength=len(vocabulary)).astype(np.int64)
 
 
-def _link_words(
-    words: EncodedWords, spans: list[NDArray[np.int32]], begin: int, end: int
-) -> NDArray[np.int64]:
+def _link_words(words: EncodedWords, spans: list[Int32], begin: int, end: int) -> Int64:
     first, last = words_in_spans(words, spans[0][begin:end], spans[1][begin:end])
     return np.stack([first, last]).astype(np.int64)
 
@@ -142,7 +140,7 @@ def sum_group(row_group: int, result: Path, work: Path) -> PartialSums:
 @lru_cache(maxsize=1)
 def _space(
     result: Path,
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+) -> tuple[Float32, Float32, Float32]:
     """Return the word vectors as they are stored, the word weights and the background."""
     vectors = np.asarray(VectorTable.open(result / _WORD_VECTORS))
     counts = open_array(result / _WORD_COUNTS)

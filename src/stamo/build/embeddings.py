@@ -12,16 +12,11 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stamo.corpus.tokenizer import UNKNOWN_WORD
 from stamo.errors import VectorsError
-
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
+from stamo.system.arrays import Float32, Float64, Int32, Int64
 
 CONTEXT_WINDOW = 50
 """Words on either side of a link that belong to its context (Section 2.2 (3))."""

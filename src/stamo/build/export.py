@@ -28,6 +28,7 @@ from stamo.build.counting import (
 from stamo.build.name_tables import NameWriter
 from stamo.kb.names import ALIAS_COUNTS, ARTICLES_FILE
 from stamo.kb.storage import ArrayWriter, read_row_blocks, save_array
+from stamo.system.arrays import Int32, Int64
 from stamo.system.processes import give_back_memory
 
 ARTICLES_PER_ROW_GROUP = 512
@@ -154,7 +155,7 @@ class StagedArticles:
     """The staged texts, in the dump's order."""
     mentions: Path
     """(document, start, stop, entity, alias) of every link with a span, in the same order."""
-    positions: NDArray[np.int64]
+    positions: Int64
     """The position of each document in the dump, ascending; the texts of others are left out."""
 
 
@@ -176,11 +177,11 @@ def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedA
 class _MentionStream:
     """The mentions of all documents in order, taken from the front document by document."""
 
-    def __init__(self, blocks: Iterator[NDArray[np.int32]]) -> None:
+    def __init__(self, blocks: Iterator[Int32]) -> None:
         self._blocks = blocks
         self._rows = np.empty((0, len(MENTION_COLUMNS)), dtype=np.int32)
 
-    def take(self, end: int) -> NDArray[np.int32]:
+    def take(self, end: int) -> Int32:
         """Return the mentions in documents before `end`, with the columns of `MENTION_COLUMNS`."""
         while not len(self._rows) or self._rows[-1, 0] < end:
             block = next(self._blocks, None)
@@ -198,9 +199,9 @@ class WrittenArticles:
 
     articles: pa.RecordBatch
     """Its rows, with the columns of `ARTICLE_SCHEMA`."""
-    rows: NDArray[np.int32]
+    rows: Int32
     """Which row each mention stands in, ascending, shape (n,)."""
-    aliases: NDArray[np.int32]
+    aliases: Int32
     """The alias that each mention is, -1 for none, shape (n,)."""
 
 
@@ -254,9 +255,7 @@ def _in_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _with_mentions(
-    texts: pa.RecordBatch, first: int, mentions: NDArray[np.int32]
-) -> pa.RecordBatch:
+def _with_mentions(texts: pa.RecordBatch, first: int, mentions: Int32) -> pa.RecordBatch:
     edges = np.searchsorted(mentions[:, 0], np.arange(first, first + len(texts) + 1))
     spans = pa.StructArray.from_arrays(
         [pa.array(mentions[:, column]) for column in (1, 2, 3)], fields=list(MENTION_TYPE)

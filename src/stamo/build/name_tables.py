@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from stamo.kb.matching import NAMES_PER_BATCH, NameMatcher
 from stamo.kb.names import ALIAS_COUNTS, MATCHER
 from stamo.kb.storage import StringTable, open_array
+from stamo.system.arrays import Int32
 from stamo.system.processes import give_back_memory
 
 NAME_SCHEMA = pa.schema([("name", pa.string())])
@@ -71,9 +71,7 @@ def write_matcher(staged: Path, result: Path) -> None:
     give_back_memory()
 
 
-def _linked(
-    staged: Path, counts: NDArray[np.int32]
-) -> Iterator[tuple[list[str], NDArray[np.int32]]]:
+def _linked(staged: Path, counts: Int32) -> Iterator[tuple[list[str], Int32]]:
     first = 0
     for names in StagedNames(staged).batches():
         numbers = np.flatnonzero(counts[first : first + len(names)])

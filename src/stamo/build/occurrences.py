@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import MATCHER
 from stamo.kb.storage import save_array
+from stamo.system.arrays import Int32, Int64
 from stamo.system.processes import Workers
 
 if TYPE_CHECKING:  # a worker needs no database
     from stamo.build.export import WrittenArticles
 
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 CHARACTERS_PER_BATCH = 1 << 18
 """Text that is matched at a time: enough to work in bulk, little enough for the cache."""

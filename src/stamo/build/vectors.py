@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.errors import VectorsError
+from stamo.system.arrays import Float32
 
-Float32 = NDArray[np.float32]
 Block = tuple[list[str], Float32]
 
 logger = logging.getLogger(__name__)

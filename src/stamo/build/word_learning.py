@@ -17,16 +17,12 @@ from itertools import repeat
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stamo.build.vectors import WordVectors
 from stamo.corpus.tokenizer import UNKNOWN_WORD, tokenize
 from stamo.errors import SettingsError, VectorsError
-
-Float64 = NDArray[np.float64]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
+from stamo.system.arrays import Float64, Int32, Int64
 
 CONTEXT_SMOOTHING = 0.75
 """Power of the context word counts; below 1 it keeps rare contexts from looking decisive."""

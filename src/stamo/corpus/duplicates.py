@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
+from stamo.system.arrays import Int64
 
 SHINGLE_WORDS = 5
 N_BANDS = 16
@@ -70,7 +71,7 @@ class NearDuplicates:
         self._keep(document.id, signature, bands)
         return None
 
-    def _candidates(self, bands: list[bytes]) -> NDArray[np.int64]:
+    def _candidates(self, bands: list[bytes]) -> Int64:
         """Return the kept documents that share a band, in the order they came."""
         found: set[int] = set()
         for column, band in enumerate(bands):

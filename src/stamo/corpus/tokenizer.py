@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.errors import SettingsError
-
-Int32 = NDArray[np.int32]
+from stamo.system.arrays import Bools, Int32, Int64
 
 UNKNOWN_WORD = -1
 """The id of a word that the vocabulary does not hold."""
@@ -103,9 +102,7 @@ def words_in_spans(words: EncodedWords, starts: Int32, ends: Int32) -> tuple[Int
     return first, np.maximum(first, last)
 
 
-def stop_words(
-    word_counts: NDArray[np.int64], frequency: float = STOP_WORD_FREQUENCY
-) -> NDArray[np.bool_]:
+def stop_words(word_counts: Int64, frequency: float = STOP_WORD_FREQUENCY) -> Bools:
     """Mark the words so frequent that they say nothing about what a text is about.
 
     The counts decide, not a list, so that any language works.

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.errors import SettingsError
+from stamo.system.arrays import Bools, Float64, Int32
 
-FloatArray = NDArray[np.float64]
-
-Statistic = Callable[[FloatArray], FloatArray]
+Statistic = Callable[[Float64], Float64]
 """Turns sums of columns, shape (n, k), into values, shape (n,)."""
 
 
@@ -29,7 +27,7 @@ class Estimate:
 
 
 def bootstrap(
-    columns: FloatArray,
+    columns: Float64,
     statistic: Statistic,
     rng: np.random.Generator,
     *,
@@ -59,24 +57,22 @@ def bootstrap(
     return Estimate(value, float(low), float(high))
 
 
-def ratio(sums: FloatArray) -> FloatArray:
+def ratio(sums: Float64) -> Float64:
     """Return the first sum over the second: accuracy from right and all."""
     return sums[:, 0] / np.maximum(sums[:, 1], 1e-12)
 
 
-def difference(sums: FloatArray) -> FloatArray:
+def difference(sums: Float64) -> Float64:
     """Return (first - second) / third: how far two accuracies on the same mentions are apart."""
     return (sums[:, 0] - sums[:, 1]) / np.maximum(sums[:, 2], 1e-12)
 
 
-def f1(sums: FloatArray) -> FloatArray:
+def f1(sums: Float64) -> Float64:
     """Return F1 from hits, predictions and gold mentions."""
     return 2 * sums[:, 0] / np.maximum(sums[:, 1] + sums[:, 2], 1e-12)
 
 
-def by_document(
-    documents: NDArray[np.int32], *values: NDArray[np.bool_] | FloatArray
-) -> FloatArray:
+def by_document(documents: Int32, *values: Bools | Float64) -> Float64:
     """Sum values of mentions by document, shape (documents that have a mention, k)."""
     _, place = np.unique(documents, return_inverse=True)
     sums = [np.bincount(place, weights=np.asarray(v, dtype=np.float64)) for v in values]

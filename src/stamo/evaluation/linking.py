@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.errors import SettingsError
@@ -25,8 +24,7 @@ from stamo.models.blocks import blocks
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.models.store import TrainedModel
 from stamo.models.trainer import train_again
-
-Bools = NDArray[np.bool_]
+from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
 
 HARD_PRIOR = 0.9
 """A mention is hard when no candidate has a higher prior."""
@@ -84,11 +82,11 @@ class Scored:
     """All scores of mentions: whether each way to link is right, and what it rests on."""
 
     right: Mapping[str, Bools]  # name -> (M,) whether the best candidate is right
-    confidence: NDArray[np.float64]  # (M,) of the model
+    confidence: Float64  # (M,) of the model
     found: Bools  # (M,) whether the entity is a candidate
-    documents: NDArray[np.int32]  # (M,)
-    n_candidates: NDArray[np.int64]  # (M,)
-    best_prior: NDArray[np.float32]  # (M,)
+    documents: Int32  # (M,)
+    n_candidates: Int64  # (M,)
+    best_prior: Float32  # (M,)
 
     @classmethod
     def joined(cls, parts: Sequence[Scored]) -> Scored:
@@ -246,7 +244,7 @@ def _combine(model: LinkingModel, psi: Tensor, batch: Batch) -> Tensor:
     return scores.masked_fill(~batch.mask, MASKED)
 
 
-def _mean_scores(parts: Sequence[tuple[NDArray[np.int64], Batch, Tensor]]) -> Tensor:
+def _mean_scores(parts: Sequence[tuple[Int64, Batch, Tensor]]) -> Tensor:
     """Return the mean of each score over all candidates, (n,)."""
     total = sum((psi * batch.mask[..., None]).sum(dim=(0, 1)) for _, batch, psi in parts)
     count = sum(int(batch.mask.sum()) for _, batch, _ in parts)
@@ -255,7 +253,7 @@ def _mean_scores(parts: Sequence[tuple[NDArray[np.int64], Batch, Tensor]]) -> Te
 
 @dataclass(frozen=True)
 class _RowMaker:
-    documents: NDArray[np.int32]
+    documents: Int32
     ambiguous: Bools
     hard: Bools
     n_samples: int

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
+from stamo.system.arrays import Bools, Float32, Float64, Int64
+
+BoolArray = Bools
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Outcome:
     auc: float  # how well the margin of e* ranks; NaN when one class is missing
 
     @classmethod
-    def of(cls, scores: NDArray[np.float32], gold: NDArray[np.int64]) -> Outcome:
+    def of(cls, scores: Float32, gold: Int64) -> Outcome:
         """Judge scores (M, C + 1), the emerging entity last; gold columns, -1 for no candidate."""
         emerging = scores.shape[1] - 1
         best = scores.argmax(axis=1)
@@ -83,12 +84,12 @@ class Summary:
         )
 
 
-def _counts(outcomes: Sequence[Outcome]) -> FloatArray:
+def _counts(outcomes: Sequence[Outcome]) -> Float64:
     rows = [(o.n, o.right, o.predicted, o.gold, o.hits) for o in outcomes]
     return np.array(rows, dtype=np.float64).reshape(-1, 5)
 
 
-def micro(counts: FloatArray) -> tuple[float, float, float, float]:
+def micro(counts: Float64) -> tuple[float, float, float, float]:
     """Return F1, precision, recall and accuracy of summed counts."""
     n, right, predicted, gold, hits = (float(c) for c in counts)
     precision = hits / predicted if predicted else 0.0
@@ -96,7 +97,7 @@ def micro(counts: FloatArray) -> tuple[float, float, float, float]:
     return float(micro_f1(counts)), precision, recall, right / n if n else 0.0
 
 
-def micro_f1(counts: FloatArray) -> FloatArray:
+def micro_f1(counts: Float64) -> Float64:
     """Return F1 of rows of summed counts, 0 where nothing was hit, (n,)."""
     _, _, predicted, gold, hits = counts.T
     return np.asarray(2 * hits / np.maximum(predicted + gold, 1))
@@ -138,21 +139,21 @@ def bootstrap_auc(
     return _bootstrap(sums, _mean_auc, n_samples, seed)
 
 
-def _auc_sums(outcomes: Sequence[Outcome]) -> FloatArray:
+def _auc_sums(outcomes: Sequence[Outcome]) -> Float64:
     """Return the sum and the number of the AUCs that exist, (2,)."""
     aucs = np.array([o.auc for o in outcomes], dtype=np.float64)
     known = np.isfinite(aucs)
     return np.array([aucs[known].sum(), known.sum()])
 
 
-def _mean_auc(sums: FloatArray) -> FloatArray:
+def _mean_auc(sums: Float64) -> Float64:
     total, number = sums.T
     return np.asarray(total / np.maximum(number, 1))
 
 
 def _bootstrap(
-    methods: Sequence[FloatArray],
-    metric: Callable[[FloatArray], FloatArray],
+    methods: Sequence[Float64],
+    metric: Callable[[Float64], Float64],
     n_samples: int,
     seed: int,
 ) -> Interval:

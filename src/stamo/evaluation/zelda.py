@@ -19,12 +19,13 @@ import numpy as np
 
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
-from stamo.evaluation.intervals import Estimate, FloatArray, bootstrap, difference, f1, ratio
+from stamo.evaluation.intervals import Estimate, bootstrap, difference, f1, ratio
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, LinkerSettings
 from stamo.linking.results import LinkedDocument
 from stamo.linking.surfaces import known_names
 from stamo.models.store import TrainedModel
+from stamo.system.arrays import Float64
 
 Span = tuple[int, int]
 
@@ -148,7 +149,7 @@ def evaluate_zelda(
         [_count_found(kb, g, f, exact=False) for g, f in zip(gold, found, strict=True)]
     )
 
-    def estimate(values: FloatArray, statistic: Any = ratio) -> Estimate:
+    def estimate(values: Float64, statistic: Any = ratio) -> Estimate:
         return bootstrap(values, statistic, np.random.default_rng(seed), n_samples=n_samples)
 
     return ZeldaReport(
@@ -184,7 +185,7 @@ def _count_given(
     gold: Sequence[GoldDocument],
     by_model: list[list[str]],
     by_prior: list[list[str]],
-) -> FloatArray:
+) -> Float64:
     """Count by document: right by model, right by prior, gold a candidate, mentions in the KB."""
     rows = []
     for g, model, prior in zip(gold, by_model, by_prior, strict=True):
@@ -228,7 +229,7 @@ def _count_found(
     return [hits, len(links), len(in_kb), touching, sum(span in detected for span in in_kb)]
 
 
-def _end_to_end(counts: FloatArray, estimate: Any) -> EndToEnd:
+def _end_to_end(counts: Float64, estimate: Any) -> EndToEnd:
     counts = counts.astype(np.float64).reshape(-1, 5)
     return EndToEnd(
         precision=estimate(counts[:, [0, 1]]),

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, IntArray, Lexicon
+from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, Lexicon
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Int32
 
-Article = tuple[str, IntArray, IntArray, IntArray]
+Article = tuple[str, Int32, Int32, Int32]
 """Text, and start, end and entity of its mentions."""
 
 
@@ -41,7 +42,7 @@ def flatten_articles(
     return builder.finish()
 
 
-def most_frequent_entities(corpus: FlatCorpus, kb: KnowledgeBase) -> IntArray:
+def most_frequent_entities(corpus: FlatCorpus, kb: KnowledgeBase) -> Int32:
     """Return the candidate with the highest prior for every mention: the first pass of linking."""
     if not corpus.n_mentions:
         return np.zeros(0, dtype=np.int32)

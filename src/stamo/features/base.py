@@ -8,10 +8,11 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float32
 
 
 @runtime_checkable
@@ -26,7 +27,7 @@ class Feature(Protocol):
     name: str
     """The name of the feature and of its group in θ(e*)."""
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return the values of the known candidates, (M, C) or (M, C, n)."""
         ...
 
@@ -77,6 +78,6 @@ def packed(theta: FeatureParams, features: Iterable[Feature]) -> FeatureParams:
     return theta.replace(**own)
 
 
-def append_emerging(known: FloatArray, emerging: Tensor) -> Tensor:
+def append_emerging(known: Float32, emerging: Tensor) -> Tensor:
     """Put the columns of the emerging entities behind those of the known candidates."""
     return torch.cat([torch.as_tensor(known), emerging], dim=1)

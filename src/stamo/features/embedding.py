@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
 from stamo.build.embeddings import entity_directions
 from stamo.errors import SettingsError
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.max_margin import MaxMargin
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float32, Int64
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Embedding:
                 f"The embedding needs at least 2 context words, not {self.n_words}."
             )
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return the vectors of the known candidates, (M, C, Q).
 
         Models gather them from the tables instead, so they are not part of the encoding.
@@ -70,9 +70,9 @@ class Contexts:
 
     matrix: sparse.csr_matrix  # (M, V') weight of each distinct word in each context
     votes: sparse.csr_matrix  # (G, V') the contexts that have a vote: one a document and surface
-    vectors: NDArray[np.float32]  # (V', Q)
-    counts: NDArray[np.int64]  # (V',) how often each word occurs in the knowledge base's text
-    background: NDArray[np.float32]  # (Q,)
+    vectors: Float32  # (V', Q)
+    counts: Int64  # (V',) how often each word occurs in the knowledge base's text
+    background: Float32  # (Q,)
 
 
 def pile_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:

@@ -12,16 +12,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import EncodedWords, stop_words, tokenize
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.storage import StringTable
-
-IntArray = NDArray[np.int32]
-FloatArray = NDArray[np.float32]
+from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 UNKNOWN = -1
 """Padding, and the entity of a mention that is not linked."""
@@ -34,9 +31,7 @@ OTHER = -(2**31)
 class CandidateSource(Protocol):
     """Where the candidate entities of a surface come from: a knowledge base or a view of one."""
 
-    def candidate_table(
-        self, surfaces: Sequence[str], top: int | None
-    ) -> tuple[IntArray, FloatArray]:
+    def candidate_table(self, surfaces: Sequence[str], top: int | None) -> tuple[Int32, Float32]:
         """Return candidates (n, C), padded with -1, and their priors (n, C)."""
         ...
 
@@ -46,7 +41,7 @@ class Lexicon:
     """The words that carry meaning: a vocabulary and which of its words are stop words."""
 
     words: StringTable
-    is_stop_word: NDArray[np.bool_]
+    is_stop_word: Bools
 
     @classmethod
     def of(cls, kb: KnowledgeBase) -> Lexicon:
@@ -87,13 +82,13 @@ class EncodingSettings:
 class FlatCorpus:
     """Documents end to end: N content words and M mentions."""
 
-    words: IntArray  # (N,) word ids
-    word_offsets: NDArray[np.int64]  # (documents + 1,)
-    documents: IntArray  # (M,) document of each mention
-    before: NDArray[np.int64]  # (M,) index in words: the context before ends here
-    after: NDArray[np.int64]  # (M,) index in words: the context after starts here
-    surfaces: IntArray  # (M,) index into surface_table
-    entities: IntArray  # (M,) linked entity or UNKNOWN or EMERGING
+    words: Int32  # (N,) word ids
+    word_offsets: Int64  # (documents + 1,)
+    documents: Int32  # (M,) document of each mention
+    before: Int64  # (M,) index in words: the context before ends here
+    after: Int64  # (M,) index in words: the context after starts here
+    surfaces: Int32  # (M,) index into surface_table
+    entities: Int32  # (M,) linked entity or UNKNOWN or EMERGING
     surface_table: tuple[str, ...]
 
     @property
@@ -106,7 +101,7 @@ class FlatCorpus:
         """Return the number of mentions M."""
         return len(self.documents)
 
-    def with_entities(self, entities: IntArray) -> FlatCorpus:
+    def with_entities(self, entities: Int32) -> FlatCorpus:
         """Return the same corpus with other links."""
         return replace(self, entities=entities.astype(np.int32))
 
@@ -116,12 +111,12 @@ class FlatCorpusBuilder:
 
     def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon = lexicon
-        self._words: list[IntArray] = []
+        self._words: list[Int32] = []
         self._lengths: list[int] = []
-        self._documents: list[IntArray] = []
-        self._before: list[NDArray[np.int64]] = []
-        self._after: list[NDArray[np.int64]] = []
-        self._entities: list[IntArray] = []
+        self._documents: list[Int32] = []
+        self._before: list[Int64] = []
+        self._after: list[Int64] = []
+        self._entities: list[Int32] = []
         self._surfaces: list[int] = []
         self._surface_index: dict[str, int] = {}
         self._n_words = 0
@@ -129,9 +124,9 @@ class FlatCorpusBuilder:
     def add(
         self,
         text: str,
-        starts: IntArray,
-        ends: IntArray,
-        entities: IntArray,
+        starts: Int32,
+        ends: Int32,
+        entities: Int32,
         surfaces: Sequence[str],
     ) -> None:
         """Add one document; the mentions are ordered by start."""
@@ -150,7 +145,7 @@ class FlatCorpusBuilder:
     def finish(self) -> FlatCorpus:
         """Join everything that was added."""
 
-        def join(parts: list[NDArray[np.int64]], dtype: type) -> NDArray[np.int64]:
+        def join(parts: list[Int64], dtype: type) -> Int64:
             return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype=dtype)
 
         return FlatCorpus(
@@ -192,26 +187,24 @@ def flatten(
 class EncodedMentions:
     """M mentions ready for the features; every array's first axis is the mention."""
 
-    documents: IntArray  # (M,)
-    surfaces: IntArray  # (M,) index into surface_table
-    gold: IntArray  # (M,) entity id, EMERGING, or UNKNOWN
-    words: IntArray  # (M, H) context words, padded with -1
-    context: IntArray  # (M, K) entity context, padded with -1
-    candidates: IntArray  # (M, C) padded with -1
-    known: Mapping[str, FloatArray]  # feature name -> (M, C) or (M, C, n) of the candidates
+    documents: Int32  # (M,)
+    surfaces: Int32  # (M,) index into surface_table
+    gold: Int32  # (M,) entity id, EMERGING, or UNKNOWN
+    words: Int32  # (M, H) context words, padded with -1
+    context: Int32  # (M, K) entity context, padded with -1
+    candidates: Int32  # (M, C) padded with -1
+    known: Mapping[str, Float32]  # feature name -> (M, C) or (M, C, n) of the candidates
     surface_table: tuple[str, ...] = field(compare=False)
 
     def __len__(self) -> int:
         return len(self.documents)
 
     @property
-    def mask(self) -> NDArray[np.bool_]:
+    def mask(self) -> Bools:
         """Return where a candidate stands, (M, C)."""
         return self.candidates >= 0
 
-    def take(
-        self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice, *, trim: bool = True
-    ) -> EncodedMentions:
+    def take(self, rows: Int64 | Bools | slice, *, trim: bool = True) -> EncodedMentions:
         """Return the chosen mentions; `trim` drops candidate columns that none of them uses."""
         changes: dict[str, object] = {
             f.name: getattr(self, f.name)[rows]
@@ -226,11 +219,11 @@ class EncodedMentions:
         changes["known"] = {name: values[rows][:, :width] for name, values in self.known.items()}
         return replace(self, **changes)  # type: ignore[arg-type]
 
-    def with_known(self, name: str, values: FloatArray) -> EncodedMentions:
+    def with_known(self, name: str, values: Float32) -> EncodedMentions:
         """Return the same mentions with one more feature looked up."""
         return replace(self, known={**self.known, name: values})
 
-    def gold_column(self) -> NDArray[np.int64]:
+    def gold_column(self) -> Int64:
         """Return the column of the gold entity among the candidates, -1 where it is not there."""
         hit = (self.candidates == self.gold[:, None]) & self.mask
         return np.where(hit.any(axis=1), hit.argmax(axis=1), -1)
@@ -241,9 +234,9 @@ def encode(
     source: CandidateSource,
     settings: EncodingSettings = EncodingSettings(),
     *,
-    rows: NDArray[np.int64] | None = None,
+    rows: Int64 | None = None,
     add_gold: bool = False,
-    context_entities: IntArray | None = None,
+    context_entities: Int32 | None = None,
 ) -> EncodedMentions:
     """Encode the mentions `rows` (all by default) of a corpus.
 
@@ -276,9 +269,7 @@ def encode(
     )
 
 
-def _add_gold(
-    candidates: IntArray, priors: FloatArray, gold: IntArray
-) -> tuple[IntArray, FloatArray]:
+def _add_gold(candidates: Int32, priors: Float32, gold: Int32) -> tuple[Int32, Float32]:
     """Put the gold entity in the last place where it is not among the candidates."""
     missing = (gold >= 0) & ~(candidates == gold[:, None]).any(axis=1)
     free = np.minimum((candidates >= 0).sum(axis=1), candidates.shape[1] - 1)
@@ -288,7 +279,7 @@ def _add_gold(
     return candidates, priors
 
 
-def context_words(corpus: FlatCorpus, rows: NDArray[np.int64], n_words: int) -> IntArray:
+def context_words(corpus: FlatCorpus, rows: Int64, n_words: int) -> Int32:
     """Return the content words around each mention, (M, H), padded with -1."""
     half = n_words // 2
     first = corpus.word_offsets[corpus.documents[rows]][:, None]
@@ -303,9 +294,7 @@ def context_words(corpus: FlatCorpus, rows: NDArray[np.int64], n_words: int) -> 
     return np.where(inside, words, UNKNOWN).astype(np.int32)
 
 
-def entity_context(
-    corpus: FlatCorpus, rows: NDArray[np.int64], entities: IntArray, n_context: int
-) -> IntArray:
+def entity_context(corpus: FlatCorpus, rows: Int64, entities: Int32, n_context: int) -> Int32:
     """Return the nearest linked mentions of the same document, (M, K), padded with -1.
 
     Mentions with the same surface are left out: they are candidate mentions too, and one label

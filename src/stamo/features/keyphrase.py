@@ -13,17 +13,17 @@ from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import SettingsError
 from stamo.features.base import append_emerging
-from stamo.features.encoding import EncodedMentions, FloatArray, IntArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float32, Float64, Int32
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Keyphrase:
         if self.n_phrases < 1:
             raise SettingsError(f"Keep at least one keyphrase, not {self.n_phrases}.")
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return the overlap of the known candidates' keyphrases with the context, (M, C)."""
         ids = np.unique(mentions.candidates[mentions.mask])
         related = [kb.related(int(e), self.n_phrases) for e in ids]
@@ -87,7 +87,7 @@ class Keyphrase:
         return pile.keep(self.name, compute)
 
 
-def phrase_overlap(words: IntArray, entities: IntArray, kb: KnowledgeBase) -> sparse.csr_matrix:
+def phrase_overlap(words: Int32, entities: Int32, kb: KnowledgeBase) -> sparse.csr_matrix:
     """Return which share of each entity's name each context holds, (M, entities)."""
     names = [tokenize(title)[0] for title in kb.titles(entities)]
     sizes = np.array([len(name) for name in names], dtype=np.int64)
@@ -102,5 +102,5 @@ def phrase_overlap(words: IntArray, entities: IntArray, kb: KnowledgeBase) -> sp
         (np.ones(len(row)), (row, words[row, place])), shape=(len(words), n_words)
     )
     contexts.data[:] = 1.0
-    found: NDArray[np.float64] = (contexts @ parts).tocsr()
+    found: Float64 = (contexts @ parts).tocsr()
     return cast("sparse.csr_matrix", found)

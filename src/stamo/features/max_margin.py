@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from stamo.errors import SettingsError
-
-FloatArray = NDArray[np.float32]
+from stamo.system.arrays import Float32, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -42,12 +40,12 @@ class MaxMargin:
 
     def refine(
         self,
-        initial: FloatArray,
+        initial: Float32,
         contexts: sparse.csr_matrix,
-        weights: FloatArray,
-        word_vectors: FloatArray,
-        word_counts: NDArray[np.int64],
-    ) -> FloatArray:
+        weights: Float32,
+        word_vectors: Float32,
+        word_counts: Int64,
+    ) -> Float32:
         """Train the vectors of all entities of a pile, one after the other.
 
         Args:
@@ -67,13 +65,13 @@ class MaxMargin:
 
     def _train(
         self,
-        start: FloatArray,
+        start: Float32,
         contexts: sparse.csr_matrix,
-        weights: FloatArray,
-        vectors: FloatArray,
-        cumulative: NDArray[np.float64],
+        weights: Float32,
+        vectors: Float32,
+        cumulative: Float64,
         entity: int,
-    ) -> FloatArray:
+    ) -> Float32:
         rng = np.random.default_rng([self.seed, entity])
         size = np.diff(contexts.indptr)
         rows = np.flatnonzero((weights > 0) & (size > 0))
@@ -89,28 +87,26 @@ class MaxMargin:
                 vector, gradient = self._descend(vector, step, gradient)
         return vector
 
-    def _start(self, closed_form: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def _start(self, closed_form: Float32, rng: np.random.Generator) -> Float32:
         """Return where training starts."""
         return closed_form
 
-    def _descend(
-        self, vector: FloatArray, step: FloatArray, before: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _descend(self, vector: Float32, step: Float32, before: Float32) -> tuple[Float32, Float32]:
         """Return the vector after a step, at unit norm, and the gradient that was followed."""
-        moved: FloatArray = vector - self.learning_rate * step
+        moved: Float32 = vector - self.learning_rate * step
         moved /= max(float(np.linalg.norm(moved)), 1e-12)
         return moved, step
 
     def _gradient(
         self,
-        vector: FloatArray,
+        vector: Float32,
         contexts: sparse.csr_matrix,
-        batch: NDArray[np.int64],
-        weights: FloatArray,
-        vectors: FloatArray,
-        cumulative: NDArray[np.float64],
+        batch: Int64,
+        weights: Float32,
+        vectors: Float32,
+        cumulative: Float64,
         rng: np.random.Generator,
-    ) -> FloatArray:
+    ) -> Float32:
         """Return the gradient of the mean hinge loss over sampled questions, (Q,)."""
         begin = contexts.indptr[batch][:, None]
         length = np.diff(contexts.indptr)[batch][:, None]
@@ -125,5 +121,5 @@ class MaxMargin:
         pull = np.bincount(positive.ravel(), weight.sum(axis=2).ravel(), len(vectors))
         push = np.bincount(negative.ravel(), weight.ravel(), len(vectors))
         total = weights[batch].sum() * self.n_questions * self.n_negatives
-        step: FloatArray = ((push - pull) / max(total, 1e-12)).astype(np.float32) @ vectors
+        step: Float32 = ((push - pull) / max(total, 1e-12)).astype(np.float32) @ vectors
         return step

@@ -14,10 +14,11 @@ import torch
 from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.features.surface import compare_all, compare_known
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float32
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class NameSimilarity:
 
     name = "name"
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return the similarity of the known candidates, (M, C).
 
         Computed once for each distinct pair of surface and candidate.
@@ -47,7 +48,7 @@ class NameSimilarity:
         )
 
 
-def name_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> FloatArray:
+def name_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> Float32:
     """Return 1 for the same name whatever its case, 0 without a common letter, (n, 1)."""
     pairs = zip(surfaces, titles, strict=True)
     found = [Levenshtein.normalized_similarity(s.casefold(), t.casefold()) for s, t in pairs]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, FloatArray, IntArray
+from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
 
 T = TypeVar("T")
 
@@ -29,13 +29,13 @@ class Pile:
     entities: tuple[EmergingEntity, ...]
     aliases: tuple[str, ...]  # A surfaces, all aliases of all entities
     mentions: EncodedMentions
-    alias: IntArray  # (M,) index into aliases
-    neighbours: IntArray  # (R,) sorted entity ids: the support of the relatedness rows
-    context: IntArray  # (M, K) index into neighbours, padded with -1
-    groups: NDArray[np.int64]  # (M,) document and surface: one sense per document and surface
+    alias: Int32  # (M,) index into aliases
+    neighbours: Int32  # (R,) sorted entity ids: the support of the relatedness rows
+    context: Int32  # (M, K) index into neighbours, padded with -1
+    groups: Int64  # (M,) document and surface: one sense per document and surface
     occurrence: sparse.csr_matrix  # (documents, R) 1 where a document links a neighbour
     kb: KnowledgeBase = field(compare=False)  # what the neighbours' numbers belong to
-    background: NDArray[np.float64] | None = None  # (R + 1,) see make_pile; None: the KB's
+    background: Float64 | None = None  # (R + 1,) see make_pile; None: the KB's
     extra: dict[str, object] = field(default_factory=dict, compare=False)  # what features keep
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class Pile:
         return cast("T", self.extra[key])
 
     @property
-    def is_alias(self) -> NDArray[np.bool_]:
+    def is_alias(self) -> Bools:
         """Return which entity has which alias, (E, A)."""
         return self.keep(
             "is alias",
@@ -61,21 +61,21 @@ class Pile:
         )
 
     @property
-    def is_candidate(self) -> NDArray[np.bool_]:
+    def is_candidate(self) -> Bools:
         """Return which emerging entity each mention may refer to, (M, E)."""
         return self.keep("is candidate", lambda: self.is_alias.T[self.alias])
 
     @property
-    def votes(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def votes(self) -> tuple[Int64, Int64, Int64]:
         """Return the votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
 
-        def count() -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        def count() -> tuple[Int64, Int64, Int64]:
             _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
             return first, vote, np.bincount(vote, minlength=len(first))
 
         return self.keep("votes", count)
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Pile:
+    def take(self, rows: Int64 | Bools) -> Pile:
         """Return some of the mentions; columns and documents keep their numbers."""
         return replace(
             self,
@@ -90,11 +90,11 @@ class Pile:
 def make_pile(
     entities: Sequence[EmergingEntity],
     mentions: EncodedMentions,
-    pairs: NDArray[np.int64],
+    pairs: Int64,
     n_documents: int,
     kb: KnowledgeBase,
-    neighbours: IntArray | None = None,
-    background: NDArray[np.float64] | None = None,
+    neighbours: Int32 | None = None,
+    background: Float64 | None = None,
 ) -> Pile:
     """Arrange encoded candidate mentions for learning or for linking with what was learned.
 
@@ -128,16 +128,14 @@ def make_pile(
     )
 
 
-def linked_pairs(corpus: FlatCorpus) -> NDArray[np.int64]:
+def linked_pairs(corpus: FlatCorpus) -> Int64:
     """Return the distinct (document, entity) pairs of the linked mentions, shape (n, 2)."""
     linked = corpus.entities >= 0
     pairs = np.stack([corpus.documents[linked], corpus.entities[linked]], axis=1).astype(np.int64)
     return np.unique(pairs, axis=0)
 
 
-def occurrence_matrix(
-    pairs: NDArray[np.int64], neighbours: IntArray, n_documents: int
-) -> sparse.csr_matrix:
+def occurrence_matrix(pairs: Int64, neighbours: Int32, n_documents: int) -> sparse.csr_matrix:
     """Return which document links which neighbour, (documents, R)."""
     column = positions(neighbours, pairs[:, 1].astype(np.int32))
     kept = column >= 0
@@ -146,7 +144,7 @@ def occurrence_matrix(
     return sparse.csr_matrix((ones, (pairs[kept, 0], column[kept])), shape=shape)
 
 
-def positions(keys: IntArray, values: IntArray) -> IntArray:
+def positions(keys: Int32, values: Int32) -> Int32:
     """Return where each value stands in the sorted `keys`, -1 where it does not."""
     if not len(keys):
         return np.full(values.shape, UNKNOWN, dtype=np.int32)
@@ -163,10 +161,10 @@ class Sample:
     """
 
     pile: Pile
-    weights: FloatArray  # (M, E) in [0, 1]
-    counted: FloatArray  # (M,) in [0, 1]
+    weights: Float32  # (M, E) in [0, 1]
+    counted: Float32  # (M,) in [0, 1]
 
-    def vote(self) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    def vote(self) -> tuple[Float32, Float32, Int64]:
         """Return one vote a document and surface: weights (G, E), counted (G,), first row (G,).
 
         Occurrences of one name in one document share their sense, so a document
@@ -187,18 +185,18 @@ class Sample:
             first,
         )
 
-    def document_weights(self) -> FloatArray:
+    def document_weights(self) -> Float32:
         """Return how far each document counts as one that mentions each entity, (documents, E)."""
         weights = np.zeros((self.pile.n_documents, self.weights.shape[1]), dtype=np.float32)
         np.maximum.at(weights, self.pile.mentions.documents, self.weights * self.counted[:, None])
         return weights
 
-    def counted_documents(self) -> FloatArray:
+    def counted_documents(self) -> Float32:
         """Return which documents are part of S_web, (documents,)."""
         counted = np.zeros(self.pile.n_documents, dtype=np.float32)
         np.maximum.at(counted, self.pile.mentions.documents, self.counted)
         return counted
 
-    def without(self, rows: NDArray[np.bool_]) -> Sample:
+    def without(self, rows: Bools) -> Sample:
         """Return the sample without some mentions."""
         return replace(self, counted=np.where(rows, np.float32(0), self.counted))

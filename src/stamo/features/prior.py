@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.errors import SettingsError
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float32, Float64
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Prior:
                 f"The prior's smoothing is {self.smoothing}; it cannot be negative."
             )
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return P(n | m) of the known candidates, (M, C)."""
         return mentions.known[self.name]
 
@@ -45,7 +45,7 @@ class Prior:
         """Count how often each alias means each entity (Eq. 2), (E, A)."""
         return torch.as_tensor(self._count(sample), dtype=torch.float32)
 
-    def _count(self, sample: Sample) -> NDArray[np.float64]:
+    def _count(self, sample: Sample) -> Float64:
         pile = sample.pile
         weights, counted, first = sample.vote()
         alias = pile.alias[first]
@@ -76,21 +76,21 @@ class Prior:
             known = known * (1 - p.sum(dim=1, keepdim=True))
         return torch.cat([known, p], dim=1)
 
-    def slope(self, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
         """Return what `lookup` returns, and the way back from its gradient."""
         is_alias, mentioned, known = self._arrays(pile)
         n_known = known.shape[1]
         raw = mentioned @ (theta * is_alias).T  # (M, E)
         values, by_raw = self._together_slope(known, raw)
 
-        def back(by_value: FloatArray) -> FloatArray:
+        def back(by_value: Float32) -> Float32:
             by_known, by_p = by_value[:, :n_known], by_value[:, n_known:]
-            gradient: FloatArray = (by_raw(by_known, by_p).T @ mentioned) * is_alias
+            gradient: Float32 = (by_raw(by_known, by_p).T @ mentioned) * is_alias
             return gradient
 
         return values, back
 
-    def _together_slope(self, known: FloatArray, raw: FloatArray) -> tuple[FloatArray, Split]:
+    def _together_slope(self, known: Float32, raw: Float32) -> tuple[Float32, Split]:
         p = raw.clip(0.0, 1.0)
         total = np.maximum(p.sum(axis=1, keepdims=True), 1.0)
         if p.shape[1] > 1:
@@ -98,7 +98,7 @@ class Prior:
         left = 1 - p.sum(axis=1, keepdims=True)
         values = np.hstack([known * left if self.renormalise else known, p])
 
-        def back(by_known: FloatArray, by_p: FloatArray) -> FloatArray:
+        def back(by_known: Float32, by_p: Float32) -> Float32:
             if self.renormalise:
                 by_p = by_p - (by_known * known).sum(axis=1, keepdims=True)
             if p.shape[1] > 1:
@@ -108,7 +108,7 @@ class Prior:
 
         return values, back
 
-    def _arrays(self, pile: Pile) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _arrays(self, pile: Pile) -> tuple[Float32, Float32, Float32]:
         """Return which entity has which alias, which mention reads which, and what is known."""
         return pile.keep(
             f"{self.name} arrays",
@@ -120,5 +120,5 @@ class Prior:
         )
 
 
-Split: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+Split: TypeAlias = Callable[[Float32, Float32], Float32]
 """From the gradients of the known and the emerging candidates to that of θ read by mention."""

@@ -7,17 +7,15 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.errors import SettingsError
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-
-FloatArray64 = NDArray[np.float64]
+from stamo.system.arrays import Float32, Float64, Int32, Int64
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Relatedness:
         if self.shrinkage < 0:
             raise SettingsError(f"The shrinkage is {self.shrinkage}; it cannot be negative.")
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return each candidate's mean relatedness to the entity context, (M, C)."""
         values = np.zeros(mentions.candidates.shape, dtype=np.float32)
         cuts = np.flatnonzero(np.diff(mentions.documents)) + 1
@@ -68,20 +66,16 @@ class Relatedness:
         row = self._measure(np.maximum(frequency * scale, 1.0), others[None, :], meet, total)
         return torch.as_tensor(row, dtype=torch.float32)
 
-    def _documents_per_count(self, pile: Pile, counted: FloatArray64) -> float:
+    def _documents_per_count(self, pile: Pile, counted: Float64) -> float:
         """Return how many documents each counted document of W stands for."""
         if self.match_pile and counted.sum() > 0:
             return float(pile.n_documents / counted.sum())
         return 1.0
 
-    def _measure(
-        self, n_a: FloatArray64, n_b: FloatArray64, n_joint: FloatArray64, n_documents: float
-    ) -> FloatArray:
+    def _measure(self, n_a: Float64, n_b: Float64, n_joint: Float64, n_documents: float) -> Float32:
         return wlm(n_a, n_b, n_joint, n_documents)
 
-    def _background(
-        self, pile: Pile, counted: FloatArray64, kb: KnowledgeBase
-    ) -> tuple[FloatArray64, float]:
+    def _background(self, pile: Pile, counted: Float64, kb: KnowledgeBase) -> tuple[Float64, float]:
         """Return |D(e)| of every neighbour, (R,), and |D|, on one scale.
 
         A sample of the crawl that the pile was found in is the best background; without one the
@@ -103,21 +97,21 @@ class Relatedness:
         rows = theta.index_select(1, index).view(len(theta), *weights.shape)  # (E, M, K)
         return torch.cat([known, (rows * weights).sum(dim=2).T], dim=1)
 
-    def slope(self, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
         """Return what `lookup` returns, and the way back from its gradient."""
         used, shares = pile.keep(
             f"{self.name} shares, missing {self.missing}", lambda: self._shares(pile)
         )
         known = pile.mentions.known[self.name]
 
-        def back(by_value: FloatArray) -> FloatArray:
+        def back(by_value: Float32) -> Float32:
             gradient = np.zeros_like(theta)
             gradient[:, used] = by_value[:, known.shape[1] :].T @ shares
             return gradient
 
         return np.hstack([known, shares @ theta[:, used].T]), back
 
-    def _shares(self, pile: Pile) -> tuple[NDArray[np.int64], FloatArray]:
+    def _shares(self, pile: Pile) -> tuple[Int64, Float32]:
         """Return the places of the row that the mentions read, (u,), and their shares, (M, u)."""
         index, weights, _ = (tensor.numpy() for tensor in self._lookup_tensors(pile))
         if not len(pile.neighbours):
@@ -140,9 +134,7 @@ class Relatedness:
         )
 
 
-def _document_relatedness(
-    candidates: NDArray[np.int32], context: NDArray[np.int32], kb: KnowledgeBase
-) -> FloatArray:
+def _document_relatedness(candidates: Int32, context: Int32, kb: KnowledgeBase) -> Float32:
     """Return the mean relatedness of candidates (m, C) to contexts (m, K) of one document."""
     ids, column = np.unique(candidates, return_inverse=True)
     others, place = np.unique(context, return_inverse=True)

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from stamo.features.base import Feature
-from stamo.features.encoding import FloatArray
 from stamo.features.pile import Pile
+from stamo.system.arrays import Float32
 
-Back: TypeAlias = Callable[[FloatArray], FloatArray]
+Back: TypeAlias = Callable[[Float32], Float32]
 """From the gradient of the values to the gradient of the feature's group of θ(e*)."""
 
 
@@ -26,12 +26,12 @@ Back: TypeAlias = Callable[[FloatArray], FloatArray]
 class HasSlope(Protocol):
     """A feature that has a faster way to its values and their gradient than autograd."""
 
-    def slope(self, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
         """Return what `lookup` returns, and the way back from its gradient."""
         ...
 
 
-Lookup: TypeAlias = Callable[[FloatArray, Pile], tuple[FloatArray, Back]]
+Lookup: TypeAlias = Callable[[Float32, Pile], tuple[Float32, Back]]
 
 
 def lookup_slope(feature: Feature) -> Lookup:
@@ -39,11 +39,11 @@ def lookup_slope(feature: Feature) -> Lookup:
     return feature.slope if isinstance(feature, HasSlope) else partial(_by_autograd, feature)
 
 
-def _by_autograd(feature: Feature, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+def _by_autograd(feature: Feature, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
     leaf = torch.from_numpy(theta).clone().requires_grad_()
     values = feature.lookup(leaf, pile)
 
-    def back(by_value: FloatArray) -> FloatArray:
+    def back(by_value: Float32) -> Float32:
         if not values.requires_grad:
             return np.zeros_like(theta)
         by_theta = torch.autograd.grad(values, leaf, torch.from_numpy(by_value))[0]

@@ -13,9 +13,10 @@ from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
 from stamo.features.base import append_emerging
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float32
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 
@@ -29,7 +30,7 @@ class Surface:
 
     name = "surface"
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> FloatArray:
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return the three similarities of the known candidates, (M, C, 3).
 
         Computed once for each distinct pair of surface and candidate.
@@ -47,11 +48,11 @@ class Surface:
         )
 
 
-Compare: TypeAlias = Callable[[Sequence[str], Sequence[str]], FloatArray]
+Compare: TypeAlias = Callable[[Sequence[str], Sequence[str]], Float32]
 """Compares names with titles, one by one: (n, values)."""
 
 
-def compare_known(mentions: EncodedMentions, kb: KnowledgeBase, compare: Compare) -> FloatArray:
+def compare_known(mentions: EncodedMentions, kb: KnowledgeBase, compare: Compare) -> Float32:
     """Compare each mention with its candidates' titles, each distinct pair once, (M, C, n)."""
     width = mentions.candidates.shape[1]
     surfaces = np.repeat(mentions.surfaces.astype(np.int64), width)
@@ -75,7 +76,7 @@ def compare_all(pile: Pile, name: str, compare: Compare) -> Tensor:
     return append_emerging(known, torch.from_numpy(table[pile.alias]))
 
 
-def surface_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> FloatArray:
+def surface_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> Float32:
     """Return edit similarity, equal or contained, starts or ends with: shape (n, 3).
 
     A title's qualifier in brackets names the type, not the entity, and is left out.

@@ -22,13 +22,11 @@ from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, normalise_surface
 from stamo.kb.relatedness import wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
+from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
-Float32 = NDArray[np.float32]
 
 __all__ = ["Candidates", "KnowledgeBase"]
 
@@ -49,7 +47,7 @@ class KnowledgeBase:
         """|D(e)| of every entity."""
         self.entity_counts: Int32 = self._array("entity_counts")
         """How many links point to every entity."""
-        self.has_article: NDArray[np.bool_] = self._array("has_article")
+        self.has_article: Bools = self._array("has_article")
         """Whether the dump holds an article on the entity."""
         self.alias_counts: Int32 = self._array("alias_counts")
         """How many links have every alias as their text."""

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 from stamo.kb.names import ALIAS_COUNTS
 from stamo.kb.storage import Csr, expand, open_array
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
-Float32 = NDArray[np.float32]
+from stamo.system.arrays import Float32, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True)

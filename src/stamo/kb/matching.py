@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import word_spans
 from stamo.kb.storage import open_array, save_array
+from stamo.system.arrays import Bools, Int32, Int64, UInt64
 
-Bool = NDArray[np.bool_]
+Bool = Bools
 Codes = NDArray[np.uint32]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
-UInt64 = NDArray[np.uint64]
 
 NO_NAME = -1
 _FOLDED_NAME = -2

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stamo.system.arrays import Float32
+
 Counts = NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
-Float32 = NDArray[np.float32]
 
 
 def wlm(

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.errors import UnknownAliasError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Bools, Float32, Int64
 
 AMBIGUITY_CLASSES = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, None))
 _MAX_CHOICES = 50_000
@@ -76,7 +76,7 @@ def ambiguity(kb: KnowledgeBase) -> list[AmbiguityClass]:
     ]
 
 
-def _between(values: NDArray[np.int64], low: int, high: int | None) -> NDArray[np.bool_]:
+def _between(values: Int64, low: int, high: int | None) -> Bools:
     above = values >= low
     return above if high is None else above & (values <= high)
 
@@ -171,7 +171,7 @@ def view_entity(kb: KnowledgeBase, entity: int, n: int) -> EntityView:
     )
 
 
-def _scored(kb: KnowledgeBase, ids: Any, scores: NDArray[np.float32]) -> list[tuple[str, float]]:
+def _scored(kb: KnowledgeBase, ids: Any, scores: Float32) -> list[tuple[str, float]]:
     rounded = [round(score, 4) for score in scores.tolist()]
     return list(zip(kb.titles(ids), rounded, strict=True))
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from stamo.errors import KnowledgeBaseError
+from stamo.system.arrays import Float32, Int32, Int64
 
 HEADER_BYTES = 128
 BLOCK_ROWS = 65_536
@@ -106,7 +107,7 @@ def read_row_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
 class Csr:
     """Lists of integers of different lengths, one after the other: row i is one slice."""
 
-    def __init__(self, indptr: NDArray[np.int64], values: NDArray[Any]) -> None:
+    def __init__(self, indptr: Int64, values: NDArray[Any]) -> None:
         self.indptr = indptr
         self.values = values
 
@@ -122,17 +123,17 @@ class Csr:
         """Return one list."""
         return self.values[self.indptr[index] : self.indptr[index + 1]]
 
-    def lengths(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+    def lengths(self, rows: NDArray[Any]) -> Int64:
         """Return how long each of the given lists is, shape (n,)."""
         return np.asarray(self.indptr[rows + 1] - self.indptr[rows], dtype=np.int64)
 
-    def gather(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def gather(self, rows: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
         """Join the given lists; return the values and the length of each list."""
         lengths = self.lengths(rows)
         return self.values[expand(np.asarray(self.indptr[rows]), lengths)], lengths
 
 
-def expand(starts: NDArray[Any], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def expand(starts: NDArray[Any], lengths: Int64) -> Int64:
     """Return start, start + 1, ... for `lengths` steps from each start, joined."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
@@ -164,13 +165,13 @@ class VectorTable:
     def __len__(self) -> int:
         return len(self._stored)
 
-    def __getitem__(self, index: Any) -> NDArray[np.float32]:
+    def __getitem__(self, index: Any) -> Float32:
         return np.asarray(self._stored[index], dtype=np.float32)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self._stored, dtype=dtype or np.float32)
 
-    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[int, Float32]]:
         """Yield the first row and the vectors of one block after the other."""
         for start in range(0, len(self), rows):
             yield start, self[start : start + rows]
@@ -236,7 +237,7 @@ class StringTable:
         key = self._trie.get(text, -1)
         return -1 if key < 0 else int(self._id_by_key[key])
 
-    def find_many(self, texts: Sequence[str]) -> NDArray[np.int32]:
+    def find_many(self, texts: Sequence[str]) -> Int32:
         """Return the number of each string, -1 for unknown ones."""
         get: Callable[[str, int], int] = self._trie.get
         keys = np.fromiter((get(text, -1) for text in texts), np.int32, len(texts))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import stop_words
 from stamo.errors import SettingsError
-
-Float32 = NDArray[np.float32]
-Int64 = NDArray[np.int64]
+from stamo.system.arrays import Float32, Int64
 
 SMOOTHING = 1e-3
 """a in the word weight a / (a + p(w)).

@@ -19,12 +19,10 @@ from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from stamo.errors import SettingsError
 from stamo.features.base import estimate
-from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Sample
 from stamo.features.views.base import view_mentions
@@ -32,8 +30,9 @@ from stamo.learning.correction import Correction, EvidenceArgs, fit_correction, 
 from stamo.learning.loop import Estimate, Learned, LoopArgs, Steps, Task
 from stamo.models.base import Scorer
 from stamo.models.evidence import BIAS, log_odds, margins_under
+from stamo.system.arrays import Bools, Float32, Float64, Int64
 
-Part: TypeAlias = tuple[NDArray[np.int64], NDArray[np.bool_], Scorer]
+Part: TypeAlias = tuple[Int64, Bools, Scorer]
 """Mentions that are linked with features estimated on the others: rows, mask, scorer."""
 
 
@@ -78,7 +77,7 @@ class CorrectedArgs(LoopArgs):
         """Return the settings of a run without any slot that draws no line of its own."""
         return replace(self, n_slots=0, decision="accuracy")
 
-    def shifts(self, posterior: FloatArray) -> tuple[float, ...]:
+    def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""
         if self.decision != "f1":
             return super().shifts(posterior)
@@ -89,7 +88,7 @@ class CorrectedArgs(LoopArgs):
 class Corrected(Estimate):
     """θ(e*) with its evidence, and what it says of each mention without the mention's label."""
 
-    odds: NDArray[np.float64]  # (M, E)
+    odds: Float64  # (M, E)
     fits: tuple[Correction, ...]  # one for each entity
 
 
@@ -119,11 +118,11 @@ class CorrectedSteps(Steps[Corrected]):
         distinct = np.unique(documents[self.rows]).tolist()
         return self._parts([labelled & (documents == d) for d in distinct])
 
-    def _parts(self, masks: list[NDArray[np.bool_]]) -> list[Part]:
+    def _parts(self, masks: list[Bools]) -> list[Part]:
         parts = [(np.flatnonzero(mask), mask) for mask in masks if mask.any()]
         return [(rows, mask, self.scorer.take(rows)) for rows, mask in parts]
 
-    def label(self, now: Corrected) -> FloatArray:
+    def label(self, now: Corrected) -> Float32:
         """Return the posterior of every mention, (M, E); L keeps its labels.
 
         Mentions of one name in one document share their sense, so their odds are averaged.
@@ -179,14 +178,14 @@ class CorrectedSteps(Steps[Corrected]):
             left_out_likelihood=(alone, with_pile),
         )
 
-    def _label_likelihoods(self, fits: tuple[Correction, ...]) -> NDArray[np.float64]:
+    def _label_likelihoods(self, fits: tuple[Correction, ...]) -> Float64:
         """Return the mean log likelihood of each left-out label, (n,)."""
         labels = self.task.labels[self.rows] > 0.5
         odds = np.stack([fit.left_out for fit in fits], axis=1).clip(-6, 6)
         return np.asarray(-np.logaddexp(0, np.where(labels, -odds, odds)).mean(axis=1))
 
 
-def f1_shift(posterior: NDArray[np.float32]) -> float:
+def f1_shift(posterior: Float32) -> float:
     """Return the log odds to add so that the best threshold for expected F1 becomes 0.
 
     The threshold stays within [0.2, 0.5]: the optimum for F1 is never above one half.

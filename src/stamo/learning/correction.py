@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from stamo.errors import SettingsError
 from stamo.features.params import FeatureParams
 from stamo.features.views import VIEWS
-from stamo.features.views.base import FloatArray, Rows, View, ViewRows, combined, group_of, products
+from stamo.features.views.base import Rows, View, ViewRows, combined, group_of, products
 from stamo.models.evidence import BIAS, SCALE
+from stamo.system.arrays import Bools, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class EvidenceArgs:
 class Correction:
     """The evidence of one entity, and how well it predicts each label from the other labels."""
 
-    groups: dict[str, FloatArray]
-    left_out: FloatArray  # (n,) log odds of each label, fitted without it
+    groups: dict[str, Float64]
+    left_out: Float64  # (n,) log odds of each label, fitted without it
 
 
 def fit_correction(
     views: ViewRows,
-    rows: NDArray[np.int64],
-    margin: FloatArray,
-    label: NDArray[np.bool_],
-    weight: FloatArray,
+    rows: Int64,
+    margin: Float64,
+    label: Bools,
+    weight: Float64,
     args: EvidenceArgs,
 ) -> Correction:
     """Fit the evidence of one entity.
@@ -89,10 +89,10 @@ class _LabelledView:
 
     view: View
     rows: Rows  # (n, columns)
-    centre: FloatArray | None  # (columns,)
+    centre: Float64 | None  # (columns,)
 
     @classmethod
-    def of(cls, view: View, everyone: Rows, rows: NDArray[np.int64]) -> _LabelledView:
+    def of(cls, view: View, everyone: Rows, rows: Int64) -> _LabelledView:
         if not view.is_centred:
             return cls(view, everyone[rows], None)
         centre = everyone.mean(axis=0)
@@ -102,27 +102,27 @@ class _LabelledView:
     def group(self) -> str:
         return group_of(self.view)
 
-    def kernel(self) -> FloatArray:
+    def kernel(self) -> Float64:
         """Return how alike the corrections of the labels are, (n, n)."""
         return products(self.rows, self.rows, self.view.variance)
 
-    def expected(self) -> FloatArray:
+    def expected(self) -> Float64:
         """Return what the view adds to the log odds before any label speaks, (n,)."""
         return self.view.mean * np.asarray(self.rows.sum(axis=1)).ravel()
 
-    def weights(self, alpha: FloatArray) -> FloatArray:
+    def weights(self, alpha: Float64) -> Float64:
         """Write the correction as weights of the columns."""
         learned = combined(self.rows, alpha, self.view.variance)
         return learned + self.view.mean if self.view.mean else learned
 
-    def at_centre(self, weights: FloatArray) -> float:
+    def at_centre(self, weights: Float64) -> float:
         """Return what the weights give to the pile's mean."""
         return 0.0 if self.centre is None else float(weights @ self.centre)
 
 
 def _newton(
-    kernel: FloatArray, margin: FloatArray, label: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+    kernel: Float64, margin: Float64, label: Float64, weight: Float64
+) -> tuple[Float64, Float64]:
     """Return the dual weights of the most probable correction, and each label's left-out odds."""
     alpha, left_out = np.zeros(len(label)), margin
     for _ in range(30):

@@ -8,15 +8,14 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from stamo.errors import SettingsError
-from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.models.base import Scorer
 from stamo.models.training import max_margin_gradient, max_margin_loss
+from stamo.system.arrays import Float32, Int64
 
-Arrays: TypeAlias = dict[str, FloatArray]
+Arrays: TypeAlias = dict[str, Float32]
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class IntraSlotArgs:
 def intra_slot(
     theta: FeatureParams,
     scorer: Scorer,
-    gold: NDArray[np.int64],
+    gold: Int64,
     args: IntraSlotArgs,
 ) -> FeatureParams:
     """Minimise the model's own objective on L with respect to θ(e*) (Eq. 13).
@@ -92,9 +91,7 @@ def intra_slot(
     return FeatureParams({name: torch.from_numpy(group) for name, group in values.items()})
 
 
-def objective(
-    theta: FeatureParams, scorer: Scorer, gold: NDArray[np.int64], margin: float
-) -> float:
+def objective(theta: FeatureParams, scorer: Scorer, gold: Int64, margin: float) -> float:
     """Return O(θ(e*); L) (Eq. 12 and 13)."""
     with torch.no_grad():
         return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())
@@ -107,8 +104,8 @@ def _descend(moving: Arrays, rates: Mapping[str, float], gradients: Arrays) -> N
 
 
 def _batches(
-    scorer: Scorer, gold: NDArray[np.int64], size: int, rng: np.random.Generator
-) -> list[tuple[Scorer, NDArray[np.int64]]]:
+    scorer: Scorer, gold: Int64, size: int, rng: np.random.Generator
+) -> list[tuple[Scorer, Int64]]:
     """Divide L at random once: preparing a batch costs more than a step on it."""
     if len(gold) <= size:
         return [(scorer, gold)]
@@ -117,9 +114,7 @@ def _batches(
     return [(scorer.take(rows), gold[rows]) for rows in parts]
 
 
-def gold_columns(
-    scores_width: int, known_gold: NDArray[np.int64], weights: NDArray[np.float32]
-) -> NDArray[np.int64]:
+def gold_columns(scores_width: int, known_gold: Int64, weights: Float32) -> Int64:
     """Return each labelled mention's gold column: an emerging entity's, or a known candidate's.
 
     Args:

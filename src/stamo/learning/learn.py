@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError
@@ -17,7 +16,6 @@ from stamo.features.encoding import (
     UNKNOWN,
     CandidateSource,
     FlatCorpus,
-    IntArray,
     Lexicon,
     encode,
     flatten,
@@ -31,6 +29,7 @@ from stamo.models.store import TrainedModel
 from stamo.models.threads import one_thread
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import make_pack
+from stamo.system.arrays import Bools, Float32, Int32
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class EncodedPile:
     """W as arrays, with the label of each candidate mention."""
 
     pile: Pile
-    labels: NDArray[np.float32]  # (M, E)
-    labelled: NDArray[np.bool_]  # (M,)
+    labels: Float32  # (M, E)
+    labelled: Bools  # (M,)
 
 
 @one_thread()
@@ -69,7 +68,7 @@ def encode_flat(
     trained: TrainedModel,
     *,
     source: CandidateSource | None = None,
-    neighbours: NDArray[np.int32] | None = None,
+    neighbours: Int32 | None = None,
 ) -> EncodedPile:
     """Encode the candidate mentions of flattened documents."""
     aliases = {alias for entity in entities for alias in entity.aliases}
@@ -98,7 +97,7 @@ def encode_flat(
     )
 
 
-def share_labels(gold: IntArray, pile: Pile) -> IntArray:
+def share_labels(gold: Int32, pile: Pile) -> Int32:
     """Give the label of a mention to the other mentions of its name in its document.
 
     One name has one sense in a document. Where labels of one document contradict
@@ -133,7 +132,7 @@ class LearnedEntity:
     """θ̂(e*); the first axis of every group is 1."""
     aliases: tuple[str, ...]
     """What the prior's columns stand for."""
-    neighbours: NDArray[np.int32]
+    neighbours: Int32
     """What the relatedness row's columns stand for."""
     pile_helped: bool | None
     """Whether the unlabelled documents helped; None where the reading does not ask."""

@@ -16,16 +16,15 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.errors import LearningError, SettingsError
 from stamo.features.base import Feature
-from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.inter import Moments
 from stamo.models.base import LinkingModel, Scorer, Tables
+from stamo.system.arrays import Bools, Float32
 
 MAX_SLOTS = "max slots"
 """The loop stopped after the last slot that it was given."""
@@ -38,8 +37,8 @@ class Task:
     """What learning works on: the encoded W, the labels of L, and the frozen rest."""
 
     pile: Pile
-    labels: FloatArray  # (M, E) 1 where a mention of L is the entity
-    labelled: NDArray[np.bool_]  # (M,) which mentions belong to L
+    labels: Float32  # (M, E) 1 where a mention of L is the entity
+    labelled: Bools  # (M,) which mentions belong to L
     model: LinkingModel
     tables: Tables
     features: tuple[Feature, ...]
@@ -87,7 +86,7 @@ class Steps(ABC, Generic[E]):
         return self.task.scorer()
 
     @abstractmethod
-    def label(self, now: E) -> FloatArray:
+    def label(self, now: E) -> Float32:
         """Label U under θ̂(e*), (M, E) in [0, 1]; the mentions of L keep their real labels."""
 
     @abstractmethod
@@ -143,7 +142,7 @@ class LoopArgs(ABC):
         """Return the settings of a run without any slot."""
         return replace(self, n_slots=0)
 
-    def shifts(self, posterior: FloatArray) -> tuple[float, ...]:
+    def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""
         return (0.0,) * int(posterior.shape[1])
 
@@ -154,7 +153,7 @@ class Checkpoint:
 
     number: int
     theta_hat: FeatureParams
-    pseudo_labels: FloatArray  # (M, E)
+    pseudo_labels: Float32  # (M, E)
     moments: Moments | None = None
     n_unchanged: int = 0
     """Slots since a pseudo-label changed."""
@@ -167,7 +166,7 @@ class Slot:
     number: int
     theta: FeatureParams
     """θ̂(e*) at its end, as the model looks it up."""
-    pseudo_labels: FloatArray  # (M, E) of all mentions; those of L carry their labels
+    pseudo_labels: Float32  # (M, E) of all mentions; those of L carry their labels
     n_flipped: int
     """Mentions whose entity changed since the slot before."""
     seconds: Mapping[str, float]
@@ -181,7 +180,7 @@ class Learned:
     theta: FeatureParams
     """As the model looks it up."""
     model: LinkingModel
-    label: Callable[[], FloatArray]
+    label: Callable[[], Float32]
     used_slot: int
     """The slot that θ̂(e*) is of; 0 for the labels alone."""
     shifts: tuple[float, ...]
@@ -194,7 +193,7 @@ class Learned:
     """Why the loop ended: `max slots` or `no change`."""
 
     @cached_property
-    def posterior(self) -> FloatArray:
+    def posterior(self) -> Float32:
         """How far each mention of W is each entity by θ̂(e*), (M, E); L keeps its labels."""
         return self.label()
 

@@ -8,16 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from stamo.features.base import estimate
-from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Sample
 from stamo.learning.inter import InterSlotArgs, Moments, inter_slot
 from stamo.learning.intra import IntraSlotArgs, gold_columns, intra_slot
 from stamo.learning.loop import Checkpoint, Estimate, Learned, LoopArgs, Steps, Task
 from stamo.models.base import Scorer
+from stamo.system.arrays import Float32, Int64
 
 NO_INTRA = IntraSlotArgs(n_epochs=0)
 """Leave every estimate as it is."""
@@ -46,7 +45,7 @@ class StamoSteps(Steps[Estimate]):
         self.args = args
 
     @cached_property
-    def labelled_part(self) -> tuple[Scorer, NDArray[np.int64]]:
+    def labelled_part(self) -> tuple[Scorer, Int64]:
         """A scorer of L and the gold column of each of its mentions.
 
         Mentions whose gold entity is no candidate at all teach nothing inside a slot and are left
@@ -58,7 +57,7 @@ class StamoSteps(Steps[Estimate]):
         rows = np.flatnonzero(task.labelled & (gold >= 0))
         return self.scorer.take(rows), gold[rows]
 
-    def label(self, now: Estimate) -> FloatArray:
+    def label(self, now: Estimate) -> Float32:
         """Label U by the model under θ̂(e*)."""
         with torch.no_grad():
             scores = self.scorer(now.theta)

@@ -13,17 +13,16 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.features.base import Feature
 from stamo.features.embedding import Embedding
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.max_margin import MaxMargin
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.features.prior import Prior, Split
-from stamo.features.relatedness import FloatArray64, Relatedness
+from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
 from stamo.learning.inter import InterSlotArgs
@@ -32,6 +31,7 @@ from stamo.learning.loop import Estimate, Task
 from stamo.learning.paper import StamoArgs, StamoSteps
 from stamo.models.base import MASKED, LinkingModel, Scorer, Tables, Theta, ThetaBack
 from stamo.models.deeped.model import DeepED
+from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 RELATEDNESS_SCALE = "relatedness scale"
 
@@ -59,14 +59,14 @@ class OddsPrior(Prior):
         values = torch.cat([known, read], dim=1)
         return values / values.abs().sum(dim=1, keepdim=True).clamp_min(1e-12)
 
-    def _together_slope(self, known: FloatArray, raw: FloatArray) -> tuple[FloatArray, Split]:
+    def _together_slope(self, known: Float32, raw: Float32) -> tuple[Float32, Split]:
         values = np.hstack([known, raw])
         total = np.maximum(np.abs(values).sum(axis=1, keepdims=True), 1e-12)
         values /= total
 
-        def back(by_known: FloatArray, by_p: FloatArray) -> FloatArray:
+        def back(by_known: Float32, by_p: Float32) -> Float32:
             along = (np.hstack([by_known, by_p]) * values).sum(axis=1, keepdims=True)
-            gradient: FloatArray = (by_p - np.sign(raw) * along) / total
+            gradient: Float32 = (by_p - np.sign(raw) * along) / total
             return gradient
 
         return values, back
@@ -81,12 +81,10 @@ class CrawlRelatedness(Relatedness):
     missing: Literal["ignore", "zero"] = "zero"
     documents_per_count: float = 50.0
 
-    def _documents_per_count(self, pile: Pile, counted: FloatArray64) -> float:
+    def _documents_per_count(self, pile: Pile, counted: Float64) -> float:
         return self.documents_per_count
 
-    def _measure(
-        self, n_a: FloatArray64, n_b: FloatArray64, n_joint: FloatArray64, n_documents: float
-    ) -> FloatArray:
+    def _measure(self, n_a: Float64, n_b: Float64, n_joint: Float64, n_documents: float) -> Float32:
         return wlm(n_a, n_b, n_joint, n_documents, clip=False)
 
 
@@ -96,12 +94,10 @@ class RandomRestart(MaxMargin):
 
     batch_size: int = 100
 
-    def _start(self, closed_form: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def _start(self, closed_form: Float32, rng: np.random.Generator) -> Float32:
         return rng.standard_normal(len(closed_form)).astype(np.float32)
 
-    def _descend(
-        self, vector: FloatArray, step: FloatArray, before: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _descend(self, vector: Float32, step: Float32, before: Float32) -> tuple[Float32, Float32]:
         gradient = before + step
         return vector - self.learning_rate * gradient, gradient
 
@@ -127,14 +123,12 @@ class PublishedDeepED(DeepED):
         edge = support.topk(self.n_attended, dim=1).values[:, -1:]
         return support.masked_fill(support <= edge, MASKED), mask
 
-    def select_array(
-        self, support: FloatArray, mask: NDArray[np.bool_]
-    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def select_array(self, support: Float32, mask: Bools) -> tuple[Float32, Bools]:
         """Select as `select` does."""
         selected, counted = self.select(torch.from_numpy(support), torch.from_numpy(mask))
         return selected.numpy(), counted.numpy()
 
-    def score_known(self, mentions: EncodedMentions, tables: Tables) -> FloatArray:
+    def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
         """Score by `forward`; the faster way selects for itself."""
         return LinkingModel.score_known(self, mentions, tables)
 
@@ -254,14 +248,14 @@ class _ScaledScorer:
     def __call__(self, theta: FeatureParams) -> Tensor:
         return self.scorer(_scaled(theta))
 
-    def take(self, rows: NDArray[np.int64]) -> _ScaledScorer:
+    def take(self, rows: Int64) -> _ScaledScorer:
         return _ScaledScorer(self.scorer.take(rows))
 
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
         row, scale = theta["relatedness"], theta[RELATEDNESS_SCALE]
         scores, unscaled = self.scorer.slope({**theta, "relatedness": row * scale}, rng)
 
-        def back(by_score: FloatArray) -> dict[str, FloatArray]:
+        def back(by_score: Float32) -> dict[str, Float32]:
             gradients = unscaled(by_score)
             by_row = gradients["relatedness"]
             by_scale = (by_row * row).sum(axis=1, keepdims=True)

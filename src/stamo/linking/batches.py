@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
-from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon
+from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detection import Detected, MentionDetector
 from stamo.linking.surfaces import known_names
 from stamo.linking.texts import JoinedTexts, join_texts
+from stamo.system.arrays import Int32, Int64
 
 MAX_CACHED_WORDS = 1_000_000
 
@@ -24,9 +24,9 @@ MAX_CACHED_WORDS = 1_000_000
 class Located:
     """The mentions of a batch, ordered by document and start."""
 
-    documents: IntArray  # (M,) index of the document in the batch
-    starts: IntArray  # (M,) places in the document
-    ends: IntArray  # (M,)
+    documents: Int32  # (M,) index of the document in the batch
+    starts: Int32  # (M,) places in the document
+    ends: Int32  # (M,)
     corpus: FlatCorpus
 
 
@@ -102,7 +102,7 @@ def locate(
 
 def _taken(
     joined: JoinedTexts, documents: Sequence[Document], given: Sequence[bool]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+) -> tuple[Int64, Int64, list[str]]:
     starts, ends, surfaces = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
     for i, document in enumerate(documents):
         if given[i] and document.mentions:
@@ -131,7 +131,7 @@ def _found(
 
 def _surface_table(
     kb: KnowledgeBase, taken: list[str], found: Detected, detector: MentionDetector | None
-) -> tuple[IntArray, tuple[str, ...]]:
+) -> tuple[Int32, tuple[str, ...]]:
     """Number the distinct names of all mentions."""
     index: dict[str, int] = {}
     distinct = list(dict.fromkeys(taken))
@@ -149,9 +149,9 @@ def _surface_table(
 
 def flatten_joined(
     joined: JoinedTexts,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    surfaces: IntArray,
+    starts: Int64,
+    ends: Int64,
+    surfaces: Int32,
     table: tuple[str, ...],
     words: ContentWords,
 ) -> FlatCorpus:

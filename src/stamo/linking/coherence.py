@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stamo.features.encoding import EncodedMentions, FloatArray, IntArray
+from stamo.features.encoding import EncodedMentions
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-
-Ints = NDArray[np.int64]
+from stamo.system.arrays import Float32, Int32, Int64
 
 _CELLS_PER_BLOCK = 65_536
 
@@ -26,7 +24,7 @@ class BatchRelatedness:
 
     kb: KnowledgeBase
 
-    def known(self, mentions: EncodedMentions) -> FloatArray:
+    def known(self, mentions: EncodedMentions) -> Float32:
         """Return each candidate's mean relatedness to the entity context, (M, C)."""
         values = np.zeros(mentions.candidates.shape, dtype=np.float32)
         row, column = np.nonzero(mentions.mask)
@@ -51,7 +49,7 @@ class BatchRelatedness:
         values /= np.maximum(n_context, 1).astype(np.float32)[:, None]
         return values
 
-    def _tables(self, rows: _Pairs, columns: _Pairs) -> tuple[FloatArray, Ints]:
+    def _tables(self, rows: _Pairs, columns: _Pairs) -> tuple[Float32, Int64]:
         """Return the tables of all documents end to end, and where each row starts in them."""
         left, right = (
             self.kb.incidence(pairs.entities, pairs.documents, len(pairs.n_by_document))
@@ -68,7 +66,7 @@ class BatchRelatedness:
         return table, starts
 
 
-def _renumber(documents: IntArray) -> Ints:
+def _renumber(documents: Int32) -> Int64:
     return np.unique(documents, return_inverse=True)[1].astype(np.int64)
 
 
@@ -76,14 +74,14 @@ def _renumber(documents: IntArray) -> Ints:
 class _Pairs:
     """Distinct pairs of document and entity, ordered by document."""
 
-    documents: Ints  # (P,)
-    entities: Ints  # (P,)
-    place: Ints  # (n,) the pair of each of the n given ones
-    n_by_document: Ints  # (documents,)
-    first: Ints  # (documents,) first pair of each document
+    documents: Int64  # (P,)
+    entities: Int64  # (P,)
+    place: Int64  # (n,) the pair of each of the n given ones
+    n_by_document: Int64  # (documents,)
+    first: Int64  # (documents,) first pair of each document
 
     @classmethod
-    def of(cls, documents: Ints, entities: IntArray, n: tuple[int, int]) -> _Pairs:
+    def of(cls, documents: Int64, entities: Int32, n: tuple[int, int]) -> _Pairs:
         n_documents, n_entities = n
         keys = documents * n_entities + entities
         distinct, place = np.unique(keys, return_inverse=True)

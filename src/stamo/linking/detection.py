@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import SettingsError
@@ -23,9 +22,8 @@ from stamo.kb.base import KnowledgeBase
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
 from stamo.kb.names import normalise_surface
 from stamo.linking.haystack import make_haystack
-from stamo.linking.texts import IntArray, JoinedTexts
-
-Ints = NDArray[np.int64]
+from stamo.linking.texts import JoinedTexts
+from stamo.system.arrays import Bools, Float64, Int32, Int64
 
 EXTRA_PRIORITY = 2.0
 """Above every link probability."""
@@ -54,10 +52,10 @@ class DetectionSettings:
 class Detected:
     """The mentions of a batch in order; places are those of the joined texts."""
 
-    starts: Ints  # (M,)
-    ends: Ints  # (M,)
-    aliases: IntArray  # (M,) alias of the knowledge base, -1 when only an extra alias matched
-    extras: IntArray  # (M,) index into the extra aliases, -1 when none matched
+    starts: Int64  # (M,)
+    ends: Int64  # (M,)
+    aliases: Int32  # (M,) alias of the knowledge base, -1 when only an extra alias matched
+    extras: Int32  # (M,) index into the extra aliases, -1 when none matched
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -101,9 +99,7 @@ class MentionDetector:
         chosen = rows[resolve_overlaps(starts[rows], ends[rows], priority[rows])]
         return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
 
-    def _matches(
-        self, tokens: HashedTokens
-    ) -> tuple[IntArray, IntArray, IntArray, IntArray, NDArray[np.float64]]:
+    def _matches(self, tokens: HashedTokens) -> tuple[Int32, Int32, Int32, Int32, Float64]:
         """Return begin, end, alias, extra alias and priority of everything found."""
         found = self._kb.matcher.find_all(tokens, self._wanted)
         aliases, none = found.names, np.full(len(found), -1, np.int32)
@@ -123,13 +119,13 @@ class MentionDetector:
 class _Wanted:
     """Which names of the knowledge base are mentions, decided when a name is first met."""
 
-    def __init__(self, kb: KnowledgeBase, settings: DetectionSettings, but: IntArray) -> None:
+    def __init__(self, kb: KnowledgeBase, settings: DetectionSettings, but: Int32) -> None:
         self._kb = kb
         self._settings = settings
         self._verdicts = np.zeros(kb.n_aliases, dtype=np.uint8)
         self._verdicts[but[but >= 0]] = _UNWANTED
 
-    def __getitem__(self, names: IntArray, /) -> NDArray[np.bool_]:
+    def __getitem__(self, names: Int32, /) -> Bools:
         likely = self._kb.link_probability[names] >= self._settings.least_link_probability
         verdicts = self._verdicts[names]
         new = np.unique(names[likely & (verdicts == _UNDECIDED)])
@@ -138,7 +134,7 @@ class _Wanted:
             verdicts = self._verdicts[names]
         return np.asarray(likely & (verdicts == _WANTED))
 
-    def _is_mention(self, aliases: IntArray) -> NDArray[np.bool_]:
+    def _is_mention(self, aliases: Int32) -> Bools:
         names = self._kb.aliases(aliases)
         small = np.fromiter((name[:1].islower() for name in names), bool, len(names))
         least = np.where(small, self._settings.least_link_probability_small, 0.0)
@@ -157,7 +153,7 @@ def is_searchable(name: str) -> bool:
     return name.isalpha() and name.lower() == name.upper()
 
 
-def resolve_overlaps(starts: Ints, ends: Ints, priority: NDArray[np.float64]) -> Ints:
+def resolve_overlaps(starts: Int64, ends: Int64, priority: Float64) -> Int64:
     """Choose spans that do not overlap: the longest first, the higher priority among equals.
 
     Args:
@@ -189,7 +185,7 @@ def resolve_overlaps(starts: Ints, ends: Ints, priority: NDArray[np.float64]) ->
     return rows[np.argsort(starts[rows], kind="stable")]
 
 
-def _take_greedily(ranked: Ints, starts: Ints, ends: Ints) -> Ints:
+def _take_greedily(ranked: Int64, starts: Int64, ends: Int64) -> Int64:
     """Take spans in the given order, each that overlaps none taken before."""
     taken: list[tuple[int, int, int]] = []
     for row, start, end in zip(

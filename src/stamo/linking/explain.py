@@ -15,11 +15,11 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stamo.errors import ModelError
 from stamo.models.base import MASKED, Batch, LinkingModel
+from stamo.system.arrays import Float32
 
 SCORE_NAMES: Mapping[str, tuple[str, ...]] = {
     "deeped": ("prior", "context words", "coherence", "relatedness"),
@@ -57,7 +57,7 @@ def combine_scores(model: LinkingModel, psi: Tensor, batch: Batch) -> Tensor:
 
 def lead_by_score(
     model: LinkingModel, psi: Tensor, mask: Tensor, top: Tensor
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+) -> tuple[Float32, Float32]:
     """Return the scores of the best two candidates and what each adds to the lead.
 
     Args:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens
 from stamo.kb.storage import expand
 from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
+from stamo.system.arrays import Bools, Int64
 
 MAX_VARIANT_WORDS = 6
 """Words of a sentence's start in which a name may begin with a capital it does not have."""
@@ -34,17 +35,14 @@ _SIGNS = {
 }
 _TABLE_SIZE = 0x10000
 
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Haystack:
     """The words and signs of a folded text, and where its characters come from."""
 
     tokens: HashedTokens
-    origin: Ints  # (characters,) place in the joined text
-    variant_at: Ints  # (characters,) -1 in the text as it is, else where the variant starts
+    origin: Int64  # (characters,) place in the joined text
+    variant_at: Int64  # (characters,) -1 in the text as it is, else where the variant starts
     is_sentence: Bools  # (characters,) part of a sentence's start with a small letter
 
 
@@ -62,7 +60,7 @@ def make_haystack(joined: JoinedTexts) -> Haystack:
     return Haystack(_tokens(joined, chars, origin), origin, variant_at, is_sentence)
 
 
-_Part = tuple[CodeArray, Ints, Ints, bool]
+_Part = tuple[CodeArray, Int64, Int64, bool]
 
 
 @cache
@@ -98,7 +96,7 @@ def _keep_white(white: Bools) -> Bools:
     return keep
 
 
-def _fold_white(original: CodeArray, white: Bools, kept: Ints) -> CodeArray:
+def _fold_white(original: CodeArray, white: Bools, kept: Int64) -> CodeArray:
     """Write a run of white space as a space, or as a line's end when it ends a paragraph."""
     lines = np.concatenate([[0], np.cumsum(original == _NEWLINE)])
     ends = np.append(kept[1:], len(original))
@@ -109,7 +107,7 @@ def _fold_white(original: CodeArray, white: Bools, kept: Ints) -> CodeArray:
     return folded
 
 
-def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Ints) -> HashedTokens:
+def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Int64) -> HashedTokens:
     """Find the words of the joined texts among characters that come from there."""
     begins = np.zeros(len(joined.codes), dtype=np.bool_)
     ends = np.zeros(len(joined.codes), dtype=np.bool_)
@@ -120,7 +118,7 @@ def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Ints) -> HashedTokens
     return HashedTokens(chars, starts, np.flatnonzero(ends[origin] & inside) + 1)
 
 
-def _gather(codes: CodeArray, starts: Ints, ends: Ints) -> tuple[CodeArray, Ints, Ints]:
+def _gather(codes: CodeArray, starts: Int64, ends: Int64) -> tuple[CodeArray, Int64, Int64]:
     """Cut stretches of the text, each closed by a separator; return chars, origins and starts."""
     lengths = ends - starts + 1
     origin = expand(starts, lengths)
@@ -185,7 +183,7 @@ def _capital_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
     return parts
 
 
-def _capital_runs(joined: JoinedTexts) -> tuple[Ints, Ints]:
+def _capital_runs(joined: JoinedTexts) -> tuple[Int64, Int64]:
     """Return first and one past the last word of each stretch written in capitals."""
     changed = np.concatenate([[0], np.cumsum(joined.codes != joined.lowered)])
     length = (joined.ends - joined.starts).astype(np.int64)

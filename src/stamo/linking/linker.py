@@ -13,7 +13,7 @@ from stamo.corpus.parts import Part, ReadPart, Unreadable, split_document
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
 from stamo.features.articles import most_frequent_entities
-from stamo.features.encoding import UNKNOWN, EncodedMentions, IntArray, Lexicon, encode
+from stamo.features.encoding import UNKNOWN, EncodedMentions, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import ContentWords, Located, check_mentions, locate
 from stamo.linking.coherence import BatchRelatedness
@@ -29,6 +29,7 @@ from stamo.linking.results import (
 )
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
+from stamo.system.arrays import Int32, Int64
 
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""
@@ -152,13 +153,13 @@ class Linker:
     def encode(
         self,
         located: Located,
-        rows: NDArray[np.int64] | None = None,
-        entities: IntArray | None = None,
+        rows: Int64 | None = None,
+        entities: Int32 | None = None,
     ) -> EncodedMentions:
         """Encode located mentions, or some of them, with `entities` as links of the context."""
         return encode(located.corpus, self.kb, self.encoding, rows=rows, context_entities=entities)
 
-    def first_pass(self, located: Located) -> IntArray:
+    def first_pass(self, located: Located) -> Int32:
         """Link mentions by prior, those with a sufficient one: the first entity context."""
         return most_frequent_entities(located.corpus, self.kb)
 

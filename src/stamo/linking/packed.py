@@ -13,12 +13,11 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from stamo.corpus.parts import ReadPart
 from stamo.corpus.types import Document, Mention
-from stamo.features.encoding import UNKNOWN, FlatCorpus, IntArray, Lexicon, encode, flatten
+from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.features.views import VIEWS
@@ -33,8 +32,7 @@ from stamo.models.evidence import BIAS, SCALE, margins_under, views_of, weights_
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
-
-FloatArray = NDArray[np.float64]
+from stamo.system.arrays import Float32, Float64, Int32, Int64
 
 PARTS = ("model", *(view.part for view in VIEWS), "entity's bias")
 """The parts that add up to the log odds of a packed entity."""
@@ -46,13 +44,13 @@ CONTEXT_CONFIDENCE = 0.5
 class PackScores:
     """How far n mentions mean the entity of one pack."""
 
-    rows: NDArray[np.int64]  # (n,) rows of the corpus
-    odds: FloatArray  # (n,) decision: linked where > 0
-    parts: FloatArray  # (n, parts) what each of PARTS adds to `odds`, before names are averaged
-    probability: FloatArray  # (n,) calibrated probability that the mention means the entity
-    prior: FloatArray  # (n,) P(e* | m)
-    scores: NDArray[np.float32]  # (n, C + 1) g(e; m), the packed entity last
-    candidates: IntArray  # (n, C) the known candidates
+    rows: Int64  # (n,) rows of the corpus
+    odds: Float64  # (n,) decision: linked where > 0
+    parts: Float64  # (n, parts) what each of PARTS adds to `odds`, before names are averaged
+    probability: Float64  # (n,) calibrated probability that the mention means the entity
+    prior: Float64  # (n,) P(e* | m)
+    scores: Float32  # (n, C + 1) g(e; m), the packed entity last
+    candidates: Int32  # (n, C) the known candidates
 
 
 def score_pack(
@@ -93,7 +91,7 @@ def score_pack(
 def _score(
     pack: EntityPack,
     pile: Pile,
-    rows: NDArray[np.int64],
+    rows: Int64,
     kb: KnowledgeBase,
     trained: TrainedModel,
 ) -> PackScores:
@@ -125,7 +123,7 @@ def _score(
     )
 
 
-def _parts(scaled: FloatArray, theta: FeatureParams, views: ViewRows) -> FloatArray:
+def _parts(scaled: Float64, theta: FeatureParams, views: ViewRows) -> Float64:
     """Return the terms of f, (n, parts); their sum is `log_odds` of `stamo.models.evidence`."""
     scale, bias = (float(theta[name][0, 0]) for name in (SCALE, BIAS))
     nothing = np.zeros(len(scaled))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from stamo.features.base import encode_features
-from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, IntArray
+from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
@@ -18,26 +18,25 @@ from stamo.linking.explain import combine_scores, lead_by_score
 from stamo.models.base import LinkingModel, Tables, local_tables, make_batch
 from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
-
-FloatArray = NDArray[np.float32]
+from stamo.system.arrays import Float32, Int32, Int64
 
 
 @dataclass(frozen=True)
 class Ranking:
     """The best S candidates of M mentions, the best first; padded with -1 and 0."""
 
-    candidates: IntArray  # (M, S)
-    scores: FloatArray  # (M, S) g(e; m)
-    priors: FloatArray  # (M, S)
-    shares: FloatArray  # (M, S) P(e | m, the entity is a candidate)
-    psi: FloatArray  # (M, 2, n) scores of the best two candidates; n is 0 without explanation
-    leads: FloatArray  # (M, n) what each score adds to the lead of the best
+    candidates: Int32  # (M, S)
+    scores: Float32  # (M, S) g(e; m)
+    priors: Float32  # (M, S)
+    shares: Float32  # (M, S) P(e | m, the entity is a candidate)
+    psi: Float32  # (M, 2, n) scores of the best two candidates; n is 0 without explanation
+    leads: Float32  # (M, n) what each score adds to the lead of the best
 
     def __len__(self) -> int:
         return len(self.candidates)
 
     @property
-    def best(self) -> IntArray:
+    def best(self) -> Int32:
         """The best candidate of each mention, -1 where there is none, shape (M,)."""
         return self.candidates[:, 0]
 
@@ -87,7 +86,7 @@ def rank_by_model(
     return result
 
 
-def merge_rankings(all_mentions: Ranking, rows: NDArray[np.int64], some: Ranking) -> Ranking:
+def merge_rankings(all_mentions: Ranking, rows: Int64, some: Ranking) -> Ranking:
     """Return a ranking of all mentions in which `rows` are those of another one."""
 
     def put(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
@@ -127,7 +126,7 @@ def _explain_block(
     mentions: EncodedMentions,
     tables: Tables,
     calibration: Calibration,
-    rows: NDArray[np.int64],
+    rows: Int64,
     result: Ranking,
 ) -> None:
     batch = make_batch(mentions.take(rows), tables)
@@ -141,11 +140,11 @@ def _explain_block(
 
 def _keep_best(
     mentions: EncodedMentions,
-    values: FloatArray,
+    values: Float32,
     calibration: Calibration,
-    rows: NDArray[np.int64],
+    rows: Int64,
     result: Ranking,
-) -> NDArray[np.int64]:
+) -> Int64:
     """Write the best candidates of some mentions, whose scores are (b, c); return their columns."""
     n_kept = min(result.candidates.shape[1], values.shape[1])
     top = np.argsort(-values, axis=1, kind="stable")[:, :n_kept]

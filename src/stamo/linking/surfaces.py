@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.names import normalise_surface
+from stamo.system.arrays import Int64
 
 _QUOTES = "\"'`“”‘’«»„‚‹›()[]{}<>.,;:!?*_|/\\-–— "
 _POSSESSIVES = ("'s", "’s", "'", "’")
@@ -22,7 +22,7 @@ def known_names(kb: KnowledgeBase, surfaces: Sequence[str]) -> list[str]:
     quotes around it, without a possessive, without an article, in another case.
     """
     names = [normalise_surface(surface) for surface in surfaces]
-    unknown: NDArray[np.int64] = np.flatnonzero(kb.alias_ids(names) < 0)
+    unknown: Int64 = np.flatnonzero(kb.alias_ids(names) < 0)
     for i in unknown.tolist():
         spellings = list(dict.fromkeys(other_spellings(names[i])))
         found = np.flatnonzero(kb.alias_ids(spellings) >= 0)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import lower, tokenize
+from stamo.system.arrays import Int32, Int64
 
-IntArray = NDArray[np.int32]
 CodeArray = NDArray[np.uint32]
 
 SEPARATOR = "\x03"
@@ -30,19 +30,19 @@ class JoinedTexts:
     """
 
     text: str
-    offsets: NDArray[np.int64]  # (documents + 1,) where each text starts in `text`
+    offsets: Int64  # (documents + 1,) where each text starts in `text`
     words: list[str]  # lower-cased
-    starts: IntArray  # (words,)
-    ends: IntArray  # (words,)
+    starts: Int32  # (words,)
+    ends: Int32  # (words,)
     codes: CodeArray  # (characters,)
     lowered: CodeArray  # (characters,)
-    moved: dict[int, IntArray]  # document -> original place of each character, where they differ
+    moved: dict[int, Int32]  # document -> original place of each character, where they differ
 
-    def document_of(self, places: NDArray[np.integer]) -> IntArray:
+    def document_of(self, places: NDArray[np.integer]) -> Int32:
         """Return which text each place lies in."""
         return (np.searchsorted(self.offsets, places, side="right") - 1).astype(np.int32)
 
-    def local(self, documents: IntArray, places: NDArray[np.integer]) -> IntArray:
+    def local(self, documents: Int32, places: NDArray[np.integer]) -> Int32:
         """Turn places in the joined text into places in the original texts."""
         result = (places - self.offsets[documents]).astype(np.int32)
         for document, origin in self.moved.items():
@@ -50,7 +50,7 @@ class JoinedTexts:
             result[rows] = origin[result[rows]]
         return result
 
-    def joined(self, document: int, places: IntArray) -> NDArray[np.int64]:
+    def joined(self, document: int, places: Int32) -> Int64:
         """Turn places in one original text into places in the joined text."""
         origin = self.moved.get(document)
         if origin is not None:
@@ -91,7 +91,7 @@ def code_points(text: str) -> CodeArray:
     return np.frombuffer(text.encode("utf-32-le", "replace"), dtype=np.uint32)
 
 
-def compose(text: str) -> tuple[str, IntArray]:
+def compose(text: str) -> tuple[str, Int32]:
     """Bring a text into NFC; return also the original place of each character and of the end."""
     pieces, origin, start = [], [], 0
     for i in range(1, len(text) + 1):

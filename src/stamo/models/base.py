@@ -10,23 +10,23 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from stamo.errors import ModelError
 from stamo.features.base import Feature, lookup
-from stamo.features.encoding import EncodedMentions, FloatArray, IntArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.models.blocks import blocks
+from stamo.system.arrays import Float32, Int32, Int64
 
 MASKED = -1e9
 """The score of padding; no real score comes near it, and it survives softmax and argmax."""
 
-Theta: TypeAlias = Mapping[str, FloatArray]
+Theta: TypeAlias = Mapping[str, Float32]
 """θ(e*) by group, in NumPy."""
-ThetaBack: TypeAlias = Callable[[FloatArray], dict[str, FloatArray]]
+ThetaBack: TypeAlias = Callable[[Float32], dict[str, Float32]]
 """From the gradient of the scores to the gradients of the groups of θ(e*)."""
 
 
@@ -38,7 +38,7 @@ class Vectors(Protocol):
         """The number of vectors and Q."""
         ...
 
-    def __getitem__(self, ids: Any, /) -> NDArray[np.float32]: ...
+    def __getitem__(self, ids: Any, /) -> Float32: ...
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ class Tables:
         """Return Q."""
         return int(self.words.shape[1])
 
-    def word_vectors(self, ids: IntArray) -> Tensor:
+    def word_vectors(self, ids: Int32) -> Tensor:
         """Return word vectors, zero for padding, ids.shape + (Q,)."""
         return _gather(self.words, ids)
 
-    def entity_vectors(self, ids: IntArray) -> Tensor:
+    def entity_vectors(self, ids: Int32) -> Tensor:
         """Return entity vectors, zero for padding, ids.shape + (Q,)."""
         return _gather(self.entities, ids)
 
 
-def _gather(table: Vectors, ids: IntArray) -> Tensor:
+def _gather(table: Vectors, ids: Int32) -> Tensor:
     if isinstance(table, LocalVectors):
         return table.pick(table.place[ids])
     distinct, place = np.unique(ids, return_inverse=True)
@@ -77,11 +77,11 @@ def _gather(table: Vectors, ids: IntArray) -> Tensor:
 class LocalVectors:
     """The vectors that some mentions use, in memory, looked up by place without searching."""
 
-    place: IntArray  # row of each id; the last one, of id -1, is that of padding
+    place: Int32  # row of each id; the last one, of id -1, is that of padding
     rows: Tensor  # (n + 1, Q), the last one is the zero of padding
 
     @classmethod
-    def of(cls, table: Vectors, *ids: IntArray) -> LocalVectors:
+    def of(cls, table: Vectors, *ids: Int32) -> LocalVectors:
         """Gather the distinct vectors of some ids, padded with -1."""
         seen = np.zeros(max(int(part.max(initial=-1)) for part in ids) + 2, dtype=np.bool_)
         for part in ids:
@@ -99,10 +99,10 @@ class LocalVectors:
         """The number of ids and Q."""
         return len(self.place) - 1, self.rows.shape[1]
 
-    def __getitem__(self, ids: Any, /) -> NDArray[np.float32]:
+    def __getitem__(self, ids: Any, /) -> Float32:
         return np.asarray(self.rows.numpy()[self.place[ids]])
 
-    def pick(self, place: IntArray) -> Tensor:
+    def pick(self, place: Int32) -> Tensor:
         """Return the rows at some places, place.shape + (Q,)."""
         picked = self.rows.index_select(0, torch.from_numpy(place.ravel()))
         return picked.view(*place.shape, self.rows.shape[1])
@@ -177,14 +177,14 @@ class Scorer(Protocol):
         """Return g(e; m) of all candidates, (M, C + E); padding scores `MASKED`."""
         ...
 
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
         """Return the scores and the way back from their gradient: one step of Eq. 13.
 
         With `rng` the model's dropout is on and draws from it.
         """
         ...
 
-    def take(self, rows: NDArray[np.int64]) -> Scorer:
+    def take(self, rows: Int64) -> Scorer:
         """Return a scorer of some of the mentions."""
         ...
 
@@ -217,7 +217,7 @@ class LinkingModel(nn.Module, ABC):
         """Prepare to score a pile again and again under changing θ(e*)."""
         return PlainScorer(self, pile, tables)
 
-    def score_known(self, mentions: EncodedMentions, tables: Tables) -> FloatArray:
+    def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
         """Return g(e; m) of mentions whose candidates are all known, (M, C)."""
         scores = np.full(mentions.candidates.shape, MASKED, dtype=np.float32)
         width = mentions.mask.sum(axis=1)
@@ -271,19 +271,19 @@ class PlainScorer:
         starts = range(0, len(rows), self.block)
         return torch.cat([self._score(rows[i : i + self.block], theta) for i in starts])
 
-    def _score(self, rows: NDArray[np.int64], theta: FeatureParams) -> Tensor:
+    def _score(self, rows: Int64, theta: FeatureParams) -> Tensor:
         batch = make_emerging_batch(self.pile.take(rows), theta, self.model.features, self.tables)
         scores: Tensor = self.model(batch)
         return scores
 
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
         """Return the scores and what autograd finds; dropout draws from torch's generator."""
         leaves = {name: torch.from_numpy(v).clone().requires_grad_() for name, v in theta.items()}
         self.model.train(rng is not None)
         scores = self(FeatureParams(leaves))
         self.model.eval()
 
-        def back(by_score: FloatArray) -> dict[str, FloatArray]:
+        def back(by_score: Float32) -> dict[str, Float32]:
             found = torch.autograd.grad(
                 scores, list(leaves.values()), torch.from_numpy(by_score), allow_unused=True
             )
@@ -292,7 +292,7 @@ class PlainScorer:
 
         return scores.detach().numpy(), back
 
-    def take(self, rows: NDArray[np.int64]) -> PlainScorer:
+    def take(self, rows: Int64) -> PlainScorer:
         """Return a scorer of some of the mentions."""
         return PlainScorer(self.model, self.pile.take(rows), self.tables, self.block)
 
@@ -324,7 +324,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return total / mask.sum(dim=1, keepdim=True).clamp_min(1)
 
 
-def mean_vectors(table: Vectors, ids: IntArray, block: int = 256) -> Tensor:
+def mean_vectors(table: Vectors, ids: Int32, block: int = 256) -> Tensor:
     """Return the mean vector of each row of ids, (M, Q); blocks keep memory small."""
     means = torch.zeros(len(ids), table.shape[1])
     for start in range(0, len(ids), block):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from stamo.system.arrays import Int64
 
 MAX_BLOCK_MENTIONS = 128
 MAX_BLOCK_CELLS = 8192
 """Mentions times candidates scored at once: this bounds memory at about 10 MB."""
 
 
-def blocks(
-    width: NDArray[np.int64], n_mentions: int = MAX_BLOCK_MENTIONS
-) -> Sequence[NDArray[np.int64]]:
+def blocks(width: Int64, n_mentions: int = MAX_BLOCK_MENTIONS) -> Sequence[Int64]:
     """Cut the mentions with a candidate into blocks of alike width and bounded size.
 
     Args:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, special
 
-FloatArray = NDArray[np.float64]
+from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -24,22 +23,22 @@ class Calibration:
     slope: float = 1.0
     intercept: float = 0.0
 
-    def distribution(self, scores: NDArray[np.float32]) -> FloatArray:
+    def distribution(self, scores: Float32) -> Float64:
         """Return P(e | m, the entity is a candidate), (M, C)."""
         scaled = scores.astype(np.float64) / self.temperature
         return np.asarray(special.softmax(scaled, axis=1))
 
-    def confidence(self, scores: NDArray[np.float32]) -> FloatArray:
+    def confidence(self, scores: Float32) -> Float64:
         """Return the probability that the best candidate is right, (M,)."""
         return self.confidence_of(self.distribution(scores).max(axis=1))
 
-    def confidence_of(self, probability: FloatArray) -> FloatArray:
+    def confidence_of(self, probability: Float64) -> Float64:
         """Return the calibrated probability for a candidate's share of the distribution."""
         p = np.clip(probability, 1e-6, 1 - 1e-6)
         return np.asarray(special.expit(self.slope * special.logit(p) + self.intercept))
 
 
-def fit_calibration(scores: NDArray[np.float32], gold: NDArray[np.int64]) -> Calibration:
+def fit_calibration(scores: Float32, gold: Int64) -> Calibration:
     """Fit temperature and logistic curve on held-out mentions.
 
     Args:
@@ -65,11 +64,11 @@ def fit_calibration(scores: NDArray[np.float32], gold: NDArray[np.int64]) -> Cal
 
 
 def fit_logistic(
-    x: FloatArray, y: NDArray[np.bool_], *, slope: float = 1.0, strength: float = 1.0
+    x: Float64, y: Bools, *, slope: float = 1.0, strength: float = 1.0
 ) -> tuple[float, float]:
     """Fit P(y | x) = σ(a x + b), with a pull of `strength` labels towards `slope` and 0."""
 
-    def loss(parameters: FloatArray) -> float:
+    def loss(parameters: Float64) -> float:
         a, b = parameters
         z = a * x + b
         fit = np.logaddexp(0, -z)[y].sum() + np.logaddexp(0, z)[~y].sum()
@@ -80,7 +79,7 @@ def fit_logistic(
 
 
 def reliability(
-    confidence: FloatArray, right: NDArray[np.bool_], n_bins: int = 10
+    confidence: Float64, right: Bools, n_bins: int = 10
 ) -> list[tuple[float, float, int]]:
     """Return mean confidence, share of right links and size of each bin that holds a mention."""
     place = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
@@ -94,7 +93,7 @@ def reliability(
     return rows
 
 
-def expected_calibration_error(confidence: FloatArray, right: NDArray[np.bool_]) -> float:
+def expected_calibration_error(confidence: Float64, right: Bools) -> float:
     """Return the mean distance between confidence and accuracy over ten bins (ECE)."""
     rows = reliability(confidence, right)
     total = sum(n for _, _, n in rows)

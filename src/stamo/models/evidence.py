@@ -17,15 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.views import VIEWS
-from stamo.features.views.base import FloatArray, View, ViewRows, group_of, view_mentions
+from stamo.features.views.base import View, ViewRows, group_of, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import MASKED, Scorer
+from stamo.system.arrays import Float32, Float64
 
 SCALE, BIAS = "evidence scale", "evidence bias"
 GROUPS = (*map(group_of, VIEWS), SCALE, BIAS)
@@ -37,7 +37,7 @@ def views_of(theta: FeatureParams) -> tuple[View, ...]:
     return tuple(view for view in VIEWS if group_of(view) in theta.groups)
 
 
-def weights_of(view: View, theta: FeatureParams) -> FloatArray:
+def weights_of(view: View, theta: FeatureParams) -> Float64:
     """Return the weights of a view's columns, (E, columns)."""
     return np.asarray(theta[group_of(view)].numpy(), dtype=np.float64)
 
@@ -62,7 +62,7 @@ def margins(scores: Tensor, n_entities: int) -> Tensor:
 
 
 @torch.no_grad()
-def margins_under(scorer: Scorer, theta: FeatureParams, temperature: float) -> NDArray[np.float32]:
+def margins_under(scorer: Scorer, theta: FeatureParams, temperature: float) -> Float32:
     """Return the margins of a pile's mentions under θ(e*), (M, E).
 
     A name that means nothing else has nothing to beat; there the prior speaks alone, at the
@@ -78,9 +78,7 @@ def margins_under(scorer: Scorer, theta: FeatureParams, temperature: float) -> N
     return torch.where(alone[:, None], by_prior, margin).numpy().copy()
 
 
-def log_odds(
-    margin: NDArray[np.float32], theta: FeatureParams, views: ViewRows, temperature: float
-) -> FloatArray:
+def log_odds(margin: Float32, theta: FeatureParams, views: ViewRows, temperature: float) -> Float64:
     """Return f: the corrected log odds that each mention means each emerging entity, (M, E)."""
     scaled = margin.astype(np.float64) / temperature
     if BIAS not in theta.groups:

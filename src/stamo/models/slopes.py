@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stamo.features.encoding import FloatArray
 from stamo.models.base import MASKED, Combine
+from stamo.system.arrays import Bools, Float32
 
 
 @dataclass(frozen=True)
 class CombineSlope:
     """Γ with its gradient written out."""
 
-    first: FloatArray  # (hidden, n)
-    first_bias: FloatArray  # (hidden,)
-    last: FloatArray  # (hidden,)
-    last_bias: FloatArray  # (1,)
+    first: Float32  # (hidden, n)
+    first_bias: Float32  # (hidden,)
+    last: Float32  # (hidden,)
+    last_bias: Float32  # (1,)
     dropout: float
 
     @classmethod
@@ -32,11 +31,11 @@ class CombineSlope:
         return cls(weight, bias, last_weight, last_bias, dropout.p)
 
     def __call__(
-        self, psi: FloatArray, absent: NDArray[np.bool_], rng: np.random.Generator | None
-    ) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+        self, psi: Float32, absent: Bools, rng: np.random.Generator | None
+    ) -> tuple[Float32, Callable[[Float32], Float32]]:
         """Combine the scores Ψ (M, C + E, n); return g and the way back to Ψ."""
         flat = psi.reshape(-1, psi.shape[-1])
-        hidden: FloatArray = flat @ self.first.T
+        hidden: Float32 = flat @ self.first.T
         hidden += self.first_bias
         active = hidden > 0
         last = self.last
@@ -44,11 +43,11 @@ class CombineSlope:
             active &= rng.random(active.shape, dtype=np.float32) >= self.dropout
             last = last / np.float32(1 - self.dropout)
         hidden *= active
-        combined: FloatArray = np.matmul(hidden, last)
+        combined: Float32 = np.matmul(hidden, last)
         scores = (combined + self.last_bias).reshape(absent.shape)
         scores[absent] = MASKED
 
-        def back(by_score: FloatArray) -> FloatArray:
+        def back(by_score: Float32) -> Float32:
             rows = np.flatnonzero(by_score.ravel() * ~absent.ravel())
             by_hidden = active[rows] * (by_score.ravel()[rows, None] * last)
             by_psi = np.zeros_like(flat)
@@ -62,17 +61,17 @@ class CombineSlope:
 class Unit:
     """Vectors of any norm, at unit norm."""
 
-    norm: FloatArray  # (E, 1)
-    unit: FloatArray  # (E, Q)
+    norm: Float32  # (E, 1)
+    unit: Float32  # (E, Q)
 
     @classmethod
-    def of(cls, vectors: FloatArray) -> Unit:
+    def of(cls, vectors: Float32) -> Unit:
         """Divide by the norm."""
         norm = np.maximum(np.sqrt((vectors * vectors).sum(axis=1, keepdims=True)), 1e-12)
         return cls(norm, vectors / norm)
 
-    def back(self, by_unit: FloatArray) -> FloatArray:
+    def back(self, by_unit: Float32) -> Float32:
         """Return the gradient of the vectors from that of the unit vectors."""
         along = (by_unit * self.unit).sum(axis=1, keepdims=True)
-        gradient: FloatArray = (by_unit - along * self.unit) / self.norm
+        gradient: Float32 = (by_unit - along * self.unit) / self.norm
         return gradient

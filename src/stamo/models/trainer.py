@@ -26,6 +26,7 @@ from stamo.models.training import (
     train,
 )
 from stamo.models.words import WordKind, in_memory, model_tables
+from stamo.system.arrays import Bools
 
 TEST_SHARE = 0.4
 """Share of the held-out articles that training never sees, for `stamo evaluate`."""
@@ -39,7 +40,7 @@ class HeldOut:
     """The linked mentions of held-out articles, encoded, split by article."""
 
     mentions: EncodedMentions
-    is_test: NDArray[np.bool_]  # (M,) mentions that training must not see
+    is_test: Bools  # (M,) mentions that training must not see
 
     @property
     def training(self) -> EncodedMentions:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.errors import LearningError, SettingsError
 from stamo.features.encoding import EncodedMentions
 from stamo.models.base import LinkingModel, Tables, make_batch
+from stamo.system.arrays import Float32, Int32, Int64
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,7 @@ def max_margin_loss(scores: Tensor, gold: Tensor, margin: float) -> Tensor:
     return torch.relu(scores + (margin - best)).sum(dim=1) - margin
 
 
-def max_margin_gradient(
-    scores: NDArray[np.float32], gold: NDArray[np.int64], margin: float
-) -> NDArray[np.float32]:
+def max_margin_gradient(scores: Float32, gold: Int64, margin: float) -> Float32:
     """Return the derivative of the summed `max_margin_loss` in the scores, (B, C)."""
     rows = np.arange(len(gold))
     active = (scores > (scores[rows, gold] - np.float32(margin))[:, None]).astype(np.float32)
@@ -120,9 +118,7 @@ def train(
     return model.eval()
 
 
-def split_by_document(
-    documents: NDArray[np.int32], usable: NDArray[np.int64], args: TrainingArgs
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_by_document(documents: Int32, usable: Int64, args: TrainingArgs) -> tuple[Int64, Int64]:
     """Split the usable mentions by document into those to fit and those to validate on."""
     rng = np.random.default_rng(args.seed)
     order = rng.permutation(np.unique(documents[usable]))
@@ -139,8 +135,8 @@ def split_by_document(
 def _run_epoch(
     model: LinkingModel,
     mentions: EncodedMentions,
-    gold: NDArray[np.int64],
-    rows: NDArray[np.int64],
+    gold: Int64,
+    rows: Int64,
     tables: Tables,
     optimiser: torch.optim.Optimizer,
     args: TrainingArgs,
@@ -161,7 +157,7 @@ def _run_epoch(
 @torch.no_grad()
 def score_mentions(
     model: LinkingModel, mentions: EncodedMentions, tables: Tables, block: int = 512
-) -> list[NDArray[np.float32]]:
+) -> list[Float32]:
     """Return g(e; m) block by block; each block is as wide as its widest mention."""
     model.eval()
     return [
@@ -170,7 +166,7 @@ def score_mentions(
     ]
 
 
-def predict(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> NDArray[np.int64]:
+def predict(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> Int64:
     """Return the column of the best candidate of each mention, (M,)."""
     parts = [scores.argmax(axis=1) for scores in score_mentions(model, mentions, tables)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
@@ -179,8 +175,8 @@ def predict(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> N
 def _accuracy(
     model: LinkingModel,
     mentions: EncodedMentions,
-    gold: NDArray[np.int64],
-    rows: NDArray[np.int64],
+    gold: Int64,
+    rows: Int64,
     tables: Tables,
 ) -> float:
     return float((predict(model, mentions.take(rows), tables) == gold[rows]).mean())

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import Tables, Vectors
+from stamo.system.arrays import Float32
 
 WordKind = Literal["plain", "weighted"]
 """`plain`: the vectors of the knowledge base. `weighted`: less the background, times the weight of
@@ -27,15 +27,15 @@ class WeightedWords:
     """
 
     vectors: Vectors  # (V, Q)
-    weights: NDArray[np.float32]  # (V,)
-    background: NDArray[np.float32]  # (Q,)
+    weights: Float32  # (V,)
+    background: Float32  # (Q,)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The number of words and Q."""
         return self.vectors.shape
 
-    def __getitem__(self, ids: Any, /) -> NDArray[np.float32]:
+    def __getitem__(self, ids: Any, /) -> Float32:
         rows = np.asarray(self.vectors[ids], dtype=np.float32)
         return np.asarray((rows - self.background) * self.weights[ids][..., None])
 

@@ -36,14 +36,13 @@ from stamo.packs.pack_bytes import (
     read_bytes,
     to_bytes,
 )
+from stamo.system.arrays import Float32, Int32
 from stamo.system.files import write_atomic
 
 MAX_SLOTS = 10_000
 UNIT_TOLERANCE = 1e-3
 MAX_VALUE = 1e6
 
-Float32 = NDArray[np.float32]
-Int32 = NDArray[np.int32]
 
 _GROUP = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{8,128}")

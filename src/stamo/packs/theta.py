@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.params import FeatureParams
 from stamo.kb.base import KnowledgeBase
 from stamo.models.evidence import GROUPS
 from stamo.packs.pack import EntityPack
+from stamo.system.arrays import Int32, Int64
 
 SHIFT = "decision-shift"
 """The group of a pack that holds what was added to the log odds to draw the line for F1."""
@@ -30,7 +30,7 @@ def make_pack(
     entity: EmergingEntity,
     theta: FeatureParams,
     aliases: Sequence[str],
-    neighbours: NDArray[np.int32],
+    neighbours: Int32,
     kb: KnowledgeBase,
     model_fingerprint: str,
     *,
@@ -79,5 +79,5 @@ def pack_theta(pack: EntityPack) -> FeatureParams:
 
 def strongest_neighbours(pack: EntityPack, n: int) -> list[tuple[str, float]]:
     """Return the titles that a pack's entity is most related to, the strongest first."""
-    order: NDArray[np.int64] = np.argsort(-pack.relatedness, kind="stable")[:n]
+    order: Int64 = np.argsort(-pack.relatedness, kind="stable")[:n]
     return [(pack.titles[i], float(pack.relatedness[i])) for i in order.tolist()]

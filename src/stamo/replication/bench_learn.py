@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError
@@ -34,6 +33,7 @@ from stamo.learning.loop import Estimate, Task, self_train
 from stamo.learning.paper import StamoArgs
 from stamo.models.base import PlainScorer, Tables
 from stamo.models.deeped.model import DeepED
+from stamo.system.arrays import Float32, Int32, Int64
 from stamo.system.processes import Workers
 
 
@@ -64,14 +64,14 @@ class GeneratedKnowledgeBase:
 
     n_documents: int
     dimensions: int
-    document_frequency: NDArray[np.int32]
-    word_vectors: NDArray[np.float32]
-    word_counts: NDArray[np.int64]
-    word_weights: NDArray[np.float32]
-    background: NDArray[np.float32]
-    vectors: NDArray[np.float32]
+    document_frequency: Int32
+    word_vectors: Float32
+    word_counts: Int64
+    word_weights: Float32
+    background: Float32
+    vectors: Float32
 
-    def entity_vectors(self) -> NDArray[np.float32]:
+    def entity_vectors(self) -> Float32:
         """Return the vectors of all entities."""
         return self.vectors
 
@@ -94,7 +94,7 @@ def generate_knowledge_base(args: LearnBenchArgs) -> GeneratedKnowledgeBase:
     )
 
 
-def _unit(rng: np.random.Generator, n: int, q: int) -> NDArray[np.float32]:
+def _unit(rng: np.random.Generator, n: int, q: int) -> Float32:
     rows = rng.standard_normal((n, q), dtype=np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return rows

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from stamo.corpus.parts import Part
 from stamo.corpus.types import Document
@@ -25,6 +24,7 @@ from stamo.linking.rank import rank_by_model
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.base import make_batch
 from stamo.models.store import TrainedModel
+from stamo.system.arrays import Int64
 
 N_PLAIN = 16
 """Documents linked mention by mention; more would only take time."""
@@ -162,7 +162,7 @@ def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, 
     return n_scored, n_scored / max(time.process_time() - started, 1e-9)
 
 
-def _ambiguous(linker: Linker, located: Located) -> NDArray[np.int64]:
+def _ambiguous(linker: Linker, located: Located) -> Int64:
     aliases = linker.kb.alias_ids(located.corpus.surface_table)
     second = linker.kb.candidate_batch(aliases, 2)[0][:, 1]
     return np.flatnonzero(second[located.corpus.surfaces] >= 0)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.models.calibration import expected_calibration_error, reliability
+from stamo.system.arrays import Float64
 from stamo.workspace.slots import SlotRecord
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def convergence_figure(records: Sequence[SlotRecord]) -> bytes:
     return _png(figure)
 
 
-def confidence_figure(
-    odds: Sequence[float], labels: Sequence[bool], pile: NDArray[np.float64]
-) -> bytes:
+def confidence_figure(odds: Sequence[float], labels: Sequence[bool], pile: Float64) -> bytes:
     """Draw how often left-out labels of a confidence are e*, and the confidences on the pile."""
     figure, (left, right) = _figure(2, (7.2, 3.1))
     left.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")

@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.features.params import FeatureParams
 from stamo.learning.loop import Task
 from stamo.models.base import Scorer
 from stamo.models.evidence import log_odds, margins_under, mention_views
+from stamo.system.arrays import Bools, Float64, Int64
 from stamo.workspace.slots import Rates
-
-FloatArray = NDArray[np.float64]
 
 RunSlots = Callable[[Task, Callable[[int, FeatureParams, float], None]], None]
 """Learns on a task and hands each slot's number, θ̂ and shift of the decision to a callback."""
@@ -30,10 +28,10 @@ RunSlots = Callable[[Task, Callable[[int, FeatureParams, float], None]], None]
 class LeftOut:
     """Predictions for the labelled mentions, slot by slot, each without its own label."""
 
-    rows: NDArray[np.int64]  # (n,) mentions of the pile
-    labels: NDArray[np.bool_]  # (n,) whether each means e*
-    odds: Mapping[int, FloatArray]  # slot -> (n,) calibrated log odds
-    decisions: Mapping[int, NDArray[np.bool_]]  # slot -> (n,)
+    rows: Int64  # (n,) mentions of the pile
+    labels: Bools  # (n,) whether each means e*
+    odds: Mapping[int, Float64]  # slot -> (n,) calibrated log odds
+    decisions: Mapping[int, Bools]  # slot -> (n,)
 
     def rates(self, slot: int) -> Rates | None:
         """Return precision, recall and F1 after a slot; a run that stopped early stays as it is."""
@@ -43,7 +41,7 @@ class LeftOut:
         return rates(self.decisions[max(there)], self.labels)
 
 
-def rates(predicted: NDArray[np.bool_], labels: NDArray[np.bool_]) -> Rates:
+def rates(predicted: Bools, labels: Bools) -> Rates:
     """Return precision, recall, F1 and accuracy of predictions."""
     hits = float((predicted & labels).sum())
     precision = hits / max(float(predicted.sum()), 1.0)
@@ -52,7 +50,7 @@ def rates(predicted: NDArray[np.bool_], labels: NDArray[np.bool_]) -> Rates:
     return Rates(precision, recall, f1, float((predicted == labels).mean()))
 
 
-def make_folds(task: Task, n_folds: int) -> list[NDArray[np.int64]]:
+def make_folds(task: Task, n_folds: int) -> list[Int64]:
     """Deal the labelled documents into folds with about the same share of each kind of label."""
     rows = np.flatnonzero(task.labelled)
     documents = task.pile.mentions.documents[rows]
@@ -96,7 +94,7 @@ def predict_left_out(
     return _join(task, [one_a_document(task, rows) for rows in folds], results)
 
 
-def one_a_document(task: Task, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def one_a_document(task: Task, rows: Int64) -> Int64:
     """Keep the first mention of each name in each document: the others share its label."""
     _, vote, _ = task.pile.votes
     return rows[np.sort(np.unique(vote[rows], return_index=True)[1])]
@@ -104,8 +102,8 @@ def one_a_document(task: Task, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _run_fold(
     task: Task,
-    rest: NDArray[np.bool_],
-    rows: NDArray[np.int64],
+    rest: Bools,
+    rows: Int64,
     scorer: Scorer,
     run: RunSlots,
 ) -> dict[str, list[list[float]]]:
@@ -124,7 +122,7 @@ def _run_fold(
     return found
 
 
-def _join(task: Task, folds: Sequence[NDArray[np.int64]], results: Mapping[str, Any]) -> LeftOut:
+def _join(task: Task, folds: Sequence[Int64], results: Mapping[str, Any]) -> LeftOut:
     used = [k for k in range(len(folds)) if str(k) in results]
     rows = np.concatenate([folds[k] for k in used]) if used else np.zeros(0, dtype=np.int64)
     slots = sorted({int(slot) for k in used for slot in results[str(k)]})

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.duplicates import NearDuplicates
 from stamo.corpus.types import MAX_ALIASES, Document, EmergingEntity
@@ -16,6 +15,7 @@ from stamo.errors import WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import strongest_neighbours
+from stamo.system.arrays import Float64
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import LabelEvent
 
@@ -206,7 +206,7 @@ def _cosine(
     return float(vector @ learned / norms) if norms > 0 else None
 
 
-def _rotation(former: KnowledgeBase, later: KnowledgeBase) -> NDArray[np.float64] | None:
+def _rotation(former: KnowledgeBase, later: KnowledgeBase) -> Float64 | None:
     """Return the orthogonal map between the spaces that fits the shared words best (Procrustes)."""
     order = np.argsort(-np.asarray(former.word_counts), kind="stable")[:5000]
     words = former.words.texts(order)

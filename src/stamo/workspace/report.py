@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.readers import read_documents
@@ -23,6 +22,7 @@ from stamo.linking.packed import PackScores, score_pack
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import strongest_neighbours
+from stamo.system.arrays import Float32
 from stamo.system.files import write_atomic
 from stamo.workspace import report_html as html
 from stamo.workspace.collisions import Collisions, find_collisions
@@ -183,7 +183,7 @@ def _reference(
 def nearest_entities(pack: EntityPack, kb: KnowledgeBase, n: int) -> list[tuple[str, float]]:
     """Return the known entities whose vectors are closest to the pack's."""
     vectors = kb.entity_vectors()
-    cosine: NDArray[np.float32] = np.concatenate(
+    cosine: Float32 = np.concatenate(
         [
             np.asarray(vectors[np.arange(i, min(i + VECTORS_PER_BLOCK, kb.n_entities))])
             @ pack.vector

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float64
 
-FloatArray: TypeAlias = NDArray[np.float64]
-Rows: TypeAlias = NDArray[np.float64] | sparse.csr_matrix
+Rows: TypeAlias = Float64 | sparse.csr_matrix
 """One row for each mention, (M, n), at unit norm or zero."""
 ViewRows: TypeAlias = Mapping[str, Rows]
 """The views of a pile's mentions, by name."""
@@ -60,20 +59,20 @@ def view_mentions(pile: Pile, kb: KnowledgeBase, views: Sequence[View]) -> ViewR
     return {v.name: pile.keep(f"view {v.name}", lambda v=v: v.rows(pile, kb)) for v in views}  # type: ignore[misc]
 
 
-def products(a: Rows, b: Rows, variance: float = 1.0) -> FloatArray:
+def products(a: Rows, b: Rows, variance: float = 1.0) -> Float64:
     """Return the products of all rows of `a` with all rows of `b`, times `variance`, (n, m)."""
     if isinstance(a, np.ndarray):
         return np.asarray(variance * a @ b.T)
     return np.asarray(variance * np.asarray((a @ b.T).todense()))
 
 
-def combined(rows: Rows, weights: FloatArray, variance: float = 1.0) -> FloatArray:
+def combined(rows: Rows, weights: Float64, variance: float = 1.0) -> Float64:
     """Return the sum of rows (n, m), each times its weight (n,) and `variance`, (m,)."""
     if isinstance(rows, np.ndarray):
         return np.asarray(variance * weights @ rows)
     return np.asarray(variance * np.asarray(rows.T @ weights).ravel())
 
 
-def unit_rows(rows: FloatArray) -> FloatArray:
+def unit_rows(rows: Float64) -> Float64:
     """Divide each row by its norm."""
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))

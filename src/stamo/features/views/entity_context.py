@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from stamo.features.pile import Pile
-from stamo.features.views.base import FloatArray, unit_rows
+from stamo.features.views.base import unit_rows
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float64
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class EntityContext:
     variance: float = 2.0
     mean: float = 0.0
 
-    def rows(self, pile: Pile, kb: KnowledgeBase) -> FloatArray:
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Average the vectors of the entity context."""
         ids = pile.mentions.context
         row, column = np.nonzero(ids >= 0)

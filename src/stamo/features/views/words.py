@@ -8,8 +8,9 @@ import numpy as np
 
 from stamo.features.embedding import pile_contexts
 from stamo.features.pile import Pile
-from stamo.features.views.base import FloatArray, unit_rows
+from stamo.features.views.base import unit_rows
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float64
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Words:
     variance: float = 2.0
     mean: float = 0.0
 
-    def rows(self, pile: Pile, kb: KnowledgeBase) -> FloatArray:
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Average the vectors of all context words; zero where none is known."""
         contexts = pile_contexts(pile, kb, pile.mentions.words.shape[1])
         mass = np.asarray(contexts.matrix.sum(axis=1))  # (M, 1)

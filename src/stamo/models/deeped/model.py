@@ -6,18 +6,18 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stamo.errors import SettingsError
 from stamo.features.base import Feature
 from stamo.features.embedding import Embedding
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.models.base import MASKED, Batch, Combine, LinkingModel, Tables, masked_mean
 from stamo.models.deeped.scorer import DeepEDScorer, prepare_deeped, score_deeped
+from stamo.system.arrays import Bools, Float32
 
 
 class DeepED(LinkingModel):
@@ -67,9 +67,7 @@ class DeepED(LinkingModel):
             support = torch.full_like(support, MASKED).scatter(1, kept.indices, kept.values)
         return support, support > MASKED / 2
 
-    def select_array(
-        self, support: FloatArray, mask: NDArray[np.bool_]
-    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def select_array(self, support: Float32, mask: Bools) -> tuple[Float32, Bools]:
         """Select as `select` does, in NumPy."""
         support = np.where(mask, support, np.float32(MASKED))
         n_left = support.shape[1] - self.n_attended
@@ -106,7 +104,7 @@ class DeepED(LinkingModel):
         scores: Tensor = self.combine(self.scores(batch)).squeeze(-1)
         return scores.masked_fill(~batch.mask, MASKED)
 
-    def score_known(self, mentions: EncodedMentions, tables: Tables) -> FloatArray:
+    def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
         """Return what `forward` gives for mentions of known entities, faster, (M, C)."""
         return score_deeped(self, mentions, tables)
 

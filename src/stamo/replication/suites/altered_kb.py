@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stamo.features.encoding import UNKNOWN, FloatArray, IntArray
+from stamo.features.encoding import UNKNOWN
 from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float32, Int32
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class View:
 
     def candidate_table(
         self, surfaces: Sequence[str], top: int | None = None
-    ) -> tuple[IntArray, FloatArray]:
+    ) -> tuple[Int32, Float32]:
         """Return candidates (n, C), padded with -1, and their priors (n, C)."""
         ids, priors = self.kb.candidate_table(surfaces, None)
         rows = [self._row(s, ids[i], priors[i]) for i, s in enumerate(surfaces)]
@@ -39,7 +40,7 @@ class View:
             table[i, :n], values[i, :n] = row_ids[:n], row_priors[:n]
         return table, values
 
-    def _row(self, surface: str, ids: IntArray, priors: FloatArray) -> tuple[IntArray, FloatArray]:
+    def _row(self, surface: str, ids: Int32, priors: Float32) -> tuple[Int32, Float32]:
         if surface in self.names:
             counts = self.names[surface]
             ids = np.array(sorted(counts, key=lambda e: (-counts[e], e)), dtype=np.int32)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.errors import SettingsError, SuiteError
 from stamo.features.encoding import FlatCorpus
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.names import NameSettings
 from stamo.replication.suites.problem import Problem, SetName, split_of, stable_hash
+from stamo.system.arrays import Int64
 
 Level = Literal["easy", "mid", "hard"]
 LEVELS: tuple[Level, ...] = ("easy", "mid", "hard")
@@ -72,11 +72,11 @@ class ConflatedSettings:
 class EntityOccurrences:
     """For each entity, one mention in each document that mentions it (not the one about itself)."""
 
-    rows: dict[int, NDArray[np.int64]]
+    rows: dict[int, Int64]
 
     @classmethod
     def of(
-        cls, corpus: FlatCorpus, titles: Iterable[str], kb: KnowledgeBase, pool: NDArray[np.int64]
+        cls, corpus: FlatCorpus, titles: Iterable[str], kb: KnowledgeBase, pool: Int64
     ) -> EntityOccurrences:
         """Collect the first mention of each entity of `pool` in each document."""
         about = kb.entity_ids(list(titles))  # the entity each document is about
@@ -131,7 +131,7 @@ class GroupMaker:
         able.sort(key=lambda e: stable_hash("order " + self._kb.title(e), 2**62))
         return able[: self._settings.n_entities]
 
-    def make(self, entity: int, pool: NDArray[np.int64], *, training: bool = False) -> Problem:
+    def make(self, entity: int, pool: Int64, *, training: bool = False) -> Problem:
         """Form the group of one emerging entity and choose its mentions."""
         settings, title = self._settings, self._kb.title(entity)
         rng = np.random.default_rng(stable_hash(f"{settings.level} {title}", 2**62))
@@ -141,12 +141,12 @@ class GroupMaker:
         document = self._corpus.documents[web_rows]
         is_test = np.array([stable_hash(f"document {d}", 1000) for d in document.tolist()])
         is_test = is_test < 1000 * settings.test_share
-        rows: dict[SetName, NDArray[np.int64]] = {
+        rows: dict[SetName, Int64] = {
             "W": web_rows[~is_test][: settings.n_documents],
             "test-web": web_rows[is_test][: settings.n_test],
             "test-wiki": np.zeros(0, dtype=np.int64),
         }
-        gold: dict[SetName, NDArray[np.int64]] = {
+        gold: dict[SetName, Int64] = {
             "W": web_gold[~is_test][: settings.n_documents],
             "test-web": web_gold[is_test][: settings.n_test],
             "test-wiki": np.zeros(0, dtype=np.int64),
@@ -165,9 +165,7 @@ class GroupMaker:
             gold=gold,
         )
 
-    def _rivals(
-        self, entity: int, pool: NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[int, ...]:
+    def _rivals(self, entity: int, pool: Int64, rng: np.random.Generator) -> tuple[int, ...]:
         low, high = self._settings.n_rivals
         n = int(rng.integers(low, high + 1))
         others = pool[pool != entity]
@@ -190,7 +188,7 @@ class GroupMaker:
         share: float,
         cap: int | None,
         rng: np.random.Generator,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[Int64, Int64]:
         """Choose mentions so that `share` of them mean the emerging entity, one a document."""
         empty = np.zeros(0, dtype=np.int64)
         parts = [occurrences.rows.get(e, empty) for e in group]

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from stamo.corpus.types import Document
 from stamo.features.articles import Article, iterate_articles
-from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, IntArray, Lexicon
+from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import NameFinder, NameSettings, unambiguous_names
+from stamo.system.arrays import Bools, Int32
 from stamo.system.processes import Workers
 
 DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES = "documents.parquet", "documents.npz", "articles.npz"
@@ -90,7 +91,7 @@ def _tools(
     return kb, Lexicon.of(kb), finder
 
 
-def _linked(document: Document, kb: KnowledgeBase) -> tuple[IntArray, IntArray, IntArray]:
+def _linked(document: Document, kb: KnowledgeBase) -> tuple[Int32, Int32, Int32]:
     mentions = [m for m in document.mentions if m.entity is not None]
     entities = kb.entity_ids([str(m.entity) for m in mentions])
     known = entities >= 0
@@ -99,7 +100,7 @@ def _linked(document: Document, kb: KnowledgeBase) -> tuple[IntArray, IntArray, 
     return starts[known], ends[known], entities[known]
 
 
-def _surfaces(text: str, starts: IntArray, ends: IntArray) -> list[str]:
+def _surfaces(text: str, starts: Int32, ends: Int32) -> list[str]:
     return [text[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
@@ -239,7 +240,7 @@ def _unpack(packed: NDArray[np.uint8]) -> tuple[str, ...]:
     return tuple(packed.tobytes().decode().split("\0")[:-1])
 
 
-def _article_titles(kb: KnowledgeBase) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
+def _article_titles(kb: KnowledgeBase) -> tuple[tuple[str, ...], Bools]:
     titles: list[str] = []
     held_out: list[bool] = []
     for batch in kb.articles(columns=["title", "held_out"]):
@@ -254,7 +255,7 @@ def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def _read_documents(path: Path) -> Iterator[tuple[str, str, IntArray, IntArray, IntArray]]:
+def _read_documents(path: Path) -> Iterator[tuple[str, str, Int32, Int32, Int32]]:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(DOCUMENTS_PER_BATCH):
             column = batch["mentions"]

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import SuiteError
@@ -22,8 +21,9 @@ from stamo.replication.baselines.bert import MENTION, CrossEncoder, Description,
 from stamo.replication.suites.corpora import DOCUMENTS
 from stamo.replication.suites.load import LoadedProblem, SuiteData
 from stamo.replication.suites.problem import Problem, SetName
+from stamo.system.arrays import Bools, Int32, Int64
 
-_Rows = NDArray[np.int64]
+_Rows = Int64
 _MENTIONS_READ = 16
 """Mentions of one training group to read: many groups teach more than many mentions."""
 N_LINKS = 2
@@ -37,9 +37,9 @@ class Library:
     """The documents of one corpus as text, with the place of every mention."""
 
     texts: pa.ChunkedArray
-    documents: NDArray[np.int32]  # (M,)
-    starts: NDArray[np.int32]  # (M,)
-    ends: NDArray[np.int32]  # (M,)
+    documents: Int32  # (M,)
+    starts: Int32  # (M,)
+    ends: Int32  # (M,)
 
     @classmethod
     def of(cls, table: pa.Table, flat: FlatCorpus) -> Library:
@@ -127,7 +127,7 @@ class Texts:
         return [self.description(entity, masked, unseen) for entity in problem.group[1:]]
 
     def from_labels(
-        self, loaded: LoadedProblem, labelled: NDArray[np.bool_], masked: frozenset[str]
+        self, loaded: LoadedProblem, labelled: Bools, masked: frozenset[str]
     ) -> Description:
         """Describe the emerging entity by the contexts that are labelled as it."""
         chosen = labelled & loaded.learning.is_emerging

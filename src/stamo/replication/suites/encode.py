@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.base import Feature, encode_features
@@ -16,8 +15,6 @@ from stamo.features.encoding import (
     EncodedMentions,
     EncodingSettings,
     FlatCorpus,
-    FloatArray,
-    IntArray,
     context_words,
     encode,
     entity_context,
@@ -28,6 +25,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
 from stamo.replication.suites.altered_kb import View
 from stamo.replication.suites.problem import Problem, SetName
+from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 
 @dataclass(frozen=True)
@@ -35,17 +33,17 @@ class SuiteCorpus:
     """Flattened documents of a suite."""
 
     flat: FlatCorpus
-    counted: NDArray[np.bool_]
+    counted: Bools
     """Documents that the knowledge base's statistics were counted on: their own links are left
     out of the rivals' relatedness when they serve as test documents."""
 
     @cached_property
-    def pairs(self) -> NDArray[np.int64]:
+    def pairs(self) -> Int64:
         """The distinct (document, entity) pairs, ordered by document."""
         return linked_pairs(self.flat)
 
     @cached_property
-    def pair_offsets(self) -> NDArray[np.int64]:
+    def pair_offsets(self) -> Int64:
         """Where each document's pairs begin."""
         return np.searchsorted(self.pairs[:, 0], np.arange(self.flat.n_documents + 1))
 
@@ -55,10 +53,10 @@ class EncodedProblem:
     """One set of a problem: its pile and the gold column of each mention."""
 
     pile: Pile
-    gold: NDArray[np.int64]  # (M,) column; the emerging entity's is the last
+    gold: Int64  # (M,) column; the emerging entity's is the last
 
     @property
-    def is_emerging(self) -> NDArray[np.bool_]:
+    def is_emerging(self) -> Bools:
         """Return which mentions mean the emerging entity."""
         return np.asarray(self.gold == self.pile.mentions.candidates.shape[1])
 
@@ -68,9 +66,9 @@ def encode_problem(
     set_name: SetName,
     corpus: SuiteCorpus,
     kb: KnowledgeBase,
-    masked: IntArray,
+    masked: Int32,
     settings: EncodingSettings,
-    neighbours: IntArray | None = None,
+    neighbours: Int32 | None = None,
     features: Sequence[Feature] = (Surface(),),
 ) -> EncodedProblem:
     """Encode one set of a problem.
@@ -124,7 +122,7 @@ def _encode_natural(
     corpus: SuiteCorpus,
     kb: KnowledgeBase,
     settings: EncodingSettings,
-    neighbours: IntArray | None,
+    neighbours: Int32 | None,
     features: Sequence[Feature],
 ) -> EncodedProblem:
     """Encode a problem whose rivals are the aliases' other meanings."""
@@ -152,7 +150,7 @@ def _encode_natural(
     return EncodedProblem(pile, gold)
 
 
-def _pairs_within(entities: IntArray, corpus: SuiteCorpus, numbers: IntArray) -> NDArray[np.int64]:
+def _pairs_within(entities: Int32, corpus: SuiteCorpus, numbers: Int32) -> Int64:
     """Return the distinct (document, entity) pairs of some documents, renumbered."""
     documents = positions(numbers.astype(np.int32), corpus.flat.documents)
     inside = (documents >= 0) & (entities >= 0)
@@ -163,10 +161,10 @@ def _pairs_within(entities: IntArray, corpus: SuiteCorpus, numbers: IntArray) ->
 def _natural_known(
     mentions: EncodedMentions,
     corpus: SuiteCorpus,
-    numbers: IntArray,
+    numbers: Int32,
     kb: KnowledgeBase,
-    leave_out: NDArray[np.bool_],
-) -> Mapping[str, FloatArray]:
+    leave_out: Bools,
+) -> Mapping[str, Float32]:
     """Return prior and relatedness of the known candidates as if their documents were unseen."""
     shape = mentions.candidates.shape
     prior, relatedness = (np.zeros(shape, dtype=np.float32) for _ in range(2))
@@ -193,7 +191,7 @@ def _natural_known(
     return {"prior": prior, "relatedness": relatedness}
 
 
-def _links_to(corpus: SuiteCorpus, documents: IntArray, rivals: IntArray) -> NDArray[np.bool_]:
+def _links_to(corpus: SuiteCorpus, documents: Int32, rivals: Int32) -> Bools:
     """Return which document links which rival, (M, C)."""
     size = int(max(corpus.pairs[:, 1].max(initial=0), rivals.max(initial=0))) + 1
     keys = corpus.pairs[:, 0] * size + corpus.pairs[:, 1]
@@ -202,7 +200,7 @@ def _links_to(corpus: SuiteCorpus, documents: IntArray, rivals: IntArray) -> NDA
     return np.asarray(keys[place] == wanted) if len(keys) else np.zeros(wanted.shape, dtype=bool)
 
 
-def _pairs_of(corpus: SuiteCorpus, numbers: IntArray, group: IntArray) -> NDArray[np.int64]:
+def _pairs_of(corpus: SuiteCorpus, numbers: Int32, group: Int32) -> Int64:
     """Return the linked entities of some documents, renumbered, without the group itself."""
     begin, end = corpus.pair_offsets[numbers], corpus.pair_offsets[numbers + 1]
     length = end - begin
@@ -214,8 +212,8 @@ def _pairs_of(corpus: SuiteCorpus, numbers: IntArray, group: IntArray) -> NDArra
 
 
 def _known(
-    problem: Problem, mentions: EncodedMentions, kb: KnowledgeBase, leave_out: NDArray[np.bool_]
-) -> Mapping[str, FloatArray]:
+    problem: Problem, mentions: EncodedMentions, kb: KnowledgeBase, leave_out: Bools
+) -> Mapping[str, Float32]:
     """Return prior and relatedness of the rivals, (M, C) each."""
     counts = np.array(problem.counts[1:], dtype=np.float64)
     prior = (counts / max(counts.sum(), 1.0)).astype(np.float32)
@@ -229,12 +227,12 @@ def _known(
 
 
 def _relatedness(
-    context: IntArray,
-    rivals: IntArray,
-    inside: NDArray[np.bool_],
-    leave_out: NDArray[np.bool_],
+    context: Int32,
+    rivals: Int32,
+    inside: Bools,
+    leave_out: Bools,
     kb: KnowledgeBase,
-) -> FloatArray:
+) -> Float32:
     """Return the mean relatedness of each rival to the context, as if the document were unseen."""
     others, place = np.unique(context, return_inverse=True)
     place = place.reshape(context.shape)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.errors import SuiteError
 from stamo.features.base import Feature
-from stamo.features.encoding import EncodingSettings, IntArray
+from stamo.features.encoding import EncodingSettings
 from stamo.features.surface import Surface
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.baselines.keyphrase import Phrasebook
@@ -20,6 +19,7 @@ from stamo.replication.suites.encode import EncodedProblem, SuiteCorpus, encode_
 from stamo.replication.suites.names import NameSettings, unambiguous_names, words_of_names
 from stamo.replication.suites.problem import TEST_SETS, Problem, SetName
 from stamo.replication.suites.store import Suite
+from stamo.system.arrays import Bools, Float64, Int32
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LoadedProblem:
     learning: EncodedProblem  # W
     tests: Mapping[SetName, EncodedProblem]
 
-    def choose_labels(self, n: int, seed: int) -> NDArray[np.bool_]:
+    def choose_labels(self, n: int, seed: int) -> Bools:
         """Draw the mentions of n random documents of W as L, redrawn until both kinds are there.
 
         A user would not stop labelling before having seen one mention of each kind either. Draws
@@ -82,7 +82,7 @@ class SuiteData:
         names = [n for e in group for n in [*self._names.get(e, []), self.kb.title(e)]]
         return frozenset(words_of_names(names))
 
-    def masked_words(self, problem: Problem) -> IntArray:
+    def masked_words(self, problem: Problem) -> Int32:
         """Return the words of all names of a conflated group that have a number, sorted."""
         ids = self.kb.word_ids(sorted(self.masked_names(problem)))
         return np.unique(ids[ids >= 0]).astype(np.int32)
@@ -95,11 +95,11 @@ class SuiteData:
         return Phrasebook.of(wiki, titles, self.kb, web, web_titles)
 
     @cached_property
-    def _web_frequency(self) -> NDArray[np.float64]:
+    def _web_frequency(self) -> Float64:
         entities = self.corpora.web.pairs[:, 1]
         return np.bincount(entities, minlength=self.kb.n_entities).astype(np.float64)
 
-    def background(self, neighbours: IntArray) -> NDArray[np.float64] | None:
+    def background(self, neighbours: Int32) -> Float64 | None:
         """Return how many documents of the crawl link each neighbour, and how many there are."""
         if self.suite.corpus_of("W") == "wiki":
             return None

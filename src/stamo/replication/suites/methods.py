@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from stamo.errors import SuiteError
 from stamo.evaluation.metrics import Outcome
 from stamo.features.base import Feature, estimate
-from stamo.features.encoding import EncodedMentions, FloatArray
+from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.features.prior import Prior
@@ -35,8 +34,9 @@ from stamo.replication.suites.encode import EncodedProblem
 from stamo.replication.suites.load import LoadedProblem, SuiteData
 from stamo.replication.suites.phi import leave_out_feature
 from stamo.replication.suites.problem import SetName
+from stamo.system.arrays import Bools, Float32, Float64, Int32
 
-Scores = NDArray[np.float32]
+Scores = Float32
 FEATURES = ("prior", "relatedness", "embedding")
 
 
@@ -46,7 +46,7 @@ class Trial:
 
     data: SuiteData
     loaded: LoadedProblem
-    labelled: NDArray[np.bool_]
+    labelled: Bools
     trained: TrainedModel
     tables: Tables
     ablated: Mapping[str, TrainedModel] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Trial:
     watch: tuple[int, ...] = ()
     """Slots after which the test mentions are linked, for the figures."""
 
-    def task(self, labelled: NDArray[np.bool_] | None = None) -> Task:
+    def task(self, labelled: Bools | None = None) -> Task:
         """Return what learning works on, by default with the labels of L."""
         labelled = self.labelled if labelled is None else labelled
         learning, model = self.loaded.learning, self.trained.model
@@ -75,7 +75,7 @@ class Trial:
         )
 
     @property
-    def everything(self) -> NDArray[np.bool_]:
+    def everything(self) -> Bools:
         """Return the labels of all of W."""
         return np.ones(len(self.labelled), dtype=bool)
 
@@ -253,9 +253,7 @@ def _bert(trial: Trial) -> Answer:
     return Answer(scores)
 
 
-def _gather(
-    table: NDArray[np.float64], columns: NDArray[np.int32], index: Mapping[int, int]
-) -> Scores:
+def _gather(table: Float64, columns: Int32, index: Mapping[int, int]) -> Scores:
     """Arrange scores by entity as columns of candidates, the emerging entity last."""
     known = [e for e in index if e >= 0]
     place = np.full(max(int(columns.max(initial=0)), *known) + 2, -1)
@@ -284,7 +282,7 @@ class Absent:
         """Return zeros, whatever θ(e*) is."""
         return self.feature.lookup(theta * 0, pile)
 
-    def slope(self, theta: FloatArray, pile: Pile) -> tuple[FloatArray, Back]:
+    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
         """Return zeros, and that nothing depends on θ(e*)."""
         values, _ = lookup_slope(self.feature)(theta * 0, pile)
         return values, lambda by_value: np.zeros_like(theta)

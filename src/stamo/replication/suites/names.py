@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import lower, tokenize, word_spans
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
-
-IntArray = NDArray[np.int32]
+from stamo.system.arrays import Bools, Int32
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,8 @@ class Names:
     """Unambiguous names with the entity each one means."""
 
     surfaces: tuple[str, ...]
-    aliases: IntArray
-    entities: IntArray
+    aliases: Int32
+    entities: Int32
 
     def by_entity(self) -> dict[int, list[str]]:
         """Return the names of each entity."""
@@ -82,7 +80,7 @@ class NameFinder:
         # A name such as "Yahoo!" hides what stands inside it, but is no mention itself.
         self._entities[names.aliases] = np.where(_is_word(names.surfaces), names.entities, -1)
 
-    def find(self, text: str) -> tuple[IntArray, IntArray, IntArray]:
+    def find(self, text: str) -> tuple[Int32, Int32, Int32]:
         """Return start, end and entity of every name in a text, in order."""
         found = self._matcher.find(text, self._wanted)
         entities = self._entities[found.names]
@@ -90,7 +88,7 @@ class NameFinder:
         return found.starts[whole], found.ends[whole], entities[whole]
 
 
-def _is_word(names: Sequence[str]) -> NDArray[np.bool_]:
+def _is_word(names: Sequence[str]) -> Bools:
     """Tell which names begin and end with a word."""
     starts, ends = word_spans(lower("\n".join(names)))
     lengths = np.fromiter(map(len, names), np.int64, len(names))

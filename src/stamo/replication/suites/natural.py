@@ -19,8 +19,9 @@ from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.corpora import Corpora
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.problem import Problem, SetName, split_of, stable_hash
+from stamo.system.arrays import Bools, Float64, Int64
 
-IntRows = NDArray[np.int64]
+IntRows = Int64
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class _Links:
     counts: IntRows
 
     @classmethod
-    def of(cls, corpus: SuiteCorpus, usable: NDArray[np.bool_]) -> _Links:
+    def of(cls, corpus: SuiteCorpus, usable: Bools) -> _Links:
         """Count the links of the mentions that are usable."""
         flat = corpus.flat
         rows = np.flatnonzero(usable)
@@ -87,7 +88,7 @@ class _Links:
         pairs, counts = np.unique(keys, return_counts=True)
         return cls(pairs // size, pairs % size, counts)
 
-    def total(self, n_texts: int, entities: tuple[int, ...] | None = None) -> NDArray[np.float64]:
+    def total(self, n_texts: int, entities: tuple[int, ...] | None = None) -> Float64:
         """Return how often each text links, to anything or to some entities, (texts,)."""
         rows = slice(None) if entities is None else np.isin(self.entities, entities)
         weights = self.counts[rows].astype(np.float64)
@@ -148,7 +149,7 @@ def natural_problems(
     return problems
 
 
-def known_entities(kb: KnowledgeBase, settings: NaturalSettings) -> NDArray[np.bool_]:
+def known_entities(kb: KnowledgeBase, settings: NaturalSettings) -> Bools:
     """Return which entities take part, as the emerging one or as a rival."""
     return kb.has_article if settings.missing == "drop" else np.ones(kb.n_entities, dtype=bool)
 
@@ -169,15 +170,13 @@ class _Namesakes:
         return tuple(sorted(n for name in names for n in self._missing.get(name, [])))
 
 
-def _is_in(corpus: SuiteCorpus, entities: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _is_in(corpus: SuiteCorpus, entities: Bools) -> Bools:
     """Return which mentions are links to some entities."""
     linked = corpus.flat.entities
     return np.asarray((linked >= 0) & entities[np.maximum(linked, 0)])
 
 
-def _frequent(
-    source: SuiteCorpus, usable: NDArray[np.bool_], settings: NaturalSettings
-) -> set[int]:
+def _frequent(source: SuiteCorpus, usable: Bools, settings: NaturalSettings) -> set[int]:
     pairs = source.pairs[usable[source.pairs[:, 0]]]
     entities, n_documents = np.unique(pairs[:, 1], return_counts=True)
     low, high = settings.frequency
@@ -208,7 +207,7 @@ class _Divide:
         self,
         corpora: Corpora,
         settings: NaturalSettings,
-        takes_part: NDArray[np.bool_],
+        takes_part: Bools,
         from_web: bool,
     ) -> None:
         self._corpora, self._settings, self._from_web = corpora, settings, from_web
@@ -257,7 +256,7 @@ class _Divide:
         title: str,
         aliases: tuple[str, ...],
         place: dict[str, int],
-        usable: NDArray[np.bool_],
+        usable: Bools,
     ) -> IntRows:
         """Return the links whose text is an alias, not those in the document about the entity."""
         texts = [place[a] for a in aliases if a in place]

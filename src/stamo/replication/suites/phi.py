@@ -15,12 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from stamo.features.base import Feature
-from stamo.features.encoding import (
-    UNKNOWN,
-    EncodedMentions,
-    EncodingSettings,
-    IntArray,
-)
+from stamo.features.encoding import UNKNOWN, EncodedMentions, EncodingSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel, Tables
 from stamo.models.store import TrainedModel, make_model
@@ -30,6 +25,7 @@ from stamo.replication.suites.encode import SuiteCorpus, encode_problem
 from stamo.replication.suites.load import SuiteData
 from stamo.replication.suites.natural import is_phi_document
 from stamo.replication.suites.problem import Problem
+from stamo.system.arrays import Int32
 
 PHI_ARGS = TrainingArgs(n_pairs=12_000, n_epochs=12, learning_rate=3e-3)
 """How φ of a suite is trained."""
@@ -87,7 +83,7 @@ def train_on_groups(
     problems: Sequence[Problem],
     corpus: SuiteCorpus,
     kb: KnowledgeBase,
-    masked: Callable[[Problem], IntArray],
+    masked: Callable[[Problem], Int32],
     *,
     args: TrainingArgs,
     n_of_a_group: int,
@@ -169,7 +165,7 @@ def encode_groups(
     problems: Sequence[Problem],
     corpus: SuiteCorpus,
     kb: KnowledgeBase,
-    masked: Callable[[Problem], IntArray],
+    masked: Callable[[Problem], Int32],
     n_of_a_group: int,
     features: Sequence[Feature],
 ) -> EncodedMentions:

@@ -6,8 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from stamo.system.arrays import Int64
 
 SetName = Literal["W", "test-web", "test-wiki"]
 SETS: tuple[SetName, ...] = ("W", "test-web", "test-wiki")
@@ -40,9 +39,9 @@ class Problem:
     whatever else the knowledge base knows under the aliases."""
     counts: tuple[float, ...]
     """How often the dump links each entity of the group; the rivals' priors."""
-    rows: dict[SetName, NDArray[np.int64]]
+    rows: dict[SetName, Int64]
     """Mentions of each set, as row numbers of the set's flat corpus."""
-    gold: dict[SetName, NDArray[np.int64]]
+    gold: dict[SetName, Int64]
     """Place in the group of each mention's entity, 0 for the emerging one; in a problem without
     listed rivals 1 stands for any other entity."""
     hidden: tuple[int, ...] = ()

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
 from stamo.features.pile import Pile
@@ -23,12 +22,10 @@ from stamo.learning.learn import EncodedPile, encode_pile, make_task
 from stamo.learning.loop import Task, self_train
 from stamo.models.evidence import mention_views
 from stamo.models.store import TrainedModel
+from stamo.system.arrays import Bools, Float64, Int32, Int64
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import NONE, LabelEvent
 from stamo.workspace.labels.store import find_labelled
-
-Rows = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 LEAST_LABELS = 6
 """From here on there is a posterior worth asking."""
@@ -49,9 +46,9 @@ def choose_documents(
     n: int,
     rng: np.random.Generator,
     *,
-    chosen: Rows | None = None,
-    weight: FloatArray | None = None,
-) -> Rows:
+    chosen: Int64 | None = None,
+    weight: Float64 | None = None,
+) -> Int64:
     """Choose the mentions whose labels teach most, one for each document.
 
     Args:
@@ -95,14 +92,14 @@ def choose_documents(
 class _FairNames:
     """Keeps questions fair to rare names: each gets its share by the root of its frequency."""
 
-    def __init__(self, alias: NDArray[np.int32], asked: Rows, chosen: Rows | None) -> None:
+    def __init__(self, alias: Int32, asked: Int64, chosen: Int64 | None) -> None:
         n_names = int(alias.max(initial=0)) + 1
         root = np.sqrt(np.bincount(alias[asked], minlength=n_names))
         self.share = root / root.sum()
         rows = np.zeros(0, dtype=np.int64) if chosen is None else chosen
         self.given = np.bincount(alias[rows], minlength=n_names).astype(np.float64)
 
-    def is_behind(self, names: NDArray[np.int32], free: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def is_behind(self, names: Int32, free: Bools) -> Bools:
         """Return which questions ask for a name that is a whole question behind, or else all."""
         missing = self.share * (self.given.sum() + 1) - self.given
         late = missing[names] >= 1.0
@@ -113,7 +110,7 @@ class _FairNames:
         self.given[name] += 1
 
 
-def _similarity(pile: Pile, views: ViewRows, a: Rows, b: Rows) -> FloatArray:
+def _similarity(pile: Pile, views: ViewRows, a: Int64, b: Int64) -> Float64:
     total = sum(products(rows[a], rows[b]) for rows in views.values())
     same_name = pile.alias[a][:, None] == pile.alias[b]
     like_name = np.where(same_name, 1.0, OTHER_NAME)
@@ -197,7 +194,7 @@ class LabelQueue:
         text = f"The last {N_LAST} labels changed {changed:.1%} of the answers; more will help."
         return Advice(changed, False, text)
 
-    def _rows(self, events: Sequence[LabelEvent]) -> Rows:
+    def _rows(self, events: Sequence[LabelEvent]) -> Int64:
         found = find_labelled(
             [replace(event, choice=NONE) for event in events], self.corpus, self.entity, none=NONE
         )
@@ -218,7 +215,7 @@ class LabelQueue:
             return None
         return make_task(EncodedPile(self.pile, labels, labelled), self.kb, self._trained)
 
-    def _posterior(self, task: Task) -> FloatArray:
+    def _posterior(self, task: Task) -> Float64:
         learned = self_train(task, CorrectedArgs(n_slots=1, choose=False))
         return learned.posterior[:, 0].astype(np.float64)
 
