@@ -42,8 +42,11 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the entity is called.")],
     alias: Annotated[
         list[str] | None,
-        typer.Option(help="A name that texts use, at most three; NAME itself is one if it fits."),
+        typer.Option(help="A name that texts use, at most ten; NAME itself is one if it fits."),
     ] = None,
+    about: Annotated[
+        str, typer.Option(help="A line about it, or @FILE with one: strong where labels are few.")
+    ] = "",
     who: Annotated[str, typer.Option(help="Who starts it.")] = "",
 ) -> None:
     """Start the workspace of an emerging entity."""
@@ -56,7 +59,7 @@ def new(
         aliases = list(dict.fromkeys([*aliases, name]))
     made = Workspace.create(
         workspace,
-        EmergingEntity(name, tuple(aliases)),
+        EmergingEntity(name, tuple(aliases), _about(about)),
         created_by=who or _user(),
         at=datetime.now(UTC),
     )
@@ -175,6 +178,12 @@ def learn(
     ] = "default",
     slots: Annotated[int | None, typer.Option(help="Slots at most.")] = None,
     folds: Annotated[int, typer.Option(help="Parts for cross-validation; 0 for none.")] = 5,
+    decision: Annotated[
+        str, typer.Option(help="even: link what is more probable than not; f1: for the best F1.")
+    ] = "",
+    encoder: Annotated[
+        str, typer.Option(help="A folder with a sentence encoder, installed, or none.")
+    ] = "installed",
     rollback: Annotated[
         int | None, typer.Option(help="Write the pack as it was after this slot (0: labels alone).")
     ] = None,
@@ -188,7 +197,13 @@ def learn(
 
     opened = _open(workspace)
     artifacts = open_artifacts(opened, kb, model)
-    settings = learning.LearnSettings(reading=reading, n_slots=slots, n_folds=folds)
+    settings = learning.LearnSettings(
+        reading=reading,
+        n_slots=slots,
+        n_folds=folds,
+        encoder=None if encoder == "none" else encoder,
+        decision=decision,
+    )
     if rollback is not None:
         outcome = learning.rollback(opened, artifacts.kb, artifacts.trained, rollback, settings)
     else:
@@ -254,3 +269,17 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "somebody"
+
+
+def _about(text: str) -> str:
+    """Return a line about an entity, or the beginning of the file or web page that it names."""
+    if not text.startswith("@"):
+        return " ".join(text.split())
+    from stamo.corpus.readers import read_documents
+    from stamo.corpus.types import MAX_ABOUT
+    from stamo.errors import CorpusFormatError
+
+    document = next(iter(read_documents([text[1:]])), None)
+    if document is None:
+        raise CorpusFormatError(f"{text[1:]!r} holds no text about the entity; give another file.")
+    return " ".join(document.text.split())[:MAX_ABOUT]

@@ -170,6 +170,8 @@ def outcome_lines(outcome: LearnedPack) -> list[Text]:
         lines.append(Text(text, style="yellow"))
     if outcome.alarm is not None:
         lines.append(Text(f"Alarm: {outcome.alarm}", style="bold red"))
+    for doubt in outcome.doubtful:
+        lines.append(Text(f"Look at this label again. {doubt}", style="yellow"))
     size = outcome.path.stat().st_size / 1000
     slot = f"slot {outcome.used_slot}" if outcome.used_slot else "the labels alone"
     lines.append(Text(f"Wrote {outcome.path} ({size:.0f} kB, from {slot})."))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from stamo.errors import CorpusFormatError, SettingsError
 
-MAX_ALIASES = 3
+MAX_ALIASES = 10
+MAX_ABOUT = 2000
 
 LabelKey = tuple[str, int]
 """A candidate mention: (document id, index in `Document.mentions`)."""
@@ -22,22 +23,29 @@ Labels = Mapping[LabelKey, str]
 
 @dataclass(frozen=True, slots=True)
 class EmergingEntity:
-    """An emerging entity e*: all we know of it is its aliases A(e*)."""
+    """An emerging entity e*: its aliases A(e*), and perhaps a line about it."""
 
     id: str
     aliases: tuple[str, ...]
+    about: str = ""
+    """What a person wrote about it; empty where nobody did."""
 
     def __post_init__(self) -> None:
         if not self.id.strip():
             raise SettingsError("An emerging entity needs a name; the name given is empty.")
         if not 1 <= len(self.aliases) <= MAX_ALIASES:
             raise SettingsError(
-                f"{self.id!r} has {len(self.aliases)} aliases; give at least one and at most three."
+                f"{self.id!r} has {len(self.aliases)} aliases; give 1 to {MAX_ALIASES}."
             )
         if any(not alias.strip() for alias in self.aliases):
             raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
         if len(set(self.aliases)) != len(self.aliases):
             raise SettingsError(f"{self.id!r} has the same alias twice; give each one once.")
+        if len(self.about) > MAX_ABOUT:
+            raise SettingsError(
+                f"The text about {self.id!r} has {len(self.about)} characters; a few sentences, "
+                f"at most {MAX_ABOUT} characters, are enough."
+            )
 
 
 @dataclass(frozen=True, slots=True)

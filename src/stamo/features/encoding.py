@@ -16,6 +16,7 @@ import numpy as np
 from stamo.corpus.tokenizer import EncodedWords, stop_words, tokenize
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
+from stamo.features.surroundings import Surroundings, join_surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.storage import StringTable
 from stamo.system.arrays import Bools, Float32, Int32, Int64
@@ -90,6 +91,8 @@ class FlatCorpus:
     surfaces: Int32  # (M,) index into surface_table
     entities: Int32  # (M,) linked entity or UNKNOWN or EMERGING
     surface_table: tuple[str, ...]
+    text: Surroundings | None = field(default=None, compare=False)
+    """Where the mentions stand in the texts; None where the texts are not at hand."""
 
     @property
     def n_documents(self) -> int:
@@ -165,22 +168,25 @@ def flatten(
 ) -> FlatCorpus:
     """Flatten documents; an entity that `entity_ids` does not hold counts as `OTHER`."""
     builder = FlatCorpusBuilder(lexicon)
+    texts, all_starts, all_ends = [], [], []
     for document in documents:
         mentions = document.mentions
+        starts = np.array([m.start for m in mentions], dtype=np.int32)
+        ends = np.array([m.end for m in mentions], dtype=np.int32)
+        entities = [
+            UNKNOWN if m.entity is None else entity_ids.get(m.entity, OTHER) for m in mentions
+        ]
         builder.add(
             document.text,
-            np.array([m.start for m in mentions], dtype=np.int32),
-            np.array([m.end for m in mentions], dtype=np.int32),
-            np.array(
-                [
-                    UNKNOWN if m.entity is None else entity_ids.get(m.entity, OTHER)
-                    for m in mentions
-                ],
-                dtype=np.int32,
-            ),
+            starts,
+            ends,
+            np.array(entities, dtype=np.int32),
             [m.surface for m in mentions],
         )
-    return builder.finish()
+        texts.append(document.text)
+        all_starts.append(starts)
+        all_ends.append(ends)
+    return replace(builder.finish(), text=join_surroundings(texts, all_starts, all_ends))
 
 
 @dataclass(frozen=True)

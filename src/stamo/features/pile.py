@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus
+from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
 
 T = TypeVar("T")
+
+
+class TextEncoder(Protocol):
+    """A frozen sentence encoder; `stamo.features.encoder` has the one that we ship."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this encoder from others."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> Float32:
+        """Return one unit row for each text, (n, d); zeros for an empty one."""
+        ...
+
+    def encode_spans(
+        self, texts: Sequence[str], starts: Int64, ends: Int64
+    ) -> tuple[Float32, Float32]:
+        """Return a row for each text and one for the words in and near its span, (n, d) each."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,10 @@ class Pile:
     occurrence: sparse.csr_matrix  # (documents, R) 1 where a document links a neighbour
     kb: KnowledgeBase = field(compare=False)  # what the neighbours' numbers belong to
     background: Float64 | None = None  # (R + 1,) see make_pile; None: the KB's
+    text: Surroundings | None = field(default=None, compare=False)  # where the mentions stand
+    encoder: TextEncoder | None = field(default=None, compare=False)  # reads the text, if any
+    vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """What the columns of a view of words stand for, by the view's name; see `vocabulary`."""
     extra: dict[str, object] = field(default_factory=dict, compare=False)  # what features keep
 
     def __len__(self) -> int:
@@ -51,6 +75,12 @@ class Pile:
         if key not in self.extra:
             self.extra[key] = make()
         return cast("T", self.extra[key])
+
+    def vocabulary(self, view: str, make: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+        """Return what a view's columns stand for: those that were given, or what `make` makes."""
+        if view in self.vocabularies:
+            return self.vocabularies[view]
+        return self.keep(f"vocabulary of {view}", lambda: tuple(make()))
 
     @property
     def is_alias(self) -> Bools:
@@ -83,6 +113,7 @@ class Pile:
             alias=self.alias[rows],
             context=self.context[rows],
             groups=self.groups[rows],
+            text=None if self.text is None else self.text.take(rows),
             extra={},
         )
 
@@ -95,6 +126,7 @@ def make_pile(
     kb: KnowledgeBase,
     neighbours: Int32 | None = None,
     background: Float64 | None = None,
+    **text: Any,
 ) -> Pile:
     """Arrange encoded candidate mentions for learning or for linking with what was learned.
 
@@ -107,6 +139,7 @@ def make_pile(
         neighbours: The support of the relatedness rows; by default all entities in `pairs`.
         background: How many documents of a background sample link each neighbour and, last, how
             many documents the sample has, (R + 1,).
+        text: What views of the text need: `text`, `encoder` and `vocabularies` of the pile.
     """
     aliases = tuple(dict.fromkeys(alias for entity in entities for alias in entity.aliases))
     by_alias = {alias: i for i, alias in enumerate(aliases)}
@@ -125,6 +158,7 @@ def make_pile(
         occurrence=occurrence_matrix(pairs, neighbours, n_documents),
         kb=kb,
         background=background,
+        **text,
     )
 
 

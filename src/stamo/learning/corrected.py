@@ -23,10 +23,17 @@ from scipy.special import expit
 
 from stamo.errors import SettingsError
 from stamo.features.base import estimate
+from stamo.features.encoding import OTHER
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Sample
 from stamo.features.views.base import view_mentions
-from stamo.learning.correction import Correction, EvidenceArgs, fit_correction, with_evidence
+from stamo.learning.correction import (
+    Correction,
+    EvidenceArgs,
+    fit_correction,
+    fit_none,
+    with_evidence,
+)
 from stamo.learning.loop import Estimate, Learned, LoopArgs, Steps, Task
 from stamo.models.base import Scorer
 from stamo.models.evidence import BIAS, log_odds, margins_under
@@ -46,9 +53,12 @@ class CorrectedArgs(LoopArgs):
     evidence: EvidenceArgs = field(default_factory=EvidenceArgs)
     n_folds: int = 10
     """Parts of the pile that are linked with features estimated on the others."""
-    decision: str = "f1"
-    """Where to draw the line: `f1` maximises the expected F1 on the pile, `accuracy` links e*
-    where it is more probable than not."""
+    decision: str = "even"
+    """Where to draw the line: `even` links e* where it is more probable than not, `f1`
+    maximises the expected F1 on the pile."""
+    confident: float = 0.9
+    """A pseudo-label counts in an estimate from this probability on: where the entity is rare,
+    hundreds of other mentions at a tenth each would outweigh its own."""
     keep_prior: bool = True
     """Keep the prior at its estimate on L."""
     choose: bool = True
@@ -62,8 +72,8 @@ class CorrectedArgs(LoopArgs):
         super().__post_init__()
         if self.n_folds < 2:
             raise SettingsError(f"The pile is linked in {self.n_folds} folds; give at least 2.")
-        if self.decision not in {"f1", "accuracy"}:
-            raise SettingsError(f"The decision is {self.decision!r}; choose f1 or accuracy.")
+        if self.decision not in {"f1", "even"}:
+            raise SettingsError(f"The decision is {self.decision!r}; choose even or f1.")
 
     def steps(self, task: Task) -> CorrectedSteps:
         """Return the steps of a run."""
@@ -75,7 +85,7 @@ class CorrectedArgs(LoopArgs):
 
     def labels_alone(self) -> Self:
         """Return the settings of a run without any slot that draws no line of its own."""
-        return replace(self, n_slots=0, decision="accuracy")
+        return replace(self, n_slots=0, decision="even")
 
     def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""
@@ -136,6 +146,9 @@ class CorrectedSteps(Steps[Corrected]):
 
     def estimate(self, sample: Sample, before: Corrected | None) -> FeatureParams:
         """Estimate every feature but the prior, which stays as L has it."""
+        if before is not None:
+            sure = np.where(sample.weights >= self.args.confident, sample.weights, np.float32(0))
+            sample = replace(sample, weights=sure)
         theta = estimate(sample, self.task.features, self.task.kb)
         if before is None or not self.args.keep_prior or "prior" not in theta.groups:
             return theta
@@ -159,17 +172,19 @@ class CorrectedSteps(Steps[Corrected]):
     def finish(self, first: Corrected, last: Corrected, t: int) -> Learned:
         """Keep the labels alone where the pile predicts left-out labels worse; draw the line."""
         by_label = [self._label_likelihoods(now.fits) for now in (first, last)]
-        alone, with_pile = (float(np.average(each, weights=self.weight)) for each in by_label)
+        total = max(float(self.weight.sum()), 1e-9)
+        alone, with_pile = (float(each @ self.weight) / total for each in by_label)
         # Less than one standard error of the difference says nothing.
         gap = by_label[1] - by_label[0]
-        helped = with_pile >= alone - float(gap.std() / np.sqrt(max(len(gap), 1)))
+        error = float(gap.std() / np.sqrt(len(gap))) if len(gap) else 0.0
+        helped = bool(len(gap)) and with_pile >= alone - error
         takes_last = helped or not self.args.choose
         chosen = last if takes_last else first
         posterior = self.label(chosen)
         shifts = self.args.shifts(posterior)
         bias = chosen.theta[BIAS] + torch.as_tensor(shifts, dtype=torch.float32)[:, None]
         return Learned(
-            theta=chosen.theta.replace(**{BIAS: bias}),
+            theta=chosen.theta.replace(**{BIAS: bias}, **self._none()),
             model=self.task.model,
             label=lambda: posterior,
             used_slot=t if takes_last else 0,
@@ -177,6 +192,18 @@ class CorrectedSteps(Steps[Corrected]):
             pile_helped=helped,
             left_out_likelihood=(alone, with_pile),
         )
+
+    def _none(self) -> dict[str, torch.Tensor]:
+        """Learn "none of these" from the labels that mean no emerging entity; (E, ...) each."""
+        other = self.task.labels[self.rows].max(axis=1) < 0.5
+        rows = self.rows[other]
+        is_none = self.task.pile.mentions.gold[rows] == OTHER
+        groups = fit_none(self.views, rows, is_none, self.weight[other], self.args.evidence)
+        n = self.task.labels.shape[1]
+        return {
+            name: torch.as_tensor(np.tile(values, (n, 1)), dtype=torch.float32)
+            for name, values in groups.items()
+        }
 
     def _label_likelihoods(self, fits: tuple[Correction, ...]) -> Float64:
         """Return the mean log likelihood of each left-out label, (n,)."""

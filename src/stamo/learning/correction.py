@@ -10,7 +10,7 @@ weights again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -66,7 +66,11 @@ def fit_correction(
         weight: How much each counts; mentions of one document share one vote, (n,).
         args: Prior variances.
     """
-    seen = [_LabelledView.of(view, views[view.name], rows) for view in args.views]
+    seen = [
+        _LabelledView.of(view, views[view.name], rows)
+        for view in args.views
+        if views[view.name].shape[1]  # a view that has nothing to look at has no columns
+    ]
     kernel = np.zeros((len(rows), len(rows)))
     for view in seen:
         kernel += view.kernel()
@@ -78,9 +82,30 @@ def fit_correction(
     for view in seen:
         groups[view.group] = view.weights(alpha)
         bias -= view.at_centre(groups[view.group])
-    groups[SCALE] = np.array([args.scale**2 * float(margin @ alpha)])
+    # Without any label nothing was estimated that the model's margin could speak of.
+    scale = args.scale**2 * float(margin @ alpha) if len(rows) else -1.0
+    groups[SCALE] = np.array([scale])
     groups[BIAS] = np.array([bias])
     return Correction(groups, left_out)
+
+
+def fit_none(
+    views: ViewRows, rows: Int64, is_none: Bools, weight: Float64, args: EvidenceArgs
+) -> dict[str, Float64]:
+    """Fit what tells "none of these" from known namesakes, on labels that are not the entity.
+
+    Nothing is learned where no label says "none of these".
+    """
+    if not is_none.any():
+        return {}
+    even = np.zeros(len(rows))
+    known = replace(args, views=tuple(view for view in args.views if not view.mean))
+    groups = fit_correction(views, rows, even, is_none, weight, known).groups
+    return {
+        name.replace("evidence", "none", 1): values
+        for name, values in groups.items()
+        if name != SCALE
+    }
 
 
 @dataclass(frozen=True)

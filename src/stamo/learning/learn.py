@@ -11,6 +11,7 @@ import numpy as np
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError
 from stamo.features.base import Feature, encode_features, packed
+from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.encoding import (
     EMERGING,
     UNKNOWN,
@@ -21,14 +22,14 @@ from stamo.features.encoding import (
     flatten,
 )
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Pile, linked_pairs, make_pile
+from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.loop import Learned, OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.models.threads import one_thread
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import make_pack
+from stamo.packs.theta import TextParts, make_pack
 from stamo.system.arrays import Bools, Float32, Int32
 
 
@@ -49,6 +50,7 @@ def encode_pile(
     trained: TrainedModel,
     *,
     source: CandidateSource | None = None,
+    encoder: TextEncoder | None = None,
 ) -> EncodedPile:
     """Encode the candidate mentions of documents.
 
@@ -58,7 +60,7 @@ def encode_pile(
     """
     _check_documents(corpus)
     flat = flatten(corpus, Lexicon.of(kb), entity_numbers(entities, corpus, kb))
-    return encode_flat(entities, flat, kb, trained, source=source)
+    return encode_flat(entities, flat, kb, trained, source=source, encoder=encoder)
 
 
 def encode_flat(
@@ -69,6 +71,7 @@ def encode_flat(
     *,
     source: CandidateSource | None = None,
     neighbours: Int32 | None = None,
+    encoder: TextEncoder | None = None,
 ) -> EncodedPile:
     """Encode the candidate mentions of flattened documents."""
     aliases = {alias for entity in entities for alias in entity.aliases}
@@ -86,7 +89,10 @@ def encode_flat(
     features = [f for f in trained.model.features if f.name != "embedding"]
     mentions = encode_features(mentions, features, kb)
     pairs = linked_pairs(flat.with_entities(context))
-    pile = make_pile(entities, mentions, pairs, flat.n_documents, kb, neighbours)
+    text = None if flat.text is None else flat.text.take(rows)
+    pile = make_pile(
+        entities, mentions, pairs, flat.n_documents, kb, neighbours, text=text, encoder=encoder
+    )
     gold = share_labels(mentions.gold, pile)
     pile = replace(pile, mentions=replace(mentions, gold=gold))
     numbers = EMERGING - np.arange(len(entities))
@@ -140,6 +146,8 @@ class LearnedEntity:
     """Why learning ended: `max slots` or `no change`."""
     shift: float
     """What the decision added to the log odds; confidences leave it out."""
+    text: TextParts
+    """What its views of the text need to be looked up."""
     features: tuple[Feature, ...] = field(repr=False)
     """How θ̂(e*) is looked up."""
     kb: KnowledgeBase = field(repr=False)
@@ -158,6 +166,7 @@ class LearnedEntity:
             pile_helped=learned.pile_helped,
             stopped=learned.stopped,
             shift=learned.shifts[number],
+            text=TextParts.of(pile),
             features=learned.model.features,
             kb=pile.kb,
             model_fingerprint=trained.fingerprint,
@@ -173,6 +182,7 @@ class LearnedEntity:
             self.kb,
             self.model_fingerprint,
             shift=self.shift,
+            text=self.text,
             **about,
         )
 
@@ -186,6 +196,7 @@ def learn(
     *,
     reading: str | Reading = "default",
     source: CandidateSource | None = None,
+    encoder: TextEncoder | str | None = INSTALLED,
     on_slot: OnSlot = lambda slot: None,
 ) -> list[LearnedEntity]:
     """Learn the features of emerging entities from labelled and unlabelled documents.
@@ -202,15 +213,18 @@ def learn(
         kb: The knowledge base, frozen.
         reading: How to learn; see `stamo.learning.readings`.
         source: Gives the candidates of a name; the knowledge base by default.
+        encoder: Reads the text around mentions: the one that is installed by default, a folder
+            with another, or None for none.
         on_slot: Sees every slot.
     """
     chosen = reading_named(reading) if isinstance(reading, str) else reading
+    reader = encoder_of(encoder)
     everyone = [entities] if isinstance(entities, EmergingEntity) else list(entities)
     by_id: dict[str, LearnedEntity] = {}
     for group in sharing_aliases(everyone):
         names = {alias for entity in group for alias in entity.aliases}
         corpus = _mentioning(labelled | unlabelled, names)
-        encoded = encode_pile(group, corpus, kb, trained, source=source)
+        encoded = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
         task = make_task(encoded, kb, trained)
         learned = run_reading(task, chosen, on_slot=on_slot)
         for i, entity in enumerate(group):

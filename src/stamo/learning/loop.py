@@ -47,9 +47,10 @@ class Task:
     """The model's, fitted on known entities: margins divided by it are log odds."""
 
     def __post_init__(self) -> None:
-        if not self.labelled.any():
+        if not self.labelled.any() and not any(entity.about for entity in self.pile.entities):
             raise LearningError(
-                "None of the candidate mentions is labelled; label about twenty documents first."
+                "None of the candidate mentions is labelled; label about twenty documents first, "
+                "or write a line about the entity."
             )
 
     @property

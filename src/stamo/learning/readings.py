@@ -49,6 +49,16 @@ class Reading:
         features = tuple(self.features.get(f.name, f) for f in model.features)
         return self.adapt_model(model.with_features(features))
 
+    def with_decision(self, decision: str) -> Reading:
+        """Return the reading with another line between the entity and the rest.
+
+        Raises:
+            SettingsError: It draws no line of its own, or there is no such one.
+        """
+        if not isinstance(self.args, CorrectedArgs):
+            raise SettingsError(f"The reading {self.name!r} has no decision to choose.")
+        return replace(self, args=replace(self.args, decision=decision))
+
     def with_slots(self, n_slots: int) -> Reading:
         """Return the reading with another number of slots; one without any stays so."""
         if not self.args.n_slots:
@@ -77,7 +87,7 @@ BIAS_ONLY = CorrectedArgs(
         views=tuple(replace(view, variance=0.0) for view in VIEWS),  # type: ignore[type-var]
         scale=0.0,
     ),
-    decision="accuracy",
+    decision="even",
 )
 
 READINGS: Mapping[str, Reading] = {

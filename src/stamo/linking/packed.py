@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from stamo.corpus.parts import ReadPart
 from stamo.corpus.types import Document, Mention
+from stamo.features.encoder_choice import encoder_for
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
@@ -28,7 +29,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.rank import encode_known
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.settings import LinkerSettings
-from stamo.models.evidence import BIAS, SCALE, margins_under, views_of, weights_of
+from stamo.models.evidence import BIAS, SCALE, margins_under, none_odds, views_of, weights_of
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
@@ -49,6 +50,7 @@ class PackScores:
     parts: Float64  # (n, parts) what each of PARTS adds to `odds`, before names are averaged
     probability: Float64  # (n,) calibrated probability that the mention means the entity
     prior: Float64  # (n,) P(e* | m)
+    none: Float64  # (n,) probability of "none of these" where it does not mean the entity
     scores: Float32  # (n, C + 1) g(e; m), the packed entity last
     candidates: Int32  # (n, C) the known candidates
 
@@ -77,14 +79,24 @@ def score_pack(
         nothing = np.zeros(0)
         parts, scores = np.zeros((0, len(PARTS))), np.zeros((0, 1), dtype=np.float32)
         none = np.zeros((0, 0), dtype=np.int32)
-        return PackScores(rows, nothing, parts, nothing, nothing, scores, none)
+        return PackScores(rows, nothing, parts, nothing, nothing, nothing, scores, none)
     # The candidate mentions are what is asked; they are nobody's context.
     context = corpus.entities.copy()
     context[rows] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
     mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness(kb))
     pairs = linked_pairs(corpus.with_entities(context))
-    pile = make_pile([pack.entity], mentions, pairs, corpus.n_documents, kb, pack.neighbours)
+    pile = make_pile(
+        [pack.entity],
+        mentions,
+        pairs,
+        corpus.n_documents,
+        kb,
+        pack.neighbours,
+        text=None if corpus.text is None else corpus.text.take(rows),
+        encoder=encoder_for({pack.encoder} - {""}),
+        vocabularies=pack.vocabularies,
+    )
     return _score(pack, pile, rows, kb, trained)
 
 
@@ -103,14 +115,16 @@ def _score(
     margin = margins_under(scorer, theta, temperature)[:, 0].astype(np.float64)
     prior = np.asarray(pack.priors, dtype=np.float64)[pile.alias]
     scaled = margin / temperature
+    views = view_mentions(pile, kb, views_of(theta))
     if BIAS in theta.groups:
-        parts = _parts(scaled, theta, view_mentions(pile, kb, views_of(theta)))
+        parts = _parts(scaled, theta, views)
     else:
         parts = np.zeros((len(rows), len(PARTS)))
         parts[:, 0] = scaled
     # Mentions of one name in one document share their sense, as in learning.
     _, vote, size = pile.votes
     odds = (np.bincount(vote, weights=parts.sum(axis=1)) / size)[vote]
+    to_none = none_odds(theta, views, len(rows))
     shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
     return PackScores(
         rows=rows,
@@ -118,6 +132,7 @@ def _score(
         parts=parts,
         probability=expit(odds - shift),
         prior=prior,
+        none=np.zeros(len(rows)) if to_none is None else expit(to_none[:, 0]),
         scores=scores.numpy(),
         candidates=pile.mentions.candidates,
     )
@@ -150,6 +165,7 @@ class PackedLinker:
         for pack in packs:
             pack.check(linker.kb, fingerprint)
         self.packs = tuple(packs)
+        encoder_for({pack.encoder for pack in packs if pack.encoder})  # missing: say so now
         aliases = [alias for pack in packs for alias in pack.entity.aliases]
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
@@ -249,11 +265,18 @@ class PackedLinker:
             )
             for (i, j), share in zip(packed, shares, strict=True)
         ]
-        old = [c._replace(confidence=c.confidence * rest) for c in mention.candidates]
         first, place = packed[0]
+        none = float(scores[first].none[place])  # of what no pack means
+        known = rest * (1 - none)
+        old = [c._replace(confidence=c.confidence * known) for c in mention.candidates]
         wins = bool(scores[first].odds[place] > 0)
-        ordered = [new[0], *old, *new[1:]] if wins else [*old, *new]
-        chosen = ordered[0] if old or wins else None
+        ordered = sorted([*new, *old], key=lambda c: -c.confidence)
+        if wins:  # a line drawn for F1 may let the entity win below one half
+            ordered = [new[0], *(c for c in ordered if c is not new[0])]
+        # Nobody wins who is less probable than another answer, "none of these" among them.
+        best = ordered[0] if ordered else None
+        is_best = wins or (best in old and best is not None and best.confidence >= rest * none)
+        chosen = best if is_best else None
         linked = chosen is not None and chosen.confidence >= settings.threshold
         return mention._replace(
             entity=chosen.entity if chosen is not None and linked else None,

@@ -9,6 +9,10 @@ the margin, learned like any other group of θ(e*) and stored beside them:
 
 σ(f) is the probability that m means e*; e* is linked where f > 0. The views are those of
 `stamo.features.views`; a θ(e*) learned with some of them is looked up with the same ones.
+
+Where e* is not meant, the name may mean something that the knowledge base does not hold either.
+Labels teach that too: the groups `none ...` are a second sum of the same views and a bias; its σ
+is the probability of "none of these" among all that is not e*.
 """
 
 from __future__ import annotations
@@ -30,6 +34,9 @@ from stamo.system.arrays import Float32, Float64
 SCALE, BIAS = "evidence scale", "evidence bias"
 GROUPS = (*map(group_of, VIEWS), SCALE, BIAS)
 """The groups of θ(e*) that are evidence."""
+NONE_BIAS = "none bias"
+NONE_GROUPS = (*(f"none {view.name}" for view in VIEWS), NONE_BIAS)
+"""The groups of θ(e*) that tell "none of these" from known namesakes."""
 
 
 def views_of(theta: FeatureParams) -> tuple[View, ...]:
@@ -86,6 +93,18 @@ def log_odds(margin: Float32, theta: FeatureParams, views: ViewRows, temperature
     scale, bias = (theta[name].numpy().astype(np.float64)[:, 0] for name in (SCALE, BIAS))
     linear = sum(np.asarray(views[v.name] @ weights_of(v, theta).T) for v in views_of(theta))
     return np.asarray(scaled * (1 + scale) + linear + bias)
+
+
+def none_odds(theta: FeatureParams, views: ViewRows, n: int) -> Float64 | None:
+    """Return the log odds that what is not e* is nothing known either, (n, E); None: not taught."""
+    if NONE_BIAS not in theta.groups:
+        return None
+    odds = np.zeros((n, 1)) + theta[NONE_BIAS].numpy().astype(np.float64)[:, 0]
+    for view in VIEWS:
+        group = f"none {view.name}"
+        if group in theta.groups and view.name in views:
+            odds = odds + np.asarray(views[view.name] @ theta[group].numpy().astype(np.float64).T)
+    return np.asarray(odds)
 
 
 @dataclass(frozen=True)

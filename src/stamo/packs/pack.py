@@ -40,6 +40,8 @@ from stamo.system.arrays import Float32, Int32
 from stamo.system.files import write_atomic
 
 MAX_SLOTS = 10_000
+MAX_VOCABULARIES = 10
+MAX_WORDS = 100_000
 UNIT_TOLERANCE = 1e-3
 MAX_VALUE = 1e6
 
@@ -62,6 +64,10 @@ class EntityPack:
     kb_fingerprint: str
     model_fingerprint: str
     labels_fingerprint: str = ""
+    encoder: str = ""
+    """The fingerprint of the sentence encoder that its views read with; empty for none."""
+    vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the columns of a group stand for where they are words, by view."""
     groups: Mapping[str, Float32] = field(default_factory=dict)
     """Other groups of θ(e*) by their names, such as the bias of an added feature."""
     history: tuple[Mapping[str, Any], ...] = ()
@@ -186,6 +192,9 @@ class EntityPack:
             "kb": self.kb_fingerprint,
             "model": self.model_fingerprint,
             "labels": self.labels_fingerprint,
+            "about": self.entity.about,
+            "encoder": self.encoder,
+            "vocabularies": {name: list(words) for name, words in self.vocabularies.items()},
             "history": [dict(slot) for slot in self.history],
             "description": self.description,
             "notes": dict(self.notes),
@@ -223,6 +232,9 @@ def _check_arrays(pack: EntityPack) -> None:
         if name in _RESERVED or not _GROUP.fullmatch(name):
             raise PackError(f"a group has the name {name[:50]!r}; use small letters and digits.")
         _check_array(f"{name!r} group", values, np.float32, values.shape)
+    for name, words in pack.vocabularies.items():
+        if pack.groups.get(f"evidence-{name}", np.zeros(0)).shape != (len(words),):
+            raise PackError(f"its {name!r} words and their weights do not match.")
 
 
 def _check_array(what: str, values: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> None:
@@ -240,10 +252,11 @@ def _check_texts(pack: EntityPack) -> None:
     names = (pack.entity.id, *pack.entity.aliases, *pack.titles)
     if any(not name or not is_line(name, MAX_NAME) for name in names):
         raise PackError("a name in it is empty, too long or not a line of text.")
-    notes = (*pack.notes, *pack.notes.values(), pack.description)
+    notes = (*pack.notes, *pack.notes.values(), pack.description, pack.entity.about)
     if any(not is_text(note, MAX_TEXT) for note in notes):
         raise PackError("a note in it is too long or not text.")
-    fingerprints = (pack.kb_fingerprint, pack.model_fingerprint, pack.labels_fingerprint or "0" * 8)
+    optional = (f or "0" * 8 for f in (pack.labels_fingerprint, pack.encoder))
+    fingerprints = (pack.kb_fingerprint, pack.model_fingerprint, *optional)
     if any(not isinstance(f, str) or not _FINGERPRINT.fullmatch(f) for f in fingerprints):
         raise PackError("a fingerprint in it is not a hash.")
 
@@ -263,11 +276,11 @@ def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> 
     if not (isinstance(aliases, list) and isinstance(history, list) and isinstance(notes, dict)):
         raise PackError("its record is incomplete.")
     if not (1 <= len(aliases) <= MAX_ALIASES and all(isinstance(a, str) for a in aliases)):
-        raise PackError(f"it has {len(aliases)} aliases; a pack has one to three.")
+        raise PackError(f"it has {len(aliases)} aliases; a pack has 1 to {MAX_ALIASES}.")
     try:
         blob = tensors["titles"].tobytes().decode()
         return EntityPack(
-            entity=EmergingEntity(str(record["entity"]), tuple(aliases)),
+            entity=EmergingEntity(str(record["entity"]), tuple(aliases), record.get("about", "")),
             priors=tensors["prior"],
             neighbours=tensors["neighbours"],
             titles=tuple(blob.split("\n")) if blob else (),
@@ -276,6 +289,8 @@ def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> 
             kb_fingerprint=record["kb"],
             model_fingerprint=record["model"],
             labels_fingerprint=record["labels"],
+            encoder=record.get("encoder", ""),
+            vocabularies=_vocabularies(record.get("vocabularies", {})),
             groups={name.removeprefix("group."): values for name, values in rest.items()},
             history=tuple(history),
             description=record["description"],
@@ -285,6 +300,17 @@ def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> 
         raise PackError(f"its record is incomplete ({error}).") from error
     except SettingsError as error:
         raise PackError(str(error)) from error
+
+
+def _vocabularies(value: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict) or len(value) > MAX_VOCABULARIES:
+        raise PackError("its vocabularies are no table of words.")
+    for words in value.values():
+        if not (isinstance(words, list) and len(words) <= MAX_WORDS):
+            raise PackError("a vocabulary in it is no list of words, or too long.")
+        if any(not is_line(word, MAX_NAME) for word in words):
+            raise PackError("a vocabulary in it holds something else than words.")
+    return {str(name): tuple(words) for name, words in value.items()}
 
 
 @dataclass(frozen=True)

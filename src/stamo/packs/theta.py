@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,48 @@ import torch
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.params import FeatureParams
+from stamo.features.pile import Pile
+from stamo.features.views import VIEWS
+from stamo.features.views.base import group_of
 from stamo.kb.base import KnowledgeBase
-from stamo.models.evidence import GROUPS
+from stamo.models.evidence import GROUPS, NONE_GROUPS
 from stamo.packs.pack import EntityPack
-from stamo.system.arrays import Int32, Int64
+from stamo.system.arrays import Float32, Int32, Int64
 
 SHIFT = "decision-shift"
 """The group of a pack that holds what was added to the log odds to draw the line for F1."""
 OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
 """The groups of θ(e*) that are fields of a pack; all others are stored by name."""
+
+
+@dataclass(frozen=True)
+class TextParts:
+    """What the views of the text need beside their weights."""
+
+    vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the columns of views of words stand for, by view."""
+    encoder: str = ""
+    """The fingerprint of the sentence encoder, empty where none was used."""
+
+    @classmethod
+    def of(cls, pile: Pile) -> TextParts:
+        """Take what a pile was looked at with."""
+        known = {
+            view.name: pile.vocabulary(view.name, tuple) for view in VIEWS if view.has_vocabulary
+        }
+        return cls(known, pile.encoder.fingerprint if pile.encoder is not None else "")
+
+    def used(self, groups: Mapping[str, Float32]) -> tuple[TextParts, dict[str, Float32]]:
+        """Leave out words without a weight, and an encoder that no group reads."""
+        groups, kept = dict(groups), {}
+        for view, words in self.vocabularies.items():
+            keys = [key for kind in ("evidence", "none") if (key := f"{kind}-{view}") in groups]
+            if keys:
+                used = np.flatnonzero(np.any([groups[key] for key in keys], axis=0))
+                kept[view] = tuple(words[i] for i in used)
+                groups |= {key: groups[key][used] for key in keys}
+        reads = any(group_name(group_of(view)) in groups for view in VIEWS if view.reads_text)
+        return TextParts(kept, self.encoder if reads else ""), groups
 
 
 def group_name(name: str) -> str:
@@ -35,6 +69,7 @@ def make_pack(
     model_fingerprint: str,
     *,
     shift: float = 0.0,
+    text: TextParts = TextParts(),
     **about: Any,
 ) -> EntityPack:
     """Pack what was learned of one entity.
@@ -47,10 +82,12 @@ def make_pack(
         kb: The knowledge base.
         model_fingerprint: The linking model's.
         shift: What was added to the log odds to draw the line for F1; confidences leave it out.
+        text: What its views of the text need.
         about: Other fields of the pack, such as its history and notes.
     """
     rows = {name: values[0].numpy() for name, values in theta.groups.items()}
     groups = {group_name(n): v.astype(np.float32) for n, v in rows.items() if n not in OWN_FIELDS}
+    text, groups = text.used(groups)
     groups[SHIFT] = np.array([shift], dtype=np.float32)
     return EntityPack.project(
         entity,
@@ -62,6 +99,8 @@ def make_pack(
         vector=rows["embedding"],
         model_fingerprint=model_fingerprint,
         groups=groups,
+        vocabularies=text.vocabularies,
+        encoder=text.encoder,
         **about,
     )
 
@@ -71,7 +110,7 @@ def pack_theta(pack: EntityPack) -> FeatureParams:
 
     The aliases and neighbours of a pile that it is looked up on must be the pack's own.
     """
-    names = {group_name(name): name for name in GROUPS}
+    names = {group_name(name): name for name in (*GROUPS, *NONE_GROUPS)}
     groups = {names.get(key, key): values for key, values in pack.groups.items() if key != SHIFT}
     groups |= {"prior": pack.priors, "relatedness": pack.relatedness, "embedding": pack.vector}
     return FeatureParams({n: torch.from_numpy(np.array(v))[None] for n, v in groups.items()})

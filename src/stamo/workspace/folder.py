@@ -80,6 +80,7 @@ class Workspace:
             "version": VERSION,
             "name": entity.id,
             "aliases": list(entity.aliases),
+            "about": entity.about,
             "created_by": created_by,
             "created_at": at.astimezone(UTC).isoformat(),
         }
@@ -118,7 +119,11 @@ class Workspace:
         value = read_json(folder / "entity.json")
         _check_version(value, folder)
         try:
-            entity = EmergingEntity(_text(value["name"]), tuple(map(_text, value["aliases"])))
+            entity = EmergingEntity(
+                _text(value["name"]),
+                tuple(map(_text, value["aliases"])),
+                _text(value.get("about", "")),
+            )
             created_at = datetime.fromisoformat(_text(value["created_at"]))
             return cls(folder, entity, _text(value["created_by"]), created_at)
         except (KeyError, TypeError, ValueError) as error:
@@ -136,6 +141,11 @@ class Workspace:
     def labels_path(self) -> Path:
         """Return where the labels are stored."""
         return self.path / "labels.sqlite"
+
+    @property
+    def readings_path(self) -> Path:
+        """Return where the rows of the sentence encoder are kept; it may be deleted."""
+        return self.path / "readings.safetensors"
 
     @property
     def slots_dir(self) -> Path:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from stamo.errors import SettingsError
+from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.params import FeatureParams
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import LearnedEntity
@@ -45,6 +46,11 @@ class LearnSettings:
     """Slots at most; None takes the reading's own number. A reading without slots has none."""
     n_folds: int = 5
     """Parts of the labels for cross-validation; 0 leaves it out."""
+    encoder: str | None = INSTALLED
+    """The folder of a sentence encoder; by default the installed one, None for none."""
+    decision: str = ""
+    """`even` links what is more probable than not, `f1` draws the line for F1; the reading's own
+    where nothing is said."""
 
     def __post_init__(self) -> None:
         reading_named(self.reading)
@@ -54,6 +60,8 @@ class LearnSettings:
     def to_reading(self) -> Reading:
         """Return the reading, with another number of slots where one is given."""
         reading = reading_named(self.reading)
+        if self.decision:
+            reading = reading.with_decision(self.decision)
         return reading if self.n_slots is None else reading.with_slots(self.n_slots)
 
 
@@ -71,6 +79,8 @@ class LearnedPack:
     """The slot that is in the pack, 0 for the labels alone."""
     alarm: str | None
     n_stale: int
+    doubtful: tuple[str, ...]
+    """Labels that the others all but rule out, each as a line to look at."""
     stopped: str
     """Why the slots ended: `max slots` or `no change`."""
 
@@ -84,6 +94,8 @@ class LearnSummary:
     pile_helped: bool
     used_slot: int
     alarm: str | None
+    doubtful: list[str]
+    """Labels to look at again."""
     labels: list[bool]
     """Whether each left-out label is the entity."""
     odds: list[float]
@@ -101,6 +113,7 @@ class LearnSummary:
             pile_helped=learned.pile_helped,
             used_slot=slot,
             alarm=learned.alarm,
+            doubtful=list(learned.doubtful),
             labels=left_out.labels.tolist() if last is not None else [],
             odds=[] if last is None else left_out.odds[last].tolist(),
             decisions=[] if last is None else left_out.decisions[last].tolist(),
@@ -146,7 +159,7 @@ def learn(
     """
     with workspace.lock("learn"):
         reading = settings.to_reading()
-        material = load_material(workspace, kb, trained, reading, [settings.n_folds])
+        material = _material(workspace, kb, trained, reading, settings)
         store = SlotStore(workspace.slots_dir, material.key)
         n_done = store.start()
 
@@ -165,6 +178,17 @@ def learn(
         return packing.finish(store, n_done)
 
 
+def _material(
+    workspace: Workspace,
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    reading: Reading,
+    settings: LearnSettings,
+) -> Material:
+    encoder = encoder_of(settings.encoder)
+    return load_material(workspace, kb, trained, reading, [settings.n_folds], encoder)
+
+
 def rollback(
     workspace: Workspace,
     kb: KnowledgeBase,
@@ -179,7 +203,7 @@ def rollback(
     """
     with workspace.lock("learn"):
         full = settings.to_reading()
-        material = load_material(workspace, kb, trained, full, [settings.n_folds])
+        material = _material(workspace, kb, trained, full, settings)
         store = SlotStore(workspace.slots_dir, material.key)
         if slot:
             store.load(slot)
@@ -297,8 +321,26 @@ class _Packing:
             used_slot=used,
             alarm=collapse_alarm(self.records[: used + 1]),
             n_stale=self.material.n_stale,
+            doubtful=self._doubtful(used),
             stopped=learned.stopped,
         )
+
+    def _doubtful(self, slot: int) -> tuple[str, ...]:
+        """Describe the labels that the run without them contradicts."""
+        task, documents = self.material.task, self.material.corpus.documents
+        text = task.pile.text
+        if text is None:
+            return ()
+        lines = []
+        for row in self.left_out.doubtful(slot).tolist():
+            place = int(task.pile.mentions.documents[row])
+            said = "is" if task.labels[row, 0] > 0.5 else "is not"
+            (window,) = text.take(np.array([row])).windows(60)
+            lines.append(
+                f"{documents[place].id}: labelled as what {said} {self.workspace.entity.id}, but "
+                f"the other labels say otherwise: {' '.join(window.text.split())}"
+            )
+        return tuple(lines)
 
     def _notes(self, learned: Learned) -> Mapping[str, str]:
         state = self.workspace.documents.manifest.state

@@ -24,6 +24,10 @@ RunSlots = Callable[[Task, Callable[[int, FeatureParams, float], None]], None]
 """Learns on a task and hands each slot's number, θ̂ and shift of the decision to a callback."""
 
 
+DOUBTFUL = 3.0
+"""A label is doubtful where the run that did not see it gives it less than one in twenty."""
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """Predictions for the labelled mentions, slot by slot, each without its own label."""
@@ -32,6 +36,14 @@ class LeftOut:
     labels: Bools  # (n,) whether each means e*
     odds: Mapping[int, Float64]  # slot -> (n,) calibrated log odds
     decisions: Mapping[int, Bools]  # slot -> (n,)
+
+    def doubtful(self, slot: int) -> Int64:
+        """Return the labelled mentions whose label the other labels all but rule out."""
+        there = [t for t in self.odds if t <= slot]
+        if not there:
+            return np.zeros(0, dtype=np.int64)
+        odds = self.odds[max(there)]
+        return self.rows[np.where(self.labels, odds, -odds) < -DOUBTFUL]
 
     def rates(self, slot: int) -> Rates | None:
         """Return precision, recall and F1 after a slot; a run that stopped early stays as it is."""

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 
 from stamo.corpus.types import Corpus
 from stamo.errors import LearningError, WorkspaceError
+from stamo.features.encoder_cache import CachedEncoder
+from stamo.features.pile import TextEncoder
+from stamo.features.views.sentence import readings
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import encode_pile, make_task
 from stamo.learning.loop import Task
@@ -39,6 +42,7 @@ def load_material(
     trained: TrainedModel,
     reading: Reading,
     settings: Sequence[object] = (),
+    encoder: TextEncoder | None = None,
 ) -> Material:
     """Read and encode the documents and labels of a workspace.
 
@@ -48,6 +52,7 @@ def load_material(
         trained: The model that linked them.
         reading: How θ(e*) is looked up.
         settings: Further plain values that decide what is learned.
+        encoder: Reads the text around mentions; what it read is kept in the folder.
 
     Raises:
         WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
@@ -57,18 +62,29 @@ def load_material(
     with workspace.open_labels() as store:
         events = tuple(store.current())
     found = find_labelled(events, corpus, workspace.entity, none=NONE)
-    if not found.labels:
-        raise LearningError("Nothing is labelled yet; label about twenty mentions first.")
-    if workspace.entity.id not in found.labels.values():
+    described = bool(workspace.entity.about)
+    if not found.labels and not described:
+        raise LearningError(
+            "Nothing is labelled yet; label about twenty mentions first, or write a line about the "
+            "entity."
+        )
+    if workspace.entity.id not in found.labels.values() and not described:
         raise LearningError(
             f"None of the {len(found.labels)} labels is {workspace.entity.id!r}; label at least "
             "one mention that means it."
         )
     labelled = corpus.with_labels(found.labels)
-    task = make_task(encode_pile([workspace.entity], labelled, kb, trained), kb, trained)
+    reader = None if encoder is None else CachedEncoder(encoder, workspace.readings_path)
+    encoded = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
+    task = make_task(encoded, kb, trained)
+    if reader is not None:
+        readings(task.pile)
+        reader.save()
     model = reading.model(task.model)
     parts = {
         "entity": [workspace.entity.id, *workspace.entity.aliases],
+        "about": workspace.entity.about,
+        "encoder": "" if encoder is None else encoder.fingerprint,
         "documents": [part.digest for part in workspace.documents.manifest.parts],
         "labels": labels_fingerprint(events),
         "kb": kb.fingerprint,

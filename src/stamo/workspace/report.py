@@ -223,6 +223,8 @@ def _head(
     )
     if summary and summary.alarm:
         yield html.note(f"Alarm: {summary.alarm}", bad=True)
+    for line in summary.doubtful if summary else ():
+        yield html.note(f"Look at this label again. {line}", bad=True)
     if summary and not summary.pile_helped:
         yield html.note(
             "The unlabelled documents did not help: left-out labels were predicted better without "

@@ -33,6 +33,10 @@ class View(Protocol):
     """What explanations call its share of the log odds."""
     is_centred: bool
     """Whether the mean row of the pile is taken off, so that only differences count."""
+    has_vocabulary: bool
+    """Whether the columns are words that the pile names (`Pile.vocabulary`)."""
+    reads_text: bool
+    """Whether it reads the text with the pile's encoder."""
 
     @property
     def variance(self) -> float:

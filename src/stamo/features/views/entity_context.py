@@ -20,6 +20,8 @@ class EntityContext:
     name = "context"
     part = "entity context"
     is_centred = True
+    has_vocabulary = False
+    reads_text = False
 
     variance: float = 2.0
     mean: float = 0.0

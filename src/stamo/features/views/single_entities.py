@@ -18,6 +18,8 @@ class SingleEntities:
     name = "entities"
     part = "single entities"
     is_centred = False
+    has_vocabulary = False
+    reads_text = False
 
     variance: float = 2.0
     mean: float = 0.0

@@ -20,6 +20,8 @@ class Words:
     name = "words"
     part = "words"
     is_centred = True
+    has_vocabulary = False
+    reads_text = False
 
     variance: float = 2.0
     mean: float = 0.0

@@ -2,7 +2,9 @@
 
 The first questions are the ones that stand for most of the pile: each covers the mentions that are
 like it, and the next one covers what is still far from all before (greedy facility location). From
-the sixth label on, mentions count by how unsure the current posterior is about them.
+the sixth label on, mentions count by how unsure the current posterior is about them. A real new
+entity is rare under its name: as long as fewer than three labels are the entity, mentions count by
+how probable it is there, which a line about the entity tells before the first label.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
-from stamo.features.pile import Pile
+from stamo.features.encoder_cache import CachedEncoder
+from stamo.features.encoder_choice import INSTALLED, encoder_of
+from stamo.features.pile import Pile, TextEncoder
 from stamo.features.views.base import ViewRows, products
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.corrected import CorrectedArgs
@@ -27,6 +31,8 @@ from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import NONE, LabelEvent
 from stamo.workspace.labels.store import find_labelled
 
+LEAST_POSITIVE = 3
+"""Until so many labels are the entity, those that probably are it come first."""
 LEAST_LABELS = 6
 """From here on there is a posterior worth asking."""
 N_AHEAD = 10
@@ -111,10 +117,11 @@ class _FairNames:
 
 
 def _similarity(pile: Pile, views: ViewRows, a: Int64, b: Int64) -> Float64:
-    total = sum(products(rows[a], rows[b]) for rows in views.values())
+    total = sum(products(rows[a], rows[b]) for rows in views.values() if rows.shape[1])
     same_name = pile.alias[a][:, None] == pile.alias[b]
     like_name = np.where(same_name, 1.0, OTHER_NAME)
-    return np.asarray(np.maximum(total, 0.0) * like_name / len(views))
+    n_views = sum(1 for rows in views.values() if rows.shape[1])
+    return np.asarray(np.maximum(total, 0.0) * like_name / max(n_views, 1))
 
 
 @dataclass(frozen=True)
@@ -131,11 +138,16 @@ class LabelQueue:
     """Orders the candidate mentions of one workspace; its documents are encoded once."""
 
     def __init__(
-        self, entity: EmergingEntity, corpus: Corpus, kb: KnowledgeBase, trained: TrainedModel
+        self,
+        entity: EmergingEntity,
+        corpus: Corpus,
+        kb: KnowledgeBase,
+        trained: TrainedModel,
+        encoder: TextEncoder | None = None,
     ) -> None:
         self.entity, self.corpus = entity, corpus
         self.kb, self._trained = kb, trained
-        encoded = encode_pile([entity], corpus.with_labels({}), kb, trained)
+        encoded = encode_pile([entity], corpus.with_labels({}), kb, trained, encoder=encoder)
         self.pile = encoded.pile
         self.views = mention_views(self.pile, kb)
         self.keys: list[LabelKey] = [
@@ -157,11 +169,7 @@ class LabelQueue:
         Behind the first `n`, each document is asked once before any is asked again.
         """
         decided = self._rows(events)
-        weight = None
-        task = self._task(events)
-        if task is not None and int(task.labelled.sum()) >= LEAST_LABELS:
-            p = self._posterior(task)
-            weight = 4 * p * (1 - p) + 0.1
+        weight = self._wanted(self._task(events))
         rng = np.random.default_rng(0)
         first = choose_documents(self.pile, self.views, n, rng, chosen=decided, weight=weight)
         keys = [self.keys[row] for row in first.tolist()]
@@ -175,6 +183,22 @@ class LabelQueue:
                 rest.append((place, hashlib.sha256(key[0].encode()).digest(), key))
         return [*keys, *(key for _, _, key in sorted(rest))]
 
+    def _wanted(self, task: Task | None) -> Float64 | None:
+        """Return how much each mention is worth asking; None where nothing tells."""
+        if task is None:
+            return None
+        enough = int(task.labelled.sum()) >= LEAST_LABELS
+        if not enough and not self.entity.about:
+            return None
+        p = self._posterior(task)
+        if self._n_positive(task) < LEAST_POSITIVE:
+            return np.asarray(p + 0.02)
+        return np.asarray(4 * p * (1 - p) + 0.1)
+
+    def _n_positive(self, task: Task) -> int:
+        _, vote, _ = self.pile.votes
+        return len(np.unique(vote[task.labels[:, 0] > 0.5]))
+
     def advise(self, events: Sequence[LabelEvent]) -> Advice:
         """Tell whether more labels help, by what the last ones changed."""
         ordered = sorted(events, key=lambda event: event.at)
@@ -184,6 +208,11 @@ class LabelQueue:
         if now is None or before is None or int(before.labelled.sum()) < LEAST_LABELS:
             return Advice(None, False, f"{n} labels so far; more will help.")
         rest = ~now.labelled
+        positive = self._n_positive(now)
+        if not positive and rest.any():
+            expected = float(self._posterior(now)[rest].sum())
+            text = f"None of {n} labels is {self.entity.id!r}, and about {expected:.0f} more are "
+            return Advice(None, False, text + "expected here: the documents hardly mention it.")
         if not rest.any():
             return Advice(0.0, True, "All candidate mentions are labelled.")
         moved = (self._posterior(now) > 0.5) != (self._posterior(before) > 0.5)
@@ -211,7 +240,7 @@ class LabelQueue:
             if row is not None:
                 labelled[row] = True
                 labels[row, 0] = answer == self.entity.id
-        if not labels.any():
+        if not labels.any() and not self.entity.about:
             return None
         return make_task(EncodedPile(self.pile, labels, labelled), self.kb, self._trained)
 
@@ -232,7 +261,14 @@ class Advisor:
         parts = workspace.documents.manifest.parts
         held = self._queues.get(str(workspace.path))
         if held is None or held[0] != parts:
-            held = (parts, LabelQueue(workspace.entity, corpus, self._kb, self._trained))
+            installed = encoder_of(INSTALLED)
+            reader = (
+                None if installed is None else CachedEncoder(installed, workspace.readings_path)
+            )
+            queue = LabelQueue(workspace.entity, corpus, self._kb, self._trained, reader)
+            if reader is not None:
+                reader.save()
+            held = (parts, queue)
             self._queues[str(workspace.path)] = held
         return held[1]
 

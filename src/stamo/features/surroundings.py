@@ -1,0 +1,84 @@
+"""The text around mentions: the window a reader would look at, and the words next to a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from stamo.system.arrays import Bools, Int32, Int64
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_NEAR_CHARACTERS = 60
+"""How far the nearest two words on either side of a mention are looked for."""
+
+
+class Window(NamedTuple):
+    """Whole words around a mention, and where the mention stands among them."""
+
+    text: str
+    start: int
+    end: int
+
+
+class NextTo(NamedTuple):
+    """Words and signs next to a mention, the nearest first; fewer where the text begins or ends."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where M mentions stand in the texts of their documents."""
+
+    texts: Sequence[str]
+    documents: Int32  # (M,) index into texts
+    starts: Int32  # (M,) characters
+    ends: Int32  # (M,)
+
+    def take(self, rows: Int64 | Bools) -> Surroundings:
+        """Return the surroundings of some mentions."""
+        return Surroundings(self.texts, self.documents[rows], self.starts[rows], self.ends[rows])
+
+    def windows(self, n_characters: int) -> list[Window]:
+        """Return whole words up to about `n_characters` before and after each mention."""
+        places = zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [_window(self.texts[d], start, end, n_characters) for d, start, end in places]
+
+    def next_to(self, n: int = 2) -> list[NextTo]:
+        """Return the n words or signs before and after each mention."""
+        places = zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [_next_to(self.texts[d], start, end, n) for d, start, end in places]
+
+
+def _window(text: str, start: int, end: int, n: int) -> Window:
+    first, last = max(0, start - n), min(len(text), end + n)
+    while 0 < first < start and not text[first - 1].isspace() and start - first < 2 * n:
+        first -= 1
+    while end < last < len(text) and not text[last].isspace() and last - end < 2 * n:
+        last += 1
+    return Window(text[first:last], start - first, end - first)
+
+
+def _next_to(text: str, start: int, end: int, n: int) -> NextTo:
+    before = _TOKEN.findall(text[max(0, start - _NEAR_CHARACTERS) : start])
+    after = _TOKEN.findall(text[end : end + _NEAR_CHARACTERS])
+    return NextTo(tuple(reversed(before[-n:])), tuple(after[:n]))
+
+
+def join_surroundings(
+    texts: Sequence[str], starts: Sequence[Int32], ends: Sequence[Int32]
+) -> Surroundings:
+    """Put the mentions of many documents end to end, one array of places for each document."""
+    lengths = [len(places) for places in starts]
+    none = np.zeros(0, dtype=np.int32)
+    return Surroundings(
+        texts,
+        np.repeat(np.arange(len(texts), dtype=np.int32), lengths),
+        np.concatenate([none, *starts]),
+        np.concatenate([none, *ends]),
+    )

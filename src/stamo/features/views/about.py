@@ -1,0 +1,81 @@
+"""The line that a person wrote about the entity, compared with the text around a mention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stamo.corpus.tokenizer import tokenize
+from stamo.corpus.types import EmergingEntity
+from stamo.features.about import about_vector, about_words, fold_word
+from stamo.features.pile import Pile
+from stamo.features.views.sentence import N_READINGS, WINDOW, readings
+from stamo.features.views.words import Words
+from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float64
+
+MOST_NEXT = 0.6
+MOST_NEAR = 1.5
+"""Words of the line that stand next to the mention, or near it, count up to these sums."""
+
+
+@dataclass(frozen=True)
+class About:
+    """How much the surroundings are like the line about the entity, one column, (M, 1).
+
+    Likeness is the encoder's cosine, or that of the word vectors where there is no encoder; a word
+    of the line right beside the name ("Hurricane Sandy") or near it adds to it. Before any label
+    speaks, `mean` is what a likeness above `even` is worth in log odds; both were chosen on the
+    development entities of the wild suite.
+    """
+
+    name = "about"
+    part = "line about it"
+    is_centred = False
+    has_vocabulary = False
+    reads_text = True
+
+    variance: float = 25.0
+    mean: float = 15.0
+    even: float = 0.36
+    """The likeness that speaks neither for nor against, with an encoder."""
+    even_words: float = 0.36
+    """The same for word vectors."""
+    next_to: float = 0.2
+    near: float = 0.08
+    """What a rare word of the line adds beside the name and near it."""
+
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
+        """Compare; no column where nothing is known about the entity."""
+        likeness = [self._likeness(entity, pile, kb) for entity in pile.entities]
+        if all(column is None for column in likeness) or len(likeness) != 1:
+            return np.zeros((len(pile), 0))
+        return np.stack([np.asarray(column) for column in likeness], axis=1)
+
+    def _likeness(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64 | None:
+        if not entity.about or pile.text is None:
+            return None
+        seen = readings(pile)
+        if pile.encoder is not None:
+            line = np.tile(pile.encoder.encode([entity.about])[0], N_READINGS)
+            likeness = seen @ line / np.sqrt(N_READINGS) - self.even
+        else:
+            likeness = Words().rows(pile, kb) @ about_vector(entity, kb) - self.even_words
+        return np.asarray(likeness + self._shared_words(entity, pile, kb))
+
+    def _shared_words(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64:
+        assert pile.text is not None
+        rarity = about_words(entity, kb)
+        beside = [
+            _sum([w for side in near for w in side[:1]], rarity) for near in pile.text.next_to()
+        ]
+        around = [_sum(tokenize(w.text)[0], rarity) for w in pile.text.windows(WINDOW)]
+        return np.asarray(
+            self.next_to * np.minimum(beside, MOST_NEXT) + self.near * np.minimum(around, MOST_NEAR)
+        )
+
+
+def _sum(words: Sequence[str], rarity: Mapping[str, float]) -> float:
+    return sum(rarity.get(word, 0.0) for word in {fold_word(word) for word in words})

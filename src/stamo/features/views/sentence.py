@@ -1,0 +1,65 @@
+"""What a frozen sentence encoder makes of the text around a mention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stamo.features.pile import Pile
+from stamo.features.views.base import unit_rows
+from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Float32, Float64, Int64
+
+WINDOW = 220
+"""Characters on either side of a mention that are encoded together."""
+PHRASE = 40
+"""Characters on either side that are encoded alone: what a sentence on something else drowns."""
+N_READINGS = 3
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Three readings of the surroundings side by side, (M, 3 d).
+
+    The windows around all mentions of the name in the document, on average; the words near the
+    mention as the encoder sees them inside the window; and the few words around it alone.
+    """
+
+    name = "sentence"
+    part = "sentence"
+    is_centred = True
+    has_vocabulary = False
+    reads_text = True
+
+    variance: float = 9.0
+    mean: float = 0.0
+
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
+        """Encode the surroundings; no columns without an encoder or without text."""
+        return readings(pile)
+
+
+def readings(pile: Pile) -> Float64:
+    """Return the three readings of every mention, (M, 3 d), made once for a pile."""
+    return pile.keep("sentence readings", lambda: _read(pile))
+
+
+def _read(pile: Pile) -> Float64:
+    if pile.encoder is None or pile.text is None:
+        return np.zeros((len(pile), 0))
+    windows = pile.text.windows(WINDOW)
+    starts = np.array([window.start for window in windows], dtype=np.int64)
+    ends = np.array([window.end for window in windows], dtype=np.int64)
+    whole, near = pile.encoder.encode_spans([window.text for window in windows], starts, ends)
+    phrase = pile.encoder.encode([window.text for window in pile.text.windows(PHRASE)])
+    _, vote, _ = pile.votes
+    together = _mean_of_votes(whole, vote)
+    return unit_rows(np.hstack([together, near, phrase]).astype(np.float64))
+
+
+def _mean_of_votes(rows: Float32, vote: Int64) -> Float32:
+    """Average rows over the mentions of one name in one document, at unit norm."""
+    sums = np.zeros((int(vote.max(initial=-1)) + 1, rows.shape[1]))
+    np.add.at(sums, vote, rows)
+    return unit_rows(sums)[vote].astype(np.float32)

@@ -1,0 +1,45 @@
+import numpy as np
+
+from stamo.features.surroundings import Surroundings, join_surroundings
+
+TEXTS = ("The probe Dawn left Vesta, and Dawn French laughed.", "Dawn")
+
+
+def places(*spans):
+    documents, starts, ends = zip(*spans, strict=True)
+    return Surroundings(TEXTS, *(np.array(x, dtype=np.int32) for x in (documents, starts, ends)))
+
+
+def test_next_to_gives_the_nearest_first():
+    """Words and signs on either side, also at the edges of a text."""
+    first, second, alone = places((0, 10, 14), (0, 31, 35), (1, 0, 4)).next_to()
+    assert first == (("probe", "The"), ("left", "Vesta"))
+    assert second == (("and", ","), ("French", "laughed"))
+    assert alone == ((), ())
+
+
+def test_windows_cut_between_words():
+    """A window holds whole words and says where the mention stands in it."""
+    (window,) = places((0, 10, 14)).windows(3)
+    assert window.text == "probe Dawn left"
+    assert window.text[window.start : window.end] == "Dawn"
+
+
+def test_a_text_without_spaces_does_not_grow_a_window_for_ever():
+    """Where nothing separates words, a window ends at twice its size."""
+    text = "x" * 5000
+    one = Surroundings((text,), *(np.array([n], dtype=np.int32) for n in (0, 2000, 2004)))
+    (window,) = one.windows(100)
+    assert len(window.text) <= 4 * 100 + 4
+
+
+def test_documents_are_joined_in_their_order():
+    """Mentions of many documents end to end, and some of them again."""
+    none = np.zeros(0, dtype=np.int32)
+    joined = join_surroundings(
+        (*TEXTS, "nothing"),
+        [np.array([10, 31], dtype=np.int32), np.array([0], dtype=np.int32), none],
+        [np.array([14, 35], dtype=np.int32), np.array([4], dtype=np.int32), none],
+    )
+    assert joined.documents.tolist() == [0, 0, 1]
+    assert joined.take(np.array([2])).next_to() == [((), ())]

@@ -1,0 +1,107 @@
+"""Views that read the text, on mentions small enough to check by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stamo.corpus.types import EmergingEntity
+from stamo.features.surroundings import join_surroundings
+from stamo.features.views.about import About
+from stamo.features.views.neighbours import NextWords
+from stamo.features.views.sentence import Sentence
+from tests.features.by_hand import pile_of
+
+TEXTS = (
+    "Hurricane Sandy hit the coast.",
+    "Sandy Hook is a place.",
+    "We met Sandy in 2012.",
+    "We met Sandy in 1999.",
+)
+
+
+class LetterEncoder:
+    """Reads two numbers off a text: how often it says "coast" and "met"."""
+
+    fingerprint = "0" * 16
+
+    def encode(self, texts):
+        rows = np.array([[t.count("coast") + 0.1, t.count("met") + 0.1] for t in texts])
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    def encode_spans(self, texts, starts, ends):
+        return self.encode(texts), self.encode(
+            [t[s:e] for t, s, e in zip(texts, starts, ends, strict=True)]
+        )
+
+
+def sandy(texts=TEXTS, about="", encoder=None, **text):
+    entity = EmergingEntity("Sandy (hurricane)", ("Sandy",), about)
+    mentions = [(d, "Sandy", (0, 1), (-1,)) for d in range(len(texts))]
+    pile = pile_of(mentions, entities=(entity,), n_documents=len(texts))
+    starts = [np.array([t.index("Sandy")], dtype=np.int32) for t in texts]
+    ends = [s + np.int32(5) for s in starts]
+    return replace(pile, text=join_surroundings(texts, starts, ends), encoder=encoder, **text)
+
+
+def test_the_words_next_to_a_name_are_columns():
+    """Each mention marks the words beside it and their kinds; rows have unit norm."""
+    pile = sandy()
+    rows = NextWords().rows(pile, pile.kb).toarray()
+    words = pile.vocabulary("neighbours", tuple)
+    marked = {words[i] for i in np.flatnonzero(rows[0])}
+    assert {"hurricane _", "_ hit", "<Capital> _", "_ <small>", "_ . the"} <= marked
+    assert {words[i] for i in np.flatnonzero(rows[1])} >= {"_ hook", "_ <Capital>", "<edge> _"}
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+
+
+def test_a_given_vocabulary_keeps_its_columns_and_the_norm():
+    """Looked up with the words of a pack, a row has the same values in the same columns."""
+    whole = sandy()
+    rows = NextWords().rows(whole, whole.kb).toarray()
+    words = whole.vocabulary("neighbours", tuple)
+    some = ("_ hit", "hurricane _", "never met")
+    pile = sandy(vocabularies={"neighbours": some})
+    small = NextWords().rows(pile, pile.kb).toarray()
+    np.testing.assert_allclose(small[:, :2], rows[:, [words.index(w) for w in some[:2]]])
+    assert not small[:, 2].any()
+
+
+def test_without_text_or_encoder_a_view_has_no_columns():
+    """A pile of numbers only is learned by the other views."""
+    pile = replace(sandy(), text=None)
+    assert NextWords().rows(pile, pile.kb).shape == (4, 0)
+    assert Sentence().rows(sandy(), pile.kb).shape == (4, 0)
+    assert About().rows(sandy(), pile.kb).shape == (4, 0)
+
+
+def test_sentences_are_three_readings_side_by_side():
+    """The window, the words near the mention, and the phrase alone: unit rows of three times d."""
+    pile = sandy(encoder=LetterEncoder())
+    rows = Sentence().rows(pile, pile.kb)
+    assert rows.shape == (4, 6)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+    assert rows[2] @ rows[3] > rows[2] @ rows[0]
+
+
+@pytest.mark.parametrize("encoder", [None, LetterEncoder()])
+def test_a_word_of_the_line_beside_the_name_speaks_for_it(encoder):
+    """Of all mentions "Hurricane Sandy" is most like the line, with and without an encoder."""
+    pile = sandy(about="a Hurricane at the coast", encoder=encoder)
+    pile = replace(pile, kb=_Words())
+    (column,) = About().rows(pile, pile.kb).T
+    assert column.argmax() == 0
+    assert column[0] - column[2] > 0.12  # one rare word beside the name, in any encoder
+
+
+class _Words(type(pile_of([(0, "Star", (0, 1), (-1,))]).kb)):
+    """The hand-made knowledge base, seen as one that can find words."""
+
+    dimensions = 2
+
+    @property
+    def words(self):
+        return self
+
+    def find_many(self, words):
+        return np.full(len(words), -1, dtype=np.int32)
