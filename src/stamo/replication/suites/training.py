@@ -13,7 +13,7 @@ import torch
 
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.kb.base import KnowledgeBase
-from stamo.replication.baselines.bert import BertArgs, fine_tune, load_encoder, tuned_args
+from stamo.replication.baselines.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
 from stamo.replication.suites.descriptions import Texts
 from stamo.replication.suites.load import SuiteData
 from stamo.replication.suites.methods import FEATURES
@@ -65,7 +65,7 @@ def train_models(
         on_model("bert")
         texts = Texts(SuiteData.load(suite, kb))
         examples = list(texts.examples(np.random.default_rng(settings.bert.seed)))
-        fine_tune(load_encoder(settings.bert), examples).save(out / BERT)
+        fine_tune(load_cross_encoder(settings.bert), examples).save(out / BERT)
 
 
 def _is_tuned(path: Path, args: BertArgs) -> bool:

