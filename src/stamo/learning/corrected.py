@@ -36,7 +36,7 @@ from stamo.learning.correction import (
 )
 from stamo.learning.loop import Estimate, Learned, LoopArgs, Steps, Task
 from stamo.models.base import Scorer
-from stamo.models.evidence import BIAS, log_odds, margins_under
+from stamo.models.evidence import BIAS, agree, log_odds, margins_under
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 Part: TypeAlias = tuple[Int64, Bools, Scorer]
@@ -135,12 +135,10 @@ class CorrectedSteps(Steps[Corrected]):
     def label(self, now: Corrected) -> Float32:
         """Return the posterior of every mention, (M, E); L keeps its labels.
 
-        Mentions of one name in one document share their sense, so their odds are averaged.
+        Mentions of one name in one document mostly share their sense, so their odds meet half-way.
         """
         pile = self.task.pile
-        _, vote, size = pile.votes
-        columns = [np.bincount(vote, weights=column) / size for column in now.odds.T]
-        p = expit(np.stack(columns, axis=1)[vote]) * pile.is_candidate
+        p = expit(agree(now.odds, pile)) * pile.is_candidate
         p = p / np.maximum(p.sum(axis=1, keepdims=True), 1.0)
         return np.where(self.task.labelled[:, None], self.task.labels, p).astype(np.float32)
 

@@ -29,7 +29,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.rank import encode_known
 from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
 from stamo.linking.settings import LinkerSettings
-from stamo.models.evidence import BIAS, SCALE, margins_under, none_odds, views_of, weights_of
+from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
@@ -121,9 +121,7 @@ def _score(
     else:
         parts = np.zeros((len(rows), len(PARTS)))
         parts[:, 0] = scaled
-    # Mentions of one name in one document share their sense, as in learning.
-    _, vote, size = pile.votes
-    odds = (np.bincount(vote, weights=parts.sum(axis=1)) / size)[vote]
+    odds = agree(parts.sum(axis=1)[:, None], pile)[:, 0]
     to_none = none_odds(theta, views, len(rows))
     shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
     return PackScores(

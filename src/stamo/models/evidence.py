@@ -95,6 +95,21 @@ def log_odds(margin: Float32, theta: FeatureParams, views: ViewRows, temperature
     return np.asarray(scaled * (1 + scale) + linear + bias)
 
 
+OWN_SHARE = 0.5
+"""How much of a mention's log odds is its own; the rest is the mean of its name in the document."""
+
+
+def agree(odds: Float64, pile: Pile) -> Float64:
+    """Let the mentions of one name in one document agree half-way, (M, E).
+
+    One sense in a document is evidence, not a rule: a text on Dawn French may name the probe.
+    """
+    _, vote, size = pile.votes
+    columns = [np.bincount(vote, weights=column) / size for column in odds.T]
+    together = np.stack(columns, axis=1)[vote]
+    return np.asarray(OWN_SHARE * odds + (1 - OWN_SHARE) * together)
+
+
 def none_odds(theta: FeatureParams, views: ViewRows, n: int) -> Float64 | None:
     """Return the log odds that what is not e* is nothing known either, (n, E); None: not taught."""
     if NONE_BIAS not in theta.groups:

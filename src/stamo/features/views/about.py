@@ -39,9 +39,9 @@ class About:
 
     variance: float = 25.0
     mean: float = 15.0
-    even: float = 0.36
+    even: float = 0.34
     """The likeness that speaks neither for nor against, with an encoder."""
-    even_words: float = 0.36
+    even_words: float = 0.52
     """The same for word vectors."""
     next_to: float = 0.2
     near: float = 0.08

@@ -60,7 +60,7 @@ def group_of(view: View) -> str:
 
 def view_mentions(pile: Pile, kb: KnowledgeBase, views: Sequence[View]) -> ViewRows:
     """Compute views of a pile; each is kept with the pile, since no slot changes it."""
-    return {v.name: pile.keep(f"view {v.name}", lambda v=v: v.rows(pile, kb)) for v in views}  # type: ignore[misc]
+    return {v.name: pile.keep(f"view {v!r}", lambda v=v: v.rows(pile, kb)) for v in views}  # type: ignore[misc]
 
 
 def products(a: Rows, b: Rows, variance: float = 1.0) -> Float64:

@@ -31,7 +31,7 @@ class NextWords:
     has_vocabulary = True
     reads_text = False
 
-    variance: float = 8.0
+    variance: float = 12.0
     mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
