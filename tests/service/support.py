@@ -20,9 +20,10 @@ from stamo.packs.pack import EntityPack, PackFolder
 from stamo.service.app import create_app
 from stamo.service.folders import WorkspaceFolders
 from stamo.service.jobs import JobRunner
-from stamo.service.parts import Choice, Guess, Limits, ServiceParts
+from stamo.service.parts import Guess, Limits, ServiceParts
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
+from stamo.workspace.labels.events import Choice
 
 ENTITY = EmergingEntity("Rey Skywalker", ("Rey",))
 KNOWN = ("Rey (given name)", "Lana Del Rey", "Rey, Iran")

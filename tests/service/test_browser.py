@@ -6,9 +6,9 @@ from playwright.sync_api import sync_playwright
 from stamo.corpus.types import Document, Mention
 from stamo.service.app import create_app
 from stamo.service.folders import WorkspaceFolders
-from stamo.service.parts import Choice
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
+from stamo.workspace.labels.events import Choice
 from tests.service.support import (
     HOSTILE,
     KNOWN,

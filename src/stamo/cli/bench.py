@@ -18,7 +18,7 @@ from stamo.errors import SettingsError
 if TYPE_CHECKING:
     from stamo.replication.bench_build import BuildBench, Measured
 
-PARTS: tuple[str, ...] = ("bench_link", "bench_learn")
+BENCH_MODULES: tuple[str, ...] = ("bench_link", "bench_learn")
 """Other modules of this package with benchmarks; each has `register_bench(sub)`."""
 
 
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add the group of benchmarks to an application."""
     sub = typer.Typer(no_args_is_help=True, help="Measure speed and memory on this machine.")
     sub.command("build")(build)
-    for part in PARTS:
+    for part in BENCH_MODULES:
         importlib.import_module(f"stamo.cli.{part}").register_bench(sub)
     app.add_typer(sub, name="bench")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from stamo.cli.kb import KbPath
+from stamo.cli.link import ModelPath
 
 if TYPE_CHECKING:
     from stamo.replication.bench_link import SpeedReport
@@ -21,8 +23,8 @@ def register_bench(app: typer.Typer) -> None:
 
 
 def bench_link(
-    kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")],
+    kb: KbPath,
+    model: ModelPath,
     documents: Annotated[int, typer.Option(min=1, help="News-size documents to link.")] = 512,
     length: Annotated[int, typer.Option(min=100, help="Characters of a document.")] = 3000,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from stamo.cli.kb import KbPath
+
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
     from stamo.evaluation.linking import HeldOutReport
@@ -39,7 +41,6 @@ class Output(StrEnum):
     text = "text"
 
 
-KbPath = Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")]
 LeastLinkProbability = Annotated[
     float, typer.Option("--link-probability", help="How often a name must be a link to be found.")
@@ -272,7 +273,7 @@ def _print_reports(
     as_json: bool,
     markdown: bool,
 ) -> None:
-    from stamo.evaluation.link_tables import held_out_tables, to_markdown, to_rich, zelda_tables
+    from stamo.evaluation.link_tables import held_out_tables, zelda_tables
 
     console = Console(highlight=False)
     if as_json:
@@ -286,6 +287,6 @@ def _print_reports(
     tables += zelda_tables(zelda) if zelda else []
     for table in tables:
         if markdown:
-            console.out(to_markdown(table) + "\n", highlight=False)
+            console.out(table.markdown() + "\n", highlight=False)
         else:
-            console.print(to_rich(table))
+            console.print(table.rich())

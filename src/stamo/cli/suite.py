@@ -14,14 +14,14 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document
+    from stamo.evaluation.tables import Table as ResultTable
     from stamo.kb.base import KnowledgeBase
     from stamo.replication.suites.conflated import Level
     from stamo.replication.suites.run import RunSettings
     from stamo.replication.suites.store import Suite
-    from stamo.replication.tables import Table as ResultTable
 
 
-class Kind(StrEnum):
+class SuiteKind(StrEnum):
     """Where the gold labels of a suite come from."""
 
     conflated = "conflated"
@@ -38,8 +38,8 @@ class LevelChoice(StrEnum):
     all = "all"
 
 
-KbPath = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
-Workers = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
+SuiteKb = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
+WorkersOption = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,8 +52,8 @@ def register(app: typer.Typer) -> None:
 
 
 def make(
-    kind: Annotated[Kind, typer.Argument(help="conflated, natural or facc1.")],
-    kb: KbPath,
+    kind: Annotated[SuiteKind, typer.Argument(help="conflated, natural or facc1.")],
+    kb: SuiteKb,
     out: Annotated[Path, typer.Option(help="Directory to make.")],
     corpus: Annotated[
         list[Path] | None, typer.Option(help="Later text (conflated), or ClueWeb12 WARC (facc1).")
@@ -83,7 +83,7 @@ def make(
     freebase_keys: Annotated[
         Path | None, typer.Option(help="Freebase ids with Wikipedia page ids (facc1).")
     ] = None,
-    workers: Workers = None,
+    workers: WorkersOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older suite.")] = False,
 ) -> None:
     """Make a suite from a knowledge base and a pile of text."""
@@ -93,13 +93,13 @@ def make(
     changes = {"n_entities": n_entities, "least_documents": least_documents}
     with _documents_bar() as on_document:
         suites: list[Suite] = []
-        if kind == Kind.conflated:
+        if kind == SuiteKind.conflated:
             suites = _conflated(base, corpus, out, level, changes, workers, overwrite, on_document)
         else:
             more = {"frequency": frequency, "ambiguity": ambiguity, "missing": missing}
             changes |= more  # type: ignore[arg-type]
             pages = None
-            if kind == Kind.facc1:
+            if kind == SuiteKind.facc1:
                 pages = _facc1_documents(base, corpus, annotations, freebase_keys)
             suites = [_natural(base, out, changes, workers, overwrite, on_document, pages)]
     for suite in suites:
@@ -211,7 +211,7 @@ def _given(changes: dict[str, int | None]) -> dict[str, int]:
 
 def run(
     suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite, or a folder of them.")],
-    kb: KbPath,
+    kb: SuiteKb,
     out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
     methods: Annotated[
         str, typer.Option(help="Names with commas; `all` but BERT and `quirks`.")
@@ -235,7 +235,7 @@ def run(
     bert_weights: Annotated[
         str, typer.Option(help="Folder or name of a BERT; by default a packaged MiniLM.")
     ] = "",
-    workers: Workers = None,
+    workers: WorkersOption = None,
 ) -> None:
     """Run methods on the problems of a suite; an interrupted run goes on where it stopped."""
     from stamo.replication.baselines.bert import BertArgs
@@ -292,11 +292,11 @@ def report(
     out: Annotated[Path, typer.Argument(metavar="RESULTS", help="Directory of results.")],
 ) -> None:
     """Write tables and figures next to the printed numbers, and show the tables."""
-    from stamo.replication.suites.report import find_runs, write_report
+    from stamo.replication.suites.report import find_runs, write_suite_report
 
     console = Console()
     for path in find_runs(out):
-        for table in write_report(path):
+        for table in write_suite_report(path):
             console.print(_rich(table))
         console.print(f"Written to {path / 'report.md'} and report.json", highlight=False)
 
@@ -358,23 +358,14 @@ WIDE = 10
 
 def _rich(table: ResultTable) -> Table:
     """Show a table; of a wide one the F1, AUC and average columns, the rest is in report.md."""
-    keep = list(range(len(table.columns)))
-    if len(table.columns) > WIDE:
-        wanted = ("F1", "AUC", "avg F1")
-        keep = [i for i, name in enumerate(table.columns) if i == 0 or name in wanted]
-    shown = Table(title=table.title, title_justify="left")
-    sets = iter(("web", "wiki"))
+    if len(table.columns) <= WIDE:
+        return table.rich()
+    sets = iter(("web ", "wiki "))
     current = ""
-    for i, name in enumerate(table.columns):
+    labels: list[str | None] = [table.columns[0]]
+    for name in table.columns[1:]:
         if name.startswith("test-"):
-            current = next(sets, "") + " "
-        if i in keep:
-            label = (
-                name
-                if i == 0 or name.startswith("avg") or len(keep) == len(table.columns)
-                else current + name
-            )
-            shown.add_column(label, justify="left" if i == 0 else "right")
-    for row in table.rows:
-        shown.add_row(*(row[i] for i in keep))
-    return shown
+            current = next(sets, "")
+        shown = {"F1": current + name, "AUC": current + name, "avg F1": name}
+        labels.append(shown.get(name))
+    return table.rich(labels)

@@ -14,16 +14,15 @@ from pathlib import Path
 from stamo.corpus.types import Corpus, Document, LabelKey
 from stamo.errors import WorkspaceError
 from stamo.service.parts import (
-    Choice,
     Guess,
+    LabellingProgress,
     MissingWorkspaceError,
-    Progress,
     Question,
     WorkspaceInfo,
 )
-from stamo.workspace.documents import MANIFEST
+from stamo.workspace.documents import DOCUMENTS_MANIFEST
 from stamo.workspace.folder import N_LABELS, Status, Workspace
-from stamo.workspace.labels.events import EMERGING, SKIP, LabelEvent, LabelTarget
+from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, Choice, LabelEvent, LabelTarget
 from stamo.workspace.labels.store import LabelStore
 
 logger = logging.getLogger(__name__)
@@ -94,7 +93,7 @@ class _Space:
 def _version(workspace: Workspace) -> Version:
     """Tell one state of the collected documents from another without reading them."""
     try:
-        stat = (workspace.documents.folder / MANIFEST).stat()
+        stat = (workspace.documents.folder / DOCUMENTS_MANIFEST).stat()
     except OSError:
         return None
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
@@ -157,18 +156,18 @@ class WorkspaceFolders:
             has_report=(workspace.path / REPORT_FILE).is_file(),
         )
 
-    def progress(self, name: str) -> Progress:
+    def progress(self, name: str) -> LabellingProgress:
         """Count the labels of a workspace."""
         space = self._open(name)
         events = space.store.current()
         by = Counter(event.labeller for event in events if event.choice != SKIP)
         n_labelled, n_mentions = by.total(), len(space.order)
-        is_found = any(event.choice == EMERGING for event in events)
+        is_found = any(event.choice == EMERGING_CHOICE for event in events)
         target = min(N_LABELS, n_mentions) or N_LABELS
         missing = (
             f"None of the {n_labelled} labels is {space.workspace.entity.id}; label some more."
         )
-        return Progress(
+        return LabellingProgress(
             n_labelled=n_labelled,
             n_skipped=len(events) - n_labelled,
             n_left=max(n_mentions - len(events), 0),
@@ -204,7 +203,7 @@ class WorkspaceFolders:
             guess = self._guess(space.documents[key[0]], key[1])
             # With an earlier pack of the entity in use, the model may know it already.
             is_new = guess is not None and guess.choice == space.workspace.entity.id
-            return replace(guess, choice=EMERGING) if guess is not None and is_new else guess
+            return replace(guess, choice=EMERGING_CHOICE) if guess is not None and is_new else guess
         except Exception:
             # A guess is an extra; whatever is wrong with it must not look like a lost label.
             logger.exception("The model could not link a mention of %r", name)
@@ -277,7 +276,7 @@ class WorkspaceFolders:
         aliases = ", ".join(alias for alias in entity.aliases if alias != entity.id)
         line = f"The new entity; also called {aliases}" if aliases else "The new entity"
         # Always first: the same key means the new entity from the first mention to the last.
-        choices = (Choice(EMERGING, entity.id, line), *self._describe(mention.surface))
+        choices = (Choice(EMERGING_CHOICE, entity.id, line), *self._describe(mention.surface))
         return Question(
             document=document.id,
             mention=key[1],

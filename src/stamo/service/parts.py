@@ -13,7 +13,7 @@ from stamo.linking.results import LinkedMention
 from stamo.packs.pack import PackFolder
 from stamo.service.jobs import JobRunner
 from stamo.service.security import SecuritySettings
-from stamo.workspace.labels.events import EMERGING
+from stamo.workspace.labels.events import Choice
 
 
 class MissingWorkspaceError(WorkspaceError):
@@ -26,22 +26,6 @@ class TextLinker(Protocol):
     def link(self, text: str) -> Sequence[LinkedMention]:
         """Return the mentions of a text with their entities."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One candidate entity that a person may choose."""
-
-    choice: str
-    """What is kept: a title of the knowledge base, or `@emerging`."""
-    entity: str
-    line: str = ""
-    """A line of what is known of it."""
-
-    @property
-    def emerging(self) -> bool:
-        """Whether it is the emerging entity."""
-        return self.choice == EMERGING
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +52,7 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class LabellingProgress:
     """How far the labels of a workspace are."""
 
     n_labelled: int
@@ -90,7 +74,7 @@ class WorkspaceInfo:
     entity: str
     aliases: tuple[str, ...]
     next_step: str
-    progress: Progress
+    progress: LabellingProgress
     has_report: bool = False
 
 
@@ -108,7 +92,7 @@ class Workspaces(Protocol):
         """Return one workspace."""
         ...
 
-    def progress(self, name: str) -> Progress:
+    def progress(self, name: str) -> LabellingProgress:
         """Count the labels of a workspace."""
         ...
 

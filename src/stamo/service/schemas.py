@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stamo.linking.results import LinkedMention
 from stamo.packs.pack import EntityPack, PackEntry
 from stamo.service.jobs import Job
-from stamo.service.parts import Guess, Progress, Question, WorkspaceInfo
+from stamo.service.parts import Guess, LabellingProgress, Question, WorkspaceInfo
 
 N_SHOWN = 20
 
@@ -175,7 +175,7 @@ class ProgressOut(BaseModel):
     advice: str
 
     @classmethod
-    def of(cls, progress: Progress) -> ProgressOut:
+    def of(cls, progress: LabellingProgress) -> ProgressOut:
         """Turn a progress into JSON."""
         return cls(
             n_labelled=progress.n_labelled,

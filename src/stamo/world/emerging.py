@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stamo.world.catalogue import NamePools
 from stamo.world.entities import Catalogue, Entity
-from stamo.world.lexicon import Kind
+from stamo.world.lexicon import EntityKind
 from stamo.world.names import STYLES
 from stamo.world.titles import Titles, distinct_title
 
@@ -180,7 +180,7 @@ def _choose_rival(
 
 
 def _other_form(
-    kind: Kind, base: str, given: str, aliases: tuple[str, ...], rng: random.Random
+    kind: EntityKind, base: str, given: str, aliases: tuple[str, ...], rng: random.Random
 ) -> str:
     """Return a full name that is not by chance a longer alias of the emerging entity."""
     names = [form.replace("{x}", base).replace("{given}", given) for form in kind.forms]

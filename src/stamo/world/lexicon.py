@@ -29,7 +29,7 @@ IRREGULAR_PLURALS = {"larva": "larvae", "leaf": "leaves", "loaf": "loaves"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class EntityKind:
     """A kind of entity: how it is named and what is said of it."""
 
     name: str
@@ -65,11 +65,11 @@ class Topic:
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class WorldWords:
     """Everything the world can say."""
 
     topics: Mapping[str, Topic]
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, EntityKind]
     concepts: Mapping[str, tuple[str, str]]
     """Title of a common noun's article, to its topic and text."""
     general: Mapping[str, tuple[str, ...]]
@@ -86,7 +86,7 @@ def plural(noun: str) -> str:
 
 
 @cache
-def load_lexicon() -> Lexicon:
+def load_lexicon() -> WorldWords:
     """Read the files in `text/`."""
     folder = resources.files("stamo.world") / "text"
     raw = {
@@ -95,7 +95,7 @@ def load_lexicon() -> Lexicon:
     }
     general = raw.pop("general")
     phrases = general.pop("phrases")
-    return Lexicon(
+    return WorldWords(
         topics={name: _topic(name, raw[name]) for name in TOPICS},
         kinds={
             kind: _kind(kind, name, entry)
@@ -121,11 +121,11 @@ def _topic(name: str, raw: Mapping[str, Any]) -> Topic:
     )
 
 
-def _kind(name: str, topic: str, raw: Mapping[str, Any]) -> Kind:
+def _kind(name: str, topic: str, raw: Mapping[str, Any]) -> EntityKind:
     values = dict(raw)
     era = values.pop("era", PERSON_ERA if raw.get("person") else THING_ERA)
     for key in ("forms", "lead", "facts", "news", "cites"):
         values[key] = tuple(values[key])
     values["sources"] = tuple(values["sources"].items())
     values["infobox"] = tuple((field, value) for field, value in values["infobox"])
-    return Kind(name=name, topic=topic, era=(era[0], era[1]), **values)
+    return EntityKind(name=name, topic=topic, era=(era[0], era[1]), **values)

@@ -22,7 +22,7 @@ from types import TracebackType
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.labels.events import (
-    EMERGING,
+    EMERGING_CHOICE,
     NONE,
     SKIP,
     UNDO,
@@ -33,19 +33,6 @@ from stamo.workspace.labels.events import (
     to_timestamp,
 )
 from stamo.workspace.labels.schema import BUSY_SECONDS, connect
-
-__all__ = [
-    "EMERGING",
-    "NONE",
-    "SKIP",
-    "UNDO",
-    "LabelEvent",
-    "LabelProgress",
-    "LabelStore",
-    "LabelTarget",
-    "LabelledMentions",
-    "find_labelled",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +151,7 @@ class LabelStore:
         """Count what holds now, for everyone or for one labeller."""
         events = self.current() if labeller is None else self.current_by_labeller()
         chosen = [e.choice for e in events if labeller in (None, e.labeller)]
-        counts = [chosen.count(choice) for choice in (EMERGING, NONE, SKIP)]
+        counts = [chosen.count(choice) for choice in (EMERGING_CHOICE, NONE, SKIP)]
         return LabelProgress(counts[0], len(chosen) - sum(counts), counts[1], counts[2])
 
     def _select(self, query: str) -> list[LabelEvent]:
@@ -213,7 +200,7 @@ def find_labelled(
         for document in corpus
         for index, mention in enumerate(document.mentions)
     }
-    entity_by_choice = {EMERGING: entity.id, NONE: none, SKIP: None}
+    entity_by_choice = {EMERGING_CHOICE: entity.id, NONE: none, SKIP: None}
     labels: dict[LabelKey, str] = {}
     n_stale = 0
     for event in events:
