@@ -18,9 +18,9 @@ from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.linking.results import Contribution, LinkedMention, ScoredCandidate
 from stamo.packs.pack import EntityPack, PackFolder
 from stamo.service.app import create_app
-from stamo.service.folders import WorkspaceFolders
+from stamo.service.folders import Guess, WorkspaceFolders
 from stamo.service.jobs import JobRunner
-from stamo.service.parts import Guess, Limits, ServiceParts
+from stamo.service.parts import Limits, ServiceParts
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import Choice

@@ -6,20 +6,13 @@ import hashlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from stamo.corpus.types import Corpus, Document, LabelKey
 from stamo.errors import WorkspaceError
-from stamo.service.parts import (
-    Guess,
-    LabellingProgress,
-    MissingWorkspaceError,
-    Question,
-    WorkspaceInfo,
-)
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
 from stamo.workspace.folder import N_LABELS, Status, Workspace
 from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, Choice, LabelEvent, LabelTarget
@@ -30,6 +23,61 @@ logger = logging.getLogger(__name__)
 REPORT_FILE = "report.html"
 CONTEXT_CHARACTERS = 1500
 """How much of a document is shown on each side of the mention."""
+
+
+class MissingWorkspaceError(WorkspaceError):
+    """There is no workspace, or not that part of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One candidate mention in its context, with what it may mean."""
+
+    document: str
+    mention: int
+    title: str | None
+    before: str
+    surface: str
+    after: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What the linking model would have said; shown only after the choice."""
+
+    choice: str
+    """A title, `@emerging`, or `@none` when it would not have linked the mention."""
+    entity: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabellingProgress:
+    """How far the labels of a workspace are."""
+
+    n_labelled: int
+    n_skipped: int
+    n_left: int
+    """Mentions that nobody has looked at."""
+    target: int = 20
+    by: Mapping[str, int] = field(default_factory=dict)
+    """How many labels each person gave."""
+    advice: str = ""
+    """A line on whether more labels help."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceInfo:
+    """One emerging entity and where its workspace stands."""
+
+    name: str
+    entity: str
+    aliases: tuple[str, ...]
+    next_step: str
+    progress: LabellingProgress
+    has_report: bool = False
+
 
 Version = tuple[int, int, int] | None
 
@@ -105,7 +153,10 @@ def _place(target: LabelTarget) -> tuple[str, int, int]:
 
 
 class WorkspaceFolders:
-    """Every workspace that lies directly in a folder."""
+    """Every workspace that lies directly in a folder; called from several threads.
+
+    An unknown name raises `MissingWorkspaceError`; a folder in another state `WorkspaceError`.
+    """
 
     def __init__(
         self,
