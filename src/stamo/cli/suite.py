@@ -229,7 +229,8 @@ def run(
         int | None, typer.Option(help="Emerging entities at most; all by default.")
     ] = None,
     experiment: Annotated[
-        Path | None, typer.Option(help="Run one row of a table: a file of experiments/.")
+        Path | None,
+        typer.Option(help="Run one row of a table: a name or a file like `table3-stamo-deeped`."),
     ] = None,
     bert: Annotated[bool, typer.Option("--bert", help="Also run BERT (slow).")] = False,
     bert_weights: Annotated[

@@ -192,7 +192,9 @@ def ablation_table(
 
 def printed_table(table: int, model: str) -> Table:
     """Return a table of the paper with every number that it prints."""
+    order = {3: MAIN_ROWS, 4: INTER_ROWS, 5: FEATURE_ROWS}[table]
     found = [p for p in PRINTED if p.table == table and p.model in {model, ""}]
+    found.sort(key=lambda p: order.index(p.method))
     names = list(dict.fromkeys(name for p in found for name in p.numbers))
     rows = [(p.row, *(_printed(p.numbers, name) for name in names)) for p in found]
     title = f"The paper's Table {table}, {model}, as printed on its own data"
