@@ -85,15 +85,17 @@ def plural(noun: str) -> str:
     return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
+def read_words(name: str) -> dict[str, Any]:
+    """Read a file in `text/`."""
+    path = resources.files("stamo.world") / "text" / f"{name}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
 @cache
 def load_lexicon() -> WorldWords:
-    """Read the files in `text/`."""
-    folder = resources.files("stamo.world") / "text"
-    raw = {
-        name: tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
-        for name in (*TOPICS, "general")
-    }
-    general = raw.pop("general")
+    """Read what is said of topics and kinds, and what fits any of them."""
+    raw = {name: read_words(name) for name in TOPICS}
+    general = read_words("general")
     phrases = general.pop("phrases")
     return WorldWords(
         topics={name: _topic(name, raw[name]) for name in TOPICS},
