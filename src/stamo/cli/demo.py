@@ -18,6 +18,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from stamo.cli.tables import bare_table
+
 if TYPE_CHECKING:
     from stamo.corpus.types import Corpus
     from stamo.kb.base import KnowledgeBase
@@ -292,10 +294,9 @@ def _examples(
                 row = (_context(new.text, right), left, right, answer)
                 (changed if left.entity != right.entity else same).append(row)
                 break
-    table = Table(box=None, padding=(0, 1), header_style="dim", expand=True)
-    table.add_column("in the text", ratio=5)
-    table.add_column("before", ratio=3)
-    table.add_column("after", ratio=3)
+    table = bare_table(padding=(0, 1), expand=True)
+    for heading, ratio in (("in the text", 5), ("before", 3), ("after", 3)):
+        table.add_column(heading, ratio=ratio)
     half = N_SNIPPETS // 2
     for text, left, right, answer in [*changed[:half], *same[:half]]:
         table.add_row(text, _verdict(left, answer), _verdict(right, answer))
@@ -320,10 +321,7 @@ def _verdict(mention: LinkedMention, answer: str) -> Text:
 def _agreement_table(rows: dict[str, Agreement], entity: str) -> Table:
     n = next(iter(rows.values())).n
     title = f"On the {n:,} candidate mentions in documents without a label"
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2), header_style="dim")
-    table.add_column("")
-    for heading in ("precision", "recall", "F1", "all right"):
-        table.add_column(heading, justify="right")
+    table = bare_table("", ">precision", ">recall", ">F1", ">all right", title=title)
     for name, found in rows.items():
         rates, style = found.emerging, "bold" if "learned" in name else ""
         numbers = (rates.precision, rates.recall, rates.f1, found.accuracy)

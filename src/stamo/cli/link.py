@@ -205,41 +205,20 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
     from stamo.errors import SettingsError
-
-    if not held_out and not folds and not zelda:
-        raise SettingsError(
-            "There is nothing to measure on; give --held-out, --folds N or --zelda FILE."
-        )
-    reports = _measure(
-        kb, model, zelda or [], held_out, folds, threshold, link_probability, passes, samples
-    )
-    if figure is not None and reports[0] is not None:
-        from stamo.evaluation.reliability import save_reliability
-
-        save_reliability(reports[0].confidence, figure)
-    _print_reports(*reports, as_json=as_json, markdown=markdown)
-
-
-def _measure(
-    kb_path: Path,
-    model_path: Path,
-    zelda: list[Path],
-    held_out: bool,
-    folds: int,
-    threshold: float,
-    link_probability: float,
-    passes: int,
-    samples: int,
-) -> tuple[HeldOutReport | None, list[ZeldaReport]]:
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
+    from stamo.evaluation.reliability import save_reliability
     from stamo.evaluation.zelda import iterate_reports
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
     from stamo.models.store import load_model
 
-    kb, trained = KnowledgeBase.open(kb_path), load_model(model_path)
-    trained.check(kb)
+    if not held_out and not folds and not zelda:
+        raise SettingsError(
+            "There is nothing to measure on; give --held-out, --folds N or --zelda FILE."
+        )
+    base, trained = KnowledgeBase.open(kb), load_model(model)
+    trained.check(base)
     settings = LinkerSettings(
         threshold=threshold,
         n_passes=passes,
@@ -249,12 +228,14 @@ def _measure(
     if folds:
         with _fold_progress(folds) as on_fold:
             report = evaluate_in_folds(
-                kb, trained, folds, settings=settings, n_samples=samples, on_fold=on_fold
+                base, trained, folds, settings=settings, n_samples=samples, on_fold=on_fold
             )
     elif held_out:
-        report = evaluate_held_out(kb, trained, settings=settings, n_samples=samples)
-    others = list(iterate_reports(kb, trained, zelda, settings, samples)) if zelda else []
-    return report, others
+        report = evaluate_held_out(base, trained, settings=settings, n_samples=samples)
+    others = list(iterate_reports(base, trained, zelda, settings, samples)) if zelda else []
+    if figure is not None and report is not None:
+        save_reliability(report.confidence, figure)
+    _print_reports(report, others, as_json=as_json, markdown=markdown)
 
 
 @contextmanager

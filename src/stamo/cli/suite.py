@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from stamo.corpus.types import Document
     from stamo.evaluation.tables import Table as ResultTable
     from stamo.kb.base import KnowledgeBase
-    from stamo.replication.suites.conflated import Level
+    from stamo.replication.suites.conflated import ConflatedSettings, Level
     from stamo.replication.suites.run import RunSettings
     from stamo.replication.suites.store import Suite
 
@@ -88,20 +89,25 @@ def make(
 ) -> None:
     """Make a suite from a knowledge base and a pile of text."""
     from stamo.kb.base import KnowledgeBase
+    from stamo.replication.suites.conflated import ConflatedSettings
+    from stamo.replication.suites.make import make_facc1, make_natural
+    from stamo.replication.suites.natural import NaturalSettings
 
     base = KnowledgeBase.open(kb)
-    changes = {"n_entities": n_entities, "least_documents": least_documents}
+    given = _given({"n_entities": n_entities, "least_documents": least_documents})
+    bounds = _given({"frequency": frequency, "ambiguity": ambiguity, "missing": missing})
+    options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
     with _documents_bar() as on_document:
-        suites: list[Suite] = []
-        if kind == SuiteKind.conflated:
-            suites = _conflated(base, corpus, out, level, changes, workers, overwrite, on_document)
+        if kind == SuiteKind.natural:
+            suites = [make_natural(base, out, NaturalSettings(**given | bounds), **options)]
+        elif kind == SuiteKind.facc1:
+            pages = _facc1_documents(base, corpus, annotations, freebase_keys)
+            settings = NaturalSettings(**{"frequency": (1000, 2000)} | given | bounds)
+            options["on_document"] = on_document
+            suites = [make_facc1(base, pages, out, settings, **options)]
         else:
-            more = {"frequency": frequency, "ambiguity": ambiguity, "missing": missing}
-            changes |= more  # type: ignore[arg-type]
-            pages = None
-            if kind == SuiteKind.facc1:
-                pages = _facc1_documents(base, corpus, annotations, freebase_keys)
-            suites = [_natural(base, out, changes, workers, overwrite, on_document, pages)]
+            options["on_document"] = on_document
+            suites = _conflated(base, corpus, out, level, ConflatedSettings(**given), options)
     for suite in suites:
         _show_suite(suite)
 
@@ -111,73 +117,21 @@ def _conflated(
     corpus: list[Path] | None,
     out: Path,
     level: LevelChoice,
-    changes: dict[str, int | None],
-    workers: int | None,
-    overwrite: bool,
-    on_document: Callable[[int], None],
+    settings: ConflatedSettings,
+    options: dict[str, Any],
 ) -> list[Suite]:
     from stamo.corpus.readers import read_documents
     from stamo.errors import SettingsError
-    from stamo.replication.suites.conflated import ConflatedSettings
     from stamo.replication.suites.make import make_conflated, make_levels
 
     if not corpus:
         raise SettingsError("A conflated suite needs text; give it with --corpus.")
-    settings = ConflatedSettings(**_given(changes))  # type: ignore[arg-type]
-    documents, name = read_documents(corpus), ", ".join(path.name for path in corpus)
+    documents = read_documents(corpus)
+    options["corpus_name"] = ", ".join(path.name for path in corpus)
     if level == LevelChoice.all:
-        return make_levels(
-            kb,
-            documents,
-            out,
-            settings,
-            corpus_name=name,
-            overwrite=overwrite,
-            n_workers=workers,
-            on_document=on_document,
-        )
+        return make_levels(kb, documents, out, settings, **options)
     chosen: Level = level.value  # type: ignore[assignment]
-    settings = ConflatedSettings(level=chosen, **_given(changes))  # type: ignore[arg-type]
-    return [
-        make_conflated(
-            kb,
-            documents,
-            out,
-            settings,
-            corpus_name=name,
-            overwrite=overwrite,
-            n_workers=workers,
-            on_document=on_document,
-        )
-    ]
-
-
-def _natural(
-    kb: KnowledgeBase,
-    out: Path,
-    changes: dict[str, int | None],
-    workers: int | None,
-    overwrite: bool,
-    on_document: Callable[[int], None],
-    pages: Iterator[Document] | None,
-) -> Suite:
-    from stamo.replication.suites.make import make_facc1, make_natural
-    from stamo.replication.suites.natural import NaturalSettings
-
-    given = _given(changes)
-    if pages is None:
-        settings = NaturalSettings(**given)  # type: ignore[arg-type]
-        return make_natural(kb, out, settings, overwrite=overwrite, n_workers=workers)
-    settings = NaturalSettings(**{"frequency": (1000, 2000), **given})  # type: ignore[arg-type]
-    return make_facc1(
-        kb,
-        pages,
-        out,
-        settings,
-        overwrite=overwrite,
-        n_workers=workers,
-        on_document=on_document,
-    )
+    return [make_conflated(kb, documents, out, replace(settings, level=chosen), **options)]
 
 
 def _facc1_documents(
@@ -205,7 +159,7 @@ def _facc1_documents(
     return read_facc1(warcs, annotations, read_freebase_keys(freebase_keys, titles))
 
 
-def _given(changes: dict[str, int | None]) -> dict[str, int]:
+def _given(changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if value is not None}
 
 
