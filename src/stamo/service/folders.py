@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 from collections import Counter
@@ -17,10 +16,10 @@ from stamo.workspace.documents import DOCUMENTS_MANIFEST
 from stamo.workspace.folder import N_LABELS, Status, Workspace
 from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, Choice, LabelEvent, LabelTarget
 from stamo.workspace.labels.store import LabelStore
+from stamo.workspace.report import REPORT
 
 logger = logging.getLogger(__name__)
 
-REPORT_FILE = "report.html"
 CONTEXT_CHARACTERS = 1500
 """How much of a document is shown on each side of the mention."""
 
@@ -91,21 +90,6 @@ Advise = Callable[[Workspace, Corpus, Sequence[LabelEvent]], Iterable[LabelKey]]
 """Orders the candidate mentions, those that teach most first, knowing the labels so far."""
 
 
-def one_per_document(
-    workspace: Workspace, corpus: Corpus, labels: Sequence[LabelEvent]
-) -> list[LabelKey]:
-    """Order mentions so that each document is asked once before any is asked again.
-
-    Documents come in the order of a hash: neighbours in a crawl are often alike.
-    """
-    ranked: list[tuple[int, bytes, LabelKey]] = []
-    for document in corpus:
-        digest = hashlib.sha256(document.id.encode()).digest()
-        keys = candidate_mentions(workspace, document)
-        ranked += [(i, digest, key) for i, key in enumerate(keys)]
-    return [key for _, _, key in sorted(ranked)]
-
-
 def candidate_mentions(workspace: Workspace, document: Document) -> list[LabelKey]:
     """Return the mentions that may be the emerging entity."""
     aliases = workspace.entity.aliases
@@ -162,8 +146,8 @@ class WorkspaceFolders:
         self,
         root: Path,
         describe: Describe,
-        guess: GuessEntity = lambda document, mention: None,
-        advise: Advise = one_per_document,
+        guess: GuessEntity,
+        advise: Advise,
         *,
         advise_every: int = 5,
     ) -> None:
@@ -204,7 +188,7 @@ class WorkspaceFolders:
             aliases=workspace.entity.aliases,
             next_step=_next_step(status),
             progress=self.progress(name),
-            has_report=(workspace.path / REPORT_FILE).is_file(),
+            has_report=(workspace.path / REPORT).is_file(),
         )
 
     def progress(self, name: str) -> LabellingProgress:
@@ -274,12 +258,8 @@ class WorkspaceFolders:
 
     def report(self, name: str) -> Path | None:
         """Return the report's path, None when none was made."""
-        path = self._workspace(name).path / REPORT_FILE
+        path = self._workspace(name).path / REPORT
         return path if path.is_file() else None
-
-    def path(self, name: str) -> Path:
-        """Return the folder of a workspace."""
-        return self._workspace(name).path
 
     def close(self) -> None:
         """Close the labels of all workspaces."""

@@ -38,7 +38,6 @@ REPORT = "report.html"
 N_EXAMPLES = 6
 N_NEIGHBOURS = 10
 WIDTH = 110
-VECTORS_PER_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
@@ -183,13 +182,7 @@ def _reference(
 def nearest_entities(pack: EntityPack, kb: KnowledgeBase, n: int) -> list[tuple[str, float]]:
     """Return the known entities whose vectors are closest to the pack's."""
     vectors = kb.entity_vectors()
-    cosine: Float32 = np.concatenate(
-        [
-            np.asarray(vectors[np.arange(i, min(i + VECTORS_PER_BLOCK, kb.n_entities))])
-            @ pack.vector
-            for i in range(0, kb.n_entities, VECTORS_PER_BLOCK)
-        ]
-    )
+    cosine: Float32 = np.concatenate([block @ pack.vector for _, block in vectors.blocks()])
     order = np.argsort(-cosine, kind="stable")[:n]
     return list(zip(kb.titles(order), cosine[order].tolist(), strict=True))
 
