@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
 from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.system.closing import Closing
 from stamo.workspace.labels.events import (
     EMERGING_CHOICE,
     NONE,
@@ -51,7 +51,7 @@ class LabelProgress:
         return self.n_emerging + self.n_other + self.n_none
 
 
-class LabelStore:
+class LabelStore(Closing):
     """The opened log; `open` makes one. It may be shared by threads."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -67,17 +67,6 @@ class LabelStore:
             WorkspaceError: The file is damaged or holds something else.
         """
         return cls(connect(Path(path)), Path(path))
-
-    def __enter__(self) -> LabelStore:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file; all labels are on disk already."""
