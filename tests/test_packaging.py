@@ -11,7 +11,7 @@ import pytest
 from tests.documents import ROOT
 
 MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*_cache")
-FOLDERS = (".ci", "docs", "experiments", "src", "tests", "tools")
+FOLDERS = (".ci", "docs", "src", "tests", "tools")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def committed(folder, pattern):
         ("docs", "*.*"),
         ("tests", "*.py"),
         ("tools", "*.py"),
-        ("experiments", "*.toml"),
+        ("src/stamo/replication/experiments", "*.toml"),
     ],
 )
 def test_the_source_distribution_is_complete(names, folder, pattern):

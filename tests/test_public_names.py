@@ -13,49 +13,6 @@ import stamo
 EVERYWHERE = {"logger", "register"}
 """What each module of its kind has: its logger, and how a module of commands adds them."""
 
-SHARED = {
-    "CONTEXT",
-    "Choice",
-    "EMERGING",
-    "Estimate",
-    "FEATURES",
-    "GROUPS",
-    "Item",
-    "KbPath",
-    "Key",
-    "Kind",
-    "LINES",
-    "Lexicon",
-    "MANIFEST",
-    "MAX_SLOTS",
-    "METRICS",
-    "Manifest",
-    "N_EXAMPLES",
-    "N_LABELS",
-    "OnProgress",
-    "PARTS",
-    "Part",
-    "Progress",
-    "Result",
-    "Row",
-    "Scored",
-    "Slot",
-    "Span",
-    "Split",
-    "Table",
-    "Task",
-    "VERSION",
-    "View",
-    "Work",
-    "Workers",
-    "learn",
-    "read_gold",
-    "read_records",
-    "to_json",
-    "write_report",
-}
-"""Names that two things still share; this list only gets shorter."""
-
 
 def public_names(path):
     """Return the functions, classes and constants that a module defines at its top level."""
@@ -86,14 +43,7 @@ def modules_by_name():
 
 def test_no_two_public_things_share_a_name():
     """One word, one meaning: what is imported by a name is one thing, wherever it is met."""
-    shared = {name: where for name, where in modules_by_name().items() if len(where) > 1}
-    assert {name: where for name, where in shared.items() if name not in SHARED} == {}
-
-
-def test_names_that_are_no_longer_shared_leave_the_list():
-    """A name that means one thing again is taken off."""
-    modules = modules_by_name()
-    assert {name for name in SHARED if len(modules[name]) < 2} == set()
+    assert {name: where for name, where in modules_by_name().items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize("name", [n for n in stamo.__all__ if n != "__version__"])

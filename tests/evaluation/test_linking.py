@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from stamo.errors import CorpusFormatError, LearningError, SettingsError
-from stamo.evaluation.intervals import Estimate, bootstrap, by_document, difference, f1, ratio
-from stamo.evaluation.link_tables import held_out_tables, to_markdown, to_rich, zelda_tables
+from stamo.evaluation.intervals import Interval, bootstrap, by_document, difference, f1, ratio
+from stamo.evaluation.link_tables import held_out_tables, zelda_tables
 from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
 from stamo.evaluation.reliability import save_reliability
 from stamo.evaluation.zelda import evaluate_zelda, read_gold
@@ -50,7 +50,7 @@ def test_statistics_by_hand():
     assert sums.tolist() == [[1.0, 2.0], [1.0, 1.0]]
     assert difference(np.array([[8.0, 6.0, 10.0]])).tolist() == [0.2]
     assert f1(np.array([[2.0, 4.0, 4.0]])).tolist() == [0.5]
-    assert str(Estimate(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
+    assert str(Interval(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
 
 
 def test_an_interval_needs_a_level():
@@ -76,9 +76,9 @@ def test_held_out_report(kind, tmp_path):
     assert sum(n for _, _, n in report.confidence[0].curve) == report.n_ambiguous
     save_reliability(report.confidence, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    table = to_markdown(held_out_tables(report)[0])
+    table = held_out_tables(report)[0].markdown()
     assert "| prior alone |" in table
-    assert to_rich(held_out_tables(report)[0]).row_count == 2
+    assert held_out_tables(report)[0].rich().row_count == 2
     json.dumps(report.to_record())
 
 
@@ -184,7 +184,7 @@ def test_gold_documents_by_hand(gold_path):
     assert report.exact.precision.value == report.exact.recall.value
     assert report.exact.detection_recall.value == 1.0
     assert report.exact.n_links == 4
-    assert "gold.jsonl.xz" in to_markdown(zelda_tables([report])[1])
+    assert "gold.jsonl.xz" in zelda_tables([report])[1].markdown()
 
 
 def test_bad_gold_is_refused(tmp_path):

@@ -9,9 +9,10 @@ from stamo.errors import CorpusFormatError
 from stamo.integrations.label_studio import (
     export_tasks,
     import_tasks,
-    to_json,
+    tasks_json,
 )
-from stamo.workspace.labels.store import EMERGING, NONE, LabelStore, LabelTarget
+from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, LabelTarget
+from stamo.workspace.labels.store import LabelStore
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 LATER = AT + timedelta(days=1)
@@ -33,7 +34,7 @@ def stores(tmp_path):
 
 
 def fill(store):
-    store.add(REY_A, EMERGING, labeller="ada", at=AT)
+    store.add(REY_A, EMERGING_CHOICE, labeller="ada", at=AT)
     store.add(REY_A, 'Rey & "co" <x>', labeller="bob", at=AT)
     store.add(REY_B, NONE, labeller="ada", at=AT)
     store.undo(labeller="ada", at=AT)
@@ -41,7 +42,7 @@ def fill(store):
 
 
 def bring(store, tasks, corpus=CORPUS):
-    return import_tasks(store, to_json(tasks), corpus, labeller="importer", at=LATER)
+    return import_tasks(store, tasks_json(tasks), corpus, labeller="importer", at=LATER)
 
 
 def test_the_round_trip_loses_nothing(stores):
@@ -66,7 +67,7 @@ def test_tasks_have_the_form_of_label_studio(stores):
     assert len(task["annotations"]) == 2
     (region,) = task["annotations"][0]["result"]
     assert (region["type"], region["from_name"], region["to_name"]) == ("labels", "label", "text")
-    assert region["value"] == {"start": 2, "end": 5, "text": "Rey", "labels": [EMERGING]}
+    assert region["value"] == {"start": 2, "end": 5, "text": "Rey", "labels": [EMERGING_CHOICE]}
 
 
 def test_unlabelled_documents_can_go_along(stores):
@@ -94,8 +95,8 @@ def test_corrections_made_there_are_added(stores):
 def test_an_old_file_brings_nothing_back(stores):
     """What was changed or undone here after the export stays so."""
     one, _ = stores
-    one.add(REY_A, EMERGING, labeller="ada", at=AT)
-    one.add(REY_B, EMERGING, labeller="bob", at=AT)
+    one.add(REY_A, EMERGING_CHOICE, labeller="ada", at=AT)
+    one.add(REY_B, EMERGING_CHOICE, labeller="bob", at=AT)
     tasks = export_tasks(one, CORPUS)
     one.add(REY_A, NONE, labeller="ada", at=LATER)
     one.undo(labeller="bob", at=LATER)
@@ -104,7 +105,7 @@ def test_an_old_file_brings_nothing_back(stores):
 
 
 def foreign(**changes):
-    value = {"start": 2, "end": 5, "text": "Rey", "labels": [EMERGING]} | changes
+    value = {"start": 2, "end": 5, "text": "Rey", "labels": [EMERGING_CHOICE]} | changes
     region = {"id": "r", "type": "labels", "value": value}
     annotation = {"completed_by": {"id": 3, "email": "eve@example.org"}, "result": [region]}
     return {"data": {"text": TEXT}, "annotations": [annotation]}

@@ -9,7 +9,7 @@ import torch
 from stamo.errors import LearningError, SettingsError
 from stamo.features.params import FeatureParams
 from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.loop import MAX_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train
+from stamo.learning.loop import ALL_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train
 from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import READINGS, run_reading
 from stamo.replication.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
@@ -63,12 +63,12 @@ class ScriptSteps(Steps[Estimate]):
 @pytest.mark.parametrize(
     ("script", "n_slots", "patience", "n_run", "stopped"),
     [
-        ((5, 4, 3, 2, 1), 3, 1, 3, MAX_SLOTS),
+        ((5, 4, 3, 2, 1), 3, 1, 3, ALL_SLOTS),
         ((5, 4, 4, 2, 1), 5, 1, 3, NO_CHANGE),
         ((5, 4, 4, 4, 4), 5, 2, 4, NO_CHANGE),
-        ((5, 4, 4, 4, 4), 5, None, 5, MAX_SLOTS),
-        ((5, 4, 4, 1, 1), 5, 2, 5, MAX_SLOTS),
-        ((5,), 0, 1, 0, MAX_SLOTS),
+        ((5, 4, 4, 4, 4), 5, None, 5, ALL_SLOTS),
+        ((5, 4, 4, 1, 1), 5, 2, 5, ALL_SLOTS),
+        ((5,), 0, 1, 0, ALL_SLOTS),
     ],
 )
 def test_the_loop_says_why_it_stopped(task, script, n_slots, patience, n_run, stopped):

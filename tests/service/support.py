@@ -18,11 +18,13 @@ from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.linking.results import Contribution, LinkedMention, ScoredCandidate
 from stamo.packs.pack import EntityPack, PackFolder
 from stamo.service.app import create_app
-from stamo.service.folders import WorkspaceFolders
+from stamo.service.folders import Guess, WorkspaceFolders, candidate_mentions
 from stamo.service.jobs import JobRunner
-from stamo.service.parts import Choice, Guess, Limits, ServiceParts
+from stamo.service.parts import Limits, ServiceParts
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
+from stamo.workspace.labels.events import Choice
+from stamo.workspace.labels.queue import one_per_document
 
 ENTITY = EmergingEntity("Rey Skywalker", ("Rey",))
 KNOWN = ("Rey (given name)", "Lana Del Rey", "Rey, Iran")
@@ -120,6 +122,11 @@ def guess(document, mention):
     return Guess(KNOWN[1], KNOWN[1], 0.62)
 
 
+def advise(workspace, corpus, labels):
+    """Ask for the mentions in an order that the labels do not change."""
+    return one_per_document(key for d in corpus for key in candidate_mentions(workspace, d))
+
+
 def count_to_ten(name, on_progress):
     for i in range(10):
         on_progress(i / 10, f"slot {i}")
@@ -130,7 +137,7 @@ def make_parts(root: Path, work: Callable = count_to_ten, **changes):
     fields = {
         "linker": WordLinker(),
         "packs": PackFolder(root / "packs"),
-        "workspaces": WorkspaceFolders(root, describe, guess),
+        "workspaces": WorkspaceFolders(root, describe, guess, advise),
         "jobs": JobRunner(root / ".jobs.sqlite", work),
         "security": SecuritySettings(),
         "limits": Limits(link_characters=10_000, link_seconds=5),

@@ -12,7 +12,8 @@ from stamo.errors import (
     WorkspaceError,
 )
 from stamo.service.app import status_of
-from stamo.service.parts import Limits, MissingWorkspaceError
+from stamo.service.folders import MissingWorkspaceError
+from stamo.service.parts import Limits
 from tests.service.support import GateLinker, make_pack
 
 

@@ -6,13 +6,14 @@ from playwright.sync_api import sync_playwright
 from stamo.corpus.types import Document, Mention
 from stamo.service.app import create_app
 from stamo.service.folders import WorkspaceFolders
-from stamo.service.parts import Choice
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
+from stamo.workspace.labels.events import Choice
 from tests.service.support import (
     HOSTILE,
     KNOWN,
     ServerProcess,
+    advise,
     make_document,
     make_pack,
     make_parts,
@@ -380,7 +381,7 @@ def test_pages_fit_a_phone(address, open_page, path):
 def test_more_than_nine_candidates_can_be_reached(root, open_page):
     """The first nine have keys; the others come with a key of their own and by click."""
     choices = tuple(Choice(f"Rey {i}", f"Rey {i}") for i in range(2, 15))
-    spaces = WorkspaceFolders(root, lambda surface: choices)
+    spaces = WorkspaceFolders(root, lambda surface: choices, lambda *_: None, advise)
     with running(create_app(make_parts(root, workspaces=spaces))) as address:
         page = open_page(f"{address}/label?workspace=rey")
         start_labelling(page)

@@ -2,8 +2,8 @@ import concurrent.futures
 
 import pytest
 
+from stamo.service.folders import Guess
 from stamo.service.leases import Leases
-from stamo.service.parts import Guess
 from stamo.workspace.folder import Workspace
 from tests.service.support import KNOWN, make_document, make_parts, make_workspace
 

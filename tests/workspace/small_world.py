@@ -15,7 +15,7 @@ from stamo.models.trainer import train_linking_model
 from stamo.models.training import TrainingArgs
 from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace
-from stamo.workspace.gold import label_by_gold, read_gold
+from stamo.workspace.gold import label_by_gold, read_answers
 from stamo.world import World, WorldSettings, generate_world
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -60,7 +60,7 @@ class SmallWorld:
 
     @property
     def gold(self):
-        return read_gold(self.world.paths.gold_path)
+        return read_answers(self.world.paths.gold_path)
 
     @property
     def origin(self) -> dict[str, str]:

@@ -4,14 +4,14 @@ from stamo.corpus.types import Document
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.workspace.collisions import NOTHING, find_collisions
-from stamo.workspace.learn import LearnSettings, learn
+from stamo.workspace.learn import LearnSettings, learn_pack
 from tests.workspace.small_world import copy_labelled
 
 
 @pytest.fixture(scope="module")
 def pack(small, kb, trained, tmp_path_factory):
     space = copy_labelled(small, tmp_path_factory.mktemp("collisions") / "rey")
-    return learn(space, kb, trained, LearnSettings(n_folds=0)).pack
+    return learn_pack(space, kb, trained, LearnSettings(n_folds=0)).pack
 
 
 @pytest.fixture(scope="module")

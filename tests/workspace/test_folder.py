@@ -14,7 +14,7 @@ import pytest
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import SettingsError, WorkspaceError
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.store import EMERGING, LabelTarget
+from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 REY = EmergingEntity("Rey Skywalker", ("Rey", "Rey Skywalker"))
@@ -111,7 +111,7 @@ def test_status_leads_through_the_whole_story(tmp_path):
         for id in ("a", "b"):
             labels.add(LabelTarget(id, 0, "Rey", 0, 3), "Rey (name)", labeller="ada", at=AT)
         assert "None of the 2 labels" in workspace.status().next_step
-        labels.add(LabelTarget("a", 0, "Rey", 0, 3), EMERGING, labeller="ada", at=AT)
+        labels.add(LabelTarget("a", 0, "Rey", 0, 3), EMERGING_CHOICE, labeller="ada", at=AT)
     assert "stamo learn" in workspace.status().next_step
     workspace.slots_dir.mkdir()
     (workspace.slots_dir / "slot-001.npz").touch()

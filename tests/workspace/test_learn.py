@@ -6,11 +6,11 @@ import pytest
 
 from stamo.errors import LearningError, SettingsError, WorkspaceError
 from stamo.packs.pack import EntityPack
-from stamo.workspace.labels.events import EMERGING, LabelTarget
+from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
 from stamo.workspace.learn import (
     FoldDone,
     LearnSettings,
-    learn,
+    learn_pack,
     pack_path,
     read_summary,
     rollback,
@@ -18,23 +18,28 @@ from stamo.workspace.learn import (
 from stamo.workspace.learn_job import learn_job
 from stamo.workspace.left_out import make_folds, rates
 from stamo.workspace.material import load_material
-from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm, read_records
+from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
 STAMO = LearnSettings(reading="stamo", n_slots=4, n_folds=0)
 
 
+def slot_files(workspace):
+    """Return the bytes of each slot by the name of its file."""
+    return {path.name: path.read_bytes() for path in workspace.slots_dir.glob("*.safetensors")}
+
+
 def test_learning_writes_a_pack_that_fits_its_artifacts(small, kb, trained, labelled):
     """The pack names the knowledge base, model, aliases and slots that it was learned with."""
-    outcome = learn(labelled, kb, trained)
+    outcome = learn_pack(labelled, kb, trained)
     pack = EntityPack.load(outcome.path, kb, trained.fingerprint)
     assert pack.entity == small.entity
     assert [SlotRecord.from_json(slot) for slot in pack.history] == [
         SlotRecord.from_json(record.to_json()) for record in outcome.records
     ]
     assert outcome.path.stat().st_size < 100_000
-    assert read_records(labelled.slots_dir)[-1].number == outcome.records[-1].number
+    assert f"{outcome.records[-1].number:05d}.safetensors" == max(slot_files(labelled))
     assert labelled.status().packs == ("rey.stamo",)
 
 
@@ -43,7 +48,7 @@ def test_learning_changes_neither_knowledge_base_nor_model(small, labelled):
     before = {p: p.read_bytes() for p in small.kb_path.iterdir()}
     before[small.model_path] = small.model_path.read_bytes()
     kb, trained = small.kb, small.trained
-    learn(labelled, kb, trained, FEW)
+    learn_pack(labelled, kb, trained, FEW)
     assert all(path.read_bytes() == data for path, data in before.items())
     kb.verify()
     assert trained.fingerprint == small.trained.fingerprint
@@ -52,7 +57,9 @@ def test_learning_changes_neither_knowledge_base_nor_model(small, labelled):
 def test_the_same_labels_give_the_same_bytes(small, kb, trained, tmp_path):
     """Two folders with the same name, documents and labels end with the same pack."""
     packs = [
-        learn(copy_labelled(small, tmp_path / str(i) / "rey"), kb, trained, FEW).path.read_bytes()
+        learn_pack(
+            copy_labelled(small, tmp_path / str(i) / "rey"), kb, trained, FEW
+        ).path.read_bytes()
         for i in range(2)
     ]
     assert packs[0] == packs[1]
@@ -64,18 +71,18 @@ def test_a_killed_run_ends_with_the_same_bytes(small, kb, trained, tmp_path, rea
     settings = LearnSettings(reading=reading, n_slots=3, n_folds=2)
     whole = copy_labelled(small, tmp_path / "a" / "rey")
     killed = copy_labelled(small, tmp_path / "b" / "rey")
-    learn(whole, kb, trained, settings)
+    learn_pack(whole, kb, trained, settings)
     script = f"""
 import os, signal
 from pathlib import Path
 from tests.workspace.small_world import SmallWorld
 from stamo.workspace.folder import Workspace
-from stamo.workspace.learn import LearnSettings, learn
+from stamo.workspace.learn import LearnSettings, learn_pack
 small = SmallWorld(Path({str(small.folder)!r}))
 def die(step):
     if getattr(step, "n_folds", 0) == 0 and step.number == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-learn(Workspace.open({str(killed.path)!r}), small.kb, small.trained, {settings!r}, on_step=die)
+learn_pack(Workspace.open({str(killed.path)!r}), small.kb, small.trained, {settings!r}, on_step=die)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode == -9, done.stderr
@@ -84,9 +91,9 @@ learn(Workspace.open({str(killed.path)!r}), small.kb, small.trained, {settings!r
     # A half-written slot, as a process that is killed while writing leaves it.
     (killed.slots_dir / ".00002.safetensors.1.tmp").write_bytes(b"half")
     steps = []
-    learn(killed, kb, trained, settings, on_step=steps.append)
+    learn_pack(killed, kb, trained, settings, on_step=steps.append)
     assert pack_path(killed).read_bytes() == pack_path(whole).read_bytes()
-    assert read_records(killed.slots_dir) == read_records(whole.slots_dir)
+    assert slot_files(killed) == slot_files(whole)
 
 
 def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monkeypatch):
@@ -98,7 +105,7 @@ def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monke
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        learn(labelled, kb, trained, STAMO, on_step=stop)
+        learn_pack(labelled, kb, trained, STAMO, on_step=stop)
     resumed = []
     run_reading = module.run_reading
 
@@ -107,28 +114,28 @@ def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monke
         return run_reading(task, reading, **kwargs)
 
     monkeypatch.setattr(module, "run_reading", spy)
-    outcome = learn(labelled, kb, trained, STAMO)
+    outcome = learn_pack(labelled, kb, trained, STAMO)
     assert resumed[-1].number == 2
     assert [record.number for record in outcome.records] == [0, 1, 2, 3, 4]
 
 
 def test_new_labels_start_a_new_run(labelled, kb, trained):
     """Slots of other labels are dropped, so none of them enters the new pack."""
-    first = learn(labelled, kb, trained, FEW)
+    first = learn_pack(labelled, kb, trained, FEW)
     document = next(d for d in reversed(list(labelled.documents)))
     index = next(i for i, m in enumerate(document.mentions) if m.entity is None)
     with labelled.open_labels() as store:
         target = LabelTarget.of(document.id, index, document.mentions[index])
-        store.add(target, EMERGING, labeller="ada", at=NOON)
+        store.add(target, EMERGING_CHOICE, labeller="ada", at=NOON)
     with pytest.raises(WorkspaceError, match="other labels"):
         rollback(labelled, kb, trained, 1, FEW)
-    second = learn(labelled, kb, trained, FEW)
+    second = learn_pack(labelled, kb, trained, FEW)
     assert first.pack.labels_fingerprint != second.pack.labels_fingerprint
 
 
 def test_rollback_writes_the_pack_of_a_slot(labelled, kb, trained):
     """Slot 0 holds the labels alone; the slot that learning chose gives what it wrote."""
-    learned = learn(labelled, kb, trained, FEW)
+    learned = learn_pack(labelled, kb, trained, FEW)
     last = learned.records[-1].number
     again = rollback(labelled, kb, trained, learned.used_slot, FEW)
     np.testing.assert_array_equal(again.pack.vector, learned.pack.vector)
@@ -143,7 +150,7 @@ def test_rollback_writes_the_pack_of_a_slot(labelled, kb, trained):
 
 def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
     """Left-out odds belong to one pack; another pack does not get them."""
-    outcome = learn(labelled, kb, trained, FEW)
+    outcome = learn_pack(labelled, kb, trained, FEW)
     summary = read_summary(labelled, outcome.pack)
     assert summary is not None
     assert len(summary.odds) == len(summary.labels) == 14
@@ -155,7 +162,7 @@ def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
 def test_steps_are_reported_in_order(labelled, kb, trained):
     """First the folds, then the labels alone, then slot after slot."""
     steps = []
-    learn(labelled, kb, trained, FEW, on_step=steps.append)
+    learn_pack(labelled, kb, trained, FEW, on_step=steps.append)
     assert steps[:2] == [FoldDone(1, 2), FoldDone(2, 2)]
     assert [step.number for step in steps[2:]] == list(range(len(steps) - 2))
     assert all(step.left_out is not None for step in steps[2:])
@@ -165,17 +172,17 @@ def test_missing_documents_or_labels_are_said(small, kb, trained, tmp_path):
     """Learning refuses to start without labels, or when none of them is the entity."""
     space = copy_collected(small, tmp_path / "rey")
     with pytest.raises(LearningError, match="label about twenty"):
-        learn(space, kb, trained)
+        learn_pack(space, kb, trained)
     document = next(iter(space.documents))
     index = next(i for i, m in enumerate(document.mentions) if m.entity is None)
     with space.open_labels() as store:
         target = LabelTarget.of(document.id, index, document.mentions[index])
         store.add(target, "@none", labeller="ada", at=NOON)
     with pytest.raises(LearningError, match="None of the 1 labels"):
-        learn(space, kb, trained)
+        learn_pack(space, kb, trained)
     space.documents.clear()
     with pytest.raises(WorkspaceError, match="collect some first"):
-        learn(space, kb, trained)
+        learn_pack(space, kb, trained)
 
 
 def test_settings_are_checked():

@@ -8,7 +8,7 @@ from stamo.workspace.artifacts import open_artifacts, verify_unchanged
 from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import label_by_gold
-from stamo.workspace.learn import LearnSettings, learn
+from stamo.workspace.learn import LearnSettings, learn_pack
 from stamo.workspace.lifecycle import compare_with_kb, merge_workspaces
 from tests.workspace.small_world import NOON, copy_labelled
 
@@ -47,7 +47,7 @@ def test_merging_joins_documents_and_labels(small, kb, trained, halves, tmp_path
         {(e.target.document, e.target.start) for space in halves for e in _events(space)}
     )
     assert status.is_collected
-    outcome = learn(merged.workspace, kb, trained, LearnSettings(n_folds=0))
+    outcome = learn_pack(merged.workspace, kb, trained, LearnSettings(n_folds=0))
     assert outcome.n_stale == 0
 
 

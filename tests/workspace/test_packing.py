@@ -11,7 +11,7 @@ from stamo.features.params import FeatureParams
 from stamo.features.pile import positions
 from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
-from stamo.learning.loop import MAX_SLOTS, NO_CHANGE
+from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
 from stamo.learning.readings import READINGS, run_reading
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, PackedLinker, score_pack
@@ -20,7 +20,7 @@ from stamo.models.evidence import log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
 from stamo.workspace.labels.events import labels_fingerprint
-from stamo.workspace.learn import LearnSettings, estimation_pack, learn
+from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack
 from stamo.workspace.material import load_material
 from tests.workspace.small_world import copy_labelled
 
@@ -31,7 +31,7 @@ FEW = LearnSettings(n_folds=0)
 def learned(small, kb, trained, tmp_path_factory):
     """A workspace that was learned, with its pack; nobody changes it."""
     space = copy_labelled(small, tmp_path_factory.mktemp("packing") / "rey")
-    return space, learn(space, kb, trained, FEW).pack
+    return space, learn_pack(space, kb, trained, FEW).pack
 
 
 def score(space, pack, kb, trained):
@@ -233,4 +233,4 @@ def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained)
         m for d in packed.link_documents(texts) for m in d.mentions if m.entity == small.entity.id
     ]
     assert len(won) > 10
-    assert entity.stopped in {MAX_SLOTS, NO_CHANGE}
+    assert entity.stopped in {ALL_SLOTS, NO_CHANGE}

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from stamo.errors import WorkspaceError
-from stamo.workspace.learn import LearnSettings, learn, rollback
+from stamo.workspace.learn import LearnSettings, learn_pack, rollback
 from stamo.workspace.report import nearest_entities, write_report
 from tests.workspace.small_world import copy_collected, copy_labelled
 
@@ -17,7 +17,7 @@ EVIL = '<script>alert(1)</script><img src=x onerror=alert(2)> & "quoted"'
 def learned(small, kb, trained, tmp_path_factory):
     """A learned workspace and its report; nobody changes them."""
     space = copy_labelled(small, tmp_path_factory.mktemp("report") / "rey")
-    outcome = learn(space, kb, trained, FEW)
+    outcome = learn_pack(space, kb, trained, FEW)
     return space, outcome, write_report(space, kb, trained)
 
 
@@ -93,7 +93,7 @@ def test_hostile_documents_stay_text(small, kb, trained, tmp_path):
     space.documents.clear()
     alias = small.entity.aliases[0]
     space.documents.append(documents, state=state, complete=True)
-    learn(space, kb, trained, FEW)
+    learn_pack(space, kb, trained, FEW)
     reference = tmp_path / "evil.txt"
     reference.write_text(f"{EVIL} {alias} {EVIL}")
     written = write_report(space, kb, trained, reference=[reference])
@@ -107,7 +107,7 @@ def test_hostile_documents_stay_text(small, kb, trained, tmp_path):
 
 def test_a_rolled_back_pack_is_reported_as_it_is(labelled, kb, trained):
     """After a rollback the report speaks of the labels alone."""
-    learn(labelled, kb, trained, FEW)
+    learn_pack(labelled, kb, trained, FEW)
     rollback(labelled, kb, trained, 0, FEW)
     text = write_report(labelled, kb, trained).path.read_text()
     assert "labels alone" in text

@@ -17,12 +17,13 @@ from stamo.kb.matching import NAMES_PER_BATCH, NameMatcher
 from stamo.kb.names import ALIAS_COUNTS, MATCHER
 from stamo.kb.storage import StringTable, open_array
 from stamo.system.arrays import Int32
+from stamo.system.closing import Closing
 from stamo.system.processes import give_back_memory
 
 NAME_SCHEMA = pa.schema([("name", pa.string())])
 
 
-class NameWriter:
+class NameWriter(Closing):
     """Append names to a file that `StagedNames` reads."""
 
     def __init__(self, path: Path) -> None:
@@ -36,10 +37,8 @@ class NameWriter:
             part = names.slice(first, NAMES_PER_BATCH)
             self._writer.write_batch(pa.record_batch([part], schema=NAME_SCHEMA))
 
-    def __enter__(self) -> NameWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End the file."""
         self._writer.close()
 
 

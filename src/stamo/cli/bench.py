@@ -13,12 +13,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stamo.cli.tables import rich_table
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.replication.bench_build import BuildBench, Measured
 
-PARTS: tuple[str, ...] = ("bench_link", "bench_learn", "bench_encode")
+BENCH_MODULES: tuple[str, ...] = ("bench_link", "bench_learn", "bench_encode")
 """Other modules of this package with benchmarks; each has `register_bench(sub)`."""
 
 
@@ -26,7 +27,7 @@ def register(app: typer.Typer) -> None:
     """Add the group of benchmarks to an application."""
     sub = typer.Typer(no_args_is_help=True, help="Measure speed and memory on this machine.")
     sub.command("build")(build)
-    for part in PARTS:
+    for part in BENCH_MODULES:
         importlib.import_module(f"stamo.cli.{part}").register_bench(sub)
     app.add_typer(sub, name="bench")
 
@@ -92,13 +93,8 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 def comparison_table(ours: Measured, theirs: Measured, workers: int) -> Table:
     """Set both programs side by side, with how many times as much the other one takes."""
-    table = Table(
-        title=f"The same {ours.megabytes:.0f} MB of XML, {workers} processes, without vectors",
-        title_justify="left",
-    )
-    table.add_column("")
-    for heading in ("stamo", "wikipedia2vec", "ratio"):
-        table.add_column(heading, justify="right")
+    title = f"The same {ours.megabytes:.0f} MB of XML, {workers} processes, without vectors"
+    table = rich_table("", ">stamo", ">wikipedia2vec", ">ratio", title=title)
     one, other = ours.usage, theirs.usage
     table.add_row("seconds", *_pair(one.seconds, other.seconds, 1.0, "{:.1f}"))
     table.add_row("processor seconds", *_pair(one.cpu_seconds, other.cpu_seconds, 1.0, "{:.1f}"))
@@ -128,18 +124,8 @@ def _pair(ours: float | None, theirs: float | None, unit: float, form: str) -> t
 
 def sizes_table(bench: BuildBench) -> Table:
     """Show how time and memory of our build grow with the dump."""
-    table = Table(title="stamo by size of the dump", title_justify="left")
-    headings = (
-        "MB of XML",
-        "seconds",
-        "processor",
-        "MB per second",
-        "peak MB",
-        "shared once",
-        "disk",
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    headings = ">MB of XML,>seconds,>processor,>MB per second,>peak MB,>shared once,>disk"
+    table = rich_table(*headings.split(","), title="stamo by size of the dump")
     for measured in bench.ours:
         usage = measured.usage
         peaks = [

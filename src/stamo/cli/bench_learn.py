@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from stamo.cli.tables import rich_table
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -73,12 +75,9 @@ def learn(
 
 def _table(closed: LearnBench, sampled: LearnBench) -> Table:
     """Return a slot with the closed form and with the sampled vector, side by side."""
-    from rich.table import Table
-
     args = closed.args
-    table = Table(title=f"One slot of {args.n_entities} entities x {args.n_unlabelled} documents")
-    for name in ("", "closed form", "max-margin, 35 epochs"):
-        table.add_column(name, justify="left" if not name else "right")
+    title = f"One slot of {args.n_entities} entities x {args.n_unlabelled} documents"
+    table = rich_table("", ">closed form", ">max-margin, 35 epochs", title=title)
     for phase in ("link", "estimate", "intra", "inter"):
         table.add_row(f"{phase} (s)", *(f"{b.phases[phase]:.2f}" for b in (closed, sampled)))
     wall = [b.seconds_per_slot for b in (closed, sampled)]

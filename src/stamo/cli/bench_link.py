@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+
+from stamo.cli.kb import KbPath
+from stamo.cli.link import ModelPath
+from stamo.cli.tables import rich_table
 
 if TYPE_CHECKING:
     from stamo.replication.bench_link import SpeedReport
@@ -21,8 +23,8 @@ def register_bench(app: typer.Typer) -> None:
 
 
 def bench_link(
-    kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")],
+    kb: KbPath,
+    model: ModelPath,
     documents: Annotated[int, typer.Option(min=1, help="News-size documents to link.")] = 512,
     length: Annotated[int, typer.Option(min=100, help="Characters of a document.")] = 3000,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
@@ -46,10 +48,8 @@ def bench_link(
 def _print(report: SpeedReport, console: Console) -> None:
     size = report.n_characters / max(report.n_documents, 1)
     title = f"{report.n_documents} documents of {size:.0f} characters, {report.n_mentions} mentions"
-    table = Table(title=title, title_justify="left")
-    table.add_column("linking with " + report.model)
-    for column in ("documents/s", "mentions/s", "documents/CPU-s", "ratio"):
-        table.add_column(column, justify="right")
+    columns = (">documents/s", ">mentions/s", ">documents/CPU-s", ">ratio")
+    table = rich_table("linking with " + report.model, *columns, title=title)
     for way in report.ways:
         speeds = f"{way.documents_per_second:.1f}", f"{way.mentions_per_second:.0f}"
         cpu = f"{way.documents_per_cpu_second:.1f}"

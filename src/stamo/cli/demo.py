@@ -18,6 +18,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from stamo.cli.tables import bare_table
+
 if TYPE_CHECKING:
     from stamo.corpus.types import Corpus
     from stamo.kb.base import KnowledgeBase
@@ -28,11 +30,10 @@ if TYPE_CHECKING:
     from stamo.workspace.gold import Agreement, Gold
     from stamo.world.settings import World
 
-N_LABELS = 20
-N_EXAMPLES = 8
+N_SNIPPETS = 8
 N_PAIRS = 4000
 N_EPOCHS = 12
-CONTEXT = 32
+SNIPPET_CHARACTERS = 32
 
 
 def register(app: typer.Typer) -> None:
@@ -177,10 +178,11 @@ class _Story:
         trained: TrainedModel,
     ) -> Gold:
         """Label twenty mentions, chosen by the advisor, with the world's answers."""
-        from stamo.workspace.gold import label_by_gold, read_gold
+        from stamo.workspace.folder import N_LABELS
+        from stamo.workspace.gold import label_by_gold, read_answers
         from stamo.workspace.labels.queue import LEAST_LABELS, LabelQueue
 
-        gold = read_gold(world.paths.gold_path)
+        gold = read_answers(world.paths.gold_path)
         with self.chapter("5. Twenty labels", f"stamo label {workspace.path}"):
             queue = LabelQueue(workspace.entity, corpus, kb, trained)
             n = 0
@@ -204,13 +206,13 @@ class _Story:
     def learn(self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:
         """Learn the entity."""
         from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table
-        from stamo.workspace.learn import learn
+        from stamo.workspace.learn import learn_pack
 
         with self.chapter(
             "6. Learning from the labels and the pile", f"stamo learn {workspace.path}"
         ):
             with learn_view(self.console) as show:
-                outcome = learn(workspace, kb, trained, on_step=show)
+                outcome = learn_pack(workspace, kb, trained, on_step=show)
             self.show(slots_table(outcome.records))
             self.say(
                 "[dim]Slot 0: the labels alone. P, R, F1: on left-out labels (cross-validation).[/]"
@@ -292,11 +294,10 @@ def _examples(
                 row = (_context(new.text, right), left, right, answer)
                 (changed if left.entity != right.entity else same).append(row)
                 break
-    table = Table(box=None, padding=(0, 1), header_style="dim", expand=True)
-    table.add_column("in the text", ratio=5)
-    table.add_column("before", ratio=3)
-    table.add_column("after", ratio=3)
-    half = N_EXAMPLES // 2
+    table = bare_table(padding=(0, 1), expand=True)
+    for heading, ratio in (("in the text", 5), ("before", 3), ("after", 3)):
+        table.add_column(heading, ratio=ratio)
+    half = N_SNIPPETS // 2
     for text, left, right, answer in [*changed[:half], *same[:half]]:
         table.add_row(text, _verdict(left, answer), _verdict(right, answer))
     return table
@@ -305,7 +306,7 @@ def _examples(
 def _context(text: str, mention: LinkedMention) -> Text:
     from stamo.workspace.snippets import cut_context
 
-    before, surface, after = cut_context(text, mention.start, mention.end, CONTEXT)
+    before, surface, after = cut_context(text, mention.start, mention.end, SNIPPET_CHARACTERS)
     return Text(before).append(surface, style="bold").append(after)
 
 
@@ -320,10 +321,7 @@ def _verdict(mention: LinkedMention, answer: str) -> Text:
 def _agreement_table(rows: dict[str, Agreement], entity: str) -> Table:
     n = next(iter(rows.values())).n
     title = f"On the {n:,} candidate mentions in documents without a label"
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2), header_style="dim")
-    table.add_column("")
-    for heading in ("precision", "recall", "F1", "all right"):
-        table.add_column(heading, justify="right")
+    table = bare_table("", ">precision", ">recall", ">F1", ">all right", title=title)
     for name, found in rows.items():
         rates, style = found.emerging, "bold" if "learned" in name else ""
         numbers = (rates.precision, rates.recall, rates.f1, found.accuracy)

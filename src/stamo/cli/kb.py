@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stamo.cli.tables import rich_table
+
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
     from stamo.kb.base import KnowledgeBase
@@ -176,16 +178,9 @@ def _print_json(record: Any) -> None:
     typer.echo(json.dumps(record, ensure_ascii=False, indent=1))
 
 
-def _plain_table(title: str) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    return table
-
-
 def _print_summary(summary: BuildSummary) -> None:
     console = Console()
-    table = _plain_table(f"Knowledge base {summary.path.name}")
+    table = rich_table("", ">", title=f"Knowledge base {summary.path.name}", show_header=False)
     for name, n in summary.counts.items():
         table.add_row(name, f"{n:,}")
     if summary.skipped:
@@ -221,7 +216,7 @@ def _info_record(base: KnowledgeBase) -> dict[str, Any]:
 
 def _counts_table(base: KnowledgeBase) -> Table:
     record = _info_record(base)
-    table = _plain_table(f"Knowledge base {base.name}")
+    table = rich_table("", ">", title=f"Knowledge base {base.name}", show_header=False)
     for key, source in base.manifest.sources.items():
         table.add_row(key, f"{source.name} ({source.size / 1e6:,.1f} MB)")
     table.add_row("language", str(record["site"].get("language", "")))
@@ -235,11 +230,8 @@ def _counts_table(base: KnowledgeBase) -> Table:
 
 def _ambiguity_table(classes: list[AmbiguityClass]) -> Table:
     """Draw the ambiguity distribution with characters."""
-    table = Table(title="How many entities a name may mean", title_justify="left")
-    table.add_column("entities", justify="right")
-    table.add_column("aliases", justify="right")
-    table.add_column("links", justify="right")
-    table.add_column("share of the links")
+    headings = (">entities", ">aliases", ">links", "share of the links")
+    table = rich_table(*headings, title="How many entities a name may mean")
     total = max(sum(c.n_links for c in classes), 1)
     for c in classes:
         share = c.n_links / total
@@ -251,16 +243,13 @@ def _ambiguity_table(classes: list[AmbiguityClass]) -> Table:
 def _alias_table(view: AliasView) -> Table:
     shown = len(view.candidates)
     more = f", the first {shown} shown" if shown < view.n_candidates else ""
-    table = Table(
-        title=f"“{view.alias}” as a name: {view.n_candidates:,} entities{more}; {view.n_links:,} "
-        f"links; linked in {100 * view.link_probability:.1f} % of the articles that have it",
-        title_justify="left",
+    title = (
+        f"“{view.alias}” as a name: {view.n_candidates:,} entities{more}; {view.n_links:,} "
+        f"links; linked in {100 * view.link_probability:.1f} % of the articles that have it"
     )
-    table.add_column("entity", overflow="fold")
-    table.add_column("prior", justify="right")
-    table.add_column("links", justify="right")
-    table.add_column("documents", justify="right")
-    table.add_column("article", justify="center")
+    table = rich_table("entity", ">prior", ">links", ">documents", "article", title=title)
+    table.columns[0].overflow = "fold"
+    table.columns[-1].justify = "center"
     for row in view.candidates:
         table.add_row(
             row.entity,
@@ -278,10 +267,9 @@ def _print_entity(console: Console, view: EntityView) -> None:
         f"\n“{view.entity}” as an entity, {article}: {view.n_links:,} links in "
         f"{view.document_frequency:,} documents, {view.n_aliases:,} aliases"
     )
-    table = Table()
-    for heading in ("alias", "links", "most related", "", "nearest", ""):
-        justify: Any = "left" if heading in ("alias", "most related", "nearest") else "right"
-        table.add_column(heading, justify=justify, overflow="fold")
+    table = rich_table("alias", ">links", "most related", ">", "nearest", ">")
+    for column in table.columns:
+        column.overflow = "fold"
     for i in range(max(len(view.aliases), len(view.related), len(view.nearest))):
         related, nearest = (_cells(rows, i, "{:.2f}") for rows in (view.related, view.nearest))
         table.add_row(*_cells(view.aliases, i, "{:,}"), *related, *nearest)

@@ -43,7 +43,7 @@ def export(
 ) -> None:
     """Write the labels of a workspace to a file."""
     from stamo.corpus.types import Corpus
-    from stamo.integrations.label_studio import export_tasks, to_json
+    from stamo.integrations.label_studio import export_tasks, tasks_json
     from stamo.system.files import write_atomic
     from stamo.workspace.folder import Workspace
     from stamo.workspace.labels.export import to_csv, to_jsonl
@@ -56,7 +56,7 @@ def export(
             text = to_csv(store.current())
         else:
             corpus = Corpus(tuple(opened.documents))
-            text = to_json(export_tasks(store, corpus, only_labelled=not everything))
+            text = tasks_json(export_tasks(store, corpus, only_labelled=not everything))
         n = len(store.current())
     write_atomic(file, text.encode("utf-8"))
     Console(highlight=False).print(f"Wrote {n} labels to {file}.", soft_wrap=True)

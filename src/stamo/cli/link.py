@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from stamo.cli.kb import KbPath
+
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
     from stamo.evaluation.linking import HeldOutReport
@@ -39,7 +41,6 @@ class Output(StrEnum):
     text = "text"
 
 
-KbPath = Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")]
 LeastLinkProbability = Annotated[
     float, typer.Option("--link-probability", help="How often a name must be a link to be found.")
@@ -204,41 +205,20 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
     from stamo.errors import SettingsError
-
-    if not held_out and not folds and not zelda:
-        raise SettingsError(
-            "There is nothing to measure on; give --held-out, --folds N or --zelda FILE."
-        )
-    reports = _measure(
-        kb, model, zelda or [], held_out, folds, threshold, link_probability, passes, samples
-    )
-    if figure is not None and reports[0] is not None:
-        from stamo.evaluation.reliability import save_reliability
-
-        save_reliability(reports[0].confidence, figure)
-    _print_reports(*reports, as_json=as_json, markdown=markdown)
-
-
-def _measure(
-    kb_path: Path,
-    model_path: Path,
-    zelda: list[Path],
-    held_out: bool,
-    folds: int,
-    threshold: float,
-    link_probability: float,
-    passes: int,
-    samples: int,
-) -> tuple[HeldOutReport | None, list[ZeldaReport]]:
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
+    from stamo.evaluation.reliability import save_reliability
     from stamo.evaluation.zelda import iterate_reports
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
     from stamo.models.store import load_model
 
-    kb, trained = KnowledgeBase.open(kb_path), load_model(model_path)
-    trained.check(kb)
+    if not held_out and not folds and not zelda:
+        raise SettingsError(
+            "There is nothing to measure on; give --held-out, --folds N or --zelda FILE."
+        )
+    base, trained = KnowledgeBase.open(kb), load_model(model)
+    trained.check(base)
     settings = LinkerSettings(
         threshold=threshold,
         n_passes=passes,
@@ -248,12 +228,14 @@ def _measure(
     if folds:
         with _fold_progress(folds) as on_fold:
             report = evaluate_in_folds(
-                kb, trained, folds, settings=settings, n_samples=samples, on_fold=on_fold
+                base, trained, folds, settings=settings, n_samples=samples, on_fold=on_fold
             )
     elif held_out:
-        report = evaluate_held_out(kb, trained, settings=settings, n_samples=samples)
-    others = list(iterate_reports(kb, trained, zelda, settings, samples)) if zelda else []
-    return report, others
+        report = evaluate_held_out(base, trained, settings=settings, n_samples=samples)
+    others = list(iterate_reports(base, trained, zelda, settings, samples)) if zelda else []
+    if figure is not None and report is not None:
+        save_reliability(report.confidence, figure)
+    _print_reports(report, others, as_json=as_json, markdown=markdown)
 
 
 @contextmanager
@@ -272,7 +254,7 @@ def _print_reports(
     as_json: bool,
     markdown: bool,
 ) -> None:
-    from stamo.evaluation.link_tables import held_out_tables, to_markdown, to_rich, zelda_tables
+    from stamo.evaluation.link_tables import held_out_tables, zelda_tables
 
     console = Console(highlight=False)
     if as_json:
@@ -286,6 +268,6 @@ def _print_reports(
     tables += zelda_tables(zelda) if zelda else []
     for table in tables:
         if markdown:
-            console.out(to_markdown(table) + "\n", highlight=False)
+            console.out(table.markdown() + "\n", highlight=False)
         else:
-            console.print(to_rich(table))
+            console.print(table.rich())

@@ -11,7 +11,18 @@ import typer
 from stamo import __version__
 from stamo.errors import StamoError
 
-GROUPS = ("kb", "world", "models", "link", "suite", "workspace", "labels", "serve", "bench", "demo")
+COMMAND_MODULES = (
+    "kb",
+    "world",
+    "models",
+    "link",
+    "suite",
+    "workspace",
+    "labels",
+    "serve",
+    "bench",
+    "demo",
+)
 """The modules of this package that register commands; each has `register(app)`."""
 
 
@@ -34,7 +45,7 @@ def create_app() -> typer.Typer:
             typer.echo(f"stamo {__version__}")
             raise typer.Exit
 
-    for group in GROUPS:
+    for group in COMMAND_MODULES:
         importlib.import_module(f"stamo.cli.{group}").register(app)
     return app
 

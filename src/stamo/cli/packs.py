@@ -11,7 +11,7 @@ from rich.console import Console
 
 Packs = Annotated[Path, typer.Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, typer.Argument(metavar="PACK", help="File of a pack.")]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
+PackKey = Annotated[str, typer.Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +64,7 @@ def _put(packs: Path, pack: Path, *, replace: bool) -> None:
     Console(highlight=False).print(f"{entry.path}", soft_wrap=True, markup=False)
 
 
-def remove(packs: Packs, key: Key) -> None:
+def remove(packs: Packs, key: PackKey) -> None:
     """Take a pack out of a folder; nothing else changes."""
     from stamo.packs.pack import PackFolder
 

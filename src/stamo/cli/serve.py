@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from stamo.cli.kb import KbPath
+from stamo.cli.link import ModelPath
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
@@ -23,8 +26,8 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")],
+    kb: KbPath,
+    model: ModelPath,
     packs: Annotated[Path, typer.Option(help="Folder of the packs to link with.")] = Path("packs"),
     workspaces: Annotated[Path, typer.Option(help="Folder that holds the workspaces.")] = Path(),
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",

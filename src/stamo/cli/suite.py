@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,14 +15,14 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document
+    from stamo.evaluation.tables import Table as ResultTable
     from stamo.kb.base import KnowledgeBase
-    from stamo.replication.suites.conflated import Level
+    from stamo.replication.suites.conflated import ConflatedSettings, Level
     from stamo.replication.suites.run import RunSettings
     from stamo.replication.suites.store import Suite
-    from stamo.replication.tables import Table as ResultTable
 
 
-class Kind(StrEnum):
+class SuiteKind(StrEnum):
     """Where the gold labels of a suite come from."""
 
     conflated = "conflated"
@@ -38,8 +39,8 @@ class LevelChoice(StrEnum):
     all = "all"
 
 
-KbPath = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
-Workers = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
+SuiteKb = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
+WorkersOption = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,8 +53,8 @@ def register(app: typer.Typer) -> None:
 
 
 def make(
-    kind: Annotated[Kind, typer.Argument(help="conflated, natural or facc1.")],
-    kb: KbPath,
+    kind: Annotated[SuiteKind, typer.Argument(help="conflated, natural or facc1.")],
+    kb: SuiteKb,
     out: Annotated[Path, typer.Option(help="Directory to make.")],
     corpus: Annotated[
         list[Path] | None, typer.Option(help="Later text (conflated), or ClueWeb12 WARC (facc1).")
@@ -83,25 +84,30 @@ def make(
     freebase_keys: Annotated[
         Path | None, typer.Option(help="Freebase ids with Wikipedia page ids (facc1).")
     ] = None,
-    workers: Workers = None,
+    workers: WorkersOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older suite.")] = False,
 ) -> None:
     """Make a suite from a knowledge base and a pile of text."""
     from stamo.kb.base import KnowledgeBase
+    from stamo.replication.suites.conflated import ConflatedSettings
+    from stamo.replication.suites.make import make_facc1, make_natural
+    from stamo.replication.suites.natural import NaturalSettings
 
     base = KnowledgeBase.open(kb)
-    changes = {"n_entities": n_entities, "least_documents": least_documents}
+    given = _given({"n_entities": n_entities, "least_documents": least_documents})
+    bounds = _given({"frequency": frequency, "ambiguity": ambiguity, "missing": missing})
+    options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
     with _documents_bar() as on_document:
-        suites: list[Suite] = []
-        if kind == Kind.conflated:
-            suites = _conflated(base, corpus, out, level, changes, workers, overwrite, on_document)
+        if kind == SuiteKind.natural:
+            suites = [make_natural(base, out, NaturalSettings(**given | bounds), **options)]
+        elif kind == SuiteKind.facc1:
+            pages = _facc1_documents(base, corpus, annotations, freebase_keys)
+            settings = NaturalSettings(**{"frequency": (1000, 2000)} | given | bounds)
+            options["on_document"] = on_document
+            suites = [make_facc1(base, pages, out, settings, **options)]
         else:
-            more = {"frequency": frequency, "ambiguity": ambiguity, "missing": missing}
-            changes |= more  # type: ignore[arg-type]
-            pages = None
-            if kind == Kind.facc1:
-                pages = _facc1_documents(base, corpus, annotations, freebase_keys)
-            suites = [_natural(base, out, changes, workers, overwrite, on_document, pages)]
+            options["on_document"] = on_document
+            suites = _conflated(base, corpus, out, level, ConflatedSettings(**given), options)
     for suite in suites:
         _show_suite(suite)
 
@@ -111,73 +117,21 @@ def _conflated(
     corpus: list[Path] | None,
     out: Path,
     level: LevelChoice,
-    changes: dict[str, int | None],
-    workers: int | None,
-    overwrite: bool,
-    on_document: Callable[[int], None],
+    settings: ConflatedSettings,
+    options: dict[str, Any],
 ) -> list[Suite]:
     from stamo.corpus.readers import read_documents
     from stamo.errors import SettingsError
-    from stamo.replication.suites.conflated import ConflatedSettings
     from stamo.replication.suites.make import make_conflated, make_levels
 
     if not corpus:
         raise SettingsError("A conflated suite needs text; give it with --corpus.")
-    settings = ConflatedSettings(**_given(changes))  # type: ignore[arg-type]
-    documents, name = read_documents(corpus), ", ".join(path.name for path in corpus)
+    documents = read_documents(corpus)
+    options["corpus_name"] = ", ".join(path.name for path in corpus)
     if level == LevelChoice.all:
-        return make_levels(
-            kb,
-            documents,
-            out,
-            settings,
-            corpus_name=name,
-            overwrite=overwrite,
-            n_workers=workers,
-            on_document=on_document,
-        )
+        return make_levels(kb, documents, out, settings, **options)
     chosen: Level = level.value  # type: ignore[assignment]
-    settings = ConflatedSettings(level=chosen, **_given(changes))  # type: ignore[arg-type]
-    return [
-        make_conflated(
-            kb,
-            documents,
-            out,
-            settings,
-            corpus_name=name,
-            overwrite=overwrite,
-            n_workers=workers,
-            on_document=on_document,
-        )
-    ]
-
-
-def _natural(
-    kb: KnowledgeBase,
-    out: Path,
-    changes: dict[str, int | None],
-    workers: int | None,
-    overwrite: bool,
-    on_document: Callable[[int], None],
-    pages: Iterator[Document] | None,
-) -> Suite:
-    from stamo.replication.suites.make import make_facc1, make_natural
-    from stamo.replication.suites.natural import NaturalSettings
-
-    given = _given(changes)
-    if pages is None:
-        settings = NaturalSettings(**given)  # type: ignore[arg-type]
-        return make_natural(kb, out, settings, overwrite=overwrite, n_workers=workers)
-    settings = NaturalSettings(**{"frequency": (1000, 2000), **given})  # type: ignore[arg-type]
-    return make_facc1(
-        kb,
-        pages,
-        out,
-        settings,
-        overwrite=overwrite,
-        n_workers=workers,
-        on_document=on_document,
-    )
+    return [make_conflated(kb, documents, out, replace(settings, level=chosen), **options)]
 
 
 def _facc1_documents(
@@ -205,13 +159,13 @@ def _facc1_documents(
     return read_facc1(warcs, annotations, read_freebase_keys(freebase_keys, titles))
 
 
-def _given(changes: dict[str, int | None]) -> dict[str, int]:
+def _given(changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if value is not None}
 
 
 def run(
     suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite, or a folder of them.")],
-    kb: KbPath,
+    kb: SuiteKb,
     out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
     methods: Annotated[
         str, typer.Option(help="Names with commas; `all` but BERT and `quirks`.")
@@ -229,13 +183,14 @@ def run(
         int | None, typer.Option(help="Emerging entities at most; all by default.")
     ] = None,
     experiment: Annotated[
-        Path | None, typer.Option(help="Run one row of a table: a file of experiments/.")
+        Path | None,
+        typer.Option(help="Run one row of a table: a name or a file like `table3-stamo-deeped`."),
     ] = None,
     bert: Annotated[bool, typer.Option("--bert", help="Also run BERT (slow).")] = False,
     bert_weights: Annotated[
         str, typer.Option(help="Folder or name of a BERT; by default a packaged MiniLM.")
     ] = "",
-    workers: Workers = None,
+    workers: WorkersOption = None,
 ) -> None:
     """Run methods on the problems of a suite; an interrupted run goes on where it stopped."""
     from stamo.replication.baselines.bert import BertArgs
@@ -292,11 +247,11 @@ def report(
     out: Annotated[Path, typer.Argument(metavar="RESULTS", help="Directory of results.")],
 ) -> None:
     """Write tables and figures next to the printed numbers, and show the tables."""
-    from stamo.replication.suites.report import find_runs, write_report
+    from stamo.replication.suites.report import find_runs, write_suite_report
 
     console = Console()
     for path in find_runs(out):
-        for table in write_report(path):
+        for table in write_suite_report(path):
             console.print(_rich(table))
         console.print(f"Written to {path / 'report.md'} and report.json", highlight=False)
 
@@ -358,23 +313,14 @@ WIDE = 10
 
 def _rich(table: ResultTable) -> Table:
     """Show a table; of a wide one the F1, AUC and average columns, the rest is in report.md."""
-    keep = list(range(len(table.columns)))
-    if len(table.columns) > WIDE:
-        wanted = ("F1", "AUC", "avg F1")
-        keep = [i for i, name in enumerate(table.columns) if i == 0 or name in wanted]
-    shown = Table(title=table.title, title_justify="left")
-    sets = iter(("web", "wiki"))
+    if len(table.columns) <= WIDE:
+        return table.rich()
+    sets = iter(("web ", "wiki "))
     current = ""
-    for i, name in enumerate(table.columns):
+    labels: list[str | None] = [table.columns[0]]
+    for name in table.columns[1:]:
         if name.startswith("test-"):
-            current = next(sets, "") + " "
-        if i in keep:
-            label = (
-                name
-                if i == 0 or name.startswith("avg") or len(keep) == len(table.columns)
-                else current + name
-            )
-            shown.add_column(label, justify="left" if i == 0 else "right")
-    for row in table.rows:
-        shown.add_row(*(row[i] for i in keep))
-    return shown
+            current = next(sets, "")
+        shown = {"F1": current + name, "AUC": current + name, "avg F1": name}
+        labels.append(shown.get(name))
+    return table.rich(labels)

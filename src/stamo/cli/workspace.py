@@ -208,7 +208,7 @@ def learn(
         outcome = learning.rollback(opened, artifacts.kb, artifacts.trained, rollback, settings)
     else:
         with learn_view(Console(stderr=True)) as show:
-            outcome = learning.learn(
+            outcome = learning.learn_pack(
                 opened, artifacts.kb, artifacts.trained, settings, on_step=show
             )
     console = Console(highlight=False)

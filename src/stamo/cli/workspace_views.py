@@ -20,6 +20,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from stamo.cli.tables import bare_table, named_values
+
 if TYPE_CHECKING:
     from stamo.packs.pack import EntityPack, PackEntry
     from stamo.workspace.collect import Collected, OnCollect
@@ -42,7 +44,6 @@ HEADINGS = {
 
 def status_table(status: Status) -> Table:
     """Show where a workspace stands."""
-    table = Table.grid(padding=(0, 2))
     labels = status.labels
     rows = [
         ("Entity", status.entity.id),
@@ -57,9 +58,7 @@ def status_table(status: Status) -> Table:
         ("Packs", ", ".join(status.packs) or "none yet"),
         ("Next", status.next_step),
     ]
-    for name, value in rows:
-        table.add_row(Text(name, style="dim"), Text(value))
-    return table
+    return named_values(rows)
 
 
 @contextmanager
@@ -87,9 +86,7 @@ def collected_table(collected: Collected) -> Table:
     """Show what was kept, and why the rest was not."""
     from stamo.workspace.snippets import printable
 
-    table = Table(box=None, padding=(0, 2), show_header=False)
-    table.add_column(justify="right")
-    table.add_column()
+    table = bare_table(">", "", show_header=False)
     mentions = f"kept, with {collected.n_mentions:,} candidate mentions"
     table.add_row(f"[bold]{collected.n_kept:,}[/]", mentions)
     for reason, count in collected.skipped.items():
@@ -108,12 +105,11 @@ def slots_table(records: Sequence[SlotRecord], n_shown: int = 12) -> Table:
 
     Slot 0 is the labels alone.
     """
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     groups = list(dict.fromkeys(group for record in records for group in record.moved))
-    for heading in ("slot", "share", "flips", *(HEADINGS.get(g, g) for g in groups)):
-        table.add_column(heading, justify="right")
-    for heading in ("P", "R", "F1"):
-        table.add_column(heading, justify="right", style="bold" if heading == "F1" else "")
+    moves = (f">{HEADINGS.get(group, group)}" for group in groups)
+    headings = (">slot", ">share", ">flips", *moves, ">P", ">R", ">F1")
+    table = bare_table(*headings, padding=(0, 2, 0, 0))
+    table.columns[-1].style = "bold"
     for record in records[-n_shown:]:
         left_out = record.left_out
         numbers = (left_out.precision, left_out.recall, left_out.f1) if left_out else ()
@@ -180,9 +176,7 @@ def outcome_lines(outcome: LearnedPack) -> list[Text]:
 
 def packs_table(entries: Sequence[PackEntry]) -> Table:
     """Show the packs of a folder; damaged ones with their problem."""
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    for heading in ("Key", "Entity", "Aliases", "Knowledge base", "Labels"):
-        table.add_column(heading)
+    table = bare_table("Key", "Entity", "Aliases", "Knowledge base", "Labels")
     for entry in entries:
         if entry.pack is None:
             table.add_row(escape(entry.key), Text(entry.problem, style="red"))
@@ -196,7 +190,6 @@ def packs_table(entries: Sequence[PackEntry]) -> Table:
 
 def pack_table(pack: EntityPack, related: Sequence[tuple[str, float]]) -> Table:
     """Show what a pack holds."""
-    table = Table.grid(padding=(0, 2))
     priors = zip(pack.entity.aliases, pack.priors.tolist(), strict=True)
     rows = [
         ("Entity", pack.entity.id),
@@ -209,17 +202,12 @@ def pack_table(pack: EntityPack, related: Sequence[tuple[str, float]]) -> Table:
         *((name.capitalize(), note) for name, note in pack.notes.items()),
         ("Fingerprint", pack.fingerprint),
     ]
-    for name, value in rows:
-        table.add_row(Text(name, style="dim"), Text(value))
-    return table
+    return named_values(rows)
 
 
 def graduation_table(compared: Graduation) -> Table:
     """Show what was learned beside what a later knowledge base counted."""
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    table.add_column("")
-    table.add_column("learned", justify="right")
-    table.add_column("later", justify="right")
+    table = bare_table("", ">learned", ">later")
     for prior in compared.priors:
         later = "unknown" if prior.later is None else f"{prior.later:.2f}"
         table.add_row(escape(f"P({compared.title} | {prior.alias})"), f"{prior.learned:.2f}", later)

@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from stamo.cli.tables import rich_table
+
 if TYPE_CHECKING:
     from stamo.world.settings import World
 
@@ -46,11 +48,8 @@ def world(
 
 def _emerging_table(made: World) -> Table:
     """Show the emerging entities and how often their names mean them."""
-    table = Table(title="Emerging entities", title_justify="left")
-    for heading in ("Entity", "Aliases", "What it is"):
-        table.add_column(heading)
-    table.add_column("Mentions", justify="right")
-    table.add_column("of", justify="right")
+    headings = ("Entity", "Aliases", "What it is", ">Mentions", ">of")
+    table = rich_table(*headings, title="Emerging entities")
     for entry in made.describe():
         table.add_row(
             entry["id"],

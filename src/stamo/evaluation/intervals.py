@@ -14,9 +14,9 @@ Statistic = Callable[[Float64], Float64]
 """Turns sums of columns, shape (n, k), into values, shape (n,)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value with its interval."""
+@dataclass(frozen=True)
+class Interval:
+    """A value with its bootstrap interval."""
 
     value: float
     low: float
@@ -33,7 +33,7 @@ def bootstrap(
     *,
     n_samples: int = 1000,
     level: float = 0.95,
-) -> Estimate:
+) -> Interval:
     """Estimate a statistic of summed columns and its percentile interval.
 
     Args:
@@ -49,12 +49,12 @@ def bootstrap(
         )
     n = len(columns)
     if not n:
-        return Estimate(float("nan"), float("nan"), float("nan"))
+        return Interval(float("nan"), float("nan"), float("nan"))
     value = float(statistic(columns.sum(axis=0, keepdims=True))[0])
     drawn = rng.multinomial(n, np.full(n, 1 / n), size=n_samples).astype(np.float64)
     samples = statistic(drawn @ columns)
     low, high = np.nanquantile(samples, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value, float(low), float(high))
+    return Interval(value, float(low), float(high))
 
 
 def ratio(sums: Float64) -> Float64:

@@ -1,25 +1,12 @@
-"""The results of linking as tables, for a terminal and for Markdown."""
+"""The results of linking as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from stamo.evaluation.linking import HeldOutReport, Row
+from stamo.evaluation.linking import AccuracyRow, HeldOutReport
+from stamo.evaluation.tables import Table
 from stamo.evaluation.zelda import EndToEnd, ZeldaReport
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def held_out_tables(report: HeldOutReport) -> list[Table]:
@@ -48,7 +35,7 @@ def held_out_tables(report: HeldOutReport) -> list[Table]:
     ]
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: AccuracyRow) -> tuple[str, ...]:
     gains = (f"{g.value:+.3f} [{g.low:+.3f}, {g.high:+.3f}]" for g in (row.gain, row.hard_gain))
     return (row.name, str(row.accuracy), str(row.hard), *gains)
 
@@ -91,23 +78,3 @@ def _end_to_end(name: str, kind: str, values: EndToEnd) -> tuple[str, ...]:
         values.detection_recall,
     )
     return (name, kind, *map(str, estimates))
-
-
-def to_markdown(table: Table) -> str:
-    """Write a table in Markdown."""
-    lines = [f"**{table.title}**", ""]
-    lines += [f"| {' | '.join(cells)} |" for cells in (table.columns, ["---"] * len(table.columns))]
-    lines += [f"| {' | '.join(row)} |" for row in table.rows]
-    return "\n".join(lines) + "\n"
-
-
-def to_rich(table: Table) -> RichTable:
-    """Write a table for a terminal."""
-    from rich.table import Table as RichTable
-
-    rich = RichTable(title=table.title, title_justify="left")
-    for i, column in enumerate(table.columns):
-        rich.add_column(column, justify="left" if i == 0 else "right")
-    for row in table.rows:
-        rich.add_row(*row)
-    return rich

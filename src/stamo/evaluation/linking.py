@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from stamo.errors import SettingsError
-from stamo.evaluation.intervals import Estimate, bootstrap, by_document, difference, ratio
+from stamo.evaluation.intervals import Interval, bootstrap, by_document, difference, ratio
 from stamo.features.articles import flatten_articles, most_frequent_entities
 from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
@@ -31,15 +31,15 @@ HARD_PRIOR = 0.9
 
 
 @dataclass(frozen=True)
-class Row:
+class AccuracyRow:
     """The accuracy of one way to link, on all ambiguous mentions and on the hard ones."""
 
     name: str
-    accuracy: Estimate
-    hard: Estimate
-    gain: Estimate
+    accuracy: Interval
+    hard: Interval
+    gain: Interval
     """Accuracy above the first row's, on the same mentions."""
-    hard_gain: Estimate
+    hard_gain: Interval
     """The same on the hard ones."""
 
 
@@ -65,10 +65,10 @@ class HeldOutReport:
     n_ambiguous: int
     """Those with two candidates or more, the right one among them."""
     n_hard: int
-    candidate_recall: Estimate
+    candidate_recall: Interval
     """Share of the mentions whose entity is among their candidates."""
-    rows: tuple[Row, ...]
-    ablations: tuple[Row, ...]
+    rows: tuple[AccuracyRow, ...]
+    ablations: tuple[AccuracyRow, ...]
     """The model with one score the same for all candidates; `gain` is what is lost."""
     confidence: tuple[Confidence, ...]
 
@@ -78,7 +78,7 @@ class HeldOutReport:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredMentions:
     """All scores of mentions: whether each way to link is right, and what it rests on."""
 
     right: Mapping[str, Bools]  # name -> (M,) whether the best candidate is right
@@ -89,7 +89,7 @@ class Scored:
     best_prior: Float32  # (M,)
 
     @classmethod
-    def joined(cls, parts: Sequence[Scored]) -> Scored:
+    def joined(cls, parts: Sequence[ScoredMentions]) -> ScoredMentions:
         """Join the mentions of several parts."""
         names = [field.name for field in fields(cls) if field.name != "right"]
         return cls(
@@ -141,11 +141,11 @@ def evaluate_in_folds(
     for fold in range(n_folds):
         parts.append(score_held_out(kb, train_again(kb, trained, order[fold::n_folds]), settings))
         on_fold(fold + 1)
-    return _report(kb, trained.model.name, Scored.joined(parts), n_samples, seed)
+    return _report(kb, trained.model.name, ScoredMentions.joined(parts), n_samples, seed)
 
 
 def _report(
-    kb: KnowledgeBase, name: str, scored: Scored, n_samples: int, seed: int
+    kb: KnowledgeBase, name: str, scored: ScoredMentions, n_samples: int, seed: int
 ) -> HeldOutReport:
     ambiguous = (scored.n_candidates > 1) & scored.found
     if not ambiguous.any():
@@ -171,7 +171,9 @@ def _report(
     )
 
 
-def score_held_out(kb: KnowledgeBase, trained: TrainedModel, settings: LinkerSettings) -> Scored:
+def score_held_out(
+    kb: KnowledgeBase, trained: TrainedModel, settings: LinkerSettings
+) -> ScoredMentions:
     """Score the mentions of the held-out articles that training has not used."""
     mentions = held_out_mentions(kb, trained, settings)
     if not len(mentions):
@@ -204,7 +206,7 @@ def held_out_mentions(
 @torch.inference_mode()
 def score_all(
     trained: TrainedModel, mentions: EncodedMentions, tables: Tables, kb: KnowledgeBase
-) -> Scored:
+) -> ScoredMentions:
     """Score all mentions by prior, by the model, and by the model without each of its scores."""
     model = trained.model.eval()
     mentions = encode_known(model, mentions, BatchRelatedness(kb))
@@ -229,7 +231,7 @@ def score_all(
             levelled[..., k] = means[k]
             best = _combine(model, levelled, batch).argmax(dim=1).numpy()
             right[f"without {name}"][rows] = best == gold[rows]
-    return Scored(
+    return ScoredMentions(
         right,
         confidence,
         gold >= 0,
@@ -259,8 +261,8 @@ class _RowMaker:
     n_samples: int
     seed: int
 
-    def __call__(self, name: str, right: Bools, base: Bools) -> Row:
-        return Row(
+    def __call__(self, name: str, right: Bools, base: Bools) -> AccuracyRow:
+        return AccuracyRow(
             name,
             self._estimate(right, self.ambiguous),
             self._estimate(right, self.hard),
@@ -271,22 +273,22 @@ class _RowMaker:
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)
 
-    def _estimate(self, right: Bools, chosen: Bools) -> Estimate:
+    def _estimate(self, right: Bools, chosen: Bools) -> Interval:
         columns = by_document(self.documents[chosen], right[chosen], np.ones(int(chosen.sum())))
         return bootstrap(columns, ratio, self._rng(), n_samples=self.n_samples)
 
-    def share(self, hit: Bools) -> Estimate:
+    def share(self, hit: Bools) -> Interval:
         """Return the share of all mentions that are hit."""
         return self._estimate(hit, np.ones(len(hit), dtype=np.bool_))
 
-    def _gain(self, right: Bools, base: Bools, chosen: Bools) -> Estimate:
+    def _gain(self, right: Bools, base: Bools, chosen: Bools) -> Interval:
         columns = by_document(
             self.documents[chosen], right[chosen], base[chosen], np.ones(int(chosen.sum()))
         )
         return bootstrap(columns, difference, self._rng(), n_samples=self.n_samples)
 
 
-def _confidence(name: str, scored: Scored, right: Bools, chosen: Bools) -> Confidence:
+def _confidence(name: str, scored: ScoredMentions, right: Bools, chosen: Bools) -> Confidence:
     values, hits = scored.confidence[chosen], right[chosen]
     return Confidence(
         name,

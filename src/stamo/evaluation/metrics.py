@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from stamo.evaluation.intervals import Interval
 from stamo.system.arrays import Bools, Float32, Float64, Int64
-
-BoolArray = Bools
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Outcome:
         )
 
 
-def area_under_curve(values: NDArray[np.floating], positive: BoolArray) -> float:
+def area_under_curve(values: NDArray[np.floating], positive: Bools) -> float:
     """Return the probability that a positive has a higher value than a negative; ties are half."""
     n_positive, n_negative = int(positive.sum()), int((~positive).sum())
     if not n_positive or not n_negative:
@@ -101,15 +100,6 @@ def micro_f1(counts: Float64) -> Float64:
     """Return F1 of rows of summed counts, 0 where nothing was hit, (n,)."""
     _, _, predicted, gold, hits = counts.T
     return np.asarray(2 * hits / np.maximum(predicted + gold, 1))
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with its 95 % bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 Outcomes: TypeAlias = Sequence[Sequence[Outcome]]

@@ -19,7 +19,7 @@ import numpy as np
 
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
-from stamo.evaluation.intervals import Estimate, bootstrap, difference, f1, ratio
+from stamo.evaluation.intervals import Interval, bootstrap, difference, f1, ratio
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, LinkerSettings
 from stamo.linking.results import LinkedDocument
@@ -27,7 +27,7 @@ from stamo.linking.surfaces import known_names
 from stamo.models.store import TrainedModel
 from stamo.system.arrays import Float64
 
-Span = tuple[int, int]
+Offsets = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class GoldDocument:
 class EndToEnd:
     """What detection and linking together find, against the gold mentions known to the KB."""
 
-    precision: Estimate
+    precision: Interval
     """Share of our links that are a gold mention with its entity."""
-    precision_on_gold: Estimate
+    precision_on_gold: Interval
     """The same among our links that touch any gold mention: no annotator marks everything."""
-    recall: Estimate
-    f1: Estimate
-    detection_recall: Estimate
+    recall: Interval
+    f1: Interval
+    detection_recall: Interval
     """Share of the gold mentions whose span we detect exactly."""
     n_links: int
 
@@ -66,10 +66,10 @@ class ZeldaReport:
     """Mentions whose gold entity the knowledge base knows."""
     n_dropped: int
     """Gold mentions left out because they overlap the one before or lie outside the text."""
-    candidate_recall: Estimate
-    prior_alone: Estimate
-    accuracy: Estimate
-    gain: Estimate
+    candidate_recall: Interval
+    prior_alone: Interval
+    accuracy: Interval
+    gain: Interval
     """Accuracy above prior alone."""
     exact: EndToEnd
     overlapping: EndToEnd
@@ -118,8 +118,8 @@ def _open(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _usable(pairs: Iterable[tuple[Span, str]], length: int) -> list[tuple[Span, str]]:
-    kept: list[tuple[Span, str]] = []
+def _usable(pairs: Iterable[tuple[Offsets, str]], length: int) -> list[tuple[Offsets, str]]:
+    kept: list[tuple[Offsets, str]] = []
     for (start, end), title in pairs:
         if start < end <= length and start >= (kept[-1][0][1] if kept else 0):
             kept.append(((start, end), title))
@@ -149,7 +149,7 @@ def evaluate_zelda(
         [_count_found(kb, g, f, exact=False) for g, f in zip(gold, found, strict=True)]
     )
 
-    def estimate(values: Float64, statistic: Any = ratio) -> Estimate:
+    def estimate(values: Float64, statistic: Any = ratio) -> Interval:
         return bootstrap(values, statistic, np.random.default_rng(seed), n_samples=n_samples)
 
     return ZeldaReport(

@@ -90,7 +90,7 @@ class Prior:
 
         return values, back
 
-    def _together_slope(self, known: Float32, raw: Float32) -> tuple[Float32, Split]:
+    def _together_slope(self, known: Float32, raw: Float32) -> tuple[Float32, SplitSlope]:
         p = raw.clip(0.0, 1.0)
         total = np.maximum(p.sum(axis=1, keepdims=True), 1.0)
         if p.shape[1] > 1:
@@ -120,5 +120,5 @@ class Prior:
         )
 
 
-Split: TypeAlias = Callable[[Float32, Float32], Float32]
+SplitSlope: TypeAlias = Callable[[Float32, Float32], Float32]
 """From the gradients of the known and the emerging candidates to that of θ read by mention."""

@@ -77,7 +77,7 @@ def export_tasks(
     ]
 
 
-def to_json(tasks: list[dict[str, Any]]) -> str:
+def tasks_json(tasks: list[dict[str, Any]]) -> str:
     """Write tasks as the text of a JSON file."""
     return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
 

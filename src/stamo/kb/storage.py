@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import marisa_trie
@@ -17,12 +16,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from stamo.errors import KnowledgeBaseError
 from stamo.system.arrays import Float32, Int32, Int64
+from stamo.system.closing import Closing
 
 HEADER_BYTES = 128
 BLOCK_ROWS = 65_536
 
 
-class ArrayWriter:
+class ArrayWriter(Closing):
     """Append rows to a `.npy` file whose length is not known beforehand."""
 
     def __init__(self, path: Path, dtype: DTypeLike, columns: int | None = None) -> None:
@@ -37,17 +37,6 @@ class ArrayWriter:
         array = np.ascontiguousarray(rows, dtype=self.dtype)
         self.n_rows += len(array)
         self._file.write(array.data)
-
-    def __enter__(self) -> ArrayWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Write the header, now that the number of rows is known."""

@@ -39,7 +39,7 @@ from stamo.models.base import Scorer
 from stamo.models.evidence import BIAS, agree, log_odds, margins_under
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
-Part: TypeAlias = tuple[Int64, Bools, Scorer]
+ScoredPart: TypeAlias = tuple[Int64, Bools, Scorer]
 """Mentions that are linked with features estimated on the others: rows, mask, scorer."""
 
 
@@ -114,7 +114,7 @@ class CorrectedSteps(Steps[Corrected]):
         self.weight = 1.0 / size[vote[self.rows]]
 
     @cached_property
-    def folds(self) -> list[Part]:
+    def folds(self) -> list[ScoredPart]:
         """The pile, divided at random by documents."""
         pile, n = self.task.pile, self.args.n_folds
         rng = np.random.default_rng(self.args.seed)
@@ -122,13 +122,13 @@ class CorrectedSteps(Steps[Corrected]):
         return self._parts([fold == k for k in range(n)])
 
     @cached_property
-    def labelled_folds(self) -> list[Part]:
+    def labelled_folds(self) -> list[ScoredPart]:
         """L, each document by itself."""
         documents, labelled = self.task.pile.mentions.documents, self.task.labelled
         distinct = np.unique(documents[self.rows]).tolist()
         return self._parts([labelled & (documents == d) for d in distinct])
 
-    def _parts(self, masks: list[Bools]) -> list[Part]:
+    def _parts(self, masks: list[Bools]) -> list[ScoredPart]:
         parts = [(np.flatnonzero(mask), mask) for mask in masks if mask.any()]
         return [(rows, mask, self.scorer.take(rows)) for rows, mask in parts]
 

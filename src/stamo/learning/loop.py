@@ -26,7 +26,7 @@ from stamo.learning.inter import Moments
 from stamo.models.base import LinkingModel, Scorer, Tables
 from stamo.system.arrays import Bools, Float32
 
-MAX_SLOTS = "max slots"
+ALL_SLOTS = "max slots"
 """The loop stopped after the last slot that it was given."""
 NO_CHANGE = "no change"
 """The loop stopped since no pseudo-label changed for as many slots as its patience."""
@@ -190,7 +190,7 @@ class Learned:
     """Whether the unlabelled documents helped; None where the steps do not ask."""
     left_out_likelihood: tuple[float, float] | None = None
     """Mean log likelihood of the left-out labels: with the labels alone, and with the pile."""
-    stopped: str = MAX_SLOTS
+    stopped: str = ALL_SLOTS
     """Why the loop ended: `max slots` or `no change`."""
 
     @cached_property
@@ -223,7 +223,7 @@ def self_train(
     else:
         theta_hat = steps.take_up(resume)
         t, before, unchanged = resume.number, resume.pseudo_labels > 0.5, resume.n_unchanged
-    first, stopped = theta_hat, MAX_SLOTS
+    first, stopped = theta_hat, ALL_SLOTS
     while t < args.n_slots:  # 4
         if args.patience is not None and unchanged >= args.patience:
             stopped = NO_CHANGE

@@ -21,7 +21,7 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.max_margin import MaxMargin
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
-from stamo.features.prior import Prior, Split
+from stamo.features.prior import Prior, SplitSlope
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
@@ -59,7 +59,7 @@ class OddsPrior(Prior):
         values = torch.cat([known, read], dim=1)
         return values / values.abs().sum(dim=1, keepdim=True).clamp_min(1e-12)
 
-    def _together_slope(self, known: Float32, raw: Float32) -> tuple[Float32, Split]:
+    def _together_slope(self, known: Float32, raw: Float32) -> tuple[Float32, SplitSlope]:
         values = np.hstack([known, raw])
         total = np.maximum(np.abs(values).sum(axis=1, keepdims=True), 1e-12)
         values /= total
@@ -138,14 +138,14 @@ def attend_padding(model: LinkingModel) -> LinkingModel:
     return PublishedDeepED.of(model) if isinstance(model, DeepED) else model
 
 
-FEATURES: Mapping[str, Feature] = {
+PUBLISHED_FEATURES: Mapping[str, Feature] = {
     "prior": OddsPrior(),
     "relatedness": CrawlRelatedness(),
     "embedding": Embedding(max_margin=RandomRestart()),
 }
 
 FIRST_FEATURES: Mapping[str, Feature] = {
-    **FEATURES,
+    **PUBLISHED_FEATURES,
     "embedding": Embedding(max_margin=RandomRestart(n_epochs=600, learning_rate=5e-2)),
 }
 """Features that estimate θ⁰ on L."""

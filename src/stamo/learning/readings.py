@@ -97,7 +97,7 @@ READINGS: Mapping[str, Reading] = {
         Reading("paper", AS_PRINTED, StamoArgs()),
         Reading(
             "published",
-            published.FEATURES,
+            published.PUBLISHED_FEATURES,
             published.PublishedArgs(),
             published.attend_padding,
         ),
@@ -129,7 +129,7 @@ READINGS: Mapping[str, Reading] = {
 
 
 def _feature_quirk(name: str) -> Callable[[Reading], Reading]:
-    return lambda r: replace(r, features={**r.features, name: published.FEATURES[name]})
+    return lambda r: replace(r, features={**r.features, name: published.PUBLISHED_FEATURES[name]})
 
 
 def _args_quirk(change: Callable[[StamoArgs], StamoArgs]) -> Callable[[Reading], Reading]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import torch
 
@@ -11,9 +11,8 @@ from stamo.corpus.parts import ReadPart
 from stamo.linking.linker import batched
 from stamo.linking.results import LinkedDocument
 from stamo.linking.settings import LinkerSettings
-from stamo.system.processes import Workers
+from stamo.system.processes import Result, Workers
 
-Result = TypeVar("Result")
 Finish = Callable[[LinkedDocument], Result]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
+from stamo.features.pile import Pile
+from stamo.features.slopes import Lookup, lookup_slope
 from stamo.models.base import MASKED, Combine
 from stamo.system.arrays import Bools, Float32
 
@@ -75,3 +79,30 @@ class Unit:
         along = (by_unit * self.unit).sum(axis=1, keepdims=True)
         gradient: Float32 = (by_unit - along * self.unit) / self.norm
         return gradient
+
+
+class ScoredFeatures(ABC):
+    """What prepared scorers share: the features that are scores themselves, and Γ."""
+
+    model: Any
+    pile: Pile
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Return the features that are scores themselves."""
+
+    @cached_property
+    def lookups(self) -> dict[str, Lookup]:
+        """Return how these features are looked up with their slope."""
+        return {f.name: lookup_slope(f) for f in self.model.named(*self.names)}
+
+    @cached_property
+    def combine(self) -> CombineSlope:
+        """Return Γ with its gradient."""
+        return CombineSlope.of(self.model.combine)
+
+    @cached_property
+    def absent(self) -> Bools:
+        """Return where no candidate stands, (M, C + E)."""
+        return ~np.hstack([self.pile.mentions.mask, self.pile.is_candidate])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CONVERGENCE_ROWS = ("self-training", "self-training+intra", "self-training+inter", "stamo")
-METRICS = {
+LABEL_BY_METRIC = {
     "accuracy": "accuracy",
     "precision": "precision",
     "recall": "recall",
@@ -74,9 +74,9 @@ def draw_convergence(results: Results, path: Path) -> bool:
         return False
     problems = shared_problems(results, CONVERGENCE_ROWS)
     curves = {(m, s): curve(results, m, s, slots, problems) for m in CONVERGENCE_ROWS for s in sets}
-    axes = _grid(len(sets), len(METRICS))
+    axes = _grid(len(sets), len(LABEL_BY_METRIC))
     for i, name in enumerate(sets):
-        for j, metric in enumerate(METRICS):
+        for j, metric in enumerate(LABEL_BY_METRIC):
             panel = axes[i][j]
             for method in CONVERGENCE_ROWS:
                 points = curves[method, name]
@@ -86,7 +86,7 @@ def draw_convergence(results: Results, path: Path) -> bool:
             default = results.summary("default", "deeped", name, results.n_labels())
             if default is not None:
                 panel.axhline(100 * getattr(default, metric), ls="--", c="black", label="default")
-            _label(panel, f"{name}: {METRICS[metric]}", "slot t", "%")
+            _label(panel, f"{name}: {LABEL_BY_METRIC[metric]}", "slot t", "%")
     _save(axes, path)
     return True
 
@@ -106,7 +106,7 @@ def draw_ablation(results: Results, path: Path) -> bool:
                 panel.plot(slots, 100 * np.array(values), label=method)
     for panel, metric in zip(axes[0], BESIDE, strict=True):
         title = f"inter-slot ({len(problems)} entities)"
-        _label(panel, title, "slot t", f"average {METRICS[metric]}, %")
+        _label(panel, title, "slot t", f"average {LABEL_BY_METRIC[metric]}, %")
     _save(axes, path)
     return True
 
@@ -131,7 +131,7 @@ def draw_labelled_size(results: Results, path: Path) -> bool:
             axes[i][j].set_xticks(sizes, [str(n) for n in sizes])
             axes[i][j].minorticks_off()
             title = f"{name} ({len(problems)} entities)"
-            _label(axes[i][j], title, "|L|", f"{METRICS[metric]}, %")
+            _label(axes[i][j], title, "|L|", f"{LABEL_BY_METRIC[metric]}, %")
     _save(axes, path)
     return True
 

@@ -9,13 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from stamo.evaluation.metrics import (
-    Interval,
-    Outcome,
-    Summary,
-    bootstrap_auc,
-    bootstrap_f1,
-)
+from stamo.evaluation.intervals import Interval
+from stamo.evaluation.metrics import Outcome, Summary, bootstrap_auc, bootstrap_f1
+from stamo.evaluation.tables import Table
 from stamo.replication.published import PRINTED, printed_row
 from stamo.replication.suites.problem import TEST_SETS, SetName
 
@@ -52,22 +48,6 @@ BOOTSTRAPS = {"F1": bootstrap_f1, "AUC": bootstrap_auc}
 """The metrics that stand beside each other, with their intervals over entities."""
 COMPARED = ("estimation", "estimation+bias", "estimation(all)", "stamo", "paper", "published")
 """Methods that the default is compared with, entity by entity."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def markdown(self) -> str:
-        """Return the table in Markdown."""
-        head = "| " + " | ".join(self.columns) + " |"
-        rule = "| --- |" + " ---: |" * (len(self.columns) - 1)
-        body = ["| " + " | ".join(row) + " |" for row in self.rows]
-        return "\n".join([f"### {self.title}", "", head, rule, *body, ""])
 
 
 def outcome_of(values: Mapping[str, Any]) -> Outcome:
@@ -212,7 +192,9 @@ def ablation_table(
 
 def printed_table(table: int, model: str) -> Table:
     """Return a table of the paper with every number that it prints."""
+    order = {3: MAIN_ROWS, 4: INTER_ROWS, 5: FEATURE_ROWS}[table]
     found = [p for p in PRINTED if p.table == table and p.model in {model, ""}]
+    found.sort(key=lambda p: order.index(p.method))
     names = list(dict.fromkeys(name for p in found for name in p.numbers))
     rows = [(p.row, *(_printed(p.numbers, name) for name in names)) for p in found]
     title = f"The paper's Table {table}, {model}, as printed on its own data"

@@ -24,9 +24,10 @@ from stamo.errors import (
     UnknownEntityError,
     WorkspaceError,
 )
+from stamo.service.folders import MissingWorkspaceError
 from stamo.service.labelling import job_routes, workspace_routes
 from stamo.service.linking import LinkPool, link_routes, pack_routes
-from stamo.service.parts import MissingWorkspaceError, ServiceParts
+from stamo.service.parts import ServiceParts
 from stamo.service.schemas import ErrorOut
 from stamo.service.security import Guard
 

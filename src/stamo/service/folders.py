@@ -2,35 +2,81 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from stamo.corpus.types import Corpus, Document, LabelKey
 from stamo.errors import WorkspaceError
-from stamo.service.parts import (
-    Choice,
-    Guess,
-    MissingWorkspaceError,
-    Progress,
-    Question,
-    WorkspaceInfo,
-)
-from stamo.workspace.documents import MANIFEST
+from stamo.workspace.documents import DOCUMENTS_MANIFEST
 from stamo.workspace.folder import N_LABELS, Status, Workspace
-from stamo.workspace.labels.events import EMERGING, SKIP, LabelEvent, LabelTarget
+from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, Choice, LabelEvent, LabelTarget
 from stamo.workspace.labels.store import LabelStore
+from stamo.workspace.report import REPORT
 
 logger = logging.getLogger(__name__)
 
-REPORT_FILE = "report.html"
 CONTEXT_CHARACTERS = 1500
 """How much of a document is shown on each side of the mention."""
+
+
+class MissingWorkspaceError(WorkspaceError):
+    """There is no workspace, or not that part of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One candidate mention in its context, with what it may mean."""
+
+    document: str
+    mention: int
+    title: str | None
+    before: str
+    surface: str
+    after: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What the linking model would have said; shown only after the choice."""
+
+    choice: str
+    """A title, `@emerging`, or `@none` when it would not have linked the mention."""
+    entity: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabellingProgress:
+    """How far the labels of a workspace are."""
+
+    n_labelled: int
+    n_skipped: int
+    n_left: int
+    """Mentions that nobody has looked at."""
+    target: int = 20
+    by: Mapping[str, int] = field(default_factory=dict)
+    """How many labels each person gave."""
+    advice: str = ""
+    """A line on whether more labels help."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceInfo:
+    """One emerging entity and where its workspace stands."""
+
+    name: str
+    entity: str
+    aliases: tuple[str, ...]
+    next_step: str
+    progress: LabellingProgress
+    has_report: bool = False
+
 
 Version = tuple[int, int, int] | None
 
@@ -42,21 +88,6 @@ GuessEntity = Callable[[Document, int], Guess | None]
 
 Advise = Callable[[Workspace, Corpus, Sequence[LabelEvent]], Iterable[LabelKey]]
 """Orders the candidate mentions, those that teach most first, knowing the labels so far."""
-
-
-def one_per_document(
-    workspace: Workspace, corpus: Corpus, labels: Sequence[LabelEvent]
-) -> list[LabelKey]:
-    """Order mentions so that each document is asked once before any is asked again.
-
-    Documents come in the order of a hash: neighbours in a crawl are often alike.
-    """
-    ranked: list[tuple[int, bytes, LabelKey]] = []
-    for document in corpus:
-        digest = hashlib.sha256(document.id.encode()).digest()
-        keys = candidate_mentions(workspace, document)
-        ranked += [(i, digest, key) for i, key in enumerate(keys)]
-    return [key for _, _, key in sorted(ranked)]
 
 
 def candidate_mentions(workspace: Workspace, document: Document) -> list[LabelKey]:
@@ -94,7 +125,7 @@ class _Space:
 def _version(workspace: Workspace) -> Version:
     """Tell one state of the collected documents from another without reading them."""
     try:
-        stat = (workspace.documents.folder / MANIFEST).stat()
+        stat = (workspace.documents.folder / DOCUMENTS_MANIFEST).stat()
     except OSError:
         return None
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
@@ -106,14 +137,17 @@ def _place(target: LabelTarget) -> tuple[str, int, int]:
 
 
 class WorkspaceFolders:
-    """Every workspace that lies directly in a folder."""
+    """Every workspace that lies directly in a folder; called from several threads.
+
+    An unknown name raises `MissingWorkspaceError`; a folder in another state `WorkspaceError`.
+    """
 
     def __init__(
         self,
         root: Path,
         describe: Describe,
-        guess: GuessEntity = lambda document, mention: None,
-        advise: Advise = one_per_document,
+        guess: GuessEntity,
+        advise: Advise,
         *,
         advise_every: int = 5,
     ) -> None:
@@ -154,21 +188,21 @@ class WorkspaceFolders:
             aliases=workspace.entity.aliases,
             next_step=_next_step(status),
             progress=self.progress(name),
-            has_report=(workspace.path / REPORT_FILE).is_file(),
+            has_report=(workspace.path / REPORT).is_file(),
         )
 
-    def progress(self, name: str) -> Progress:
+    def progress(self, name: str) -> LabellingProgress:
         """Count the labels of a workspace."""
         space = self._open(name)
         events = space.store.current()
         by = Counter(event.labeller for event in events if event.choice != SKIP)
         n_labelled, n_mentions = by.total(), len(space.order)
-        is_found = any(event.choice == EMERGING for event in events)
+        is_found = any(event.choice == EMERGING_CHOICE for event in events)
         target = min(N_LABELS, n_mentions) or N_LABELS
         missing = (
             f"None of the {n_labelled} labels is {space.workspace.entity.id}; label some more."
         )
-        return Progress(
+        return LabellingProgress(
             n_labelled=n_labelled,
             n_skipped=len(events) - n_labelled,
             n_left=max(n_mentions - len(events), 0),
@@ -204,7 +238,7 @@ class WorkspaceFolders:
             guess = self._guess(space.documents[key[0]], key[1])
             # With an earlier pack of the entity in use, the model may know it already.
             is_new = guess is not None and guess.choice == space.workspace.entity.id
-            return replace(guess, choice=EMERGING) if guess is not None and is_new else guess
+            return replace(guess, choice=EMERGING_CHOICE) if guess is not None and is_new else guess
         except Exception:
             # A guess is an extra; whatever is wrong with it must not look like a lost label.
             logger.exception("The model could not link a mention of %r", name)
@@ -224,12 +258,8 @@ class WorkspaceFolders:
 
     def report(self, name: str) -> Path | None:
         """Return the report's path, None when none was made."""
-        path = self._workspace(name).path / REPORT_FILE
+        path = self._workspace(name).path / REPORT
         return path if path.is_file() else None
-
-    def path(self, name: str) -> Path:
-        """Return the folder of a workspace."""
-        return self._workspace(name).path
 
     def close(self) -> None:
         """Close the labels of all workspaces."""
@@ -277,7 +307,7 @@ class WorkspaceFolders:
         aliases = ", ".join(alias for alias in entity.aliases if alias != entity.id)
         line = f"The new entity; also called {aliases}" if aliases else "The new entity"
         # Always first: the same key means the new entity from the first mention to the last.
-        choices = (Choice(EMERGING, entity.id, line), *self._describe(mention.surface))
+        choices = (Choice(EMERGING_CHOICE, entity.id, line), *self._describe(mention.surface))
         return Question(
             document=document.id,
             mention=key[1],

@@ -23,11 +23,11 @@ logger = logging.getLogger(__name__)
 MAX_ATTEMPTS = 5
 """A job that was interrupted so often probably ends the process itself."""
 
-OnProgress = Callable[[float, str], None]
-"""Called with the share that is done, 0 to 1, and a line for people."""
+Work = Callable[[str, Callable[[float, str], None]], str]
+"""Works on the workspace of a name and returns a closing line; runs in the jobs' thread.
 
-Work = Callable[[str, OnProgress], str]
-"""Works on the workspace of a name and returns a closing line; runs in the jobs' thread."""
+It calls with the share that is done, 0 to 1, and a line for people.
+"""
 
 _COLUMNS = "id, workspace, state, progress, message, attempts, created, updated"
 

@@ -8,20 +8,17 @@ from fastapi import APIRouter, Body
 from starlette.responses import HTMLResponse
 
 from stamo.errors import CorpusFormatError, WorkspaceError
-from stamo.service.leases import Leases
-from stamo.service.parts import MissingWorkspaceError, Question, ServiceParts
-from stamo.service.schemas import (
-    GuessOut,
-    JobOut,
-    LabelIn,
-    LabelOut,
-    NextIn,
-    NextOut,
-    ProgressOut,
-    QuestionOut,
-    UndoIn,
-    WorkspaceOut,
+from stamo.service.folders import (
+    Guess,
+    LabellingProgress,
+    MissingWorkspaceError,
+    Question,
+    WorkspaceInfo,
 )
+from stamo.service.jobs import Job
+from stamo.service.leases import Leases
+from stamo.service.parts import ServiceParts
+from stamo.service.schemas import LabelIn, LabelOut, NextIn, NextOut, UndoIn
 from stamo.service.security import REPORT_POLICY
 from stamo.workspace.labels.events import NONE, SKIP
 
@@ -47,7 +44,7 @@ class Desk:
                 self._leases.take(name, (question.document, question.mention), client)
             return question
 
-    def decide(self, name: str, label: LabelIn) -> GuessOut | None:
+    def decide(self, name: str, label: LabelIn) -> Guess | None:
         """Keep what a person decided.
 
         Raises:
@@ -70,7 +67,7 @@ class Desk:
                 )
             self._spaces.decide(name, key, label.choice, label.who)
             self._leases.release(name, label.client)
-        return None if label.choice == SKIP else GuessOut.of(self._spaces.guess(name, key))
+        return None if label.choice == SKIP else self._spaces.guess(name, key)
 
     def undo(self, name: str, who: str, client: str) -> Question | None:
         """Take back a person's last decision and show that mention again."""
@@ -88,41 +85,39 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
     router = APIRouter(prefix="/api/workspaces", tags=["workspaces"])
     spaces, desk = parts.workspaces, Desk(parts)
 
-    def progress(name: str) -> ProgressOut:
-        return ProgressOut.of(spaces.progress(name))
+    def answer(name: str, question: Question | None) -> NextOut:
+        return NextOut.model_validate({"question": question, "progress": spaces.progress(name)})
 
     @router.get("")
-    def list_workspaces() -> list[WorkspaceOut]:
+    def list_workspaces() -> list[WorkspaceInfo]:
         """List the emerging entities."""
-        return [WorkspaceOut.of(info) for info in spaces.all()]
+        return spaces.all()
 
     @router.get("/{name}")
-    def show_workspace(name: str) -> WorkspaceOut:
+    def show_workspace(name: str) -> WorkspaceInfo:
         """Tell where a workspace stands."""
-        return WorkspaceOut.of(spaces.info(name))
+        return spaces.info(name)
 
     @router.get("/{name}/progress")
-    def show_progress(name: str) -> ProgressOut:
+    def show_progress(name: str) -> LabellingProgress:
         """Count the labels."""
-        return progress(name)
+        return spaces.progress(name)
 
     @router.post("/{name}/next")
     def next_mention(name: str, body: Annotated[NextIn, Body()]) -> NextOut:
         """Keep the next mention for this client and return it; the model's guess stays hidden."""
-        question = desk.next(name, body.client)
-        return NextOut(question=QuestionOut.of(question), progress=progress(name))
+        return answer(name, desk.next(name, body.client))
 
     @router.post("/{name}/labels", status_code=201)
     def add_label(name: str, body: Annotated[LabelIn, Body()]) -> LabelOut:
         """Keep a label, "none of these" or a skip; then tell what the model would have said."""
         guess = desk.decide(name, body)
-        return LabelOut(guess=guess, progress=progress(name))
+        return LabelOut.model_validate({"guess": guess, "progress": spaces.progress(name)})
 
     @router.post("/{name}/undo")
     def undo(name: str, body: Annotated[UndoIn, Body()]) -> NextOut:
         """Take back this person's last decision and return its mention."""
-        question = desk.undo(name, body.who, body.client)
-        return NextOut(question=QuestionOut.of(question), progress=progress(name))
+        return answer(name, desk.undo(name, body.who, body.client))
 
     @router.get("/{name}/report", response_class=HTMLResponse)
     def report(name: str) -> HTMLResponse:
@@ -141,19 +136,19 @@ def job_routes(parts: ServiceParts) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["jobs"])
 
     @router.post("/workspaces/{name}/learn", status_code=202)
-    def learn(name: str) -> JobOut:
+    def learn(name: str) -> Job:
         """Start learning an entity; it goes on when the service is restarted."""
         parts.workspaces.info(name)
-        return JobOut.of(parts.jobs.submit(name))
+        return parts.jobs.submit(name)
 
     @router.get("/jobs")
-    def list_jobs() -> list[JobOut]:
+    def list_jobs() -> list[Job]:
         """List the jobs, the newest first."""
-        return [JobOut.of(job) for job in parts.jobs.store.all()]
+        return parts.jobs.store.all()
 
     @router.get("/jobs/{key}")
-    def show_job(key: str) -> JobOut:
+    def show_job(key: str) -> Job:
         """Tell how far a job is."""
-        return JobOut.of(parts.jobs.store.get(key))
+        return parts.jobs.store.get(key)
 
     return router

@@ -94,10 +94,10 @@ def link_routes(parts: ServiceParts, pool: LinkPool) -> APIRouter:
         mentions = await pool.link(body.text)
         packs = await run_in_threadpool(parts.packs.packs)
         emerging = frozenset(pack.entity.id for pack in packs)
-        return LinkOut(
-            mentions=[MentionOut.of(mention, emerging) for mention in mentions],
-            seconds=round(time.perf_counter() - start, 4),
-        )
+        found = [MentionOut.model_validate(mention) for mention in mentions]
+        for mention in found:
+            mention.emerging = mention.entity in emerging
+        return LinkOut(mentions=found, seconds=time.perf_counter() - start)
 
     return router
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
-from stamo.corpus.types import LabelKey
-from stamo.errors import WorkspaceError
 from stamo.linking.results import LinkedMention
 from stamo.packs.pack import PackFolder
+from stamo.service.folders import WorkspaceFolders
 from stamo.service.jobs import JobRunner
 from stamo.service.security import SecuritySettings
-from stamo.workspace.labels.events import EMERGING
-
-
-class MissingWorkspaceError(WorkspaceError):
-    """There is no workspace, or not that part of one."""
 
 
 class TextLinker(Protocol):
@@ -25,119 +18,6 @@ class TextLinker(Protocol):
 
     def link(self, text: str) -> Sequence[LinkedMention]:
         """Return the mentions of a text with their entities."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One candidate entity that a person may choose."""
-
-    choice: str
-    """What is kept: a title of the knowledge base, or `@emerging`."""
-    entity: str
-    line: str = ""
-    """A line of what is known of it."""
-
-    @property
-    def emerging(self) -> bool:
-        """Whether it is the emerging entity."""
-        return self.choice == EMERGING
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One candidate mention in its context, with what it may mean."""
-
-    document: str
-    mention: int
-    title: str | None
-    before: str
-    surface: str
-    after: str
-    choices: tuple[Choice, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """What the linking model would have said; shown only after the choice."""
-
-    choice: str
-    """A title, `@emerging`, or `@none` when it would not have linked the mention."""
-    entity: str
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the labels of a workspace are."""
-
-    n_labelled: int
-    n_skipped: int
-    n_left: int
-    """Mentions that nobody has looked at."""
-    target: int = 20
-    by: Mapping[str, int] = field(default_factory=dict)
-    """How many labels each person gave."""
-    advice: str = ""
-    """A line on whether more labels help."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceInfo:
-    """One emerging entity and where its workspace stands."""
-
-    name: str
-    entity: str
-    aliases: tuple[str, ...]
-    next_step: str
-    progress: Progress
-    has_report: bool = False
-
-
-class Workspaces(Protocol):
-    """The folders of emerging entities; called from several threads.
-
-    An unknown name raises `MissingWorkspaceError`; a folder in another state `WorkspaceError`.
-    """
-
-    def all(self) -> list[WorkspaceInfo]:
-        """Return every workspace."""
-        ...
-
-    def info(self, name: str) -> WorkspaceInfo:
-        """Return one workspace."""
-        ...
-
-    def progress(self, name: str) -> Progress:
-        """Count the labels of a workspace."""
-        ...
-
-    def next(self, name: str, taken: frozenset[LabelKey]) -> Question | None:
-        """Return the mention that teaches most among those nobody has labelled or taken."""
-        ...
-
-    def question(self, name: str, key: LabelKey) -> Question | None:
-        """Return a certain mention while it has no label, else None."""
-        ...
-
-    def decide(self, name: str, key: LabelKey, choice: str, who: str) -> None:
-        """Keep a choice; it is on disk when this returns."""
-        ...
-
-    def guess(self, name: str, key: LabelKey) -> Guess | None:
-        """Return what the linking model says of a mention."""
-        ...
-
-    def undo(self, name: str, who: str) -> LabelKey | None:
-        """Take back a person's last label or skip; None when there is none."""
-        ...
-
-    def report(self, name: str) -> Path | None:
-        """Return the report's path, None when none was made."""
-        ...
-
-    def close(self) -> None:
-        """Let go of all files."""
         ...
 
 
@@ -163,7 +43,7 @@ class ServiceParts:
 
     linker: TextLinker
     packs: PackFolder
-    workspaces: Workspaces
+    workspaces: WorkspaceFolders
     jobs: JobRunner
     security: SecuritySettings = field(default_factory=SecuritySettings)
     limits: Limits = field(default_factory=Limits)

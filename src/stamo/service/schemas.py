@@ -1,19 +1,21 @@
-"""The JSON that goes in and out."""
+"""The JSON that goes in and out, where it is not a value of the service as it is.
+
+Requests are checked field by field. An answer is read off the attributes of what it shows.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from stamo.linking.results import LinkedMention
 from stamo.packs.pack import EntityPack, PackEntry
-from stamo.service.jobs import Job
-from stamo.service.parts import Guess, Progress, Question, WorkspaceInfo
+from stamo.service.folders import LabellingProgress
 
 N_SHOWN = 20
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
+Rounded = Annotated[float, AfterValidator(lambda value: round(value, 4))]
 
 
 class _In(BaseModel):
@@ -22,81 +24,55 @@ class _In(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class _Out(BaseModel):
+    """Made from anything that has the attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
 class LinkIn(_In):
     """A text to link."""
 
     text: str
 
 
-class CandidateOut(BaseModel):
+class CandidateOut(_Out):
     """A candidate entity."""
 
     entity: str
-    confidence: float
-    score: float
-    prior: float
+    confidence: Rounded
+    score: Rounded
+    prior: Rounded
 
 
-class ReasonOut(BaseModel):
+class ReasonOut(_Out):
     """What one score adds to the lead over the runner-up."""
 
     name: str
-    best: float
-    runner_up: float
-    lead: float
+    best: Rounded
+    runner_up: Rounded
+    lead: Rounded
 
 
-class MentionOut(BaseModel):
+class MentionOut(_Out):
     """A linked mention; offsets count characters (code points)."""
 
     start: int
     end: int
     surface: str
     entity: str | None
-    confidence: float
-    emerging: bool
+    confidence: Rounded
+    emerging: bool = False
     runner_up: CandidateOut | None
     candidates: list[CandidateOut]
     why: list[ReasonOut]
-
-    @classmethod
-    def of(cls, mention: LinkedMention, emerging: frozenset[str]) -> MentionOut:
-        """Turn a linked mention into JSON."""
-        candidates = [
-            CandidateOut(
-                entity=c.entity,
-                confidence=round(c.confidence, 4),
-                score=round(c.score, 4),
-                prior=round(c.prior, 4),
-            )
-            for c in mention.candidates
-        ]
-        return cls(
-            start=mention.start,
-            end=mention.end,
-            surface=mention.surface,
-            entity=mention.entity,
-            confidence=round(mention.confidence, 4),
-            emerging=mention.entity in emerging,
-            runner_up=candidates[1] if len(candidates) > 1 else None,
-            candidates=candidates,
-            why=[
-                ReasonOut(
-                    name=w.name,
-                    best=round(w.best, 4),
-                    runner_up=round(w.runner_up, 4),
-                    lead=round(w.lead, 4),
-                )
-                for w in mention.why
-            ],
-        )
 
 
 class LinkOut(BaseModel):
     """The mentions of a text."""
 
     mentions: list[MentionOut]
-    seconds: float
+    seconds: Rounded
 
 
 class PackOut(BaseModel):
@@ -128,8 +104,8 @@ class PackOut(BaseModel):
 class PackDetailOut(PackOut):
     """All that a person wants to know of a pack."""
 
-    priors: dict[str, float]
-    related: list[tuple[str, float]]
+    priors: dict[str, Rounded]
+    related: list[tuple[str, Rounded]]
     """The most related neighbours, best first."""
     n_neighbours: int
     dimensions: int
@@ -144,10 +120,9 @@ class PackDetailOut(PackOut):
         """Turn a usable pack into JSON."""
         pack = entry.pack
         assert pack is not None
-        priors = zip(pack.entity.aliases, pack.priors.tolist(), strict=True)
         return cls(
             **PackOut.of(entry).model_dump(),
-            priors={alias: round(prior, 4) for alias, prior in priors},
+            priors=dict(zip(pack.entity.aliases, pack.priors.tolist(), strict=True)),
             related=_most_related(pack),
             n_neighbours=len(pack.neighbours),
             dimensions=len(pack.vector),
@@ -161,53 +136,7 @@ class PackDetailOut(PackOut):
 
 def _most_related(pack: EntityPack) -> list[tuple[str, float]]:
     best = (-pack.relatedness).argsort(kind="stable")[:N_SHOWN]
-    return [(pack.titles[i], round(float(pack.relatedness[i]), 4)) for i in best.tolist()]
-
-
-class ProgressOut(BaseModel):
-    """How far the labels of a workspace are."""
-
-    n_labelled: int
-    n_skipped: int
-    n_left: int
-    target: int
-    by: dict[str, int]
-    advice: str
-
-    @classmethod
-    def of(cls, progress: Progress) -> ProgressOut:
-        """Turn a progress into JSON."""
-        return cls(
-            n_labelled=progress.n_labelled,
-            n_skipped=progress.n_skipped,
-            n_left=progress.n_left,
-            target=progress.target,
-            by=dict(progress.by),
-            advice=progress.advice,
-        )
-
-
-class WorkspaceOut(BaseModel):
-    """One emerging entity and where its workspace stands."""
-
-    name: str
-    entity: str
-    aliases: list[str]
-    next_step: str
-    progress: ProgressOut
-    has_report: bool
-
-    @classmethod
-    def of(cls, info: WorkspaceInfo) -> WorkspaceOut:
-        """Turn a workspace into JSON."""
-        return cls(
-            name=info.name,
-            entity=info.entity,
-            aliases=list(info.aliases),
-            next_step=info.next_step,
-            progress=ProgressOut.of(info.progress),
-            has_report=info.has_report,
-        )
+    return [(pack.titles[i], float(pack.relatedness[i])) for i in best.tolist()]
 
 
 class NextIn(_In):
@@ -217,7 +146,7 @@ class NextIn(_In):
     """Any text that stays the same for one open page; a mention is kept for it."""
 
 
-class ChoiceOut(BaseModel):
+class ChoiceOut(_Out):
     """A candidate entity to choose."""
 
     choice: str
@@ -226,7 +155,7 @@ class ChoiceOut(BaseModel):
     emerging: bool
 
 
-class QuestionOut(BaseModel):
+class QuestionOut(_Out):
     """A candidate mention in its context."""
 
     document: str
@@ -237,30 +166,12 @@ class QuestionOut(BaseModel):
     after: str
     choices: list[ChoiceOut]
 
-    @classmethod
-    def of(cls, question: Question | None) -> QuestionOut | None:
-        """Turn a question into JSON."""
-        if question is None:
-            return None
-        return cls(
-            document=question.document,
-            mention=question.mention,
-            title=question.title,
-            before=question.before,
-            surface=question.surface,
-            after=question.after,
-            choices=[
-                ChoiceOut(choice=c.choice, entity=c.entity, line=c.line, emerging=c.emerging)
-                for c in question.choices
-            ],
-        )
 
-
-class NextOut(BaseModel):
+class NextOut(_Out):
     """The next mention to label, None when all are labelled or taken."""
 
     question: QuestionOut | None
-    progress: ProgressOut
+    progress: LabellingProgress
 
 
 class LabelIn(_In):
@@ -274,26 +185,19 @@ class LabelIn(_In):
     """One of the question's choices, `@none` for "none of these", or `@skip`."""
 
 
-class GuessOut(BaseModel):
+class GuessOut(_Out):
     """What the linking model would have said."""
 
     choice: str
     entity: str
-    confidence: float
-
-    @classmethod
-    def of(cls, guess: Guess | None) -> GuessOut | None:
-        """Turn a guess into JSON."""
-        if guess is None:
-            return None
-        return cls(choice=guess.choice, entity=guess.entity, confidence=round(guess.confidence, 4))
+    confidence: Rounded
 
 
-class LabelOut(BaseModel):
+class LabelOut(_Out):
     """The label is kept; only now comes the model's guess."""
 
     guess: GuessOut | None
-    progress: ProgressOut
+    progress: LabellingProgress
 
 
 class UndoIn(_In):
@@ -301,26 +205,6 @@ class UndoIn(_In):
 
     who: Name
     client: Name
-
-
-class JobOut(BaseModel):
-    """A background job."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: str
-    workspace: str
-    state: str
-    progress: float
-    message: str
-    attempts: int
-    created: str
-    updated: str
-
-    @classmethod
-    def of(cls, job: Job) -> JobOut:
-        """Turn a job into JSON."""
-        return cls.model_validate(job)
 
 
 class StatusOut(BaseModel):

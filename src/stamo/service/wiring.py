@@ -15,11 +15,11 @@ from stamo.linking.results import LinkedMention
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack, PackFolder
-from stamo.service.folders import Describe, GuessEntity, WorkspaceFolders
+from stamo.service.folders import Describe, Guess, GuessEntity, WorkspaceFolders
 from stamo.service.jobs import JobRunner, Work
-from stamo.service.parts import Choice, Guess, ServiceParts
+from stamo.service.parts import ServiceParts
 from stamo.service.security import SecuritySettings
-from stamo.workspace.labels.events import NONE
+from stamo.workspace.labels.events import NONE, Choice
 from stamo.workspace.labels.queue import Advisor
 
 JOBS_FILE = ".stamo-jobs.sqlite"

@@ -15,12 +15,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from stamo.errors import WorkerError
+from stamo.system.closing import Closing
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ IN_FLIGHT_PER_WORKER = 4
 """Items that wait, run or are done but not yet taken, for each worker: this bounds memory."""
 
 
-class Workers:
+class Workers(Closing):
     """A fixed number of processes; a single worker is the calling process itself.
 
     Processes are started afresh, so a script that asks for several needs the usual
@@ -53,15 +53,8 @@ class Workers:
             for _ in range(n_workers):  # so that they start now and not with their first item
                 self._submit(os.getpid)
 
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the processes; what they have not begun is not done."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 

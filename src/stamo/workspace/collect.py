@@ -28,7 +28,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-from stamo.workspace.documents import DocumentParts, Manifest
+from stamo.workspace.documents import CollectedParts, DocumentParts
 from stamo.workspace.folder import Workspace
 
 LONGER_NAME = "alias only inside longer names"
@@ -124,7 +124,7 @@ def collect(
 
 
 def _next_state(
-    manifest: Manifest,
+    manifest: CollectedParts,
     sources: list[str],
     kb: KnowledgeBase,
     trained: TrainedModel,

@@ -21,13 +21,13 @@ from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
 
-VERSION = 1
-MANIFEST = "documents.json"
+DOCUMENTS_VERSION = 1
+DOCUMENTS_MANIFEST = "documents.json"
 MAX_PART_BYTES = 4_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartFile:
     """One file of documents."""
 
     name: str
@@ -38,10 +38,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class CollectedParts:
     """What is collected, and where the collector stands."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PartFile, ...] = ()
     state: Mapping[str, Any] = field(default_factory=dict)
     """Whatever the collector needs to go on (plain JSON values)."""
     complete: bool = False
@@ -65,26 +65,26 @@ class DocumentParts:
         self._ids: set[str] | None = None
 
     @property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> CollectedParts:
         """Read the manifest; without one, nothing is collected."""
-        path = self.folder / MANIFEST
+        path = self.folder / DOCUMENTS_MANIFEST
         if not path.exists():
-            return Manifest()
+            return CollectedParts()
         try:
             value = read_json(path)
-            if value["version"] != VERSION:
+            if value["version"] != DOCUMENTS_VERSION:
                 raise WorkspaceError(
                     f"{path} has the format version {value['version']!r}; this release reads "
-                    f"version {VERSION}: collect again."
+                    f"version {DOCUMENTS_VERSION}: collect again."
                 )
-            parts = tuple(Part(**part) for part in value["parts"])
-            return Manifest(parts, dict(value["state"]), bool(value["complete"]))
+            parts = tuple(PartFile(**part) for part in value["parts"])
+            return CollectedParts(parts, dict(value["state"]), bool(value["complete"]))
         except (KeyError, TypeError) as error:
             raise WorkspaceError(f"{path} lacks {error}; collect again.") from error
 
     def append(
         self, documents: Iterable[Document], *, state: Mapping[str, Any], complete: bool = False
-    ) -> Manifest:
+    ) -> CollectedParts:
         """Add documents and replace the collector's state in one step.
 
         Raises:
@@ -106,15 +106,21 @@ class DocumentParts:
         parts = manifest.parts
         if added:
             parts = (*parts, self._write_part(len(parts), added))
-        manifest = Manifest(parts, dict(state), complete)
-        write_atomic(self.folder / MANIFEST, to_json({"version": VERSION} | asdict(manifest)))
+        manifest = CollectedParts(parts, dict(state), complete)
+        write_atomic(
+            self.folder / DOCUMENTS_MANIFEST,
+            to_json({"version": DOCUMENTS_VERSION} | asdict(manifest)),
+        )
         self._ids |= fresh
         return manifest
 
     def clear(self) -> None:
         """Forget all documents, to collect anew."""
         if self.folder.exists():
-            write_atomic(self.folder / MANIFEST, to_json({"version": VERSION} | asdict(Manifest())))
+            write_atomic(
+                self.folder / DOCUMENTS_MANIFEST,
+                to_json({"version": DOCUMENTS_VERSION} | asdict(CollectedParts())),
+            )
         self._ids = None
 
     def read(self) -> Corpus:
@@ -128,20 +134,20 @@ class DocumentParts:
         for part in self.manifest.parts:
             yield from self._read_part(part)
 
-    def _write_part(self, number: int, documents: list[Document]) -> Part:
+    def _write_part(self, number: int, documents: list[Document]) -> PartFile:
         # The number names the file, never anything that a document says.
         name = f"{number:05d}.jsonl.zst"
         lines = (json.dumps(document_to_json(d), ensure_ascii=False) + "\n" for d in documents)
         data = zstandard.ZstdCompressor(level=3).compress("".join(lines).encode())
         write_atomic(self.folder / name, data)
         n_mentions = sum(m.entity is None for d in documents for m in d.mentions)
-        return Part(name, _digest(data), len(documents), n_mentions)
+        return PartFile(name, _digest(data), len(documents), n_mentions)
 
-    def _read_part(self, part: Part) -> Iterator[Document]:
+    def _read_part(self, part: PartFile) -> Iterator[Document]:
         path = self.folder / part.name
         if path.parent != self.folder or path.suffix != ".zst":
             raise WorkspaceError(
-                f"{MANIFEST} names {part.name!r}, which is no part; collect again."
+                f"{DOCUMENTS_MANIFEST} names {part.name!r}, which is no part; collect again."
             )
         try:
             data = path.read_bytes()

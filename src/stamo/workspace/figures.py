@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 INK, GRID = "#334155", "#e2e8f0"
 COLOURS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#0891b2")
-LINES = ("-", "--", ":")
+LINE_STYLES = ("-", "--", ":")
 N_BINS = 5
 
 
@@ -41,7 +41,7 @@ def convergence_figure(records: Sequence[SlotRecord]) -> bytes:
         x, y = zip(*points, strict=True)
         style = {
             "color": COLOURS[i % len(COLOURS)],
-            "linestyle": LINES[i // len(COLOURS) % len(LINES)],
+            "linestyle": LINE_STYLES[i // len(COLOURS) % len(LINE_STYLES)],
         }
         right.plot(x, y, marker="o", markersize=3.5, label=name, **style)
     right.set_title("Movement of θ per slot")

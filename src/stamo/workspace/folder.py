@@ -27,7 +27,7 @@ FORMAT = "stamo-workspace"
 VERSION = 1
 N_LABELS = 20
 
-Task = Literal["collect", "learn"]
+LockedTask = Literal["collect", "learn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Workspace:
         return LabelStore.open(self.labels_path)
 
     @contextmanager
-    def lock(self, task: Task) -> Iterator[None]:
+    def lock(self, task: LockedTask) -> Iterator[None]:
         """Keep a second process from doing the same task; a killed process loses its lock.
 
         Raises:

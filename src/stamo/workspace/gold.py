@@ -17,7 +17,7 @@ from stamo.corpus.types import Corpus, Document, LabelKey
 from stamo.errors import CorpusFormatError
 from stamo.linking.results import LinkedDocument
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import EMERGING, LabelTarget
+from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
 from stamo.workspace.left_out import rates
 from stamo.workspace.slots import Rates
 
@@ -25,7 +25,7 @@ Gold = Mapping[str, Mapping[tuple[int, int], str]]
 """Document id -> (start, end) -> entity."""
 
 
-def read_gold(path: Path) -> Gold:
+def read_answers(path: Path) -> Gold:
     """Read the answers of a world's pile."""
     gold: dict[str, dict[tuple[int, int], str]] = {}
     with path.open(encoding="utf-8") as lines:
@@ -51,7 +51,7 @@ def label_by_gold(
             answer = gold.get(name, {}).get((mention.start, mention.end))
             if answer is None:
                 raise CorpusFormatError(f"The answers say nothing of a mention in {name!r}.")
-            choice = EMERGING if answer == workspace.entity.id else answer
+            choice = EMERGING_CHOICE if answer == workspace.entity.id else answer
             target = LabelTarget.of(name, index, mention)
             store.add(target, choice, labeller="the world's answers", at=at)
             n += 1

@@ -143,7 +143,7 @@ class FoldDone:
 OnStep = Callable[[FoldDone | SlotRecord], None]
 
 
-def learn(
+def learn_pack(
     workspace: Workspace,
     kb: KnowledgeBase,
     trained: TrainedModel,

@@ -8,7 +8,7 @@ from pathlib import Path
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
-from stamo.workspace.learn import FoldDone, LearnSettings, learn
+from stamo.workspace.learn import FoldDone, LearnSettings, learn_pack
 from stamo.workspace.report import write_report
 from stamo.workspace.slots import SlotRecord
 
@@ -45,7 +45,7 @@ def learn_job(
                 on_progress(FOLDS_SHARE + (SLOTS_SHARE - FOLDS_SHARE) * done, _line(step))
 
         on_progress(0.0, "Reading documents and labels")
-        outcome = learn(workspace, kb, trained, settings, on_step=show)
+        outcome = learn_pack(workspace, kb, trained, settings, on_step=show)
         on_progress(SLOTS_SHARE, "Writing the report")
         write_report(workspace, kb, trained)
         if outcome.alarm is not None:

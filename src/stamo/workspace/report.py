@@ -28,7 +28,7 @@ from stamo.workspace import report_html as html
 from stamo.workspace.collisions import Collisions, find_collisions
 from stamo.workspace.figures import confidence_figure, convergence_figure
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import EMERGING, SKIP, LabelEvent
+from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, LabelEvent
 from stamo.workspace.learn import LearnSummary, pack_path, read_summary
 from stamo.workspace.material import read_corpus
 from stamo.workspace.slots import SlotRecord
@@ -38,7 +38,6 @@ REPORT = "report.html"
 N_EXAMPLES = 6
 N_NEIGHBOURS = 10
 WIDTH = 110
-VECTORS_PER_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Scored:
+class SeenMention:
     """One candidate mention of the pile as the pack sees it."""
 
     document: Document
@@ -139,7 +138,7 @@ def score_corpus(
     labels: Sequence[LabelEvent],
     kb: KnowledgeBase,
     trained: TrainedModel,
-) -> tuple[list[Scored], PackScores]:
+) -> tuple[list[SeenMention], PackScores]:
     """Score every candidate mention of collected documents with a pack."""
     bare = corpus.with_labels({})
     flat = flatten(bare, Lexicon.of(kb), entity_numbers([pack.entity], bare, kb))
@@ -152,7 +151,7 @@ def score_corpus(
         document, index = places[row]
         label = chosen.get((document.id, document.mentions[index].start))
         p, linked = float(scores.probability[n]), bool(scores.odds[n] > 0)
-        result.append(Scored(document, index, p, linked, rivals[n], label))
+        result.append(SeenMention(document, index, p, linked, rivals[n], label))
     return result, scores
 
 
@@ -183,13 +182,7 @@ def _reference(
 def nearest_entities(pack: EntityPack, kb: KnowledgeBase, n: int) -> list[tuple[str, float]]:
     """Return the known entities whose vectors are closest to the pack's."""
     vectors = kb.entity_vectors()
-    cosine: Float32 = np.concatenate(
-        [
-            np.asarray(vectors[np.arange(i, min(i + VECTORS_PER_BLOCK, kb.n_entities))])
-            @ pack.vector
-            for i in range(0, kb.n_entities, VECTORS_PER_BLOCK)
-        ]
-    )
+    cosine: Float32 = np.concatenate([block @ pack.vector for _, block in vectors.blocks()])
     order = np.argsort(-cosine, kind="stable")[:n]
     return list(zip(kb.titles(order), cosine[order].tolist(), strict=True))
 
@@ -197,7 +190,7 @@ def nearest_entities(pack: EntityPack, kb: KnowledgeBase, n: int) -> list[tuple[
 def _head(
     workspace: Workspace,
     pack: EntityPack,
-    scored: Sequence[Scored],
+    scored: Sequence[SeenMention],
     labels: Sequence[LabelEvent],
     records: Sequence[SlotRecord],
     summary: LearnSummary | None,
@@ -289,7 +282,7 @@ def _confidence(summary: LearnSummary | None, figure: bytes) -> Iterator[str]:
     yield html.figure(figure, "Reliability on left-out labels, and confidences on the pile")
 
 
-def _examples(scored: Sequence[Scored], entity: str) -> Iterator[str]:
+def _examples(scored: Sequence[SeenMention], entity: str) -> Iterator[str]:
     yield html.heading(
         "Mentions won and lost", "Sure ones, and the ones closest to the line; one per document."
     )
@@ -298,7 +291,7 @@ def _examples(scored: Sequence[Scored], entity: str) -> Iterator[str]:
     won = _one_per_document([s for s in ranked if s.linked])
     lost = _one_per_document([s for s in reversed(ranked) if not s.linked])
     close = _one_per_document(sorted(free, key=lambda s: (abs(s.probability - 0.5), s.document.id)))
-    wrong = [s for s in scored if s.label is not None and s.linked != (s.label == EMERGING)]
+    wrong = [s for s in scored if s.label is not None and s.linked != (s.label == EMERGING_CHOICE)]
     for title, examples in (
         (f"Won by {entity}", won),
         ("Left to known entities", lost),
@@ -310,7 +303,7 @@ def _examples(scored: Sequence[Scored], entity: str) -> Iterator[str]:
         yield "<br>"
 
 
-def _example_table(examples: Sequence[Scored], entity: str) -> str:
+def _example_table(examples: Sequence[SeenMention], entity: str) -> str:
     headings = ["P", "mention", "linked to"]
     rows = [
         [f"{s.probability:.0%}", s.quote(), escape(entity if s.linked else s.rival or "nothing")]
@@ -319,11 +312,11 @@ def _example_table(examples: Sequence[Scored], entity: str) -> str:
     if any(s.label is not None for s in examples):
         headings.append("label")
         for row, s in zip(rows, examples, strict=True):
-            row.append(escape(entity if s.label == EMERGING else s.label or ""))
+            row.append(escape(entity if s.label == EMERGING_CHOICE else s.label or ""))
     return html.table(headings, rows, [0])
 
 
-def _one_per_document(scored: Sequence[Scored]) -> list[Scored]:
+def _one_per_document(scored: Sequence[SeenMention]) -> list[SeenMention]:
     first = {s.document.id: s for s in reversed(scored)}
     return [s for s in scored if first[s.document.id] is s][:N_EXAMPLES]
 

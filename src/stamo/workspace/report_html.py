@@ -8,48 +8,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import resources
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #0f172a; --soft: #64748b; --line: #e2e8f0; --page: #f8fafc;
-  --card: #ffffff; --blue: #2563eb; --bar: #bfdbfe; --bad: #b91c1c; --mark: #fef08a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e2e8f0; --soft: #94a3b8; --line: #334155;
-  --page: #0f172a; --card: #1e293b; --blue: #60a5fa; --bar: #1e40af; --bad: #f87171;
-  --mark: #854d0e; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 62rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
-h1 { font-size: 2rem; line-height: 1.15; margin: 0; letter-spacing: -0.02em; }
-h2 { font-size: 1.15rem; margin: 2.75rem 0 0.25rem; }
-h3 { font-size: 0.95rem; margin: 0 0 0.5rem; color: var(--soft); font-weight: 600; }
-p { margin: 0.35rem 0 0.9rem; max-width: 46rem; }
-.soft { color: var(--soft); }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: 0.75rem;
-  margin: 1.5rem 0 0; }
-.card, figure, .panel { background: var(--card); border: 1px solid var(--line);
-  border-radius: 10px; }
-.card { padding: 0.8rem 1rem; } .card b { display: block; font-size: 1.5rem; line-height: 1.25;
-  font-variant-numeric: tabular-nums; } .card span { color: var(--soft); font-size: 0.82rem; }
-.note { border-left: 4px solid var(--blue); background: var(--card); padding: 0.6rem 1rem;
-  margin: 1.25rem 0 0; border-radius: 0 8px 8px 0; } .note.bad { border-color: var(--bad); }
-figure { margin: 0.75rem 0; padding: 0.75rem; background: #ffffff; }
-figure img { display: block; width: 100%; height: auto; }
-.two { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 0.75rem; }
-.panel { padding: 0.9rem 1rem; overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th { text-align: left; font-weight: 600; color: var(--soft); font-size: 0.82rem; }
-td, th { padding: 0.28rem 0.6rem 0.28rem 0; vertical-align: top;
-  border-bottom: 1px solid var(--line); }
-tr:last-child td { border-bottom: 0; } .n { text-align: right; white-space: nowrap; }
-.bar { display: block; height: 0.5rem; background: var(--bar); border-radius: 3px; min-width: 1px; }
-.barcell { width: 38%; vertical-align: middle; }
-mark { background: var(--mark); color: inherit; padding: 0 0.15em; border-radius: 3px; }
-td:has(.quote) { min-width: 15rem; }
-.quote { font-family: ui-serif, Georgia, serif; overflow-wrap: anywhere; }
-code { font-size: 0.85em; overflow-wrap: anywhere; }
-"""
+STYLE = "\n" + (resources.files("stamo.workspace") / "report.css").read_text(encoding="utf-8")
 
 
 def page(title: str, body: Iterable[str]) -> str:

@@ -162,12 +162,6 @@ class SlotStore:
         return self.folder / f"{number:05d}{SUFFIX}"
 
 
-def read_records(folder: Path) -> list[SlotRecord]:
-    """Return what the slots in a folder did, whatever run they belong to."""
-    paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
-    return [SlotRecord.from_json(_read(path)[1]["record"]) for path in paths]
-
-
 def _params(tensors: Mapping[str, torch.Tensor], prefix: str) -> FeatureParams:
     names = [name for name in tensors if name.startswith(prefix)]
     return FeatureParams({name.removeprefix(prefix): tensors[name] for name in names})

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from stamo.world.entities import Catalogue, Entity
-from stamo.world.lexicon import Kind, Lexicon, Topic
+from stamo.world.lexicon import EntityKind, Topic, WorldWords
 from stamo.world.names import STYLES, NameMaker, demonym
 
 # How many of each kind a province has. Places come first, because other names derive from them.
@@ -41,7 +41,7 @@ class NamePools:
 
 
 def build_catalogue(
-    n_articles: int, lexicon: Lexicon, rng: random.Random
+    n_articles: int, lexicon: WorldWords, rng: random.Random
 ) -> tuple[Catalogue, NamePools]:
     """Invent the entities of `n_articles` articles, of which the concepts take a few."""
     n_entities = n_articles - len(lexicon.concepts)
@@ -65,7 +65,7 @@ def build_catalogue(
     return catalogue, pools
 
 
-def make_pools(n_entities: int, lexicon: Lexicon, rng: random.Random) -> NamePools:
+def make_pools(n_entities: int, lexicon: WorldWords, rng: random.Random) -> NamePools:
     """Make the surnames and given names; there are far fewer of them than people."""
     maker = NameMaker(rng, forbidden_words(lexicon))
     n_surnames = max(40, n_entities // 11)
@@ -76,7 +76,7 @@ def make_pools(n_entities: int, lexicon: Lexicon, rng: random.Random) -> NamePoo
     )
 
 
-def forbidden_words(lexicon: Lexicon) -> list[str]:
+def forbidden_words(lexicon: WorldWords) -> list[str]:
     """Return the words of the language, which no name may be."""
     topics: list[Topic] = list(lexicon.topics.values())
     phrases = [phrase for t in topics for phrase in (*t.nouns, *t.adjs, *t.acts)]
@@ -110,7 +110,7 @@ def add_entity(
 
 
 def choose_base(
-    catalogue: Catalogue, kind: Kind, region: int, pools: NamePools, rng: random.Random
+    catalogue: Catalogue, kind: EntityKind, region: int, pools: NamePools, rng: random.Random
 ) -> str:
     """Draw the base of a name from where names of this kind come from."""
     sources = [name for name, weight in kind.sources for _ in range(weight)]
@@ -137,7 +137,7 @@ def choose_place(catalogue: Catalogue, region: int, rng: random.Random) -> str:
     return catalogue.entities[rng.choice(cities * max(1, len(towns)) + towns)].base
 
 
-def choose_phrase(lexicon: Lexicon, rng: random.Random) -> str:
+def choose_phrase(lexicon: WorldWords, rng: random.Random) -> str:
     """Compose a title such as "The Quiet Harbour"."""
     first, second = lexicon.phrase_words
     phrase = f"{rng.choice(first)} {rng.choice(second)}"

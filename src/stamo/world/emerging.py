@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stamo.world.catalogue import NamePools
 from stamo.world.entities import Catalogue, Entity
-from stamo.world.lexicon import Kind
+from stamo.world.lexicon import EntityKind, read_words
 from stamo.world.names import STYLES
 from stamo.world.titles import Titles, distinct_title
 
@@ -21,11 +22,11 @@ class Blueprint:
     """A kind of emerging entity and how hard it is to tell from its rivals."""
 
     kind: str
-    rivals: tuple[str, ...]
+    rivals: Sequence[str]
     """Kinds of the known entities with the same name; the first shares the topic."""
     share: float
     """How often the name means the emerging entity."""
-    forms: tuple[str, ...]
+    forms: Sequence[str]
     """Aliases; `{x}` is the shared name."""
     focused: float = 0.82
     """Share of documents that are about what they mention."""
@@ -37,74 +38,7 @@ class Blueprint:
     """Whether the first rival shares the full name as well."""
 
 
-BLUEPRINTS = (
-    Blueprint(
-        kind="company",
-        rivals=("software", "river", "actor", "bank", "town"),
-        share=0.5,
-        forms=("{x}", "{x} Labs"),
-    ),
-    Blueprint(
-        kind="character",
-        rivals=("filmfest", "film", "musician", "town"),
-        share=0.6,
-        forms=("{x}", "{x} {surname}"),
-        focused=0.85,
-        neighbour=True,
-    ),
-    Blueprint(
-        kind="footballer",
-        rivals=("footballer", "politician", "club", "battle"),
-        share=0.42,
-        forms=("{x}", "{given} {x}"),
-        focused=0.94,
-        thin=0.03,
-        twin=True,
-    ),
-    Blueprint(
-        kind="musicfest",
-        rivals=("band", "castle", "mountain", "novel", "dish", "engineer"),
-        share=0.43,
-        forms=("{x}", "{x} Festival"),
-        focused=0.9,
-    ),
-    Blueprint(
-        kind="virus",
-        rivals=("hospital", "town", "river", "club", "general", "stadium", "politician"),
-        share=0.55,
-        forms=("{x}", "{x} virus"),
-        focused=0.78,
-    ),
-    Blueprint(
-        kind="band",
-        rivals=("musician", "album", "bank"),
-        share=0.45,
-        forms=("{x}",),
-        focused=0.9,
-        neighbour=True,
-    ),
-    Blueprint(
-        kind="politician",
-        rivals=("politician", "economist", "town", "album", "castle"),
-        share=0.45,
-        forms=("{x}", "{given} {x}"),
-        focused=0.94,
-        thin=0.03,
-        twin=True,
-    ),
-    Blueprint(
-        kind="software",
-        rivals=("company", "mountain", "novel", "chef"),
-        share=0.65,
-        forms=("{x}",),
-    ),
-    Blueprint(
-        kind="novel",
-        rivals=("author", "film", "river", "restaurant", "studio"),
-        share=0.5,
-        forms=("{x}",),
-    ),
-)
+BLUEPRINTS = [Blueprint(**entry) for entry in read_words("emerging")["blueprints"]]
 
 
 @dataclass(frozen=True)
@@ -180,7 +114,7 @@ def _choose_rival(
 
 
 def _other_form(
-    kind: Kind, base: str, given: str, aliases: tuple[str, ...], rng: random.Random
+    kind: EntityKind, base: str, given: str, aliases: tuple[str, ...], rng: random.Random
 ) -> str:
     """Return a full name that is not by chance a longer alias of the emerging entity."""
     names = [form.replace("{x}", base).replace("{given}", given) for form in kind.forms]

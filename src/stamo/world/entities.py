@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from stamo.world.lexicon import Kind, Lexicon
+from stamo.world.lexicon import EntityKind, WorldWords
 
 HOME = ("country", "region", "city")
 """Kinds of which an entity has one; it is mostly this one that its sentences mean."""
@@ -19,7 +19,7 @@ class Entity:
     """Something that can be mentioned. Titles are settled only when all names are known."""
 
     index: int
-    kind: Kind
+    kind: EntityKind
     region: int
     base: str
     """The name without its form: a surname, the place in "Battle of …"."""
@@ -48,7 +48,7 @@ class Entity:
 class Catalogue:
     """All entities, by number, by kind and by region."""
 
-    lexicon: Lexicon
+    lexicon: WorldWords
     entities: list[Entity] = field(default_factory=list)
     local: dict[tuple[int, str], list[int]] = field(default_factory=dict)
     by_kind: dict[str, list[int]] = field(default_factory=dict)

@@ -9,10 +9,11 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from stamo.kb.manifest import sha256_of
 from stamo.world.catalogue import build_catalogue
 from stamo.world.dump_writer import DumpStream, dump_pages, write_dump
 from stamo.world.emerging import add_emerging, plan_citations, title_emerging
-from stamo.world.gold import describe, digest, write_gold, write_texts
+from stamo.world.gold import describe, write_gold, write_texts
 from stamo.world.lexicon import load_lexicon
 from stamo.world.pile import write_pile
 from stamo.world.settings import World, WorldSettings
@@ -70,7 +71,7 @@ def _write_files(settings: WorldSettings, folder: Path) -> None:
         "n_disambiguations": len(titles.disambiguations),
         "n_documents": len(documents),
         "emerging": [describe(emergence, catalogue, documents) for emergence in emergences],
-        "sha256": {path.name: digest(path) for path in sorted(folder.iterdir())},
+        "sha256": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
     }
     text = json.dumps(description, ensure_ascii=False, indent=2) + "\n"
     (folder / "world.json").write_text(text, encoding="utf-8", newline="\n")

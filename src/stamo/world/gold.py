@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections import Counter
@@ -98,12 +97,6 @@ def _one_line(emergence: Emergence, catalogue: Catalogue) -> str:
     scene = Scene(catalogue, rng, entity, [(entity.kind.topic, 1.0)], encyclopaedic=False)
     gloss = "".join(piece.text for piece in scene.fill(entity.kind.gloss))
     return f"{gloss} ({country.base}), first heard of in 2021."
-
-
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _write_lines(rows: Iterable[Mapping[str, Any]], path: Path) -> None:

@@ -29,7 +29,7 @@ IRREGULAR_PLURALS = {"larva": "larvae", "leaf": "leaves", "loaf": "loaves"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class EntityKind:
     """A kind of entity: how it is named and what is said of it."""
 
     name: str
@@ -65,11 +65,11 @@ class Topic:
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class WorldWords:
     """Everything the world can say."""
 
     topics: Mapping[str, Topic]
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, EntityKind]
     concepts: Mapping[str, tuple[str, str]]
     """Title of a common noun's article, to its topic and text."""
     general: Mapping[str, tuple[str, ...]]
@@ -85,17 +85,19 @@ def plural(noun: str) -> str:
     return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
+def read_words(name: str) -> dict[str, Any]:
+    """Read a file in `text/`."""
+    path = resources.files("stamo.world") / "text" / f"{name}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
 @cache
-def load_lexicon() -> Lexicon:
-    """Read the files in `text/`."""
-    folder = resources.files("stamo.world") / "text"
-    raw = {
-        name: tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
-        for name in (*TOPICS, "general")
-    }
-    general = raw.pop("general")
+def load_lexicon() -> WorldWords:
+    """Read what is said of topics and kinds, and what fits any of them."""
+    raw = {name: read_words(name) for name in TOPICS}
+    general = read_words("general")
     phrases = general.pop("phrases")
-    return Lexicon(
+    return WorldWords(
         topics={name: _topic(name, raw[name]) for name in TOPICS},
         kinds={
             kind: _kind(kind, name, entry)
@@ -121,11 +123,11 @@ def _topic(name: str, raw: Mapping[str, Any]) -> Topic:
     )
 
 
-def _kind(name: str, topic: str, raw: Mapping[str, Any]) -> Kind:
+def _kind(name: str, topic: str, raw: Mapping[str, Any]) -> EntityKind:
     values = dict(raw)
     era = values.pop("era", PERSON_ERA if raw.get("person") else THING_ERA)
     for key in ("forms", "lead", "facts", "news", "cites"):
         values[key] = tuple(values[key])
     values["sources"] = tuple(values["sources"].items())
     values["infobox"] = tuple((field, value) for field, value in values["infobox"])
-    return Kind(name=name, topic=topic, era=(era[0], era[1]), **values)
+    return EntityKind(name=name, topic=topic, era=(era[0], era[1]), **values)

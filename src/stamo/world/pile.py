@@ -23,7 +23,7 @@ P_MISLEADING = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class EntitySpan:
     """A mention of an entity in the text of a document."""
 
     start: int
@@ -39,7 +39,7 @@ class PileDocument:
     text: str
     about: int | None
     """The emerging entity around whose name it was written."""
-    spans: tuple[Span, ...]
+    spans: tuple[EntitySpan, ...]
 
 
 @dataclass
@@ -252,16 +252,16 @@ def _assemble(draft: Draft, subject: Entity, about: int | None) -> PileDocument:
 
 def _join(
     opening: list[Piece], sentences: list[list[Piece]], rng: random.Random
-) -> tuple[str, tuple[Span, ...]]:
+) -> tuple[str, tuple[EntitySpan, ...]]:
     """Return the text and where it mentions whom."""
     parts: list[str] = []
-    spans: list[Span] = []
+    spans: list[EntitySpan] = []
     length = 0
 
     def add(piece: Piece) -> None:
         nonlocal length
         if piece.entity is not None:
-            spans.append(Span(length, length + len(piece.text), piece.entity))
+            spans.append(EntitySpan(length, length + len(piece.text), piece.entity))
         parts.append(piece.text)
         length += len(piece.text)
 

@@ -32,20 +32,20 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Blank:
     """A place that the caller fills."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OneOf:
     """Alternatives of equal probability."""
 
     options: tuple[Node, ...]
 
 
-Node = tuple["str | Slot | Choice", ...]
+Node = tuple["str | Blank | OneOf", ...]
 Resolver = Callable[[str, str], Sequence[Piece]]
 """Fills a slot, given its name and the text before it in the sentence."""
 
@@ -60,7 +60,7 @@ def parse(template: str) -> Node:
 
 
 def _parse_sequence(text: str, nested: bool) -> tuple[Node, str]:
-    parts: list[str | Slot | Choice] = []
+    parts: list[str | Blank | OneOf] = []
     stops = "[{|]" if nested else "[{"
     while text:
         end = min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))
@@ -69,7 +69,7 @@ def _parse_sequence(text: str, nested: bool) -> tuple[Node, str]:
         text = text[end:]
         if text.startswith("{"):
             close = text.index("}")
-            parts.append(Slot(text[1:close]))
+            parts.append(Blank(text[1:close]))
             text = text[close + 1 :]
         elif text.startswith("["):
             choice, text = _parse_choice(text[1:])
@@ -79,7 +79,7 @@ def _parse_sequence(text: str, nested: bool) -> tuple[Node, str]:
     return tuple(parts), text
 
 
-def _parse_choice(text: str) -> tuple[Choice, str]:
+def _parse_choice(text: str) -> tuple[OneOf, str]:
     options = []
     while True:
         option, text = _parse_sequence(text, nested=True)
@@ -88,7 +88,7 @@ def _parse_choice(text: str) -> tuple[Choice, str]:
             raise ValueError("A choice is not closed.")
         separator, text = text[0], text[1:]
         if separator == "]":
-            return Choice(tuple(options)), text
+            return OneOf(tuple(options)), text
 
 
 def render(template: str, rng: random.Random, resolve: Resolver) -> list[Piece]:
@@ -102,7 +102,7 @@ def _render(node: Node, rng: random.Random, resolve: Resolver, pieces: list[Piec
     for part in node:
         if isinstance(part, str):
             pieces.append(Piece(part))
-        elif isinstance(part, Slot):
+        elif isinstance(part, Blank):
             pieces.extend(resolve(part.name, pieces[-1].text if pieces else ""))
         else:
             _render(rng.choice(part.options), rng, resolve, pieces)

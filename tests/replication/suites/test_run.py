@@ -18,7 +18,7 @@ from stamo.replication.suites import training as training_module
 from stamo.replication.suites.load import load_problem
 from stamo.replication.suites.methods import METHODS, Absent, Trial, run_method
 from stamo.replication.suites.phi import kb_tables, train_suite_model
-from stamo.replication.suites.report import find_runs, write_report
+from stamo.replication.suites.report import find_runs, write_suite_report
 from stamo.replication.suites.run import (
     Cell,
     RunSettings,
@@ -249,7 +249,7 @@ def test_natural_suite_runs(models, tmp_path):
 def test_report_shows_our_numbers_next_to_the_printed_ones(models, tmp_path):
     """Markdown, JSON and figures are written; the paper's STAMO stands beside the default."""
     run_suite(small.levels()[0], small.kb(), tmp_path, CHEAP, n_workers=1)
-    tables = write_report(tmp_path)
+    tables = write_suite_report(tmp_path)
     text = (tmp_path / "report.md").read_text()
     row = next(line for line in text.splitlines() if line.startswith("| default |"))
     assert "81.66" in row

@@ -14,17 +14,9 @@ import pytest
 
 from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
 from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, SKIP, UNDO, LabelTarget
 from stamo.workspace.labels.export import from_jsonl, to_csv, to_jsonl
-from stamo.workspace.labels.store import (
-    EMERGING,
-    NONE,
-    SKIP,
-    UNDO,
-    LabelProgress,
-    LabelStore,
-    LabelTarget,
-    find_labelled,
-)
+from stamo.workspace.labels.store import LabelProgress, LabelStore, find_labelled
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -59,7 +51,7 @@ def test_a_label_comes_back_with_who_and_when(store, tmp_path):
 
 def test_the_last_choice_holds(store):
     """Labelling again replaces a labeller's choice, also when the clock was set back."""
-    store.add(target(), EMERGING, labeller="ada", at=AT)
+    store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
     store.add(target(), NONE, labeller="ada", at=AT - timedelta(hours=1))
     assert choices(store) == {("d", 0): NONE}
     assert len(store.events()) == 2
@@ -67,9 +59,9 @@ def test_the_last_choice_holds(store):
 
 def test_a_skip_does_not_hide_the_label_of_another(store):
     """Of two labellers the later choice holds, but a skip gives way to a label."""
-    store.add(target(), EMERGING, labeller="ada", at=AT)
+    store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
     store.add(target(), SKIP, labeller="bob", at=AT)
-    assert choices(store) == {("d", 0): EMERGING}
+    assert choices(store) == {("d", 0): EMERGING_CHOICE}
     store.add(target(), NONE, labeller="bob", at=AT)
     assert choices(store) == {("d", 0): NONE}
     store.add(target(), SKIP, labeller="ada", at=AT)
@@ -81,24 +73,31 @@ def test_a_skip_does_not_hide_the_label_of_another(store):
 
 def test_undo_is_an_event_of_ones_own(store):
     """Undo takes back one's own last label, one by one, never that of another person."""
-    store.add(target("a"), EMERGING, labeller="ada", at=AT)
+    store.add(target("a"), EMERGING_CHOICE, labeller="ada", at=AT)
     store.add(target("a"), NONE, labeller="ada", at=AT)
     store.add(target("b"), NONE, labeller="bob", at=AT)
     assert store.undo(labeller="ada", at=AT).choice == NONE
-    assert choices(store) == {("a", 0): EMERGING, ("b", 0): NONE}
-    assert store.undo(labeller="ada", at=AT).choice == EMERGING
+    assert choices(store) == {("a", 0): EMERGING_CHOICE, ("b", 0): NONE}
+    assert store.undo(labeller="ada", at=AT).choice == EMERGING_CHOICE
     assert store.undo(labeller="ada", at=AT) is None
     assert choices(store) == {("b", 0): NONE}
-    store.add(target("a"), EMERGING, labeller="ada", at=AT)
-    assert choices(store)["a", 0] == EMERGING
-    assert [e.choice for e in store.events()] == [EMERGING, NONE, NONE, UNDO, UNDO, EMERGING]
+    store.add(target("a"), EMERGING_CHOICE, labeller="ada", at=AT)
+    assert choices(store)["a", 0] == EMERGING_CHOICE
+    assert [e.choice for e in store.events()] == [
+        EMERGING_CHOICE,
+        NONE,
+        NONE,
+        UNDO,
+        UNDO,
+        EMERGING_CHOICE,
+    ]
 
 
 def test_progress_counts_mentions(store):
     """Progress counts mentions, not events, for all or for one labeller."""
-    for n, choice in enumerate([EMERGING, EMERGING, "Rey (name)", NONE, SKIP]):
+    for n, choice in enumerate([EMERGING_CHOICE, EMERGING_CHOICE, "Rey (name)", NONE, SKIP]):
         store.add(target(start=10 * n), choice, labeller="ada", at=AT)
-    store.add(target(start=0), EMERGING, labeller="bob", at=AT)
+    store.add(target(start=0), EMERGING_CHOICE, labeller="bob", at=AT)
     assert store.progress() == LabelProgress(n_emerging=2, n_other=1, n_none=1, n_skipped=1)
     assert store.progress().n_labelled == 4
     assert store.progress("bob") == LabelProgress(n_emerging=1)
@@ -106,7 +105,7 @@ def test_progress_counts_mentions(store):
 
 def test_the_log_cannot_be_rewritten(store, tmp_path):
     """Even with plain SQL, events are neither changed nor deleted."""
-    store.add(target(), EMERGING, labeller="ada", at=AT)
+    store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
     connection = sqlite3.connect(tmp_path / "labels.sqlite")
     for statement in ("DELETE FROM events", "UPDATE events SET choice = 'x'"):
         with pytest.raises(sqlite3.IntegrityError, match="only ever added"):
@@ -131,11 +130,11 @@ def test_the_log_cannot_be_rewritten(store, tmp_path):
 )
 def test_bad_values_are_refused(store, options, match):
     """A bad value gives one sentence, and nothing is written."""
-    values = {"target": target(), "choice": EMERGING, "labeller": "ada", "at": AT} | options
+    values = {"target": target(), "choice": EMERGING_CHOICE, "labeller": "ada", "at": AT} | options
     with pytest.raises(CorpusFormatError, match=match):
         store.add(values["target"], values["choice"], labeller=values["labeller"], at=values["at"])
     assert store.events() == []
-    store.add(target(), EMERGING, labeller="ada", at=AT)
+    store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
 
 
 def test_foreign_and_damaged_files_are_refused(tmp_path):
@@ -163,7 +162,8 @@ def test_foreign_and_damaged_files_are_refused(tmp_path):
 LABEL = """
     import sys
     from datetime import UTC, datetime
-    from stamo.workspace.labels.store import LabelStore, LabelTarget
+    from stamo.workspace.labels.events import LabelTarget
+    from stamo.workspace.labels.store import LabelStore
     with LabelStore.open(sys.argv[1]) as store:
         for n in range(int(sys.argv[3])):
             document = f"{sys.argv[2]}-{n}"
@@ -217,7 +217,7 @@ def test_threads_may_share_a_store(store):
 
     def label(name):
         for n in range(20):
-            store.add(target(start=10 * n), EMERGING, labeller=name, at=AT)
+            store.add(target(start=10 * n), EMERGING_CHOICE, labeller=name, at=AT)
 
     threads = [threading.Thread(target=label, args=(name,)) for name in "ab"]
     for thread in threads:
@@ -228,7 +228,7 @@ def test_threads_may_share_a_store(store):
 
 
 def fill(store):
-    store.add(target("a"), EMERGING, labeller="ada", at=AT)
+    store.add(target("a"), EMERGING_CHOICE, labeller="ada", at=AT)
     store.add(target("b"), NONE, labeller="ada", at=AT)
     store.undo(labeller="ada", at=AT)
     store.add(target("b"), 'Rey, "the" one', labeller="bob\n", at=AT)
@@ -251,11 +251,15 @@ def test_logs_of_two_folders_join(store, tmp_path):
     fill(store)
     with LabelStore.open(tmp_path / "other.sqlite") as other:
         other.merge(store.events())
-        store.add(target("c"), EMERGING, labeller="ada", at=AT)
-        other.add(target("d"), EMERGING, labeller="ada", at=AT)
+        store.add(target("c"), EMERGING_CHOICE, labeller="ada", at=AT)
+        other.add(target("d"), EMERGING_CHOICE, labeller="ada", at=AT)
         other.undo(labeller="ada", at=AT)
         assert store.merge(other.events()) == 2
-    assert choices(store) == {("a", 0): EMERGING, ("b", 0): 'Rey, "the" one', ("c", 0): EMERGING}
+    assert choices(store) == {
+        ("a", 0): EMERGING_CHOICE,
+        ("b", 0): 'Rey, "the" one',
+        ("c", 0): EMERGING_CHOICE,
+    }
 
 
 @pytest.mark.parametrize("line", ["[]", "{}", "x", '{"uid": 1}'])
@@ -281,7 +285,7 @@ def test_the_table_opens_in_any_spreadsheet(store):
     fill(store)
     rows = list(csv.DictReader(io.StringIO(to_csv(store.current()), newline="")))
     assert [(r["document"], r["choice"], r["labeller"]) for r in rows] == [
-        ("a", EMERGING, "ada"),
+        ("a", EMERGING_CHOICE, "ada"),
         ("b", 'Rey, "the" one', "bob\n"),
     ]
     assert rows[0]["at"] == "2024-05-01T12:00:00.000000+00:00"
@@ -290,7 +294,7 @@ def test_the_table_opens_in_any_spreadsheet(store):
 def test_labels_are_found_by_place_when_indices_changed(store):
     """A document collected anew may list its mentions differently; labels follow the span."""
     for document, choice in (
-        ("a", EMERGING),
+        ("a", EMERGING_CHOICE),
         ("b", NONE),
         ("c", SKIP),
         ("d", "Rey (name)"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from stamo.workspace.labels.events import EMERGING, NONE, SKIP
+from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, SKIP
 from stamo.workspace.labels.terminal import label_in_terminal
 from stamo.workspace.snippets import cut_context, printable
 from tests.workspace.small_world import NOON, copy_collected
@@ -39,7 +39,7 @@ def test_one_key_is_one_label(label, kb):
     """1 is the new entity, 2 the first known one, n none of these, s a skip."""
     _, n, choices = label("12ns")
     assert n == 4
-    assert choices[0] == EMERGING
+    assert choices[0] == EMERGING_CHOICE
     assert kb.entity_id(choices[1]) >= 0
     assert choices[2:] == [NONE, SKIP]
 
@@ -55,7 +55,7 @@ def test_a_second_session_goes_on(label):
     """Labels are on disk after each key; the next session asks for other mentions."""
     label("1")
     _, _, choices = label("n")
-    assert choices == [EMERGING, NONE]
+    assert choices == [EMERGING_CHOICE, NONE]
 
 
 def test_other_keys_do_nothing_and_q_stops(label):

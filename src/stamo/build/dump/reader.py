@@ -20,8 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from stamo.build.dump.multistream import StreamRange, find_index, plan_ranges
 from stamo.build.dump.opening import open_file, open_stream
@@ -29,6 +28,7 @@ from stamo.build.dump.pages import RawPage, parse_pages
 from stamo.build.dump.site import Site
 from stamo.build.dump.splitter import MAX_SITE_BYTES, NOT_CLOSED, PageLimits, PageSplitter
 from stamo.errors import DumpError, SettingsError
+from stamo.system.closing import Closing
 from stamo.system.streams import ByteSource, ByteStream
 
 __all__ = ["ARTICLES", "Chunk", "DumpReader", "RawPage", "parse_chunk"]
@@ -51,7 +51,7 @@ class Chunk:
     data: bytes | StreamRange
 
 
-class DumpReader:
+class DumpReader(Closing):
     """Give out one dump as chunks of whole pages; read once, from the front to the end.
 
     Args:
@@ -127,17 +127,6 @@ class DumpReader:
         """Close the input; the counts stay."""
         if self._opened is not None and not self._is_stdin:
             self._opened.file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _open(self) -> "_OpenDump":
         if self._opened is None:

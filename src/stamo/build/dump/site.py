@@ -6,33 +6,14 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stamo.build.wikitext.magic_words import FILE_ALIASES, LANGUAGE_CODES, SISTER_PROJECTS
+from stamo.build.wikitext.magic_words import (
+    CANONICAL_NAMESPACES,
+    FILE_ALIASES,
+    LANGUAGE_CODES,
+    SISTER_PROJECTS,
+)
 
 _HEADER_LIMIT = 1 << 18  # a real siteinfo is about 3 kB; more than this is no header
-
-_CANONICAL_NAMESPACES = {
-    "media": -2,
-    "special": -1,
-    "talk": 1,
-    "user": 2,
-    "user talk": 3,
-    "project": 4,
-    "project talk": 5,
-    "wikipedia": 4,
-    "wikipedia talk": 5,
-    "file": 6,
-    "file talk": 7,
-    "image": 6,
-    "image talk": 7,
-    "mediawiki": 8,
-    "mediawiki talk": 9,
-    "template": 10,
-    "template talk": 11,
-    "help": 12,
-    "help talk": 13,
-    "category": 14,
-    "category talk": 15,
-}
 
 _SITEINFO = re.compile(r"<siteinfo\b[^<>]*>(.*?)(?:</siteinfo|<page\b|\Z)", re.DOTALL)
 _NAMESPACE = re.compile(r"<namespace\b([^<>]*?)(?:/>|>([^<>]*)</namespace)")
@@ -56,7 +37,7 @@ def decode_references(text: str) -> str:
 
 
 def _default_namespaces() -> dict[str, int]:
-    return dict(_CANONICAL_NAMESPACES)
+    return dict(CANONICAL_NAMESPACES)
 
 
 @dataclass(frozen=True)

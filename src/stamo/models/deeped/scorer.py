@@ -14,10 +14,9 @@ from torch.nn.functional import embedding_bag, normalize
 from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
-from stamo.features.slopes import Lookup, lookup_slope
 from stamo.models.base import MASKED, LocalVectors, Tables, Theta, ThetaBack, mean_vectors
 from stamo.models.blocks import MAX_BLOCK_MENTIONS, blocks
-from stamo.models.slopes import CombineSlope, Unit
+from stamo.models.slopes import ScoredFeatures, Unit
 from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DeepEDScorer:
+class DeepEDScorer(ScoredFeatures):
     """Scores a pile under θ(e*) by recomputing only what e* changes.
 
     With φ and the known entities frozen, the support of the known candidates, their similarity to
@@ -125,20 +124,10 @@ class DeepEDScorer:
             self.context[rows],
         )
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the features that are scores themselves."""
         return ("prior", "relatedness", *self.model.extra)
-
-    @cached_property
-    def lookups(self) -> dict[str, Lookup]:
-        """Return how these features are looked up with their slope."""
-        return {f.name: lookup_slope(f) for f in self.model.named(*self.names)}
-
-    @cached_property
-    def combine(self) -> CombineSlope:
-        """Return Γ with its gradient."""
-        return CombineSlope.of(self.model.combine)
 
     @cached_property
     def phi(self) -> Float32:
@@ -154,11 +143,6 @@ class DeepEDScorer:
     def word_mask(self) -> Bools:
         """Return where a context word stands, (M, H)."""
         return self.pile.mentions.words >= 0
-
-    @cached_property
-    def absent(self) -> Bools:
-        """Return where no candidate stands, (M, C + E)."""
-        return ~np.hstack([self.pile.mentions.mask, self.pile.is_candidate])
 
     @cached_property
     def not_candidate(self) -> Bools | None:

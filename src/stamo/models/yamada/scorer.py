@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,17 +12,16 @@ from torch.nn.functional import normalize
 
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
-from stamo.features.slopes import Lookup, lookup_slope
 from stamo.models.base import MASKED, Tables, Theta, ThetaBack, mean_vectors
-from stamo.models.slopes import CombineSlope, Unit
-from stamo.system.arrays import Bools, Float32, Int64
+from stamo.models.slopes import ScoredFeatures, Unit
+from stamo.system.arrays import Float32, Int64
 
 if TYPE_CHECKING:
     from stamo.models.yamada.model import Yamada
 
 
 @dataclass(frozen=True)
-class YamadaScorer:
+class YamadaScorer(ScoredFeatures):
     """Scores a pile under θ(e*): two products of e* with the mean contexts are all that changes."""
 
     model: Yamada
@@ -88,25 +86,10 @@ class YamadaScorer:
         arrays = (self.words, self.context, self.psi2, self.psi3)
         return YamadaScorer(self.model, self.pile.take(rows), *(array[rows] for array in arrays))
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the features that are scores themselves."""
         return ("prior", "surface", *self.model.extra)
-
-    @cached_property
-    def lookups(self) -> dict[str, Lookup]:
-        """Return how these features are looked up with their slope."""
-        return {f.name: lookup_slope(f) for f in self.model.named(*self.names)}
-
-    @cached_property
-    def combine(self) -> CombineSlope:
-        """Return Γ with its gradient."""
-        return CombineSlope.of(self.model.combine)
-
-    @cached_property
-    def absent(self) -> Bools:
-        """Return where no candidate stands, (M, C + E)."""
-        return ~np.hstack([self.pile.mentions.mask, self.pile.is_candidate])
 
 
 @torch.no_grad()

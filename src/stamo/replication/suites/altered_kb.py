@@ -13,7 +13,7 @@ from stamo.system.arrays import Float32, Int32
 
 
 @dataclass(frozen=True)
-class View:
+class AlteredKb:
     """The candidates of a knowledge base, changed without touching it.
 
     Benchmarks hide an entity to play the emerging one, and give several entities one shared name.

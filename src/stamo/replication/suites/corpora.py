@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import NameFinder, NameSettings, unambiguous_names
 from stamo.system.arrays import Bools, Int32
-from stamo.system.processes import Workers
+from stamo.system.processes import Item, Workers
 
 DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES = "documents.parquet", "documents.npz", "articles.npz"
 DOCUMENTS_PER_BATCH = 256
@@ -41,7 +41,6 @@ DOCUMENT_SCHEMA = pa.schema(
 )
 
 OnDocuments = Callable[[int], None]
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)

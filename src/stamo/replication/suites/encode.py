@@ -23,7 +23,7 @@ from stamo.features.pile import Pile, linked_pairs, make_pile, positions
 from stamo.features.surface import Surface
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-from stamo.replication.suites.altered_kb import View
+from stamo.replication.suites.altered_kb import AlteredKb
 from stamo.replication.suites.problem import Problem, SetName
 from stamo.system.arrays import Bools, Float32, Int32, Int64
 
@@ -134,7 +134,7 @@ def _encode_natural(
     hidden = frozenset({entity, *problem.hidden})
     unseen = np.isin(flat.entities, list(hidden)) | np.isin(flat.surfaces, texts)
     context = np.where(unseen, UNKNOWN, flat.entities).astype(np.int32)
-    view = View(kb, hidden=hidden)
+    view = AlteredKb(kb, hidden=hidden)
     mentions = encode(flat, view, settings, rows=rows, context_entities=context)
     mentions = replace(mentions, documents=documents.astype(np.int32))
     leave_out = corpus.counted[numbers][documents]

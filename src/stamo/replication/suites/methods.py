@@ -37,7 +37,7 @@ from stamo.replication.suites.problem import SetName
 from stamo.system.arrays import Bools, Float32, Float64, Int32
 
 Scores = Float32
-FEATURES = ("prior", "relatedness", "embedding")
+LEARNED_FEATURES = ("prior", "relatedness", "embedding")
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ def _methods() -> list[Method]:
             ablates=True,
         )
         for name in ("stamo", "default")
-        for feature in FEATURES
+        for feature in LEARNED_FEATURES
     ]
     quirks = [
         Method(

@@ -11,8 +11,8 @@ from stamo.system.arrays import Int64
 SetName = Literal["W", "test-web", "test-wiki"]
 SETS: tuple[SetName, ...] = ("W", "test-web", "test-wiki")
 TEST_SETS: tuple[SetName, ...] = ("test-web", "test-wiki")
-Split = Literal["development", "held-out", "training"]
-SPLITS: tuple[Split, ...] = ("development", "held-out", "training")
+SplitName = Literal["development", "held-out", "training"]
+SPLITS: tuple[SplitName, ...] = ("development", "held-out", "training")
 
 
 def stable_hash(text: str, modulus: int) -> int:
@@ -21,7 +21,7 @@ def stable_hash(text: str, modulus: int) -> int:
     return int.from_bytes(digest, "big") % modulus
 
 
-def split_of(title: str) -> Split:
+def split_of(title: str) -> SplitName:
     """Return whether an emerging entity is for development or held out."""
     return "development" if stable_hash("split " + title, 2) == 0 else "held-out"
 
@@ -31,7 +31,7 @@ class Problem:
     """An emerging entity with its rivals, by entity number, and the mentions of each set."""
 
     title: str
-    split: Split
+    split: SplitName
     aliases: tuple[str, ...]
     """A(e*); in a conflated problem the one name that all entities of the group share."""
     group: tuple[int, ...]

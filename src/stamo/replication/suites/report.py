@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stamo.errors import SuiteError
+from stamo.evaluation.tables import Table
 from stamo.replication.figures import (
     SIZE_ROWS,
     draw_ablation,
@@ -20,7 +21,6 @@ from stamo.replication.tables import (
     FEATURE_ROWS,
     INTER_ROWS,
     Results,
-    Table,
     ablation_table,
     as_values,
     compare,
@@ -66,7 +66,7 @@ def report_tables(results: Results) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def write_report(out: Path) -> list[Table]:
+def write_suite_report(out: Path) -> list[Table]:
     """Write `report.md`, `report.json` and the figures of one run; return its tables."""
     rows = read_results(out)
     if not rows:

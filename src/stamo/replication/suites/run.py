@@ -30,7 +30,7 @@ from stamo.replication.baselines.bert import (
 )
 from stamo.replication.suites.descriptions import Reader, Texts
 from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
-from stamo.replication.suites.methods import FEATURES, METHODS, Method, Trial, run_method
+from stamo.replication.suites.methods import LEARNED_FEATURES, METHODS, Method, Trial, run_method
 from stamo.replication.suites.phi import kb_tables
 from stamo.replication.suites.problem import Problem
 from stamo.replication.suites.store import Suite, open_suite
@@ -52,7 +52,7 @@ WATCHED_METHODS = (
 )
 
 Row = dict[str, Any]
-Key = tuple[str, str, str, int, int]
+CellKey = tuple[str, str, str, int, int]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Cell:
     seed: int
     n_labels: int
 
-    def key(self, problem: str) -> Key:
+    def key(self, problem: str) -> CellKey:
         """Return what identifies the result."""
         return (problem, self.method, self.model, self.seed, self.n_labels)
 
@@ -165,7 +165,7 @@ def _open_reader(place: Place) -> Reader:
 
 
 @dataclass(frozen=True)
-class Work:
+class ProblemCells:
     """Some cells of one problem that lack a result; an interruption loses no more than these."""
 
     number: int
@@ -174,7 +174,7 @@ class Work:
     background: bool
 
 
-def run_work(place: Place, work: Work) -> list[Row]:
+def run_work(place: Place, work: ProblemCells) -> list[Row]:
     """Run the cells of one problem; runs in worker processes."""
     opened = open_place(place)
     problem = opened.data.suite.problems[work.number]
@@ -192,7 +192,7 @@ def run_work(place: Place, work: Work) -> list[Row]:
             opened.tables,
             {
                 f: opened.models[k]
-                for f in FEATURES
+                for f in LEARNED_FEATURES
                 if (k := f"{name}-without-{f}") in opened.models
             },
             work.n_slots,
@@ -293,8 +293,8 @@ def run_suite(
 
 
 def _missing(
-    problems: Iterable[tuple[int, Problem]], done: set[Key], settings: RunSettings
-) -> Iterator[Work]:
+    problems: Iterable[tuple[int, Problem]], done: set[CellKey], settings: RunSettings
+) -> Iterator[ProblemCells]:
     cells = plan(settings)
     for number, problem in problems:
         parts: dict[tuple[str, str], list[Cell]] = {}
@@ -303,7 +303,7 @@ def _missing(
                 slow = cell.method if METHODS[cell.method].is_slow else ""
                 parts.setdefault((cell.model, slow), []).append(cell)
         for part in parts.values():
-            yield Work(number, tuple(part), settings.n_slots, settings.background)
+            yield ProblemCells(number, tuple(part), settings.n_slots, settings.background)
 
 
 def _claim(out: Path, suite: Suite, settings: RunSettings) -> None:
@@ -338,7 +338,7 @@ def _drop_cut_line(path: Path) -> None:
             path.write_bytes(whole + mark)
 
 
-def key_of(row: Mapping[str, Any]) -> Key:
+def key_of(row: Mapping[str, Any]) -> CellKey:
     """Return what identifies a result."""
     return (row["problem"], row["method"], row["model"], row["seed"], row["n_labels"])
 

@@ -24,7 +24,7 @@ from stamo.replication.suites.problem import SETS, SPLITS, Problem, SetName
 from stamo.system.files import RESULT_DIR, DirectoryKind, staged_directory
 
 FORMAT_VERSION = 1
-MENTIONS, PROBLEMS, MANIFEST = "mentions.parquet", "problems.json", "manifest.json"
+MENTIONS, PROBLEMS, SUITE_MANIFEST = "mentions.parquet", "problems.json", "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -92,19 +92,21 @@ def save_problems(
     table = pa.table({name: np.concatenate(parts) for name, parts in columns.items()})
     pq.write_table(table, directory / MENTIONS, compression="zstd")
     files = {
-        path.name: file_hash(path) for path in sorted(directory.iterdir()) if path.name != MANIFEST
+        path.name: file_hash(path)
+        for path in sorted(directory.iterdir())
+        if path.name != SUITE_MANIFEST
     }
     whole = {"format": "stamo-suite", "version": FORMAT_VERSION, **manifest, "files": files}
     whole["counts"] = {split: sum(p.split == split for p in problems) for split in SPLITS}
     whole["kb"] = kb.fingerprint
     whole["checksum"] = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-    (directory / MANIFEST).write_text(json.dumps(whole, indent=1, sort_keys=True))
+    (directory / SUITE_MANIFEST).write_text(json.dumps(whole, indent=1, sort_keys=True))
 
 
 def open_suite(path: Path, kb: KnowledgeBase) -> Suite:
     """Open a suite and check that it is complete, unchanged and made with this knowledge base."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text())
+        manifest = json.loads((path / SUITE_MANIFEST).read_text())
     except (OSError, ValueError) as error:
         raise SuiteError(
             f"{path} is no complete suite ({error}); make one with `stamo suite make`."
@@ -165,7 +167,7 @@ def new_suite(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
 
 
 def _is_suite(directory: Path) -> bool:
-    return (directory / MANIFEST).is_file()
+    return (directory / SUITE_MANIFEST).is_file()
 
 
 _KIND = DirectoryKind("suite", _is_suite, SuiteError)

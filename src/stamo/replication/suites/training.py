@@ -16,7 +16,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.replication.baselines.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
 from stamo.replication.suites.descriptions import Texts
 from stamo.replication.suites.load import SuiteData
-from stamo.replication.suites.methods import FEATURES
+from stamo.replication.suites.methods import LEARNED_FEATURES
 from stamo.replication.suites.phi import train_suite_model
 from stamo.replication.suites.store import Suite, open_suite
 from stamo.system.processes import Workers
@@ -52,7 +52,7 @@ def train_models(
     if "deeped" in settings.models:
         wanted |= {
             f"deeped-without-{feature}": feature
-            for feature in FEATURES
+            for feature in LEARNED_FEATURES
             if any(name.endswith(f" without {feature}") for name in settings.methods)
         }
     missing = [stem for stem in wanted if not (out / f"{stem}.safetensors").is_file()]

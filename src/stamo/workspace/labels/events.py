@@ -12,11 +12,27 @@ from typing import Any
 from stamo.corpus.types import Mention
 from stamo.errors import CorpusFormatError
 
-EMERGING = "@emerging"
+EMERGING_CHOICE = "@emerging"
 NONE = "@none"
 SKIP = "@skip"
 UNDO = "@undo"
 MAX_CHARACTERS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One candidate entity that a person may choose."""
+
+    choice: str
+    """What is kept: a title of the knowledge base, or `@emerging`."""
+    entity: str
+    line: str = ""
+    """A line of what is known of it."""
+
+    @property
+    def emerging(self) -> bool:
+        """Whether it is the emerging entity."""
+        return self.choice == EMERGING_CHOICE
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ how probable it is there, which a line about the entity tells before the first l
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -174,14 +175,7 @@ class LabelQueue:
         first = choose_documents(self.pile, self.views, n, rng, chosen=decided, weight=weight)
         keys = [self.keys[row] for row in first.tolist()]
         taken = {*keys, *(self.keys[row] for row in decided.tolist())}
-        rest: list[tuple[int, bytes, LabelKey]] = []
-        n_seen: dict[str, int] = {}
-        for key in self.keys:
-            place = n_seen.get(key[0], 0)
-            n_seen[key[0]] = place + 1
-            if key not in taken:
-                rest.append((place, hashlib.sha256(key[0].encode()).digest(), key))
-        return [*keys, *(key for _, _, key in sorted(rest))]
+        return [*keys, *(key for key in one_per_document(self.keys) if key not in taken)]
 
     def _wanted(self, task: Task | None) -> Float64 | None:
         """Return how much each mention is worth asking; None where nothing tells."""
@@ -277,3 +271,16 @@ class Advisor:
     ) -> list[LabelKey]:
         """Order the candidate mentions, those that teach most first."""
         return self.queue(workspace, corpus).order(labels)
+
+
+def one_per_document(keys: Iterable[LabelKey]) -> list[LabelKey]:
+    """Order mentions so that each document is asked once before any is asked again.
+
+    Documents come in the order of a hash: neighbours in a crawl are often alike.
+    """
+    n_seen: Counter[str] = Counter()
+    ranked: list[tuple[int, bytes, LabelKey]] = []
+    for key in keys:
+        ranked.append((n_seen[key[0]], hashlib.sha256(key[0].encode()).digest(), key))
+        n_seen[key[0]] += 1
+    return [key for _, _, key in sorted(ranked)]

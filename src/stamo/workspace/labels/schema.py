@@ -9,7 +9,7 @@ from pathlib import Path
 from stamo.errors import WorkspaceError
 
 APPLICATION_ID = 0x5354414D
-VERSION = 1
+SCHEMA_VERSION = 1
 BUSY_SECONDS = 30
 
 _SCHEMA = """
@@ -117,15 +117,15 @@ def _create_or_check(connection: sqlite3.Connection, path: Path) -> None:
         for statement in _statements(_SCHEMA):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     elif application_id != APPLICATION_ID:
         raise WorkspaceError(
             f"{path} is a database of another program; move it away to start without labels."
         )
-    elif version != VERSION:
+    elif version != SCHEMA_VERSION:
         raise WorkspaceError(
             f"The labels in {path} have the format version {version}; this release reads version "
-            f"{VERSION}: use the release that wrote them."
+            f"{SCHEMA_VERSION}: use the release that wrote them."
         )
 
 

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
 from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.system.closing import Closing
 from stamo.workspace.labels.events import (
-    EMERGING,
+    EMERGING_CHOICE,
     NONE,
     SKIP,
     UNDO,
@@ -33,19 +33,6 @@ from stamo.workspace.labels.events import (
     to_timestamp,
 )
 from stamo.workspace.labels.schema import BUSY_SECONDS, connect
-
-__all__ = [
-    "EMERGING",
-    "NONE",
-    "SKIP",
-    "UNDO",
-    "LabelEvent",
-    "LabelProgress",
-    "LabelStore",
-    "LabelTarget",
-    "LabelledMentions",
-    "find_labelled",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +51,7 @@ class LabelProgress:
         return self.n_emerging + self.n_other + self.n_none
 
 
-class LabelStore:
+class LabelStore(Closing):
     """The opened log; `open` makes one. It may be shared by threads."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -80,17 +67,6 @@ class LabelStore:
             WorkspaceError: The file is damaged or holds something else.
         """
         return cls(connect(Path(path)), Path(path))
-
-    def __enter__(self) -> LabelStore:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file; all labels are on disk already."""
@@ -164,7 +140,7 @@ class LabelStore:
         """Count what holds now, for everyone or for one labeller."""
         events = self.current() if labeller is None else self.current_by_labeller()
         chosen = [e.choice for e in events if labeller in (None, e.labeller)]
-        counts = [chosen.count(choice) for choice in (EMERGING, NONE, SKIP)]
+        counts = [chosen.count(choice) for choice in (EMERGING_CHOICE, NONE, SKIP)]
         return LabelProgress(counts[0], len(chosen) - sum(counts), counts[1], counts[2])
 
     def _select(self, query: str) -> list[LabelEvent]:
@@ -213,7 +189,7 @@ def find_labelled(
         for document in corpus
         for index, mention in enumerate(document.mentions)
     }
-    entity_by_choice = {EMERGING: entity.id, NONE: none, SKIP: None}
+    entity_by_choice = {EMERGING_CHOICE: entity.id, NONE: none, SKIP: None}
     labels: dict[LabelKey, str] = {}
     n_stale = 0
     for event in events:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from rich.console import Console, Group
@@ -18,7 +18,14 @@ from stamo.linking.linker import Linker
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import N_LABELS, Workspace
-from stamo.workspace.labels.events import EMERGING, NONE, SKIP, LabelEvent, LabelTarget
+from stamo.workspace.labels.events import (
+    EMERGING_CHOICE,
+    NONE,
+    SKIP,
+    Choice,
+    LabelEvent,
+    LabelTarget,
+)
 from stamo.workspace.labels.queue import LabelQueue
 from stamo.workspace.labels.store import LabelStore
 from stamo.workspace.material import read_corpus
@@ -27,19 +34,10 @@ from stamo.workspace.snippets import cut_context, printable
 ReadKey = Callable[[], str]
 """Waits for a key and returns it; an empty text ends labelling."""
 
-CONTEXT = 600
+SHOWN_CHARACTERS = 600
 N_CHOICES = 9
 ADVISE_EVERY = 2
 KEYS = "1-9 choose   0 more   n none of these   s skip   u undo   q stop"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a mention may mean."""
-
-    choice: str
-    title: str
-    line: str
 
 
 def label_in_terminal(
@@ -138,18 +136,18 @@ class _Desk:
             Choice(title, title, ", ".join(kb.titles(kb.related(int(entity), 4)[0])))
             for entity, title in zip(ids.tolist(), kb.titles(ids), strict=True)
         ]
-        return [Choice(EMERGING, self.entity.id, "the new entity"), *known]
+        return [Choice(EMERGING_CHOICE, self.entity.id, "the new entity"), *known]
 
     def _show(self, document: Document, index: int, choices: list[Choice], page: int) -> None:
         mention = document.mentions[index]
-        shown = cut_context(document.text, mention.start, mention.end, CONTEXT)
+        shown = cut_context(document.text, mention.start, mention.end, SHOWN_CHARACTERS)
         before, surface, after = map(printable, shown)
         text = Text(before).append(surface, style="bold reverse").append(after)
         table = Table.grid(padding=(0, 2))
         first = page * N_CHOICES
         for number, choice in enumerate(choices[first : first + N_CHOICES], start=1):
-            style = "bold" if choice.choice == EMERGING else ""
-            title = Text(printable(choice.title), style=style)
+            style = "bold" if choice.emerging else ""
+            title = Text(printable(choice.entity), style=style)
             table.add_row(Text(str(number), style="cyan"), title, Text(choice.line, style="dim"))
         n = self.store.progress().n_labelled
         heading = f"{printable(document.title or document.id)}   {n} of {N_LABELS}"

@@ -1,0 +1,30 @@
+"""How tables look in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+
+def rich_table(*headings: str, **style: Any) -> Table:
+    """Make a table; a heading that begins with ">" stands over numbers, on the right."""
+    table = Table(title_justify="left", **style)
+    for heading in headings:
+        table.add_column(heading.lstrip(">"), justify="right" if heading[:1] == ">" else "left")
+    return table
+
+
+def bare_table(*headings: str, **style: Any) -> Table:
+    """Make a table without lines."""
+    return rich_table(*headings, **{"box": None, "padding": (0, 2), "header_style": "dim"} | style)
+
+
+def named_values(rows: Iterable[tuple[str, str]]) -> Table:
+    """Show values beside their names."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        table.add_row(Text(name, style="dim"), Text(value))
+    return table
