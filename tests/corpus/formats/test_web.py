@@ -4,6 +4,7 @@ import gzip
 
 import pytest
 
+from stamo.corpus.formats import html_process
 from stamo.corpus.formats.html import extract_html
 from stamo.corpus.readers import read_documents
 from stamo.corpus.skips import ReadLimits, SkipCounter
@@ -41,9 +42,12 @@ ATTRIBUTES = " ".join(f"x{i}=1" for i in range(50_000))
         f"<script>'<a x=\"'</script><a {ATTRIBUTES}>",
         f'<script><!--<script></script> <a x=" </script><a {ATTRIBUTES}>',
         f"<title><!--</title><a {ATTRIBUTES}>",
-        "<a x='" * 1000,
+        "<a x='" * 3000,
+        "<ul>" * 400 + "<li>x" * 9000,
+        "<p>x" * 400_000,
+        "<p>" + "".join(f"<font size={i}>" for i in range(500)) + "<p>y" * 9000,
     ],
-    ids=range(10),
+    ids=range(13),
 )
 def test_pages_made_to_exhaust_the_parser_are_refused(html):
     """Depth and attributes beyond any page for people are refused, however they are hidden."""
@@ -66,6 +70,49 @@ def test_pages_made_to_exhaust_the_parser_are_refused(html):
 def test_large_pages_for_people_are_read(html):
     """Many flat elements, comments, scripts and long attribute values are no reason to refuse."""
     assert "row" in extract_html(html).text
+
+
+def test_a_page_that_passes_all_rules_is_bounded_in_time(tmp_path, monkeypatch):
+    """A page that no rule foresees ends at the child's limit and is counted; the next is read."""
+    monkeypatch.setattr(html_process, "_CODE", f"{WITHOUT_RULES}serve()")
+    hostile = http_answer(b"<ul>" * 400 + b"<li>Rey" * 9000)
+    data = warc_record(hostile) + warc_record(http_answer(page(LONG)), id="<urn:uuid:2>")
+    html_process.close()
+    try:
+        documents, skips = read(tmp_path / "a.warc", data)
+    finally:
+        html_process.close()
+    assert [d.text for d in documents] == [LONG.strip()]
+    assert skips.skipped == {"HTML that takes too long to parse": 1}
+
+
+def test_a_page_that_passes_all_rules_is_bounded_in_memory(monkeypatch):
+    """Formatting that the parser opens again and again ends with the child's limit."""
+    monkeypatch.setattr(html_process, "_CODE", f"{WITHOUT_RULES}serve()")
+    html_process.close()
+    html = "<p>" + "".join(f"<font size={i}>" for i in range(500)) + "<p>y" * 20_000
+    try:
+        with pytest.raises(CorpusFormatError, match=r"memory|fails"):
+            extract_html(html)
+    finally:
+        html_process.close()
+
+
+def test_a_child_that_was_killed_is_replaced():
+    """The next page is read as if nothing had happened."""
+    assert extract_html(page(LONG)).text == LONG.strip()
+    child = html_process._child
+    child._process.kill()
+    child._process.wait()
+    assert extract_html(page(LONG)).text == LONG.strip()
+
+
+WITHOUT_RULES = """
+from stamo.corpus.formats import html_extract, html_process
+from stamo.corpus.formats.html_process import serve
+html_extract.is_excessive = lambda html: False
+html_process.CPU_SECONDS = 1
+"""
 
 
 @pytest.mark.parametrize(
