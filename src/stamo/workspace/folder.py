@@ -151,6 +151,10 @@ class Workspace:
         """Open the labels; the file is made when there is none."""
         return LabelStore.open(self.labels_path)
 
+    def read_labels(self) -> LabelStore:
+        """Open the labels for reading only, also on a full or read-only disk."""
+        return LabelStore.read(self.labels_path)
+
     @contextmanager
     def lock(self, task: Task) -> Iterator[None]:
         """Keep a second process from doing the same task; a killed process loses its lock.
@@ -175,7 +179,7 @@ class Workspace:
         manifest = self.documents.manifest
         labels = LabelProgress()
         if self.labels_path.exists():
-            with self.open_labels() as store:
+            with self.read_labels() as store:
                 labels = store.progress()
         slots = _names(self.slots_dir)
         packs = tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX))
