@@ -45,7 +45,7 @@ from stamo.packs.pack_bytes import (
     to_bytes,
 )
 from stamo.system.arrays import Float32, Int32
-from stamo.system.files import write_atomic
+from stamo.system.files import sweep, write_atomic
 
 MAX_SLOTS = 10_000
 UNIT_TOLERANCE = 1e-3
@@ -341,6 +341,7 @@ class PackFolder:
                 f"There is a pack of {pack.entity.id!r} already; remove it first or replace it."
             )
         self.path.mkdir(parents=True, exist_ok=True)
+        sweep(self.path)
         path = held.path if held is not None else self.path / pack_file_name(pack.entity.id)
         write_atomic(path, data)
         return PackEntry(path.name.removesuffix(PACK_SUFFIX), path, pack)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError, WorkspaceError
 from stamo.packs.pack_bytes import PACK_SUFFIX
-from stamo.system.files import read_json, to_json, write_new
+from stamo.system.files import read_json, sweep, to_json, write_new
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels.store import LabelProgress, LabelStore
 
@@ -170,6 +170,8 @@ class Workspace:
                 raise WorkspaceError(
                     f"Another process runs {task!r} in {str(self.path)!r}; wait until it has ended."
                 ) from None
+            for folder in (self.path, self.documents.folder, self.slots_dir, self.packs_dir):
+                sweep(folder)
             yield
         finally:
             os.close(descriptor)
