@@ -11,6 +11,7 @@ import pytest
 import zstandard
 
 from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.formats import html_process
 from stamo.corpus.readers import Position, count_bytes, read_documents
 from stamo.corpus.skips import NO_MENTION, ReadLimits, SkipCounter
 from stamo.errors import CorpusFormatError, MissingExtraError
@@ -269,7 +270,7 @@ def test_a_matcher_leaves_out_what_cannot_match(tmp_path, name):
 def test_web_pages_need_the_extra(tmp_path, monkeypatch):
     """Without the extra, the first web page says how to install it."""
     (tmp_path / "a.html").write_bytes(page("text"))
-    for name in ("resiliparse.parse.encoding", "resiliparse.extract.html2text"):
-        monkeypatch.setitem(sys.modules, name, None)
+    html_process.close()
+    monkeypatch.setitem(sys.modules, "resiliparse", None)
     with pytest.raises(MissingExtraError, match=r"stamo\[web\]"):
         list(read_documents([tmp_path / "a.html"]))

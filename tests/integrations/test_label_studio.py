@@ -6,6 +6,7 @@ import pytest
 
 from stamo.corpus.types import Corpus, Document, Mention
 from stamo.errors import CorpusFormatError
+from stamo.integrations import label_studio
 from stamo.integrations.label_studio import (
     export_tasks,
     import_tasks,
@@ -181,3 +182,14 @@ def test_a_file_that_is_no_json_is_refused(stores):
     """Any other file gives one sentence."""
     with pytest.raises(CorpusFormatError):
         import_tasks(stores[0], "no json", CORPUS, labeller="x", at=AT)
+
+
+def test_an_import_that_is_interrupted_adds_nothing(stores, monkeypatch):
+    """The log and the choices of a file are added together."""
+    one, two = stores
+    fill(one)
+    tasks = export_tasks(one, CORPUS)
+    monkeypatch.setattr(label_studio, "_add_changes", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        bring(two, tasks)
+    assert two.events() == []

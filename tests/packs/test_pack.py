@@ -71,11 +71,11 @@ def test_a_saved_pack_comes_back(tmp_path):
 def test_equal_packs_have_equal_bytes():
     """The order of groups and notes does not reach the file, and it is small."""
     one = make_pack(
-        groups={"a": np.zeros(2, np.float32), "b": np.ones((2, 2), np.float32)},
+        groups={"a": np.zeros(2, np.float32), "b": np.ones(4, np.float32)},
         notes={"x": "1", "y": "2"},
     )
     two = make_pack(
-        groups={"b": np.ones((2, 2), np.float32), "a": np.zeros(2, np.float32)},
+        groups={"b": np.ones(4, np.float32), "a": np.zeros(2, np.float32)},
         notes={"y": "2", "x": "1"},
     )
     assert one.to_bytes() == two.to_bytes()
@@ -112,6 +112,8 @@ def test_a_pack_without_neighbours_is_a_pack():
         ({"groups": {"bias": np.array([np.nan], np.float32)}}, "not finite"),
         ({"groups": {"prior": np.array([1], np.float32)}}, "name"),
         ({"groups": {"../up": np.array([1], np.float32)}}, "name"),
+        ({"groups": {"added": np.ones((2, 2), np.float32)}}, "shape"),
+        ({"groups": {"added": np.ones((), np.float32)}}, "shape"),
         ({"kb_fingerprint": "newest"}, "fingerprint"),
         ({"description": "x" * 30_000}, "note"),
         ({"notes": {"by": 3}}, "note"),
@@ -123,6 +125,52 @@ def test_values_out_of_range_are_refused(changes, message):
     """Every field is checked where a pack is made, and the message names it."""
     with pytest.raises(PackError, match=message):
         make_pack(**changes)
+
+
+def evidence(**changes):
+    """The groups of a learned pack with two aliases, four neighbours and six dimensions."""
+    sizes = {
+        "evidence-words": 6,
+        "evidence-context": 6,
+        "evidence-entities": 4,
+        "evidence-scale": 1,
+        "evidence-bias": 1,
+        "decision-shift": 1,
+        "keyphrase": 4,
+        "surface": 0,
+    }
+    return {name: np.ones(size, np.float32) for name, size in sizes.items()} | changes
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        (name, shape)
+        for name, values in sorted(evidence().items())
+        for shape in [(0,), (3, 4), (), (5,), (1, 1)]
+        if shape != values.shape
+    ],
+)
+def test_groups_of_a_wrong_shape_are_refused(name, shape):
+    """A known group has the shape that the pack's own sizes give it."""
+    with pytest.raises(PackError, match=f"{name}.* of shape"):
+        make_pack(groups=evidence() | {name: np.ones(shape, np.float32)})
+
+
+@pytest.mark.parametrize("name", ["evidence-scale", "evidence-bias"])
+def test_evidence_needs_scale_and_bias(name):
+    """The linear correction cannot be computed without them."""
+    groups = evidence()
+    del groups[name]
+    with pytest.raises(PackError, match=f"no '{name}'"):
+        make_pack(groups=groups)
+
+
+def test_a_view_may_be_left_out():
+    """An entity that was learned with fewer views is a pack."""
+    groups = evidence()
+    del groups["evidence-words"]
+    assert "evidence-words" not in make_pack(groups=groups).groups
 
 
 def tampered(change_record=None, change_tensors=None):

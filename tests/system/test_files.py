@@ -6,8 +6,10 @@ from stamo.errors import SuiteError
 from stamo.system.files import (
     RESULT_DIR,
     DirectoryKind,
+    check_writable,
     replaced_file,
     staged_directory,
+    sweep,
     write_atomic,
     write_new,
 )
@@ -72,3 +74,26 @@ def test_a_directory_that_fails_leaves_the_old_one(tmp_path):
         raise OSError("the cable came off")
     assert (target / "mark").read_text() == "one"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_a_killed_writer_left_is_swept(tmp_path):
+    """A leftover goes; a file that is being written, and everything else, stays."""
+    (tmp_path / ".a.json.1-2.tmp").write_text("left")
+    (tmp_path / "b.tmp").write_text("mine")
+    with replaced_file(tmp_path / "c") as beside:
+        beside.write_text("new")
+        sweep(tmp_path)
+        assert beside.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.tmp", "c"]
+
+
+def test_a_place_is_tried_without_a_trace(tmp_path):
+    """What is there stays; what cannot be written is refused now."""
+    (tmp_path / "a").write_text("old")
+    (tmp_path / ".a.1-2.tmp").write_text("left")
+    check_writable(tmp_path / "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "old"
+    for path in (tmp_path, tmp_path / "a" / "b", tmp_path / "no" / "b"):
+        with pytest.raises(OSError, match="directory"):
+            check_writable(path)

@@ -13,6 +13,7 @@ from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
 from stamo.learning.readings import READINGS, run_reading
+from stamo.linking import packed as packed_module
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, PackedLinker, score_pack
 from stamo.linking.settings import LinkerSettings
@@ -137,6 +138,27 @@ def test_two_packs_of_one_name_share_it(learned, kb, trained):
     assert share[pack.entity.id] == pytest.approx(share["Twin"])
     assert share["Twin"] <= 0.5
     assert {c.entity: c.confidence for c in alone.candidates}[pack.entity.id] > share["Twin"]
+
+
+def test_one_bad_pack_fails_nobody_else(learned, kb, trained, monkeypatch, caplog):
+    """A pack whose scoring fails is left out and logged once; text and other packs are linked."""
+    space, pack = learned
+    bad = replace(pack, entity=type(pack.entity)("Bad", pack.entity.aliases))
+    real = packed_module.score_pack
+
+    def fails_on_bad(pack, *args, **rest):
+        if pack.entity.id == "Bad":
+            raise IndexError("a hole in the pack")
+        return real(pack, *args, **rest)
+
+    monkeypatch.setattr(packed_module, "score_pack", fails_on_bad)
+    texts = [Document(d.id, d.text) for d in space.documents]
+    linker = Linker(kb, trained)
+    alone = list(PackedLinker(linker, [pack]).link_documents(texts))
+    both = PackedLinker(linker, [bad, pack])
+    assert list(both.link_documents(texts)) == alone
+    assert list(both.link_documents(texts)) == alone
+    assert [r.message for r in caplog.records] == ["The pack of 'Bad' fails and is left out"]
 
 
 def test_a_foreign_pack_is_refused(learned, kb, trained):

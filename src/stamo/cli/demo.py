@@ -187,14 +187,14 @@ class _Story:
             queue = LabelQueue(workspace.entity, corpus, kb, trained)
             n = 0
             while n < N_LABELS:
-                with workspace.open_labels() as store:
+                with workspace.read_labels() as store:
                     events = store.current()
                 step = LEAST_LABELS if n < LEAST_LABELS else 2
                 keys = queue.order(events)[: min(step, N_LABELS - n)]
                 if not keys:
                     break
                 n += label_by_gold(workspace, corpus, gold, keys, at=datetime.now(UTC))
-            with workspace.open_labels() as store:
+            with workspace.read_labels() as store:
                 progress, advice = store.progress(), queue.advise(store.current())
             self.say(
                 f"In the demo the world's own answers label, not a person: {progress.n_labelled} "
@@ -237,7 +237,7 @@ class _Story:
         from stamo.workspace.learn import estimation_pack, pack_path
 
         entity = workspace.entity
-        with workspace.open_labels() as store:
+        with workspace.read_labels() as store:
             labelled = {event.target.document for event in store.current()}
         texts = unlabelled_texts(corpus, labelled)
         model_path, pack_file = self.out / "deeped.safetensors", pack_path(workspace)

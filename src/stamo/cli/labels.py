@@ -49,7 +49,7 @@ def export(
     from stamo.workspace.labels.export import to_csv, to_jsonl
 
     opened = Workspace.open(workspace)
-    with opened.open_labels() as store:
+    with opened.read_labels() as store:
         if form is Form.jsonl:
             text = to_jsonl(store.events())
         elif form is Form.csv:

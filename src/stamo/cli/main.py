@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import signal
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 import typer
 
 from stamo import __version__
 from stamo.errors import StamoError
+from stamo.system.files import explain_os_error
 
 COMMAND_MODULES = (
     "kb",
@@ -24,6 +29,10 @@ COMMAND_MODULES = (
     "demo",
 )
 """The modules of this package that register commands; each has `register(app)`."""
+
+
+INTERRUPTED = 130
+"""The exit code of a command that was stopped."""
 
 
 def create_app() -> typer.Typer:
@@ -51,12 +60,51 @@ def create_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Run one command; turn our errors into one line on stderr and exit code 1."""
+    """Run one command; turn our errors and the system's into one line on stderr and exit code 1."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
-        create_app()()
+        _run()
     except StamoError as error:
-        typer.echo(f"stamo: {error}", err=True)
+        _end(str(error))
+    except MemoryError:
+        _end("The memory ran out; use fewer workers, smaller inputs or a larger machine.")
+    except BrokenPipeError:
+        _forget_output()  # whoever read our output has gone
         sys.exit(1)
+    except OSError as error:
+        _end(explain_os_error(error))
     except KeyboardInterrupt:
         typer.echo("stamo: stopped on request; nothing half-written was left behind.", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
+    try:
+        create_app()()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # the parser has caught it and said nothing
+            raise KeyboardInterrupt from end
+        # What is still buffered is written here, where a full disk is told in one line.
+        sys.stdout.flush()
+        raise
+
+
+def _end(sentence: str) -> NoReturn:
+    with suppress(OSError):
+        typer.echo(f"stamo: {sentence}", err=True)
+    _forget_output()
+    sys.exit(1)
+
+
+def _forget_output() -> None:
+    """Keep Python from trying again, and failing aloud, to write what could not be written."""
+    with suppress(OSError, ValueError):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    """Let SIGTERM be Ctrl-C: what is half-written is removed on the way out."""
+    raise KeyboardInterrupt

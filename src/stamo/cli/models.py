@@ -38,11 +38,13 @@ def train(
     from stamo.models.trainer import train_linking_model
     from stamo.models.training import TrainingArgs
     from stamo.models.words import check_kind
+    from stamo.system.files import check_writable
 
     kind = check_kind(words)
+    path = out or Path(f"{model}.safetensors")
+    check_writable(path)
     kb = KnowledgeBase.open(kb_path)
     args = TrainingArgs(n_pairs=n_pairs, n_epochs=n_epochs, seed=seed)
-    path = out or Path(f"{model}.safetensors")
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task(f"Training {model}", total=n_epochs)
 

@@ -111,9 +111,10 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind((name, port))
         # From here on connections wait in line, so the printed address works at once.
         listener.listen(128)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
+        reason = getattr(error, "strerror", None) or "a port is a number from 0 to 65535"
         raise SettingsError(
-            f"The service cannot listen on {host}:{port} ({error.strerror}); choose another port."
+            f"The service cannot listen on {host}:{port} ({reason}); choose another port."
         ) from error
     return listener

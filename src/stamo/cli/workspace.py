@@ -234,10 +234,13 @@ def report(
     model: ModelOption = None,
 ) -> None:
     """Write one HTML file about what was learned, and what it changes."""
+    from stamo.system.files import check_writable
     from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.report import write_report
 
     opened = _open(workspace)
+    if out is not None:
+        check_writable(out)
     artifacts = open_artifacts(opened, kb, model)
     with Console(stderr=True).status("Writing the report"):
         written = write_report(

@@ -96,3 +96,13 @@ def decode_utf8(raw: bytes, where: str, on_skip: OnSkip) -> str:
     except UnicodeDecodeError:
         on_skip(Skip("invalid UTF-8 replaced", where, kept=True))
         return raw.decode("utf-8", "replace")
+
+
+def clean_surrogates(text: str) -> str:
+    r"""Replace lone surrogates, which JSON escapes can smuggle in and no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Escapes may also spell a pair one by one, which is a character.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

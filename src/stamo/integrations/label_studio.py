@@ -111,8 +111,10 @@ def import_tasks(
             choices += _read_choices(task, data, document, labeller, at)
         except (CorpusFormatError, TypeError) as error:
             raise CorpusFormatError(f"Task {number} cannot be imported: {error}") from error
-    n_events = store.merge(events)
-    return ImportReport(len(tasks), n_events, _add_changes(store, choices))
+    with store.together():
+        n_events = store.merge(events)
+        n_changes = _add_changes(store, choices)
+    return ImportReport(len(tasks), n_events, n_changes)
 
 
 def _add_changes(store: LabelStore, choices: Iterable[_Choice]) -> int:

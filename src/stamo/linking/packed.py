@@ -7,6 +7,7 @@ odds of each against the known entities are compared.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,6 +36,8 @@ from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 from stamo.system.arrays import Float32, Float64, Int32, Int64
 
+logger = logging.getLogger(__name__)
+
 PARTS = ("model", *(view.part for view in VIEWS), "entity's bias")
 """The parts that add up to the log odds of a packed entity."""
 CONTEXT_CONFIDENCE = 0.5
@@ -53,6 +56,16 @@ class PackScores:
     none: Float64  # (n,) probability of "none of these" where it does not mean the entity
     scores: Float32  # (n, C + 1) g(e; m), the packed entity last
     candidates: Int32  # (n, C) the known candidates
+
+
+def no_scores() -> PackScores:
+    """Return the scores of a pack that no mention may mean."""
+    nothing = np.zeros(0)
+    parts, scores = np.zeros((0, len(PARTS))), np.zeros((0, 1), dtype=np.float32)
+    none = np.zeros((0, 0), dtype=np.int32)
+    return PackScores(
+        np.zeros(0, np.int64), nothing, parts, nothing, nothing, nothing, scores, none
+    )
 
 
 def score_pack(
@@ -76,10 +89,7 @@ def score_pack(
     is_alias = np.array([s in aliases for s in corpus.surface_table], dtype=bool)
     rows = np.flatnonzero(is_alias[corpus.surfaces]) if len(is_alias) else np.zeros(0, np.int64)
     if not len(rows):
-        nothing = np.zeros(0)
-        parts, scores = np.zeros((0, len(PARTS))), np.zeros((0, 1), dtype=np.float32)
-        none = np.zeros((0, 0), dtype=np.int32)
-        return PackScores(rows, nothing, parts, nothing, nothing, nothing, scores, none)
+        return no_scores()
     # The candidate mentions are what is asked; they are nobody's context.
     context = corpus.entities.copy()
     context[rows] = UNKNOWN
@@ -168,6 +178,7 @@ class PackedLinker:
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
         self._names = frozenset(aliases)
+        self._failed: set[str] = set()
 
     @cached_property
     def _lexicon(self) -> Lexicon:
@@ -223,10 +234,7 @@ class PackedLinker:
     def _decide(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         base = self.base
         corpus = flatten_linked(linked, self._lexicon, base.kb)
-        scores = [
-            score_pack(pack, corpus, base.kb, base.trained, relatedness=base.relatedness)
-            for pack in self.packs
-        ]
+        scores = [self._scores(pack, corpus) for pack in self.packs]
         # Several packs may know one name: row of the corpus -> (pack, place in its scores).
         known_by: dict[int, list[tuple[int, int]]] = {}
         for p, score in enumerate(scores):
@@ -241,6 +249,18 @@ class PackedLinker:
             )
             result.append(replace(document, mentions=mentions))
         return result
+
+    def _scores(self, pack: EntityPack, corpus: FlatCorpus) -> PackScores:
+        """Score the mentions of one pack; a pack that fails is as if it were not there."""
+        base = self.base
+        try:
+            return score_pack(pack, corpus, base.kb, base.trained, relatedness=base.relatedness)
+        except Exception:
+            # Whatever is wrong with one pack, the other packs and the text are fine.
+            if pack.entity.id not in self._failed:
+                self._failed.add(pack.entity.id)
+                logger.exception("The pack of %r fails and is left out", pack.entity.id)
+            return no_scores()
 
     def _with_packs(
         self, mention: LinkedMention, known_by: list[tuple[int, int]], scores: list[PackScores]

@@ -21,6 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 from stamo.corpus.types import MAX_ALIASES, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
+from stamo.packs.groups import (
+    ALIASES,
+    DIMENSIONS,
+    NEIGHBOURS,
+    RESERVED,
+    WORD_VIEWS,
+    check_array,
+    check_groups,
+)
 from stamo.packs.pack_bytes import (
     MAX_NAME,
     MAX_PACK_BYTES,
@@ -37,18 +46,14 @@ from stamo.packs.pack_bytes import (
     to_bytes,
 )
 from stamo.system.arrays import Float32, Int32
-from stamo.system.files import write_atomic
+from stamo.system.files import sweep, write_atomic
 
 MAX_SLOTS = 10_000
 MAX_VOCABULARIES = 10
 MAX_WORDS = 100_000
 UNIT_TOLERANCE = 1e-3
-MAX_VALUE = 1e6
 
-
-_GROUP = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{8,128}")
-_RESERVED = ("prior", "neighbours", "titles", "relatedness", "embedding")
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,34 +223,25 @@ def _bad(pack: EntityPack, what: str) -> PackError:
 
 def _check_arrays(pack: EntityPack) -> None:
     n, r = len(pack.entity.aliases), len(pack.titles)
-    _check_array("priors", pack.priors, np.float32, (n,))
-    _check_array("neighbours", pack.neighbours, np.int32, (r,))
-    _check_array("relatedness values", pack.relatedness, np.float32, (r,))
-    _check_array("vector", pack.vector, np.float32, (pack.vector.size,))
+    check_array("priors", pack.priors, np.float32, (n,))
+    check_array("neighbours", pack.neighbours, np.int32, (r,))
+    check_array("relatedness values", pack.relatedness, np.float32, (r,))
+    check_array("vector", pack.vector, np.float32, (pack.vector.size,))
     if n and not (float(pack.priors.min()) >= 0 and float(pack.priors.max()) <= 1):
         raise PackError("a prior lies outside 0 to 1; learn the entity again.")
     if abs(float(np.linalg.norm(pack.vector.astype(np.float64))) - 1) > UNIT_TOLERANCE:
         raise PackError("its vector has not the length 1; learn the entity again.")
     if r and (int(pack.neighbours[0]) < 0 or bool((np.diff(pack.neighbours) <= 0).any())):
         raise PackError("its neighbours are not in ascending order; learn the entity again.")
-    for name, values in pack.groups.items():
-        if name in _RESERVED or not _GROUP.fullmatch(name):
-            raise PackError(f"a group has the name {name[:50]!r}; use small letters and digits.")
-        _check_array(f"{name!r} group", values, np.float32, values.shape)
-    for name, words in pack.vocabularies.items():
-        if pack.groups.get(f"evidence-{name}", np.zeros(0)).shape != (len(words),):
-            raise PackError(f"its {name!r} words and their weights do not match.")
-
-
-def _check_array(what: str, values: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> None:
-    if values.dtype != dtype or values.shape != shape:
-        raise PackError(
-            f"its {what} are {values.dtype} of shape {values.shape}, not {np.dtype(dtype)} of "
-            f"shape {shape}; learn the entity again."
-        )
-    # Written so that NaN fails as well.
-    if dtype is np.float32 and not bool((np.abs(values) <= MAX_VALUE).all()):
-        raise PackError(f"its {what} hold a value that is not finite; learn the entity again.")
+    sizes = {ALIASES: n, NEIGHBOURS: r, DIMENSIONS: pack.vector.size}
+    check_groups(pack.groups, sizes)
+    for view in WORD_VIEWS:
+        words = len(pack.vocabularies.get(view, ()))
+        for name in (f"evidence-{view}", f"none-{view}"):
+            if pack.groups.get(name, np.zeros(words)).shape != (words,):
+                raise PackError(f"its {view!r} words and their weights do not match.")
+    if "evidence-sentence" in pack.groups and not pack.encoder:
+        raise PackError("it weighs sentences but names no encoder; learn the entity again.")
 
 
 def _check_texts(pack: EntityPack) -> None:
@@ -269,7 +265,7 @@ def _check_history(history: tuple[Mapping[str, Any], ...]) -> None:
 
 
 def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> EntityPack:
-    rest = {name: values for name, values in tensors.items() if name not in _RESERVED}
+    rest = {name: values for name, values in tensors.items() if name not in RESERVED}
     if any(not name.startswith("group.") for name in rest):
         raise PackError("it holds arrays that a pack does not have.")
     aliases, history, notes = record.get("aliases"), record.get("history"), record.get("notes")
@@ -376,6 +372,7 @@ class PackFolder:
                 f"There is a pack of {pack.entity.id!r} already; remove it first or replace it."
             )
         self.path.mkdir(parents=True, exist_ok=True)
+        sweep(self.path)
         path = held.path if held is not None else self.path / pack_file_name(pack.entity.id)
         write_atomic(path, data)
         return PackEntry(path.name.removesuffix(PACK_SUFFIX), path, pack)

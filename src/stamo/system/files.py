@@ -3,7 +3,7 @@
 Whatever happens, Ctrl-C, `kill -9`, a full disk or a power cut, a reader sees the old content or
 the complete new one. Files are written beside their target and renamed. A directory is made
 beside its target too; one that was killed leaves its unfinished work behind, which the next one
-removes.
+removes: a lock tells what is still in use.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import glob
 import json
 import os
 import shutil
@@ -63,9 +64,68 @@ def _beside(path: Path) -> Iterator[Path]:
     writer = f"{os.getpid()}-{threading.get_ident()}"
     beside = path.with_name(f".{path.name[:40]}.{writer}.tmp")
     try:
-        yield beside
+        beside.touch()
+        with in_use(beside):
+            yield beside
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def in_use(path: Path) -> Iterator[None]:
+    """Keep `sweep` from taking a file or folder for a leftover."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def sweep(folder: Path, pattern: str = ".*.tmp") -> None:
+    """Remove what killed processes left in a folder; what is in use stays."""
+    for leftover in sorted(folder.glob(pattern)):
+        with suppress(OSError):
+            descriptor = os.open(leftover, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if leftover.is_dir():
+                    shutil.rmtree(leftover)
+                else:
+                    leftover.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def check_writable(path: Path) -> None:
+    """Try a file's place before long work; what is there stays as it is.
+
+    Raises:
+        OSError: No file can be written there.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    sweep(path.parent, f".{glob.escape(path.name[:40])}.*.tmp")
+    with _beside(path) as beside:
+        beside.write_bytes(b"x")
+
+
+def explain_os_error(error: OSError) -> str:
+    """Say in one sentence what the system refused, on which file, and what to do."""
+    name = error.filename2 or error.filename
+    place = f" at {os.fsdecode(name)!r}" if isinstance(name, str | bytes) else ""
+    if error.errno in DISK_FULL:
+        return (
+            f"The disk is full{place}; what was there before is unchanged. Free some space and try "
+            "again."
+        )
+    if error.errno == errno.EROFS:
+        return f"The disk is read-only{place}; use a place that can be written."
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"The system does not permit this{place}; check who owns it and its permissions."
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"The system refused{place}: {reason}; check the path and the disk."
 
 
 def _flush(path: Path) -> None:

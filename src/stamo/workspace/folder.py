@@ -19,7 +19,7 @@ from typing import Any, Literal
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError, WorkspaceError
 from stamo.packs.pack_bytes import PACK_SUFFIX
-from stamo.system.files import read_json, to_json, write_new
+from stamo.system.files import read_json, sweep, to_json, write_new
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels.store import LabelProgress, LabelStore
 
@@ -161,6 +161,10 @@ class Workspace:
         """Open the labels; the file is made when there is none."""
         return LabelStore.open(self.labels_path)
 
+    def read_labels(self) -> LabelStore:
+        """Open the labels for reading only, also on a full or read-only disk."""
+        return LabelStore.read(self.labels_path)
+
     @contextmanager
     def lock(self, task: LockedTask) -> Iterator[None]:
         """Keep a second process from doing the same task; a killed process loses its lock.
@@ -176,6 +180,8 @@ class Workspace:
                 raise WorkspaceError(
                     f"Another process runs {task!r} in {str(self.path)!r}; wait until it has ended."
                 ) from None
+            for folder in (self.path, self.documents.folder, self.slots_dir, self.packs_dir):
+                sweep(folder)
             yield
         finally:
             os.close(descriptor)
@@ -185,7 +191,7 @@ class Workspace:
         manifest = self.documents.manifest
         labels = LabelProgress()
         if self.labels_path.exists():
-            with self.open_labels() as store:
+            with self.read_labels() as store:
                 labels = store.progress()
         slots = _names(self.slots_dir)
         packs = tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX))

@@ -119,7 +119,7 @@ def _join(
 def _events(workspace: Workspace) -> list[LabelEvent]:
     if not workspace.labels_path.exists():
         return []
-    with workspace.open_labels() as store:
+    with workspace.read_labels() as store:
         return store.events()
 
 

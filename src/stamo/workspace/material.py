@@ -59,7 +59,7 @@ def load_material(
         LearningError: Nothing is labelled, or no label is the entity.
     """
     corpus = read_corpus(workspace, kb, trained)
-    with workspace.open_labels() as store:
+    with workspace.read_labels() as store:
         events = tuple(store.current())
     found = find_labelled(events, corpus, workspace.entity, none=NONE)
     described = bool(workspace.entity.about)

@@ -95,7 +95,7 @@ def write_report(
         )
     pack = EntityPack.load(path, kb, trained.fingerprint)
     corpus = read_corpus(workspace, kb, trained)
-    with workspace.open_labels() as store:
+    with workspace.read_labels() as store:
         labels = store.current()
     scored, scores = score_corpus(pack, corpus, labels, kb, trained)
     found = find_collisions(

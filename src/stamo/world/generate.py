@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from stamo.kb.manifest import sha256_of
+from stamo.system.files import in_use, sweep
 from stamo.world.catalogue import build_catalogue
 from stamo.world.dump_writer import DumpStream, dump_pages, write_dump
 from stamo.world.emerging import add_emerging, plan_citations, title_emerging
@@ -34,7 +35,11 @@ def generate_world(settings: WorldSettings, out_dir: Path) -> World:
         The world with its paths and emerging entities.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".world-", dir=out_dir) as scratch:
+    sweep(out_dir, ".world-*")
+    with (
+        tempfile.TemporaryDirectory(prefix=".world-", dir=out_dir) as scratch,
+        in_use(Path(scratch)),
+    ):
         folder = Path(scratch)
         _write_files(settings, folder)
         (out_dir / "world.json").unlink(missing_ok=True)

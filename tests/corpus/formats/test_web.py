@@ -1,10 +1,13 @@
 """Web pages and archives: main content only, decoded rightly, past every broken record."""
 
 import gzip
+import time
 
 import pytest
 
+from stamo.corpus.formats import html_process
 from stamo.corpus.formats.html import extract_html
+from stamo.corpus.formats.warc import read_records
 from stamo.corpus.readers import read_documents
 from stamo.corpus.skips import ReadLimits, SkipCounter
 from stamo.errors import CorpusFormatError
@@ -41,9 +44,12 @@ ATTRIBUTES = " ".join(f"x{i}=1" for i in range(50_000))
         f"<script>'<a x=\"'</script><a {ATTRIBUTES}>",
         f'<script><!--<script></script> <a x=" </script><a {ATTRIBUTES}>',
         f"<title><!--</title><a {ATTRIBUTES}>",
-        "<a x='" * 1000,
+        "<a x='" * 3000,
+        "<ul>" * 400 + "<li>x" * 9000,
+        "<p>x" * 400_000,
+        "<p>" + "".join(f"<font size={i}>" for i in range(500)) + "<p>y" * 9000,
     ],
-    ids=range(10),
+    ids=range(13),
 )
 def test_pages_made_to_exhaust_the_parser_are_refused(html):
     """Depth and attributes beyond any page for people are refused, however they are hidden."""
@@ -66,6 +72,49 @@ def test_pages_made_to_exhaust_the_parser_are_refused(html):
 def test_large_pages_for_people_are_read(html):
     """Many flat elements, comments, scripts and long attribute values are no reason to refuse."""
     assert "row" in extract_html(html).text
+
+
+def test_a_page_that_passes_all_rules_is_bounded_in_time(tmp_path, monkeypatch):
+    """A page that no rule foresees ends at the child's limit and is counted; the next is read."""
+    monkeypatch.setattr(html_process, "_CODE", f"{WITHOUT_RULES}serve()")
+    hostile = http_answer(b"<ul>" * 400 + b"<li>Rey" * 9000)
+    data = warc_record(hostile) + warc_record(http_answer(page(LONG)), id="<urn:uuid:2>")
+    html_process.close()
+    try:
+        documents, skips = read(tmp_path / "a.warc", data)
+    finally:
+        html_process.close()
+    assert [d.text for d in documents] == [LONG.strip()]
+    assert skips.skipped == {"HTML that takes too long to parse": 1}
+
+
+def test_a_page_that_passes_all_rules_is_bounded_in_memory(monkeypatch):
+    """Formatting that the parser opens again and again ends with the child's limit."""
+    monkeypatch.setattr(html_process, "_CODE", f"{WITHOUT_RULES}serve()")
+    html_process.close()
+    html = "<p>" + "".join(f"<font size={i}>" for i in range(500)) + "<p>y" * 20_000
+    try:
+        with pytest.raises(CorpusFormatError, match=r"memory|fails"):
+            extract_html(html)
+    finally:
+        html_process.close()
+
+
+def test_a_child_that_was_killed_is_replaced():
+    """The next page is read as if nothing had happened."""
+    assert extract_html(page(LONG)).text == LONG.strip()
+    child = html_process._child
+    child._process.kill()
+    child._process.wait()
+    assert extract_html(page(LONG)).text == LONG.strip()
+
+
+WITHOUT_RULES = """
+from stamo.corpus.formats import html_extract, html_process
+from stamo.corpus.formats.html_process import serve
+html_extract.is_excessive = lambda html: False
+html_process.CPU_SECONDS = 1
+"""
 
 
 @pytest.mark.parametrize(
@@ -172,3 +221,47 @@ def test_an_archive_that_ends_early(tmp_path):
     documents, skips = read(tmp_path / "a.warc", GOOD + GOOD[:-150])
     assert [d.text for d in documents] == ["Good"]
     assert skips.skipped == {"WARC record ends early": 1}
+
+
+@pytest.mark.parametrize("length", [16_000_001, 10**12, 15_999_999, 700_000])
+def test_a_wrong_length_swallows_no_record(tmp_path, length):
+    """However long a record says it is, all records behind its start are found."""
+    bad = GOOD.replace(b"Content-Length: ", b"X-Length: ").replace(
+        b"\r\n", b"\r\nContent-Length: %d\r\n" % length, 1
+    )
+    documents, skips = read(tmp_path / "a.warc", bad + GOOD * 999)
+    assert [d.text for d in documents] == ["Good"] * 999
+    assert skips.skipped.total() == 1
+
+
+def test_a_wrong_length_that_ends_at_a_line_break_swallows_no_record(tmp_path):
+    """The record that is cut in two shows that the length was wrong."""
+    begin = GOOD.replace(b"Content-Length: ", b"X-Length: ")
+    inside = GOOD.index(b"WARC-Date")
+    length = len(begin.split(b"\r\n\r\n", 1)[1]) + len(GOOD) * 2 + inside - 2
+    bad = begin.replace(b"\r\n", b"\r\nContent-Length: %d\r\n" % length, 1)
+    documents, _ = read(tmp_path / "a.warc", bad + GOOD * 5)
+    assert [d.text for d in documents] == ["Good"] * 5
+
+
+SHORT = {
+    "too long by far": b"WARC/1.0\r\nContent-Length: 15000000\r\n\r\nx\r\n\r\n",
+    "without a length": b"WARC/1.0\r\nX: y\r\n\r\nx\r\n\r\n",
+    "without an end": b"WARC/1.0\nA:b\n",
+    "larger than the limit": b"WARC/1.0\r\nContent-Length: 99000000\r\n\r\nx\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_short_broken_records_take_time_linear_in_their_number(kind):
+    """Four times the records take about four times as long, not sixteen times."""
+
+    def seconds(n):
+        data = SHORT[kind] * n
+        blocks = (data[i : i + 65536] for i in range(0, len(data), 65536))
+        start = time.process_time()
+        assert not any(read_records(blocks, 16_000_000, lambda reason: None))
+        return time.process_time() - start
+
+    small = min(seconds(10_000) for _ in range(2))
+    assert seconds(40_000) < 8 * small + 0.1

@@ -16,6 +16,7 @@ from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, SKIP, UNDO, LabelTarget
 from stamo.workspace.labels.export import from_jsonl, to_csv, to_jsonl
+from stamo.workspace.labels.schema import explain
 from stamo.workspace.labels.store import LabelProgress, LabelStore, find_labelled
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -157,6 +158,99 @@ def test_foreign_and_damaged_files_are_refused(tmp_path):
             LabelStore.open(path)
     with pytest.raises(WorkspaceError, match="cannot be opened"):
         LabelStore.open(tmp_path / "no" / "folder")
+
+
+FULL_DISK = """
+    import resource, signal, sys
+    from datetime import UTC, datetime
+    from stamo.errors import WorkspaceError
+    from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
+    from stamo.workspace.labels.store import LabelStore
+    # No file may grow: what a full disk does to us.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    with LabelStore.read(sys.argv[1]) as store:
+        print(len(store.events()))
+    try:
+        with LabelStore.open(sys.argv[1]) as store:
+            mention = LabelTarget("d", 0, "Rey", 0, 3)
+            store.add(mention, EMERGING_CHOICE, labeller="x", at=datetime.now(UTC))
+    except WorkspaceError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_leaves_the_labels_readable(store, tmp_path):
+    """Reading goes on, writing says that the disk failed, and nobody is told to move labels."""
+    store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
+    store.close()
+    path = tmp_path / "labels.sqlite"
+    before = path.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    n, message = done.stdout.splitlines()
+    assert n == "1"
+    assert "The disk" in message
+    assert "safe" in message
+    assert path.read_bytes() == before
+
+
+def failure(code):
+    error = sqlite3.OperationalError("what SQLite says")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("code", "match"),
+    [
+        (sqlite3.SQLITE_FULL, "disk is full"),
+        (sqlite3.SQLITE_READONLY_DIRECTORY, "read-only"),
+        (sqlite3.SQLITE_CANTOPEN, "read-only"),
+        (sqlite3.SQLITE_IOERR_WRITE, "disk failed"),
+        (sqlite3.SQLITE_BUSY, "Another process"),
+        (sqlite3.SQLITE_CORRUPT_INDEX, "damaged"),
+        (sqlite3.SQLITE_NOTADB, "damaged"),
+    ],
+)
+def test_full_read_only_and_damaged_are_told_apart(tmp_path, code, match):
+    """Each says what to do, and none to throw labels away."""
+    message = str(explain(failure(code), tmp_path / "labels.sqlite"))
+    assert match in message
+    assert "move it away" not in message
+
+
+def test_reading_writes_nothing(store, tmp_path):
+    """A log that is read cannot be added to, and one that is not there is not made."""
+    store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
+    with LabelStore.read(tmp_path / "labels.sqlite") as read:
+        assert read.events() == store.events()
+        with pytest.raises(WorkspaceError, match="read-only"):
+            read.add(target(), NONE, labeller="ada", at=AT)
+    with LabelStore.read(tmp_path / "none.sqlite") as none:
+        assert none.events() == []
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_labels_added_together_hold_all_or_none(store):
+    """A failure in the block takes back what was added before it."""
+
+    def add_two_and_fail():
+        with store.together():
+            store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
+            store.merge([])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        add_two_and_fail()
+    assert store.events() == []
+    with store.together():
+        store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
+    assert len(store.events()) == 1
 
 
 LABEL = """

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.parts import ReadPart
-from stamo.corpus.skips import OnSkip, ReadLimits, Skip
+from stamo.corpus.skips import OnSkip, ReadLimits, Skip, clean_surrogates
 from stamo.corpus.types import Document
 
 MAX_ID_CHARACTERS = 512
@@ -100,13 +100,3 @@ def clean_id(value: str) -> str:
         return printable
     digest = hashlib.blake2b(printable.encode(), digest_size=6).hexdigest()
     return f"{printable[: MAX_ID_CHARACTERS - 16]}~{digest}"
-
-
-def clean_surrogates(text: str) -> str:
-    r"""Replace lone surrogates, which JSON escapes can smuggle in and no file can hold."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        # Escapes may also spell a pair one by one, which is a character.
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

@@ -19,12 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stamo.corpus.formats.base import clean_surrogates
 from stamo.corpus.formats.freebase import Annotation, AnnotationIndex
 from stamo.corpus.formats.html import extract_html
 from stamo.corpus.formats.http import header_size, parse_http
 from stamo.corpus.formats.warc import read_records
-from stamo.corpus.skips import OnSkip, ReadLimits, Skip, ignore_skips
+from stamo.corpus.skips import OnSkip, ReadLimits, Skip, clean_surrogates, ignore_skips
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.system.streams import read_blocks

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stamo.corpus.formats.base import ReadItem, ReadTask, clean_surrogates, read_whole
-from stamo.corpus.formats.html_guard import is_excessive
+from stamo.corpus.formats.base import ReadItem, ReadTask, read_whole
+from stamo.corpus.formats.html_process import extract
 from stamo.corpus.skips import NO_MENTION, cut_text
 from stamo.corpus.types import Document
-from stamo.errors import CorpusFormatError, MissingExtraError
+from stamo.errors import CorpusFormatError
 
 
 class WebPage:
@@ -34,55 +34,18 @@ class HtmlPage(NamedTuple):
     text: str
 
 
-def decode_html(raw: bytes, charset: str | None = None) -> str:
-    """Decode a page by its declared character set, or by what its bytes look like.
-
-    Args:
-        raw: The page as it was sent.
-        charset: What the HTTP header says, if anything; it wins over the page's own declaration.
-    """
-    try:
-        from resiliparse.parse.encoding import (
-            bytes_to_str,
-            detect_encoding,
-            map_encoding_to_html5,
-        )
-    except ImportError as error:
-        raise MissingExtraError("resiliparse", "web") from error
-    known = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
-    encoding = known or detect_encoding(raw, from_html_meta=True)
-    return clean_surrogates(str(bytes_to_str(raw, encoding, errors="replace")))
-
-
-def extract_html(html: str) -> HtmlPage:
+def extract_html(page: str | bytes, charset: str | None = None) -> HtmlPage:
     """Extract title and main content; nothing in the page is run or fetched.
 
-    Raises:
-        CorpusFormatError: The page would take too long; the message is a short reason.
-    """
-    try:
-        from resiliparse.extract.html2text import extract_plain_text
-        from resiliparse.parse.html import HTMLTree
-    except ImportError as error:
-        raise MissingExtraError("resiliparse", "web") from error
-    if is_excessive(html):
-        raise CorpusFormatError("HTML with too many nested elements or attributes")
-    tree = HTMLTree.parse(html)
-    options = {"links": False, "list_bullets": False, "alt_texts": False}
-    text = extract_plain_text(tree, main_content=True, **options)
-    if not text.strip():
-        # The heuristics find no main part in very short pages.
-        text = extract_plain_text(tree, main_content=False, **options)
-    return HtmlPage(" ".join((tree.title or "").split()), text.strip())
-
-
-def extract_page(raw: bytes, charset: str | None) -> HtmlPage:
-    """Decode a page and extract it: bytes in, text out, so that it can run in another process.
+    Args:
+        page: The page as it was sent, or decoded.
+        charset: What the HTTP header says, if anything; it wins over the page's own declaration.
 
     Raises:
-        CorpusFormatError: The page would take too long; the message is a short reason.
+        CorpusFormatError: The page takes too much time or memory; the message is a short reason.
     """
-    return extract_html(decode_html(raw, charset))
+    title, text = extract(page, charset)
+    return HtmlPage(title, text)
 
 
 def read_page(
@@ -104,7 +67,7 @@ def read_page(
         task.skip(NO_MENTION, where)
         return None
     try:
-        page = extract_page(raw, charset)
+        page = extract_html(raw, charset)
     except CorpusFormatError as error:
         task.skip(str(error), where)
         return None

@@ -13,9 +13,18 @@ MAX_DEPTH = 512
 MAX_ATTRIBUTES = 2000
 MAX_WORK = 5_000_000
 """Depth times the number of tags: about two seconds of extraction."""
+MAX_TAGS = 250_000
+"""Extraction takes time quadratic in the number of siblings: about four seconds."""
+MAX_INDENT = 200_000
+"""Levels of lists, summed over all items: each item is indented by its level."""
+MAX_REBUILT = 500_000
+"""Formatting elements that never end, summed over all tags: the parser opens each one again."""
+FEW_TAGS = 2000
+"""With fewer the page is not looked at: the process that parses it bounds what it can take."""
 MAX_UNCLOSED = 100
 """Quotes, comments and scripts that never end; after each, the rest is looked at again."""
 
+_LONG_STRETCH = re.compile(rf"(?:\A|[<>])[^<>]{{{2 * MAX_ATTRIBUTES}}}")
 _SPACE = r"[ \t\n\f\r]"
 _TAG = re.compile(r"<(?:(!--)|(/?)([a-zA-Z][^ \t\n\f\r/>]*+))")
 _ATTRIBUTE = re.compile(
@@ -27,15 +36,18 @@ _FLAT = re.compile(
     r"area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr|"
     r"p|li|dt|dd|option|optgroup|tr|td|th|thead|tbody|tfoot|colgroup|rp|rt"
 )
+_FORMATTING = frozenset(
+    "a b big code em font i nobr s small strike strong tt u".split()  # noqa: SIM905
+)
 _RAW = re.compile(r"script|style|textarea|title|xmp|iframe|noembed|noframes")
 
 
 def is_excessive(html: str) -> bool:
     """Tell whether parsing a page would take far longer than its size allows."""
-    if html.count("<") < 100 and len(html) < MAX_ATTRIBUTES:
+    if html.count("<") < FEW_TAGS and not _LONG_STRETCH.search(html):
         return False
     n_open: dict[str, int] = {}
-    depth = deepest = n_tags = n_unclosed = 0
+    depth = deepest = n_tags = n_unclosed = n_formatting = indent = rebuilt = 0
     at = 0
     while tag := _TAG.search(html, at):
         name = (tag.group(3) or "").lower()
@@ -49,7 +61,15 @@ def is_excessive(html: str) -> bool:
                 return True
         at = max(end, tag.end())
         n_tags += 1
-        if deepest > MAX_DEPTH or deepest * n_tags > MAX_WORK:
+        rebuilt += n_formatting
+        indent += n_open.get("ul", 0) + n_open.get("ol", 0) if name == "li" else 0
+        if (
+            deepest > MAX_DEPTH
+            or deepest * n_tags > MAX_WORK
+            or n_tags > MAX_TAGS
+            or indent > MAX_INDENT
+            or rebuilt > MAX_REBUILT
+        ):
             return True
         if not name or _FLAT.fullmatch(name):
             continue
@@ -57,9 +77,11 @@ def is_excessive(html: str) -> bool:
             n_open[name] = n_open.get(name, 0) + 1
             depth += 1
             deepest = max(deepest, depth)
+            n_formatting += name in _FORMATTING
         elif n_open.get(name):
             n_open[name] -= 1
             depth -= 1
+            n_formatting -= name in _FORMATTING
     return False
 
 

@@ -13,10 +13,9 @@ from stamo.corpus.formats.base import (
     ReadItem,
     ReadTask,
     clean_id,
-    clean_surrogates,
     make_id,
 )
-from stamo.corpus.skips import NO_MENTION, BadRecordError, cut_text, decode_utf8
+from stamo.corpus.skips import NO_MENTION, BadRecordError, clean_surrogates, cut_text, decode_utf8
 from stamo.corpus.types import Document, Mention
 from stamo.system.streams import read_line_blocks
 

@@ -21,6 +21,7 @@ MAX_HEADER_BYTES = 1 << 16
 # The start of a record may follow garbage without a line break; a field tells it from a quotation.
 _RECORD = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?=[A-Za-z-]+:)")
 _LONGEST_MARK = 80
+_STEP = 1 << 20
 _VERSION = re.compile(rb"WARC/\d\.\d+\s*\r?\n")
 _PAGE_TYPES = ("text/html", "application/xhtml+xml", "")
 
@@ -45,25 +46,29 @@ class WarcRecord:
 
 
 class _Buffer:
-    """Bytes that can be looked at before they are taken."""
+    """Bytes that can be looked at before they are passed; every byte is moved a few times only."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
-        self._data = b""
+        self._data = bytearray()
         self._at = 0
 
-    def peek(self, size: int) -> bytes:
-        """Return up to `size` next bytes; fewer only at the end."""
-        missing = size - (len(self._data) - self._at)
-        if missing > 0:
-            parts = [self._data[self._at :]]
-            for block in self._blocks:
-                parts.append(block)
-                missing -= len(block)
-                if missing <= 0:
-                    break
-            self._data, self._at = b"".join(parts), 0
-        return self._data[self._at : self._at + size]
+    def fill(self, size: int) -> int:
+        """Hold the next `size` bytes; return how many there are, fewer only at the end."""
+        if len(self._data) - self._at < size and self._at > len(self._data) // 2:
+            del self._data[: self._at]
+            self._at = 0
+        while len(self._data) - self._at < size:
+            block = next(self._blocks, None)
+            if block is None:
+                break
+            self._data += block
+        return min(len(self._data) - self._at, size)
+
+    def peek(self, size: int, skip: int = 0) -> bytes:
+        """Return up to `size` bytes behind the next `skip`; fewer only at the end."""
+        n = self.fill(skip + size)
+        return bytes(self._data[self._at + skip : self._at + n])
 
     def take(self, size: int) -> bytes:
         """Return up to `size` next bytes and move behind them."""
@@ -71,14 +76,31 @@ class _Buffer:
         self._at += len(taken)
         return taken
 
-    def skip(self, size: int) -> None:
-        """Move on by `size` bytes without holding them."""
-        while size > 0 and (taken := self.take(min(size, 1 << 20))):
-            size -= len(taken)
+    def seek(self, size: int | None = None) -> bool:
+        """Move to the next start of a record, at most `size` bytes on; tell whether there is one.
 
-    def push_back(self, data: bytes) -> None:
-        """Put bytes in front again."""
-        self._data, self._at = data + self._data[self._at :], 0
+        Without one, move `size` bytes, or to the end.
+        """
+        left = size
+        while left is None or left > 0:
+            step = _STEP if left is None else min(left, _STEP)
+            # Some bytes more: a mark may lie across two steps.
+            n = self.fill(step + _LONGEST_MARK)
+            found = _RECORD.search(self._data, self._at, self._at + n)
+            if found and found.start() < self._at + step:
+                self._at = found.start()
+                return True
+            if not n:
+                return False
+            self._at += min(step, n)
+            left = None if left is None else left - step
+        return False
+
+    def next_start(self, size: int) -> int:
+        """Return how far the next start of a record is, behind this place; at most `size`."""
+        n = self.fill(size)
+        found = _RECORD.search(self._data, self._at + 1, self._at + n)
+        return found.start() - self._at if found else n
 
 
 def read_records(
@@ -104,7 +126,8 @@ def read_records(
             yield None
         elif length > max_record_bytes:
             on_fault("WARC record larger than the limit")
-            buffer.skip(length)
+            # A length this large is more often wrong than right: look for records inside.
+            buffer.seek(length)
             yield None
         else:
             yield _read_block(buffer, headers, length, on_fault)
@@ -121,7 +144,8 @@ def _read_headers(buffer: _Buffer) -> dict[str, str] | None:
         return None
     head, size = split_head(start)
     if not size:
-        head, size = split_head(buffer.peek(MAX_HEADER_BYTES))
+        # A header ends before the next record starts, so none is looked at again and again.
+        head, size = split_head(buffer.peek(buffer.next_start(MAX_HEADER_BYTES)))
     if not size:
         return None
     buffer.take(size)
@@ -139,35 +163,30 @@ def _seek_record(buffer: _Buffer, on_fault: Callable[[str], None]) -> bool:
         return False
     on_fault("damaged WARC record")
     buffer.take(1)
-    while data := buffer.peek(1 << 20):
-        if found := _RECORD.search(data):
-            buffer.take(found.start())
-            return True
-        # Keep the last bytes: the mark may lie across two blocks.
-        buffer.take(max(len(data) - _LONGEST_MARK, 1))
-    return False
+    return buffer.seek()
 
 
 def _read_block(
     buffer: _Buffer, headers: dict[str, str], length: int, on_fault: Callable[[str], None]
 ) -> WarcRecord | None:
-    block = buffer.take(length)
-    if len(block) < length:
+    if buffer.fill(length) < length:
         on_fault("WARC record ends early")
-        _give_back_swallowed(buffer, block)
-        return None
-    if buffer.peek(1) not in (b"", b"\r", b"\n", b"W"):
+    elif not _ends_rightly(buffer, length):
         on_fault("WARC record of a wrong length")
-        _give_back_swallowed(buffer, block)
-        return None
-    return WarcRecord(headers, block)
+    else:
+        return WarcRecord(headers, buffer.take(length))
+    # A length that is too long reaches over the next records; go on with those.
+    buffer.seek(length)
+    return None
 
 
-def _give_back_swallowed(buffer: _Buffer, block: bytes) -> None:
-    """A length that is too long has swallowed the next records; give those back."""
-    found = _RECORD.search(block, 1)
-    if found:
-        buffer.push_back(block[found.start() :])
+def _ends_rightly(buffer: _Buffer, length: int) -> bool:
+    """Tell whether a block of this length is followed by a record, the end, or a damaged record."""
+    behind = buffer.peek(16, skip=length)
+    if behind.strip(b"\r\n")[:5] in (b"", b"WARC/"):
+        return True
+    # The next record is damaged; but a wrong length also meets a line break now and then.
+    return behind[:1] in (b"\r", b"\n", b"W") and buffer.next_start(length) == length
 
 
 class WebArchive:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from stamo.errors import WorkspaceError
@@ -59,27 +61,107 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open a labels' log, made when there is none, so that every commit reaches the disk.
 
     Raises:
+        WorkspaceError: The file is damaged, holds something else, or is of another version; or
+            the disk is full or read-only.
+    """
+    if not path.parent.is_dir():
+        raise WorkspaceError(f"The labels in {path} cannot be opened: the folder is missing.")
+    return _opened(path, str(path), _prepare)
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a labels' log for reading only, also on a disk that is full or read-only.
+
+    A log that is not there is empty.
+
+    Raises:
         WorkspaceError: The file is damaged, holds something else, or is of another version.
     """
+    if not path.exists() or not path.stat().st_size:
+        return _opened(path, ":memory:", _create_or_check)
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        return _opened(path, address, _check)
+    except LabelsNotWritableError:
+        # SQLite makes two files beside a log that nobody has open. Where it cannot, and no label
+        # waits in them, the file itself holds everything.
+        waiting = path.with_name(f"{path.name}-wal")
+        if waiting.exists() and waiting.stat().st_size:
+            raise
+        return _opened(path, f"{address}&immutable=1", _check)
+
+
+def _opened(
+    path: Path, address: str, prepare: Callable[[sqlite3.Connection, Path], object]
+) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            address,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=address.startswith("file:"),
         )
     except sqlite3.Error as error:
-        raise WorkspaceError(f"The labels in {path} cannot be opened ({error}).") from error
+        raise explain(error, path) from error
     connection.row_factory = sqlite3.Row
     try:
-        _prepare(connection, path)
+        prepare(connection, path)
     except sqlite3.Error as error:
         connection.close()
-        raise WorkspaceError(
-            f"{path} is not a readable file of labels ({error}); restore it, or move it away to "
-            "start without labels."
-        ) from error
-    except WorkspaceError:
+        raise explain(error, path) from error
+    except BaseException:
         connection.close()
         raise
     return connection
+
+
+class LabelsNotWritableError(WorkspaceError):
+    """The disk is full or read-only; the labels themselves may be as they should."""
+
+
+def explain(error: sqlite3.Error, path: Path) -> WorkspaceError:
+    """Say what is wrong: the disk is full, it is read-only, the file is in use, or damaged."""
+    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if kind == sqlite3.SQLITE_FULL or (kind == sqlite3.SQLITE_IOERR and _is_full(path)):
+        return LabelsNotWritableError(
+            f"The disk is full, so nothing was added to the labels in {path}; what is there is "
+            "safe. Free some space and try again."
+        )
+    if kind in _READ_ONLY:
+        return LabelsNotWritableError(
+            f"The labels in {path} cannot be written, their disk or folder is read-only ({error}); "
+            "what is there is safe. Make it writable or copy the workspace elsewhere."
+        )
+    if kind == sqlite3.SQLITE_IOERR:
+        return LabelsNotWritableError(
+            f"The disk failed at the labels in {path} ({error}); what was acknowledged is safe. "
+            "Check the disk and its free space, then try again."
+        )
+    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return WorkspaceError(
+            f"Another process held the labels in {path} for {BUSY_SECONDS} seconds; wait for it "
+            "and try again."
+        )
+    return WorkspaceError(
+        f"{path} is not a readable file of labels ({error}), it is damaged; keep it and restore a "
+        "copy in its place."
+    )
+
+
+_READ_ONLY = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+)
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.parent).free < 1 << 20
+    except OSError:
+        return False
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -110,23 +192,31 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 
 def _create_or_check(connection: sqlite3.Connection, path: Path) -> None:
-    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if not n_tables and not application_id:
+    if not _check(connection, path):
         for statement in _statements(_SCHEMA):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    elif application_id != APPLICATION_ID:
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> bool:
+    """Refuse another file; tell whether there are tables yet."""
+    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not n_tables and not application_id:
+        return False
+    if application_id != APPLICATION_ID:
         raise WorkspaceError(
-            f"{path} is a database of another program; move it away to start without labels."
+            f"{path} is a database of another program and not a file of labels; put the labels "
+            "back in its place."
         )
-    elif version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise WorkspaceError(
             f"The labels in {path} have the format version {version}; this release reads version "
             f"{SCHEMA_VERSION}: use the release that wrote them."
         )
+    return True
 
 
 def _statements(script: str) -> list[str]:

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
-from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.errors import CorpusFormatError
 from stamo.system.closing import Closing
 from stamo.workspace.labels.events import (
     EMERGING_CHOICE,
@@ -32,7 +32,7 @@ from stamo.workspace.labels.events import (
     check_label,
     to_timestamp,
 )
-from stamo.workspace.labels.schema import BUSY_SECONDS, connect
+from stamo.workspace.labels.schema import connect, connect_to_read, explain
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class LabelStore(Closing):
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.path = path
         self._connection = connection
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @classmethod
     def open(cls, path: str | Path) -> LabelStore:
@@ -67,6 +67,15 @@ class LabelStore(Closing):
             WorkspaceError: The file is damaged or holds something else.
         """
         return cls(connect(Path(path)), Path(path))
+
+    @classmethod
+    def read(cls, path: str | Path) -> LabelStore:
+        """Open the log for reading only, which leaves the disk as it is.
+
+        Raises:
+            WorkspaceError: The file is damaged or holds something else.
+        """
+        return cls(connect_to_read(Path(path)), Path(path))
 
     def close(self) -> None:
         """Close the file; all labels are on disk already."""
@@ -148,16 +157,26 @@ class LabelStore(Closing):
             return [_event(row) for row in self._connection.execute(query)]
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make what is added in the block hold all at once or, where it fails, not at all."""
+        with self._transaction():
+            yield
+
+    @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, _explained(self.path):
+            if self._connection.in_transaction:  # of `together`, in this thread
+                yield self._connection
+                return
             # IMMEDIATE takes the write lock at once, so that two processes wait for each other.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
+                self._connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # a full disk may have ended it already
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +268,5 @@ def _event(row: sqlite3.Row) -> LabelEvent:
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.OperationalError as error:
-        raise WorkspaceError(
-            f"The labels in {path} cannot be used ({error}); another process may have held them "
-            f"for {BUSY_SECONDS} seconds, or the disk is full."
-        ) from error
-    except sqlite3.DatabaseError as error:
-        raise WorkspaceError(
-            f"The labels in {path} are damaged ({error}); restore the file."
-        ) from error
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
