@@ -62,7 +62,7 @@ def test_window_holds_the_mention(wild, world_kb):
     """What the baselines read are the sentences around the judged mention."""
     loaded = load_wild(wild, 0, world_kb)
     names = loaded.problem.aliases
-    assert all(any(name in window for name in names) for window in loaded.windows)
+    assert all(any(name in window for name in names) for window in loaded.windows(0))
 
 
 def test_same_files_make_the_same_bytes(wild, world, world_kb, world_model, wild_files, tmp_path):

@@ -1,6 +1,7 @@
 """What a practitioner does instead: a frozen sentence encoder, and a classifier or a threshold.
 
-Both see the sentence of a mention with one sentence on each side, as one vector.
+The classifier sees the sentence of a mention as one vector, the threshold one sentence more on each
+side: what serves each of them best on the development entities.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ ABOUT_SLOPE = 25.0
 def regression_probabilities(vectors: Float32, labelled: Bools, positive: Bools) -> Float64:
     """Fit a logistic regression on labelled contexts; return the probability of every context.
 
+    Both kinds of labels weigh the same: without that it finds next to nothing where the entity is
+    rare (macro F1 .08 and not .53 with twenty labels).
+
     Args:
         vectors: Contexts, (n, d).
         labelled: Which of them are labelled, (n,).
@@ -37,7 +41,7 @@ def regression_probabilities(vectors: Float32, labelled: Bools, positive: Bools)
         linear = importlib.import_module("sklearn.linear_model")
     except ImportError as error:
         raise MissingExtraError("scikit-learn", "bench") from error
-    model = linear.LogisticRegression(max_iter=1000)
+    model = linear.LogisticRegression(class_weight="balanced", max_iter=1000)
     model.fit(vectors[labelled], positive[labelled])
     return np.asarray(model.predict_proba(vectors)[:, 1], dtype=np.float64)
 

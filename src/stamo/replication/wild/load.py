@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -41,15 +40,14 @@ class LoadedWild:
         labels = (gold == EMERGING)[:, None].astype(np.float32)
         return EncodedPile(pile, labels, gold != UNKNOWN)
 
-    @cached_property
-    def windows(self) -> list[str]:
-        """The sentence of each judged mention, with one sentence on each side."""
+    def windows(self, n_beside: int) -> list[str]:
+        """Return the sentence of each judged mention, with some sentences on each side."""
         documents = {document.id: document for document in self.corpus}
         found = []
         for judged in self.problem.judged:
             document = documents[judged.document]
             mention = document.mentions[judged.mention]
-            found.append(sentence_window(document.text, mention.start, mention.end))
+            found.append(sentence_window(document.text, mention.start, mention.end, n_beside))
         return found
 
 

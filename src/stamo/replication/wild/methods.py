@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -31,8 +31,8 @@ class WildTrial:
     draw: LabelDraw
     kb: KnowledgeBase
     trained: TrainedModel
-    vectors: Callable[[], tuple[Float32, Float32]]
-    """Reads the windows of the judged mentions, (n, d), and the line about the entity, (d,)."""
+    encode: Callable[[Sequence[str]], Float32]
+    """Turns texts into vectors of unit length, (n, d)."""
     n_slots: int = 100
     """T at most."""
 
@@ -100,14 +100,14 @@ def _minilm(trial: WildTrial) -> WildAnswer:
     """Classify the context as most people would."""
     if not len(trial.draw.labelled):
         raise LearningError("A regression needs labels; there are none.")
-    vectors, _ = trial.vectors()
-    gold = trial.loaded.gold
-    return WildAnswer.of(regression_probabilities(vectors, trial.labelled, gold))
+    vectors = trial.encode(trial.loaded.windows(0))
+    return WildAnswer.of(regression_probabilities(vectors, trial.labelled, trial.loaded.gold))
 
 
 def _about(trial: WildTrial) -> WildAnswer:
     """Compare the context with one line about the entity."""
-    return WildAnswer.of(about_probabilities(*trial.vectors()))
+    about = trial.encode([trial.loaded.problem.about])[0]
+    return WildAnswer.of(about_probabilities(trial.encode(trial.loaded.windows(1)), about))
 
 
 _IN_ALL = {"default", "estimation+evidence", "estimation+bias", "estimation", "self-training"}

@@ -26,7 +26,7 @@ from stamo.replication.suites.results import (
 )
 from stamo.replication.suites.training import Place
 from stamo.replication.wild.draws import ADVISOR, LABELS_BY, RANDOM, LabelDraw, draw_labels
-from stamo.replication.wild.load import LoadedWild, load_wild
+from stamo.replication.wild.load import load_wild
 from stamo.replication.wild.methods import WILD_METHODS, WildMethod, WildTrial
 from stamo.replication.wild.suite import WILD, WildSuite, open_wild
 from stamo.system.arrays import Float32
@@ -133,26 +133,24 @@ def _open(place: Place, encoder: str) -> WildData:
 
 
 class _Reader:
-    """Reads the windows of one entity's judged mentions, once for all draws."""
+    """Encodes texts, the same ones once: every draw asks for those of the entity again."""
 
-    def __init__(self, data: WildData, loaded: LoadedWild) -> None:
-        self._data, self._loaded = data, loaded
+    def __init__(self, data: WildData) -> None:
+        self._data = data
+        self._known: dict[tuple[str, ...], Float32] = {}
 
-    @cached_property
-    def _vectors(self) -> tuple[Float32, Float32]:
-        texts = [*self._loaded.windows, self._loaded.problem.about]
-        vectors = self._data.encoder.encode(texts)
-        return vectors[:-1], vectors[-1]
-
-    def __call__(self) -> tuple[Float32, Float32]:
-        return self._vectors
+    def __call__(self, texts: Sequence[str]) -> Float32:
+        key = tuple(texts)
+        if key not in self._known:
+            self._known[key] = self._data.encoder.encode(texts)
+        return self._known[key]
 
 
 def run_wild_work(place: Place, work: WildWork) -> list[Row]:
     """Run the cells of one entity; runs in worker processes."""
     data = _open(place, work.settings.encoder)
     loaded = load_wild(data.suite, work.number, data.kb)
-    reader, most = _Reader(data, loaded), max(work.settings.sizes)
+    reader, most = _Reader(data), max(work.settings.sizes)
 
     @cache
     def draw(labels_by: str, n_labels: int, seed: int) -> LabelDraw:
