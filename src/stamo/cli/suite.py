@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from stamo.replication.suites.conflated import ConflatedSettings, Level
     from stamo.replication.suites.run import RunSettings
     from stamo.replication.suites.store import Suite
+    from stamo.replication.wild.run import WildSettings
 
 
 class SuiteKind(StrEnum):
@@ -28,6 +30,7 @@ class SuiteKind(StrEnum):
     conflated = "conflated"
     natural = "natural"
     facc1 = "facc1"
+    wild = "wild"
 
 
 class LevelChoice(StrEnum):
@@ -37,6 +40,13 @@ class LevelChoice(StrEnum):
     mid = "mid"
     hard = "hard"
     all = "all"
+
+
+class LabelsBy(StrEnum):
+    """Who chooses the labels of a wild suite."""
+
+    random = "random"
+    advisor = "advisor"
 
 
 SuiteKb = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
@@ -53,17 +63,23 @@ def register(app: typer.Typer) -> None:
 
 
 def make(
-    kind: Annotated[SuiteKind, typer.Argument(help="conflated, natural or facc1.")],
+    kind: Annotated[SuiteKind, typer.Argument(help="conflated, natural, facc1 or wild.")],
     kb: SuiteKb,
     out: Annotated[Path, typer.Option(help="Directory to make.")],
     corpus: Annotated[
-        list[Path] | None, typer.Option(help="Later text (conflated), or ClueWeb12 WARC (facc1).")
+        list[Path] | None,
+        typer.Option(help="Later text (conflated, wild), or ClueWeb12 WARC (facc1)."),
     ] = None,
     level: Annotated[
         LevelChoice, typer.Option(help="Of a conflated suite; `all` makes three below OUT.")
     ] = LevelChoice.all,
-    n_entities: Annotated[
-        int | None, typer.Option("--entities", help="Emerging entities at most.")
+    entities: Annotated[
+        str | None,
+        typer.Option(help="Emerging entities at most; of a wild suite, the file of entities."),
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="The file of judged mentions (wild).")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="The linking model that links the context (wild).")
     ] = None,
     least_documents: Annotated[
         int | None, typer.Option(help="Documents that must mention an emerging entity.")
@@ -94,7 +110,10 @@ def make(
     from stamo.replication.suites.natural import NaturalSettings
 
     base = KnowledgeBase.open(kb)
-    given = _given({"n_entities": n_entities, "least_documents": least_documents})
+    if kind == SuiteKind.wild:
+        _wild(base, model, entities, labels, corpus, out, workers, overwrite)
+        return
+    given = _given({"n_entities": _whole_number(entities), "least_documents": least_documents})
     bounds = _given({"frequency": frequency, "ambiguity": ambiguity, "missing": missing})
     options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
     with _documents_bar() as on_document:
@@ -159,6 +178,48 @@ def _facc1_documents(
     return read_facc1(warcs, annotations, read_freebase_keys(freebase_keys, titles))
 
 
+def _wild(
+    kb: KnowledgeBase,
+    model: Path | None,
+    entities: str | None,
+    labels: Path | None,
+    corpus: list[Path] | None,
+    out: Path,
+    workers: int | None,
+    overwrite: bool,
+) -> None:
+    from stamo.errors import SettingsError
+    from stamo.models.store import load_model
+    from stamo.replication.wild.suite import make_wild, read_wild_entities, read_wild_labels
+
+    if model is None or not entities or labels is None or not corpus:
+        raise SettingsError(
+            "A wild suite needs --model, --entities (a file), --labels (a file) and --corpus."
+        )
+    with _problems_bar("wild") as (_, on_entity):
+        suite = make_wild(
+            kb,
+            load_model(model),
+            read_wild_entities(Path(entities)),
+            read_wild_labels(labels),
+            corpus,
+            out,
+            overwrite=overwrite,
+            n_workers=workers or os.cpu_count() or 1,
+            on_entity=on_entity,
+        )
+    counts = ", ".join(f"{n} {what}" for what, n in suite.manifest["counts"].items())
+    Console().print(f"Made [bold]{suite.path}[/] (wild): {counts}; checksum {suite.checksum[:12]}.")
+
+
+def _whole_number(text: str | None) -> int | None:
+    from stamo.errors import SettingsError
+
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    raise SettingsError(f"The number of entities is {text!r}; give a whole number.")
+
+
 def _given(changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if value is not None}
 
@@ -168,15 +229,27 @@ def run(
     kb: SuiteKb,
     out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
     methods: Annotated[
-        str, typer.Option(help="Names with commas; `all` but BERT and `quirks`.")
+        str, typer.Option(help="Names with commas; `all` but the slowest ones and `quirks`.")
     ] = "all",
     models: Annotated[str, typer.Option(help="deeped, yamada or both.")] = "deeped,yamada",
-    seeds: Annotated[int, typer.Option(help="Draws of labels.")] = 3,
+    seeds: Annotated[
+        int | None, typer.Option(help="Draws of labels; 3, of a wild suite 5 by default.")
+    ] = None,
     slow_seeds: Annotated[int, typer.Option(help="Draws for methods with many slots.")] = 1,
     labels: Annotated[int, typer.Option(help="Labelled documents |L|.")] = 20,
     sizes: Annotated[
-        str, typer.Option(help="|L| of the figure on the labelled size; empty for none.")
-    ] = "5,10,20,50,100,250",
+        str | None,
+        typer.Option(
+            help="|L| of the figure on the labelled size, empty for none; of a wild suite all |L|, "
+            "0,5,20 by default."
+        ),
+    ] = None,
+    labels_by: Annotated[
+        LabelsBy, typer.Option(help="Who chooses the labels of a wild suite.")
+    ] = LabelsBy.random,
+    encoder: Annotated[
+        str, typer.Option(help="Sentence encoder of the baselines of a wild suite.")
+    ] = "",
     split: Annotated[str, typer.Option(help="development, held-out or all.")] = "held-out",
     slots: Annotated[int, typer.Option(help="Slots T at most.")] = 100,
     entities: Annotated[
@@ -192,23 +265,45 @@ def run(
     ] = "",
     workers: WorkersOption = None,
 ) -> None:
-    """Run methods on the problems of a suite; an interrupted run goes on where it stopped."""
+    """Run methods on the problems of a suite; an interrupted run goes on where it stopped.
+
+    Labels by the advisor are chosen in one half of the judged mentions and tested on the other,
+    beside random ones under the same rule.
+    """
     from stamo.replication.baselines.bert import BertArgs
     from stamo.replication.published import load_experiment
-    from stamo.replication.suites.run import RunSettings, expand_methods
+    from stamo.replication.suites.run import LABEL_SIZES, RunSettings, expand_methods
+    from stamo.replication.suites.store import kind_of
 
+    if kind_of(_suites(suite)[0]) == SuiteKind.wild:
+        from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF
+        from stamo.replication.wild.run import WILD_SIZES, WildSettings, expand_wild_methods
+
+        by_advisor = labels_by == LabelsBy.advisor
+        wild = WildSettings(
+            methods=expand_wild_methods(_words(methods)),
+            sizes=WILD_SIZES if sizes is None else tuple(map(int, _words(sizes))),
+            n_draws=seeds or 5,
+            labels_by=(ADVISOR, RANDOM_IN_HALF) if by_advisor else (RANDOM,),
+            n_slots=slots,
+            n_problems=entities,
+            encoder=encoder,
+        )
+        _run_wild(suite, kb, out, wild, workers)
+        return
     chosen, wanted = _words(methods), _words(models)
     if experiment is not None:
         row = load_experiment(experiment)
         chosen, wanted = [row.printed.method], [row.printed.model or wanted[0]]
         labels, slots, sizes = row.n_labels, row.n_slots, ""
+    label_sizes = LABEL_SIZES if sizes is None else tuple(map(int, _words(sizes)))
     settings = RunSettings(
         methods=expand_methods(chosen, bert=bert),
         models=tuple(wanted),
-        n_seeds=seeds,
+        n_seeds=seeds or 3,
         n_slow_seeds=slow_seeds,
         n_labels=labels,
-        label_sizes=tuple(int(size) for size in _words(sizes)),
+        label_sizes=label_sizes,
         split=split,
         n_slots=slots,
         n_problems=entities,
@@ -243,15 +338,33 @@ def _run_suites(
         Console().print(f"Results in [bold]{target}[/]; see them with: stamo suite report {out}")
 
 
+def _run_wild(
+    suite: Path, kb: Path, out: Path, settings: WildSettings, workers: int | None
+) -> None:
+    """Run a suite of real new entities."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo.replication.wild.run import run_wild
+    from stamo.replication.wild.suite import open_wild
+
+    base = KnowledgeBase.open(kb)
+    opened = open_wild(suite, base)
+    with _problems_bar("wild") as (_, on_problem):
+        run_wild(opened, base, out, settings, n_workers=workers, on_problem=on_problem)
+    Console().print(f"Results in [bold]{out}[/]; see them with: stamo suite report {out}")
+
+
 def report(
     out: Annotated[Path, typer.Argument(metavar="RESULTS", help="Directory of results.")],
 ) -> None:
     """Write tables and figures next to the printed numbers, and show the tables."""
     from stamo.replication.suites.report import find_runs, write_suite_report
+    from stamo.replication.suites.results import read_run
+    from stamo.replication.wild.report import write_wild_report
 
     console = Console()
     for path in find_runs(out):
-        for table in write_suite_report(path):
+        is_wild = read_run(path)["suite"] == SuiteKind.wild
+        for table in write_wild_report(path) if is_wild else write_suite_report(path):
             console.print(_rich(table))
         console.print(f"Written to {path / 'report.md'} and report.json", highlight=False)
 
@@ -313,7 +426,8 @@ WIDE = 10
 
 def _rich(table: ResultTable) -> Table:
     """Show a table; of a wide one the F1, AUC and average columns, the rest is in report.md."""
-    if len(table.columns) <= WIDE:
+    wanted = ("F1", "AUC", "avg F1")
+    if len(table.columns) <= WIDE or not any(name in wanted for name in table.columns):
         return table.rich()
     sets = iter(("web ", "wiki "))
     current = ""

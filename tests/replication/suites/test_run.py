@@ -19,12 +19,12 @@ from stamo.replication.suites.load import load_problem
 from stamo.replication.suites.methods import METHODS, Absent, Trial, run_method
 from stamo.replication.suites.phi import kb_tables, train_suite_model
 from stamo.replication.suites.report import find_runs, write_suite_report
+from stamo.replication.suites.results import read_results, to_line
 from stamo.replication.suites.run import (
     Cell,
     RunSettings,
     expand_methods,
     plan,
-    read_results,
     run_suite,
 )
 from tests.replication.suites import small
@@ -284,7 +284,7 @@ def test_unknown_names_are_refused():
 
 def test_missing_auc_is_written_as_null():
     """JSON has no NaN; a test set with one kind only has no AUC."""
-    line = run_module._line({"outcomes": {"test-web": {"auc": math.nan}}})
+    line = to_line({"outcomes": {"test-web": {"auc": math.nan}}})
     assert json.loads(line) == {"outcomes": {"test-web": {"auc": None}}}
 
 

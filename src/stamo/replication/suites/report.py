@@ -15,7 +15,7 @@ from stamo.replication.figures import (
     draw_convergence,
     draw_labelled_size,
 )
-from stamo.replication.suites.run import RUN, read_results
+from stamo.replication.suites.results import RUN, read_results, read_run
 from stamo.replication.tables import (
     COMPARED,
     FEATURE_ROWS,
@@ -72,7 +72,7 @@ def write_suite_report(out: Path) -> list[Table]:
     if not rows:
         raise SuiteError(f"The run in {out} has no results yet; run `stamo suite run` to its end.")
     results = Results(tuple(rows))
-    about: dict[str, Any] = json.loads((out / RUN).read_text())
+    about = read_run(out)
     tables = report_tables(results)
     drawn = [name for name, draw in FIGURES.items() if draw(results, out / name)]
     n_problems = len({row["problem"] for row in rows})

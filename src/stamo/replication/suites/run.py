@@ -6,12 +6,9 @@ models are trained once and kept beside the results.
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -19,7 +16,7 @@ from typing import Any
 
 import torch
 
-from stamo.errors import ArtifactMismatchError, LearningError, SettingsError, SuiteError
+from stamo.errors import LearningError, SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.readings import QUIRKS
 from stamo.models.base import Tables
@@ -33,13 +30,19 @@ from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
 from stamo.replication.suites.methods import LEARNED_FEATURES, METHODS, Method, Trial, run_method
 from stamo.replication.suites.phi import kb_tables
 from stamo.replication.suites.problem import Problem
+from stamo.replication.suites.results import (
+    OnProblem,
+    Row,
+    claim_results,
+    read_results,
+    results_lock,
+    run_works,
+)
 from stamo.replication.suites.store import Suite, open_suite
 from stamo.replication.suites.training import BERT, OnModel, Place, train_models
-from stamo.system.processes import Workers
 
 logger = logging.getLogger(__name__)
 
-RESULTS, RUN = "results.jsonl", "run.json"
 LABEL_SIZES = (5, 10, 20, 50, 100, 250)
 SIZED_METHODS = ("estimation", "estimation+bias", "stamo", "default")
 WATCHED = (*range(1, 11), *range(15, 101, 5))
@@ -51,7 +54,6 @@ WATCHED_METHODS = (
     "default",
 )
 
-Row = dict[str, Any]
 CellKey = tuple[str, str, str, int, int]
 
 
@@ -237,9 +239,6 @@ def _is_watched(cell: Cell) -> bool:
     return is_figure and cell.seed == 0 and cell.model == "deeped" and cell.n_labels == 20
 
 
-OnProblem = Callable[[int, int], None]
-
-
 def run_suite(
     suite: Suite,
     kb: KnowledgeBase,
@@ -261,35 +260,22 @@ def run_suite(
         on_model: Called before a linking model is trained.
         on_problem: Called with the problems done so far and their total.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    _claim(out, suite, settings)
     n_workers = n_workers or os.cpu_count() or 1
-    train_models(suite, kb, out, settings, on_model, n_workers)
-    _drop_cut_line(out / RESULTS)
-    done = {key_of(row) for row in read_results(out)}
-    chosen = [
-        (number, problem)
-        for number, problem in enumerate(suite.problems)
-        if problem.split != "training" and settings.split in {problem.split, "all"}
-    ]
-    chosen = chosen[: settings.n_problems]
-    if not chosen:
-        raise SuiteError(f"The suite has no problems in the split {settings.split!r}.")
-    works = list(_missing(chosen, done, settings))
-    left = Counter(work.number for work in works)
-    on_problem(len(chosen) - len(left), len(chosen))
-    place = Place(suite.path, kb.path, out)
-    with (
-        Workers(min(n_workers, max(len(left), 1))) as workers,
-        (out / RESULTS).open("a", encoding="utf-8") as file,
-    ):
-        results = workers.map(partial(run_work, place), works)
-        for work, rows in zip(works, results, strict=True):
-            file.writelines(_line(row) for row in rows)
-            file.flush()
-            left -= Counter({work.number: 1})
-            on_problem(len(chosen) - len(left), len(chosen))
-    return out / RESULTS
+    with results_lock(out):
+        _claim(out, suite, settings)
+        train_models(suite, kb, out, settings, on_model, n_workers)
+        chosen = [
+            (number, problem)
+            for number, problem in enumerate(suite.problems)
+            if problem.split != "training" and settings.split in {problem.split, "all"}
+        ]
+        chosen = chosen[: settings.n_problems]
+        if not chosen:
+            raise SuiteError(f"The suite has no problems in the split {settings.split!r}.")
+        done = {key_of(row) for row in read_results(out)}
+        works = list(_missing(chosen, done, settings))
+        run = partial(run_work, Place(suite.path, kb.path, out))
+        return run_works(out, run, works, len(chosen), n_workers, on_problem)
 
 
 def _missing(
@@ -307,51 +293,15 @@ def _missing(
 
 
 def _claim(out: Path, suite: Suite, settings: RunSettings) -> None:
-    """Refuse results of another suite or other settings that change them."""
+    """Note what is run; refuse a directory with the results of something else."""
     fixed = {"suite": suite.checksum, "n_slots": settings.n_slots, "bg": settings.background}
-    path = out / RUN
-    if path.is_file():
-        before = json.loads(path.read_text())
-        if before.get("fixed") != fixed:
-            raise ArtifactMismatchError(
-                f"{out} holds results of another suite or with other settings; choose another "
-                "directory."
-            )
-    about = {"fixed": fixed, "suite": suite.name, "settings": asdict(settings)}
-    about["problems"] = suite.manifest.get("counts", {})
-    path.write_text(json.dumps(about, indent=1, sort_keys=True))
-
-
-def read_results(out: Path) -> list[Row]:
-    """Return the results so far, without a last line that is not complete."""
-    path = out / RESULTS
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    whole, _, _ = text.rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines() if line]
-
-
-def _drop_cut_line(path: Path) -> None:
-    """Remove a last line that an interruption cut off, so that new ones start afresh."""
-    if path.is_file():
-        whole, mark, cut = path.read_bytes().rpartition(b"\n")
-        if cut:
-            path.write_bytes(whole + mark)
+    about = {"suite": suite.name, "settings": asdict(settings)}
+    claim_results(out, fixed, about | {"problems": suite.manifest.get("counts", {})})
 
 
 def key_of(row: Mapping[str, Any]) -> CellKey:
     """Return what identifies a result."""
     return (row["problem"], row["method"], row["model"], row["seed"], row["n_labels"])
-
-
-def _line(row: Row) -> str:
-    return json.dumps(_finite(row), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    """Write NaN (an AUC without both kinds) as null."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def expand_methods(names: Sequence[str], *, bert: bool = False) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
@@ -55,15 +55,6 @@ class Suite:
         """Return where the mentions of a set come from: the documents, or the dump's articles."""
         return "wiki" if set_name == "test-wiki" or self.kind == "natural" else "web"
 
-    def check(self, kb: KnowledgeBase) -> None:
-        """Refuse a knowledge base that the suite was not made with."""
-        if self.manifest["kb"] != kb.fingerprint:
-            raise ArtifactMismatchError(
-                f"The suite {self.path.name!r} was made with the knowledge base "
-                f"{self.manifest['kb'][:12]}, but {kb.name!r} is {kb.fingerprint[:12]}; use that "
-                "one or make the suite again."
-            )
-
 
 def save_problems(
     directory: Path, problems: Sequence[Problem], manifest: Mapping[str, Any], kb: KnowledgeBase
@@ -91,13 +82,15 @@ def save_problems(
             columns["gold"].append(problem.gold[name].astype(np.int32))
     table = pa.table({name: np.concatenate(parts) for name, parts in columns.items()})
     pq.write_table(table, directory / MENTIONS, compression="zstd")
-    files = {
-        path.name: file_hash(path)
-        for path in sorted(directory.iterdir())
-        if path.name != SUITE_MANIFEST
-    }
+    counts = {split: sum(p.split == split for p in problems) for split in SPLITS}
+    write_manifest(directory, {**manifest, "counts": counts}, kb)
+
+
+def write_manifest(directory: Path, manifest: Mapping[str, Any], kb: KnowledgeBase) -> None:
+    """Vouch for all files of a suite: to be called last."""
+    paths = sorted(path for path in directory.rglob("*") if path.is_file())
+    files = {path.relative_to(directory).as_posix(): file_hash(path) for path in paths}
     whole = {"format": "stamo-suite", "version": FORMAT_VERSION, **manifest, "files": files}
-    whole["counts"] = {split: sum(p.split == split for p in problems) for split in SPLITS}
     whole["kb"] = kb.fingerprint
     whole["checksum"] = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
     (directory / SUITE_MANIFEST).write_text(json.dumps(whole, indent=1, sort_keys=True))
@@ -105,22 +98,47 @@ def save_problems(
 
 def open_suite(path: Path, kb: KnowledgeBase) -> Suite:
     """Open a suite and check that it is complete, unchanged and made with this knowledge base."""
+    manifest = read_manifest(path)
+    check_kb(path, manifest, kb)
+    return Suite(path, manifest, tuple(_read_problems(path, kb)))
+
+
+def kind_of(path: Path) -> str:
+    """Return the kind of the suite in a directory; it is not checked further."""
     try:
-        manifest = json.loads((path / SUITE_MANIFEST).read_text())
+        return str(json.loads((path / SUITE_MANIFEST).read_text())["kind"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _no_suite(path, error) from error
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read what a suite says of itself, and check that all its files are there and unchanged."""
+    try:
+        manifest: dict[str, Any] = json.loads((path / SUITE_MANIFEST).read_text())
     except (OSError, ValueError) as error:
-        raise SuiteError(
-            f"{path} is no complete suite ({error}); make one with `stamo suite make`."
-        ) from error
+        raise _no_suite(path, error) from error
     if manifest.get("format") != "stamo-suite" or manifest.get("version") != FORMAT_VERSION:
         raise SuiteError(f"{path} is not a suite of version {FORMAT_VERSION}; make it again.")
     for name, digest in manifest["files"].items():
-        if Path(name).name != name or not (path / name).is_file():
+        is_inside = not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
+        if not is_inside or not (path / name).is_file():
             raise SuiteError(f"The suite {path.name!r} lacks its file {name}; make it again.")
         if file_hash(path / name) != digest:
             raise SuiteError(f"The file {name} of suite {path.name!r} changed; make it again.")
-    suite = Suite(path, manifest, tuple(_read_problems(path, kb)))
-    suite.check(kb)
-    return suite
+    return manifest
+
+
+def _no_suite(path: Path, error: Exception) -> SuiteError:
+    return SuiteError(f"{path} is no complete suite ({error}); make one with `stamo suite make`.")
+
+
+def check_kb(path: Path, manifest: Mapping[str, Any], kb: KnowledgeBase) -> None:
+    """Refuse a knowledge base that a suite was not made with."""
+    if manifest["kb"] != kb.fingerprint:
+        raise ArtifactMismatchError(
+            f"The suite {path.name!r} was made with the knowledge base {manifest['kb'][:12]}, but "
+            f"{kb.name!r} is {kb.fingerprint[:12]}; use that one or make the suite again."
+        )
 
 
 def _read_problems(path: Path, kb: KnowledgeBase) -> list[Problem]:

@@ -1,0 +1,71 @@
+"""A problem of real text as arrays: its pile encoded once, with the row of each judged mention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stamo.corpus.types import Corpus
+from stamo.features.encoding import EMERGING, OTHER, UNKNOWN
+from stamo.features.pile import Pile
+from stamo.kb.base import KnowledgeBase
+from stamo.learning.learn import EncodedPile, encode_pile
+from stamo.replication.baselines.windows import sentence_window
+from stamo.replication.wild.suite import WildProblem, WildSuite
+from stamo.system.arrays import Bools, Int64
+
+
+@dataclass(frozen=True)
+class LoadedWild:
+    """The pile of one problem, without any label, and what was judged of it."""
+
+    problem: WildProblem
+    corpus: Corpus
+    pile: Pile
+    rows: Int64  # (n,) mention of the pile that was judged
+    gold: Bools  # (n,) whether it means the entity
+
+    def label(self, chosen: Int64) -> EncodedPile:
+        """Return the pile with some of the judged mentions labelled, and all that share their vote.
+
+        Args:
+            chosen: Places among the judged mentions.
+        """
+        _, vote, _ = self.pile.votes
+        gold_of_vote = np.full(int(vote.max(initial=0)) + 1, UNKNOWN, dtype=np.int64)
+        gold_of_vote[vote[self.rows[chosen]]] = np.where(self.gold[chosen], EMERGING, OTHER)
+        gold = gold_of_vote[vote].astype(np.int32)
+        pile = replace(self.pile, mentions=replace(self.pile.mentions, gold=gold))
+        labels = (gold == EMERGING)[:, None].astype(np.float32)
+        return EncodedPile(pile, labels, gold != UNKNOWN)
+
+    def windows(self, n_beside: int) -> list[str]:
+        """Return the sentence of each judged mention, with some sentences on each side."""
+        documents = {document.id: document for document in self.corpus}
+        found = []
+        for judged in self.problem.judged:
+            document = documents[judged.document]
+            mention = document.mentions[judged.mention]
+            found.append(sentence_window(document.text, mention.start, mention.end, n_beside))
+        return found
+
+
+def load_wild(suite: WildSuite, number: int, kb: KnowledgeBase) -> LoadedWild:
+    """Read and encode the pile of one problem."""
+    problem, corpus = suite.problems[number], suite.corpus(number)
+    pile = encode_pile([problem.entity], corpus, kb, suite.trained).pile
+    row_by_key = {
+        key: row
+        for row, key in enumerate(
+            (document.id, index)
+            for document in corpus
+            for index, mention in enumerate(document.mentions)
+            if mention.surface in problem.aliases
+        )
+    }
+    rows = [row_by_key[j.document, j.mention] for j in problem.judged]
+    gold = [j.is_entity for j in problem.judged]
+    return LoadedWild(
+        problem, corpus, pile, np.array(rows, dtype=np.int64), np.array(gold, dtype=bool)
+    )

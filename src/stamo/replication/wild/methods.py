@@ -1,0 +1,126 @@
+"""Every method on real text: from labels and a pile to a probability of each judged mention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.special import expit, logit
+
+from stamo.errors import LearningError
+from stamo.kb.base import KnowledgeBase
+from stamo.learning.learn import make_task
+from stamo.learning.loop import Learned, Task
+from stamo.learning.paper import StamoArgs
+from stamo.learning.readings import READINGS, Reading, run_reading
+from stamo.models.evidence import BIAS, margins_under
+from stamo.models.store import TrainedModel
+from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
+from stamo.replication.wild.draws import LabelDraw
+from stamo.replication.wild.load import LoadedWild
+from stamo.system.arrays import Bools, Float32, Float64
+
+
+@dataclass(frozen=True)
+class WildTrial:
+    """One problem with a draw of labels: what every method gets."""
+
+    loaded: LoadedWild
+    draw: LabelDraw
+    kb: KnowledgeBase
+    trained: TrainedModel
+    encode: Callable[[Sequence[str]], Float32]
+    """Turns texts into vectors of unit length, (n, d)."""
+    n_slots: int = 100
+    """T at most."""
+
+    @cached_property
+    def task(self) -> Task:
+        """What learning works on."""
+        return make_task(self.loaded.label(self.draw.labelled), self.kb, self.trained)
+
+    @property
+    def labelled(self) -> Bools:
+        """Return which judged mentions are labels, (n,)."""
+        return np.isin(np.arange(len(self.loaded.gold)), self.draw.labelled)
+
+
+@dataclass(frozen=True)
+class WildAnswer:
+    """What a method says of the judged mentions."""
+
+    probability: Float64  # (n,)
+    linked: Bools  # (n,)
+    pile_helped: bool | None = None
+
+    @classmethod
+    def of(cls, probability: Float64, shift: float = 0.0) -> WildAnswer:
+        """Link what is more likely than not, after adding a shift to the log odds."""
+        with np.errstate(divide="ignore"):
+            return cls(probability, logit(probability) + shift > 0)
+
+
+@dataclass(frozen=True)
+class WildMethod:
+    """A row of a table."""
+
+    name: str
+    answer: Callable[[WildTrial], WildAnswer]
+    uses_labels: bool = True
+    """Whether it looks at labels at all."""
+    needs_labels: bool = False
+    """Whether it says nothing without any label."""
+    in_all: bool = False
+    """Whether the word `all` names it."""
+
+
+def _read(reading: Reading, trial: WildTrial) -> WildAnswer:
+    """Learn the way a reading says; the pile's own posterior answers."""
+    if isinstance(reading.args, StamoArgs):
+        reading = reading.with_slots(min(reading.args.n_slots, trial.n_slots))
+    learned = run_reading(trial.task, reading)
+    rows = trial.loaded.rows
+    if BIAS not in learned.theta.groups:
+        return WildAnswer.of(_model_probability(learned, trial.task)[rows])
+    answer = WildAnswer.of(learned.posterior[rows, 0].astype(np.float64), learned.shifts[0])
+    return replace(answer, pile_helped=learned.pile_helped)
+
+
+def _model_probability(learned: Learned, task: Task) -> Float64:
+    """Return what the calibrated model says of each mention, averaged over each vote, (M,)."""
+    scorer = learned.model.prepare(task.pile, task.tables)
+    odds = margins_under(scorer, learned.theta, task.temperature)[:, 0] / task.temperature
+    _, vote, size = task.pile.votes
+    return np.asarray(expit((np.bincount(vote, weights=odds) / size)[vote]))
+
+
+def _minilm(trial: WildTrial) -> WildAnswer:
+    """Classify the context as most people would."""
+    if not len(trial.draw.labelled):
+        raise LearningError("A regression needs labels; there are none.")
+    vectors = trial.encode(trial.loaded.windows(0))
+    return WildAnswer.of(regression_probabilities(vectors, trial.labelled, trial.loaded.gold))
+
+
+def _about(trial: WildTrial) -> WildAnswer:
+    """Compare the context with one line about the entity."""
+    about = trial.encode([trial.loaded.problem.about])[0]
+    return WildAnswer.of(about_probabilities(trial.encode(trial.loaded.windows(1)), about))
+
+
+_IN_ALL = {"default", "estimation+evidence", "estimation+bias", "estimation", "self-training"}
+
+WILD_METHODS: Mapping[str, WildMethod] = {
+    method.name: method
+    for method in (
+        *(
+            WildMethod(name, partial(_read, reading), in_all=name in _IN_ALL)
+            for name, reading in READINGS.items()
+        ),
+        WildMethod("minilm", _minilm, needs_labels=True, in_all=True),
+        WildMethod("about", _about, uses_labels=False, in_all=True),
+    )
+}
+"""Every method by name; `all` leaves out those with many slots."""

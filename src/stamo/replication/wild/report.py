@@ -1,0 +1,185 @@
+"""Write the report of a run on real new entities: tables as Markdown, values as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from stamo.errors import SuiteError
+from stamo.evaluation.intervals import Interval
+from stamo.evaluation.tables import Table
+from stamo.replication.suites.results import Row, finite, read_results
+from stamo.replication.wild.draws import ADVISOR, RANDOM_IN_HALF
+from stamo.replication.wild.measures import (
+    METRIC_OF_SUMS,
+    at_draws,
+    by_entity,
+    difference_of,
+    f1_of_entities,
+    measure_rows,
+    trust,
+)
+
+Setting = tuple[str, int]
+"""Who chose the labels, and how many."""
+
+
+@dataclass(frozen=True)
+class WildResults:
+    """The results of a run, by who chose the labels, their number, and method."""
+
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def settings(self) -> dict[Setting, dict[str, list[Row]]]:
+        """The results of each setting; what uses no label stands beside all of them."""
+        found: dict[Setting, dict[str, list[Row]]] = {}
+        for row in self.rows:
+            if not row.get("error"):
+                here = found.setdefault((row["labels_by"], row["n_labels"]), {})
+                here.setdefault(row["method"], []).append(row)
+        free = {
+            method: rows
+            for (_, n_labels), methods in found.items()
+            if not n_labels
+            for method, rows in methods.items()
+        }
+        for (_, n_labels), methods in found.items():
+            if n_labels:
+                draws = next(iter(methods.values()))
+                for method, rows in free.items():
+                    name = method if method not in methods else f"{method}, no label"
+                    methods[name] = at_draws(rows, draws)
+        return dict(sorted(found.items()))
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _with_interval(metric: Interval) -> str:
+    if math.isnan(metric.value):
+        return "-"
+    return f"{metric.value:.3f} [{metric.low:.3f}, {metric.high:.3f}]"
+
+
+def _gap(gap: Interval) -> str:
+    return "-" if math.isnan(gap.value) else f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+
+
+def _title(setting: Setting) -> str:
+    labels_by, n_labels = setting
+    return f"{n_labels} labels, {labels_by}" if n_labels else "no label"
+
+
+def method_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
+    """Return the metrics of all methods."""
+    columns = ("method", *METRIC_OF_SUMS, "ECE", "right at p >= .9", "right at .5 to .9", "s")
+    rows = []
+    for method, own in methods.items():
+        metrics, sure = measure_rows(own), trust(own)
+        rows.append(
+            (
+                method,
+                *(_with_interval(metric) for metric in metrics.values()),
+                _number(sure.ece),
+                f"{_number(sure.sure)} of {sure.n_sure}",
+                f"{_number(sure.likely)} of {sure.n_likely}",
+                f"{sum(row['seconds'] for row in own) / len(own):.2f}",
+            )
+        )
+    return Table(f"Real new entities, {_title(setting)}", columns, tuple(rows))
+
+
+def gain_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
+    """Return by how much the first method is above each other one, paired by entity and draw."""
+    first, *others = sorted(methods, key=lambda name: name != "default")
+    rows = [
+        (f"{first} - {other}", *(_gap(gap) for gap in gaps.values()))
+        for other in others
+        if (gaps := difference_of(methods[first], methods[other]))
+    ]
+    title = f"Gained, {_title(setting)}, paired bootstrap over entities (95 %)"
+    return Table(title, ("methods", *METRIC_OF_SUMS), tuple(rows))
+
+
+def advisor_table(results: WildResults) -> Table:
+    """Return what labels by the advisor gain over random ones from the same half."""
+    rows = []
+    for (labels_by, n_labels), methods in results.settings.items():
+        beside = results.settings.get((RANDOM_IN_HALF, n_labels), {})
+        for method in methods if labels_by == ADVISOR else ():
+            gaps = difference_of(methods[method], beside.get(method, []))
+            if gaps and any(row["n_labels"] for row in methods[method]):
+                rows.append((f"{method}, {n_labels} labels", *map(_gap, gaps.values())))
+    title = "Gained by the advisor's labels over random ones, tested on the other half"
+    return Table(title, ("method", *METRIC_OF_SUMS), tuple(rows))
+
+
+def entity_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
+    """Return the F1 of every entity, the worst of the first method first."""
+    scores = {method: f1_of_entities(rows) for method, rows in methods.items()}
+    first = next(iter(scores.values()), {})
+    about = {e: own[0] for rows in methods.values() for e, own in by_entity(rows).items()}
+    rows = [
+        (
+            entity,
+            str(about[entity]["n_positive"]),
+            str(len(about[entity]["test"])),
+            *(_number(own.get(entity, math.nan)) for own in scores.values()),
+        )
+        for entity in sorted(first, key=lambda e: first[e])
+    ]
+    return Table(
+        f"F1 of each entity, {_title(setting)}",
+        ("entity", "positive", "tested", *scores),
+        tuple(rows),
+    )
+
+
+def wild_tables(results: WildResults) -> list[Table]:
+    """Return every table that the results can fill."""
+    tables = []
+    for setting, methods in results.settings.items():
+        tables += [method_table(setting, methods), gain_table(setting, methods)]
+    tables.append(advisor_table(results))
+    tables += [entity_table(setting, methods) for setting, methods in results.settings.items()]
+    return [table for table in tables if table.rows]
+
+
+def write_wild_report(out: Path) -> list[Table]:
+    """Write `report.md` and `report.json` of one run; return its tables."""
+    results = WildResults(tuple(read_results(out)))
+    if not results.settings:
+        raise SuiteError(f"The run in {out} has no results yet; run `stamo suite run` to its end.")
+    tables = wild_tables(results)
+    n_entities = len({row["problem"] for row in results.rows})
+    text = [f"# wild: {n_entities} real new entities", "", *(table.markdown() for table in tables)]
+    failed = Counter(
+        f"{row['method']} ({_title((row['labels_by'], row['n_labels']))})"
+        for row in results.rows
+        if row.get("error")
+    )
+    text += [f"- {name} could not learn in {n} runs\n" for name, n in sorted(failed.items())]
+    (out / "report.md").write_text("\n".join(text), encoding="utf-8")
+    values = {"suite": "wild", "n_problems": n_entities, "summaries": _values(results)}
+    (out / "report.json").write_text(json.dumps(finite(values), indent=1), encoding="utf-8")
+    return tables
+
+
+def _values(results: WildResults) -> dict[str, Any]:
+    """Return every metric with its interval as plain values, for programs."""
+    return {
+        _title(setting): {
+            method: {name: asdict(metric) for name, metric in measure_rows(rows).items()}
+            | {"trust": asdict(trust(rows))}
+            for method, rows in methods.items()
+        }
+        for setting, methods in results.settings.items()
+    }

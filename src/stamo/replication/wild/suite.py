@@ -1,0 +1,287 @@
+"""A suite of real new entities: the pile of each as `stamo collect` keeps it, and what was judged.
+
+The judged mention is the first candidate mention of its document; its label holds for all mentions
+of that alias there. Documents, model and labels lie in the suite's directory, so that a problem is
+loaded as plain documents.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache, cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.formats.jsonl import document_to_json
+from stamo.corpus.readers import read_documents
+from stamo.corpus.types import Corpus, EmergingEntity
+from stamo.errors import CorpusFormatError, SuiteError
+from stamo.kb.base import KnowledgeBase
+from stamo.models.store import TrainedModel, load_model
+from stamo.replication.suites.store import check_kb, new_suite, read_manifest, write_manifest
+from stamo.system.processes import Workers
+from stamo.workspace.collect import collect
+from stamo.workspace.documents import DocumentParts
+from stamo.workspace.folder import Workspace
+
+WILD = "wild"
+ENTITIES, PILES, MODEL = "entities.json", "piles", "model.safetensors"
+_CREATED = datetime(2000, 1, 1, tzinfo=UTC)
+"""Same inputs, same bytes: when a suite was made is no part of it."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A mention that a person judged by reading."""
+
+    document: str
+    mention: int
+    """Its index in the document's mentions."""
+    is_entity: bool
+    sense: str
+    """What else it means, in words."""
+
+
+@dataclass(frozen=True)
+class WildProblem:
+    """A new entity with the judged mentions of its pile."""
+
+    title: str
+    aliases: tuple[str, ...]
+    about: str
+    """One line about the entity; may be empty."""
+    judged: tuple[Judged, ...]
+
+    @property
+    def n_positive(self) -> int:
+        """Return how many judged mentions mean the entity."""
+        return sum(j.is_entity for j in self.judged)
+
+    @property
+    def entity(self) -> EmergingEntity:
+        """Return the emerging entity, with the line about it where entities have one."""
+        return _emerging(self.title, self.aliases, self.about)
+
+
+def _emerging(title: str, aliases: Sequence[str], about: str) -> EmergingEntity:
+    known = EmergingEntity.__dataclass_fields__
+    more: dict[str, Any] = {"about": about} if about and "about" in known else {}
+    return EmergingEntity(title, tuple(aliases), **more)
+
+
+@dataclass(frozen=True)
+class WildSuite:
+    """An opened suite of real new entities."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    problems: tuple[WildProblem, ...]
+
+    @property
+    def checksum(self) -> str:
+        """Return the hash of all files."""
+        return str(self.manifest["checksum"])
+
+    @cached_property
+    def trained(self) -> TrainedModel:
+        """The linking model that linked the context of the piles."""
+        return load_model(self.path / MODEL)
+
+    def corpus(self, number: int) -> Corpus:
+        """Return the pile of a problem; its candidate mentions are not linked."""
+        return _pile(self.path, number).read()
+
+
+def open_wild(path: Path, kb: KnowledgeBase) -> WildSuite:
+    """Open a suite and check that it is complete, unchanged and made with this knowledge base."""
+    manifest = read_manifest(path)
+    if manifest.get("kind") != WILD:
+        raise SuiteError(f"{path} is a {manifest.get('kind')} suite, not one of real new entities.")
+    check_kb(path, manifest, kb)
+    problems = tuple(
+        WildProblem(
+            p["title"], tuple(p["aliases"]), p["about"], tuple(Judged(**j) for j in p["judged"])
+        )
+        for p in json.loads((path / ENTITIES).read_text())
+    )
+    return WildSuite(path, manifest, problems)
+
+
+@dataclass(frozen=True)
+class WildEntity:
+    """An entity of the file of entities."""
+
+    key: str
+    """What the file of labels calls it, besides its aliases."""
+    name: str
+    aliases: tuple[str, ...]
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class WildLabel:
+    """A line of the file of labels."""
+
+    alias: str
+    document: str
+    offset: int
+    """Where the mention starts, in characters."""
+    is_entity: bool
+    sense: str
+
+
+def read_wild_entities(path: Path) -> list[WildEntity]:
+    """Read `{key: {"name", "aliases", "about"}}`.
+
+    Raises:
+        CorpusFormatError: The file has another form.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return [
+            WildEntity(key, v["name"], tuple(v["aliases"]), v.get("about", ""))
+            for key, v in values.items()
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorpusFormatError(
+            f"{path} is no file of entities ({error!r}); give an object like "
+            '{"Rey": {"name": "Rey (film)", "aliases": ["Rey"], "about": "a film"}}.'
+        ) from error
+
+
+def read_wild_labels(path: Path) -> list[WildLabel]:
+    """Read a table with the columns alias, document, offset, label (1 or 0) and sense.
+
+    Raises:
+        CorpusFormatError: The file has another form.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file, delimiter="\t")
+            missing = {"alias", "document", "offset", "label"} - {*(rows.fieldnames or ())}
+            if missing:
+                raise ValueError(f"no column {min(missing)}")
+            return [_label(row) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorpusFormatError(
+            f"{path} is no file of labels ({error!r}); give a table with the columns alias, "
+            "document, offset, label and sense, separated by tabs."
+        ) from error
+
+
+def _label(row: Mapping[str, str]) -> WildLabel:
+    if row["label"] not in {"0", "1"}:
+        raise ValueError(f"the label {row['label']!r} is neither 0 nor 1")
+    is_entity, sense = row["label"] == "1", row.get("sense") or ""
+    return WildLabel(row["alias"], row["document"], int(row["offset"]), is_entity, sense)
+
+
+OnEntity = Callable[[int, int], None]
+"""Called with the entities collected so far and their total."""
+
+
+def make_wild(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    entities: Sequence[WildEntity],
+    labels: Sequence[WildLabel],
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    overwrite: bool = False,
+    n_workers: int = 1,
+    on_entity: OnEntity = lambda done, total: None,
+) -> WildSuite:
+    """Collect the pile of every entity and find the judged mentions in it.
+
+    The sources are read once; what contains any alias at all is collected from for each entity.
+    """
+    if not entities:
+        raise SuiteError("There are no entities to make a suite of.")
+    with new_suite(out, overwrite=overwrite) as directory, TemporaryDirectory() as beside:
+        pool = Path(beside) / "pool.jsonl"
+        _copy_candidates(sources, [a for e in entities for a in e.aliases], pool)
+        (directory / PILES).mkdir()
+        trained.save(directory / MODEL)
+        job = partial(_collect_one, kb.path, directory, pool)
+        judgements = [[w for w in labels if w.alias in {e.key, *e.aliases}] for e in entities]
+        numbered = [*zip(range(len(entities)), entities, judgements, strict=True)]
+        problems: list[WildProblem] = []
+        with Workers(min(n_workers, len(entities))) as workers:
+            for problem in workers.map(job, numbered):
+                problems.append(problem)
+                on_entity(len(problems), len(entities))
+        n_judged = sum(len(p.judged) for p in problems)
+        if not n_judged:
+            raise SuiteError(
+                f"None of the {len(labels)} judged mentions is among the collected documents; "
+                "give the corpus that they were judged in."
+            )
+        described = json.dumps([asdict(p) for p in problems], ensure_ascii=False, indent=1)
+        (directory / ENTITIES).write_text(described)
+        about = {
+            "kind": WILD,
+            "corpus": ", ".join(path.name for path in sources),
+            "model": trained.fingerprint,
+            "settings": {},
+            "counts": {
+                "entities": len(problems),
+                "judged": n_judged,
+                "positive": sum(p.n_positive for p in problems),
+                "not found": len(labels) - n_judged,
+            },
+        }
+        write_manifest(directory, about, kb)
+    return open_wild(out, kb)
+
+
+def _pile(directory: Path, number: int) -> DocumentParts:
+    return DocumentParts(directory / PILES / f"{number:04d}")
+
+
+def _copy_candidates(sources: Sequence[Path], aliases: Sequence[str], target: Path) -> None:
+    """Copy the documents that may contain one of the aliases."""
+    matcher = AliasMatcher(list(dict.fromkeys(aliases)))
+    with target.open("w", encoding="utf-8") as file:
+        for document in read_documents(sources, matcher=matcher):
+            if matcher.may_be_in_text(document.text.encode()):
+                file.write(json.dumps(document_to_json(document), ensure_ascii=False) + "\n")
+
+
+@cache
+def _tools(kb_path: Path, model_path: Path) -> tuple[KnowledgeBase, TrainedModel]:
+    """Open what a worker needs, once in each process."""
+    return KnowledgeBase.open(kb_path), load_model(model_path)
+
+
+def _collect_one(
+    kb_path: Path, directory: Path, pool: Path, job: tuple[int, WildEntity, Sequence[WildLabel]]
+) -> WildProblem:
+    """Collect the pile of one entity as its workspace would; runs in worker processes."""
+    number, given, labels = job
+    kb, trained = _tools(kb_path, directory / MODEL)
+    entity = _emerging(given.name, given.aliases, given.about)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "workspace"
+        workspace = Workspace.create(path, entity, created_by="suite", at=_CREATED)
+        collect(workspace, [pool], kb, trained)
+        corpus = workspace.documents.read()
+    _pile(directory, number).append(corpus, state={}, complete=True)
+    places = {
+        (document.id, mention.start): index
+        for document in corpus
+        for index, mention in enumerate(document.mentions)
+        if mention.surface in entity.aliases
+    }
+    judged = tuple(
+        Judged(w.document, places[w.document, w.offset], w.is_entity, w.sense)
+        for w in labels
+        if (w.document, w.offset) in places
+    )
+    return WildProblem(given.name, given.aliases, given.about, judged)
