@@ -48,7 +48,7 @@ def test_the_words_next_to_a_name_are_columns():
     """Each mention marks the words beside it and their kinds; rows have unit norm."""
     pile = sandy()
     rows = NextWords().rows(pile, pile.kb).toarray()
-    words = pile.vocabulary("neighbours", tuple)
+    words = pile.vocabulary("neighbours")
     marked = {words[i] for i in np.flatnonzero(rows[0])}
     assert {"hurricane _", "_ hit", "<Capital> _", "_ <small>", "_ . the"} <= marked
     assert {words[i] for i in np.flatnonzero(rows[1])} >= {"_ hook", "_ <Capital>", "<edge> _"}
@@ -59,7 +59,7 @@ def test_a_given_vocabulary_keeps_its_columns_and_the_norm():
     """Looked up with the words of a pack, a row has the same values in the same columns."""
     whole = sandy()
     rows = NextWords().rows(whole, whole.kb).toarray()
-    words = whole.vocabulary("neighbours", tuple)
+    words = whole.vocabulary("neighbours")
     some = ("_ hit", "hurricane _", "never met")
     pile = sandy(vocabularies={"neighbours": some})
     small = NextWords().rows(pile, pile.kb).toarray()

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from stamo.corpus.types import Corpus, EmergingEntity, Mention
 from stamo.errors import DivergenceError, LearningError, SettingsError
 from stamo.features.base import estimate
+from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.inter import InterSlotArgs
@@ -51,10 +52,12 @@ def task(case, world_kb, world_model):
 def accuracy(learned, case, kb, trained):
     """How often the unlabelled mentions are judged rightly as e* or not."""
     entity, _, _, gold_documents = case
-    encoded = encode_pile([entity], Corpus(tuple(gold_documents)), kb, trained)
+    encoder = encoder_of(INSTALLED)
+    encoded = encode_pile([entity], Corpus(tuple(gold_documents)), kb, trained, encoder=encoder)
     pile = encoded.pile
     pile = replace(
         pile,
+        vocabularies=learned.text.vocabularies,
         neighbours=learned.neighbours,
         context=np.where(pile.context >= 0, pile.context, -1),
         extra={},

@@ -6,6 +6,7 @@ from scipy.special import expit
 
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import ArtifactMismatchError
+from stamo.features.encoder_choice import encoder_of
 from stamo.features.encoding import Lexicon, flatten
 from stamo.features.params import FeatureParams
 from stamo.features.pile import positions
@@ -17,7 +18,7 @@ from stamo.linking import packed as packed_module
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, PackedLinker, score_pack
 from stamo.linking.settings import LinkerSettings
-from stamo.models.evidence import log_odds, margins_under, mention_views
+from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
 from stamo.workspace.labels.events import labels_fingerprint
@@ -44,13 +45,13 @@ def score(space, pack, kb, trained):
 def test_a_pack_scores_as_theta_did(learned, kb, trained):
     """Linking with the pack gives the log odds of θ̂(e*) on the documents it was learned on."""
     space, pack = learned
-    task = load_material(space, kb, trained, FEW.to_reading()).task
+    encoder = encoder_of(FEW.encoder)
+    task = load_material(space, kb, trained, FEW.to_reading(), encoder=encoder).task
     theta = run_reading(task, FEW.to_reading()).theta
     margin = margins_under(task.scorer(), theta, task.temperature)
-    odds = log_odds(margin, theta, mention_views(task.pile, kb), task.temperature)[:, 0]
-    _, vote, size = task.pile.votes
-    mean = (np.bincount(vote, weights=odds) / size)[vote]
-    np.testing.assert_allclose(score(space, pack, kb, trained).odds, mean, atol=1e-3)
+    odds = log_odds(margin, theta, mention_views(task.pile, kb), task.temperature)
+    expected = agree(odds, task.pile)[:, 0]
+    np.testing.assert_allclose(score(space, pack, kb, trained).odds, expected, atol=1e-3)
 
 
 def test_parts_add_up_and_confidence_leaves_the_shift_out(learned, kb, trained):
@@ -124,6 +125,8 @@ def test_two_packs_of_one_name_share_it(learned, kb, trained):
         relatedness=pack.relatedness,
         vector=pack.vector,
         groups=pack.groups,
+        encoder=pack.encoder,
+        vocabularies=pack.vocabularies,
         model_fingerprint=pack.model_fingerprint,
     )
     text = next(d.text for d in space.documents)

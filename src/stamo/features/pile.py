@@ -76,11 +76,19 @@ class Pile:
             self.extra[key] = make()
         return cast("T", self.extra[key])
 
-    def vocabulary(self, view: str, make: Callable[[], Sequence[str]]) -> tuple[str, ...]:
-        """Return what a view's columns stand for: those that were given, or what `make` makes."""
+    def vocabulary(
+        self, view: str, make: Callable[[], Sequence[str]] | None = None
+    ) -> tuple[str, ...]:
+        """Return what a view's columns stand for: those that were given, or what `make` makes.
+
+        Without `make` nothing is made: a view that was not looked at has no words.
+        """
+        key = f"vocabulary of {view}"
         if view in self.vocabularies:
             return self.vocabularies[view]
-        return self.keep(f"vocabulary of {view}", lambda: tuple(make()))
+        if make is None:
+            return cast("tuple[str, ...]", self.extra.get(key, ()))
+        return self.keep(key, lambda: tuple(make()))
 
     @property
     def is_alias(self) -> Bools:

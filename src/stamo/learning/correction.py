@@ -69,7 +69,7 @@ def fit_correction(
     seen = [
         _LabelledView.of(view, views[view.name], rows)
         for view in args.views
-        if views[view.name].shape[1]  # a view that has nothing to look at has no columns
+        if view.name in views and views[view.name].shape[1]  # nothing to look at: no columns
     ]
     kernel = np.zeros((len(rows), len(rows)))
     for view in seen:

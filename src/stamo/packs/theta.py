@@ -37,9 +37,7 @@ class TextParts:
     @classmethod
     def of(cls, pile: Pile) -> TextParts:
         """Take what a pile was looked at with."""
-        known = {
-            view.name: pile.vocabulary(view.name, tuple) for view in VIEWS if view.has_vocabulary
-        }
+        known = {view.name: pile.vocabulary(view.name) for view in VIEWS if view.has_vocabulary}
         return cls(known, pile.encoder.fingerprint if pile.encoder is not None else "")
 
     def used(self, groups: Mapping[str, Float32]) -> tuple[TextParts, dict[str, Float32]]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.workspace.gold import label_by_gold
 from stamo.workspace.labels.events import SKIP, LabelTarget
 from stamo.workspace.labels.queue import Advisor, LabelQueue, choose_documents
@@ -125,9 +126,10 @@ def test_advice_says_when_more_labels_stop_helping(small, tmp_path, kb, trained)
     assert "All candidate mentions" in everything.text
 
 
-def test_the_advisor_keeps_the_queue_of_a_workspace(space, kb, trained, queue):
+def test_the_advisor_keeps_the_queue_of_a_workspace(space, kb, trained):
     """Documents are encoded once; the order is the queue's own."""
     advisor = Advisor(kb, trained)
     corpus = space.documents.read()
-    assert advisor(space, corpus, []) == queue.order([])
+    again = LabelQueue(space.entity, corpus, kb, trained, encoder_of(INSTALLED))
+    assert advisor(space, corpus, []) == again.order([])
     assert advisor.queue(space, corpus) is advisor.queue(space, corpus)
