@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stamo.corpus.types import Corpus
+from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.encoding import EMERGING, OTHER, UNKNOWN
 from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
@@ -54,7 +55,8 @@ class LoadedWild:
 def load_wild(suite: WildSuite, number: int, kb: KnowledgeBase) -> LoadedWild:
     """Read and encode the pile of one problem."""
     problem, corpus = suite.problems[number], suite.corpus(number)
-    pile = encode_pile([problem.entity], corpus, kb, suite.trained).pile
+    encoder = encoder_of(INSTALLED)
+    pile = encode_pile([problem.entity], corpus, kb, suite.trained, encoder=encoder).pile
     row_by_key = {
         key: row
         for row, key in enumerate(

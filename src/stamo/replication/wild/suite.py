@@ -66,13 +66,7 @@ class WildProblem:
     @property
     def entity(self) -> EmergingEntity:
         """Return the emerging entity, with the line about it where entities have one."""
-        return _emerging(self.title, self.aliases, self.about)
-
-
-def _emerging(title: str, aliases: Sequence[str], about: str) -> EmergingEntity:
-    known = EmergingEntity.__dataclass_fields__
-    more: dict[str, Any] = {"about": about} if about and "about" in known else {}
-    return EmergingEntity(title, tuple(aliases), **more)
+        return EmergingEntity(self.title, self.aliases, self.about)
 
 
 @dataclass(frozen=True)
@@ -266,7 +260,7 @@ def _collect_one(
     """Collect the pile of one entity as its workspace would; runs in worker processes."""
     number, given, labels = job
     kb, trained = _tools(kb_path, directory / MODEL)
-    entity = _emerging(given.name, given.aliases, given.about)
+    entity = EmergingEntity(given.name, given.aliases, given.about)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "workspace"
         workspace = Workspace.create(path, entity, created_by="suite", at=_CREATED)
