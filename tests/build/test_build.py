@@ -340,13 +340,13 @@ def test_damaged_knowledge_base_does_not_open(built, file, change, reason):
 
 
 def test_flipped_byte_is_found_by_verify(built):
-    """Opening takes constant time and does not see it; `verify` reads everything and does."""
-    path = built / "kb" / "documents.npy"
+    """Opening hashes the small index files and does not see it; `verify` reads everything."""
+    path = built / "kb" / "articles.parquet"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     kb = KnowledgeBase.open(built / "kb")
-    with pytest.raises(KnowledgeBaseError, match=r"documents\.npy has changed"):
+    with pytest.raises(KnowledgeBaseError, match=r"articles\.parquet has changed"):
         kb.verify()
 
 

@@ -1,6 +1,7 @@
 """The knowledge base as its readers see it."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -200,3 +201,26 @@ def test_entity_without_context_is_near_nothing(learned_kb):
     assert len(lonely)
     ids, scores = learned_kb.nearest(int(lonely[0]), 5)
     assert len(ids) == len(scores) == 0
+
+
+@pytest.mark.parametrize("file", ["aliases.trie", "words.trie", "alias_counts.npy"])
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_a_flipped_bit_in_the_index_is_found_on_opening(learned_kb, tmp_path, file, place):
+    """A wrong bit in a trie or a small array is one clear error, before it is used."""
+    copy = tmp_path / "kb"
+    shutil.copytree(learned_kb.path, copy)
+    data = bytearray((copy / file).read_bytes())
+    data[int(len(data) * place)] ^= 4
+    (copy / file).write_bytes(data)
+    with pytest.raises(KnowledgeBaseError, match=file):
+        KnowledgeBase.open(copy)
+
+
+def test_articles_that_cannot_be_read_are_one_clear_error(learned_kb, tmp_path):
+    """A damaged table of articles is named."""
+    copy = tmp_path / "kb"
+    shutil.copytree(learned_kb.path, copy)
+    path = copy / "articles.parquet"
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(KnowledgeBaseError, match=r"articles\.parquet"):
+        list(KnowledgeBase.open(copy).articles())

@@ -1,10 +1,13 @@
 """Arrays, lists, vectors and strings on disk."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from stamo.errors import KnowledgeBaseError
 from stamo.kb.storage import (
+    HEADER_BYTES,
     ArrayWriter,
     Csr,
     StringTable,
@@ -54,6 +57,19 @@ def test_damaged_array_is_reported_by_name(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(KnowledgeBaseError, match=r"bad\.npy"):
         open_array(path)
+
+
+def test_a_flipped_bit_in_a_header_is_an_error_or_harmless(tmp_path):
+    """No wrong header is a traceback, and none changes the size of an array."""
+    path = tmp_path / "a.npy"
+    save_array(path, np.arange(40), np.int32)
+    good = path.read_bytes()
+    for place in range(HEADER_BYTES * 8):
+        data = bytearray(good)
+        data[place // 8] ^= 1 << place % 8
+        path.write_bytes(data)
+        with contextlib.suppress(KnowledgeBaseError):
+            assert open_array(path).shape == (40,)
 
 
 def test_lists_are_gathered_in_the_given_order():

@@ -1,5 +1,9 @@
 """Training on the held-out articles of the embedded world."""
 
+import contextlib
+import copy
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -68,3 +72,31 @@ def test_max_margin_loss_by_hand():
     assert float(loss) == pytest.approx(0.005, abs=1e-6)
     loss = max_margin_loss(scores, torch.tensor([2]), 0.01)
     assert float(loss) == pytest.approx(0.51 + 0.505, abs=1e-5)
+
+
+def test_a_damaged_model_is_refused(world_model, tmp_path):
+    """Wherever a bit flips, the model is refused or, in the header's blanks, the same."""
+    path = tmp_path / "model.safetensors"
+    world_model.save(path)
+    good = path.read_bytes()
+    for place in range(8, len(good), max(len(good) // 60, 1)):
+        data = bytearray(good)
+        data[place] ^= 1
+        path.write_bytes(data)
+        with contextlib.suppress(ModelError):
+            assert load_model(path).fingerprint == world_model.fingerprint
+
+
+def test_a_model_with_a_value_that_is_no_number_is_refused(world_model, tmp_path):
+    """No confidence is ever NaN."""
+    path = tmp_path / "model.safetensors"
+    model = copy.deepcopy(world_model.model)
+    with torch.no_grad():
+        next(model.parameters()).view(-1)[0] = float("nan")
+    replace(world_model, model=model).save(path)
+    with pytest.raises(ModelError, match="not finite"):
+        load_model(path)
+    calibration = replace(world_model.calibration, temperature=float("nan"))
+    replace(world_model, calibration=calibration).save(path)
+    with pytest.raises(ModelError, match="not finite"):
+        load_model(path)

@@ -103,11 +103,12 @@ def info(
 ) -> None:
     """Tell what a knowledge base holds and how ambiguous its names are."""
     from stamo.kb.base import KnowledgeBase
+    from stamo.kb.manifest import Manifest
     from stamo.kb.report import ambiguity, plot_ambiguity
 
-    base = KnowledgeBase.open(kb)
     if verify:
-        base.verify()
+        Manifest.load(kb).verify(kb)  # before anything damaged is opened
+    base = KnowledgeBase.open(kb)
     classes = ambiguity(base)
     if figure is not None:
         plot_ambiguity(base, figure)

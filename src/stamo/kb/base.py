@@ -1,4 +1,4 @@
-"""The knowledge base: read-only, memory-mapped, opened in constant time.
+"""The knowledge base: read-only, memory-mapped, opened in constant time (but for its tries).
 
 Entities and aliases are int32 numbers inside; titles and surface forms go in and out.
 """
@@ -6,6 +6,7 @@ Entities and aliases are int32 numbers inside; titles and surface forms go in an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ class KnowledgeBase:
 
     @classmethod
     def open(cls, path: str | Path) -> KnowledgeBase:
-        """Open a knowledge base without reading it.
+        """Open a knowledge base; of its large files only the sizes are looked at.
 
         Raises:
             KnowledgeBaseError: It is missing, incomplete, corrupted or of another version.
@@ -68,6 +69,7 @@ class KnowledgeBase:
         directory = Path(path)
         manifest = Manifest.load(directory)
         manifest.check_files(directory)
+        manifest.check_index(directory)
         return cls(directory, manifest)
 
     def __repr__(self) -> str:
@@ -365,9 +367,21 @@ class KnowledgeBase:
 
         wanted = None if columns is None else list(columns)
         read = None if wanted is None else [*wanted, *({"held_out"} - set(wanted))]
-        with pq.ParquetFile(self.path / ARTICLES_FILE) as file:
+        with self._readable(ARTICLES_FILE), pq.ParquetFile(self.path / ARTICLES_FILE) as file:
             for batch in file.iter_batches(ARTICLES_PER_BATCH, columns=read):
                 if held_out is not None:
                     batch = batch.filter(pc.equal(batch["held_out"], held_out))
                 if len(batch):
                     yield batch if wanted is None else batch.select(wanted)
+
+    @contextmanager
+    def _readable(self, file: str) -> Iterator[None]:
+        import pyarrow as pa
+
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise KnowledgeBaseError(
+                f"The file {file} of the knowledge base {self.name!r} cannot be read ({error}); "
+                "build the knowledge base again."
+            ) from error

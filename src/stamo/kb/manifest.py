@@ -17,6 +17,8 @@ from stamo.errors import KnowledgeBaseError
 KB_FORMAT = "stamo knowledge base"
 KB_VERSION = 2
 MANIFEST_FILE = "manifest.json"
+MAX_SMALL_BYTES = 4 * 2**20
+"""Arrays up to this size are compared with their hash when a knowledge base is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Manifest:
             sources = {key: SourceFile(**value) for key, value in record.pop("sources").items()}
             manifest = cls(sources=sources, **record)
             intact = manifest.fingerprint == fingerprint
+            _check_types(manifest)
         except (AttributeError, KeyError, TypeError) as error:
             raise _damaged(directory, f"has unexpected content ({error})") from error
         if not intact:
@@ -117,6 +120,24 @@ class Manifest:
                     f"{size} bytes instead of {entry['size']}; build it again."
                 )
 
+    def check_index(self, directory: Path) -> None:
+        """Compare the hashes of the tries and of all small arrays; takes 50 ms for 40 MB.
+
+        A wrong bit in a trie can end the process. Larger arrays are only hashed by `verify`.
+
+        Raises:
+            KnowledgeBaseError: A file has other content.
+        """
+        self._check_hashes(
+            directory,
+            [
+                name
+                for name, entry in self.files.items()
+                if name.endswith(".trie")
+                or (name.endswith(".npy") and entry["size"] <= MAX_SMALL_BYTES)
+            ],
+        )
+
     def verify(self, directory: Path) -> None:
         """Compare the hash of every file with the manifest; reads everything.
 
@@ -124,12 +145,21 @@ class Manifest:
             KnowledgeBaseError: A file is missing or has other content.
         """
         self.check_files(directory)
-        for name, entry in self.files.items():
-            if sha256_of(directory / name) != entry["sha256"]:
+        self._check_hashes(directory, self.files)
+
+    def _check_hashes(self, directory: Path, names: Iterable[str]) -> None:
+        for name in names:
+            if sha256_of(directory / name) != self.files[name]["sha256"]:
                 raise KnowledgeBaseError(
                     f"The knowledge base {directory.name!r} is corrupted: the content of the file "
                     f"{name} has changed since the build; build it again."
                 )
+
+
+def _check_types(manifest: Manifest) -> None:
+    sizes = [entry["size"] for entry in manifest.files.values()]
+    if not all(type(n) is int and n >= 0 for n in (*manifest.counts.values(), *sizes)):
+        raise TypeError("a count or a size is no whole number")
 
 
 def _read_record(directory: Path) -> dict[str, Any]:

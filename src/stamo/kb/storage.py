@@ -6,6 +6,7 @@ Nothing here is a pickle. A file that cannot be mapped raises `KnowledgeBaseErro
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from stamo.system.closing import Closing
 
 HEADER_BYTES = 128
 BLOCK_ROWS = 65_536
+_HEADER = re.compile(rb"'descr': '([<|][biuf][1248])', .*'shape': \((\d{1,15},(?: \d{1,9})?)\)")
 
 
 class ArrayWriter(Closing):
@@ -67,6 +69,7 @@ def open_array(path: Path) -> NDArray[Any]:
         KnowledgeBaseError: The file is missing, cut short or not an array.
     """
     try:
+        _check_header(path)
         if path.stat().st_size == HEADER_BYTES:  # an empty array cannot be mapped
             array: NDArray[Any] = np.load(path, allow_pickle=False)
         else:
@@ -78,6 +81,23 @@ def open_array(path: Path) -> NDArray[Any]:
         ) from error
     array.flags.writeable = False
     return array
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header that `ArrayWriter` does not write, or whose size is not the file's."""
+    with path.open("rb") as file:
+        head = file.read(HEADER_BYTES)
+    found = _HEADER.search(head)
+    if found is None:
+        raise ValueError("it is not an array of a knowledge base")
+    shape = tuple(int(n) for n in found[2].split(b",") if n.strip())
+    try:
+        dtype = np.dtype(found[1].decode())
+    except TypeError as error:
+        raise ValueError("its type is unknown") from error
+    size = HEADER_BYTES + dtype.itemsize * math.prod(shape)
+    if head != _header(dtype, shape) or path.stat().st_size != size:
+        raise ValueError("its header does not fit its content")
 
 
 def read_row_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:

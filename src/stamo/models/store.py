@@ -29,6 +29,14 @@ from stamo.system.files import write_atomic
 
 MODEL_VERSION = 1
 MAX_MODEL_BYTES = 64 * 2**20
+CHECKSUM = "sha256"
+"""The key of a saved model's fingerprint; files of the first release have none."""
+
+_KEYS = {"format", "version", "model", "extra", "dimensions", "kb", "encoding", "words"} | {
+    "calibration",
+    "report",
+    CHECKSUM,
+}
 
 MODELS: Mapping[str, type[LinkingModel]] = {DeepED.name: DeepED, Yamada.name: Yamada}
 """The linking models that the command line knows by name."""
@@ -93,11 +101,11 @@ class TrainedModel:
         return hashlib.sha256(_to_bytes(self)).hexdigest()
 
     def save(self, path: Path) -> None:
-        """Write the model; an interrupted write leaves the old file as it was."""
-        write_atomic(path, _to_bytes(self))
+        """Write the model with a checksum; an interrupted write leaves the old file as it was."""
+        write_atomic(path, _to_bytes(self, self.fingerprint))
 
 
-def _to_bytes(trained: TrainedModel) -> bytes:
+def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
     metadata = {
         "format": "stamo-model",
         "version": MODEL_VERSION,
@@ -109,6 +117,7 @@ def _to_bytes(trained: TrainedModel) -> bytes:
         "words": trained.words,
         "calibration": asdict(trained.calibration),
         "report": trained.report,
+        **({CHECKSUM: checksum} if checksum else {}),
     }
     tensors = {name: value.contiguous() for name, value in trained.model.state_dict().items()}
     # One key keeps the order of the bytes fixed whatever the order of the fields.
@@ -134,16 +143,32 @@ def load_model(path: str | Path) -> TrainedModel:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(f"{path.name} is no readable model ({error}); train it again.") from error
-    return _from_parts(path, metadata, state)
+    trained = _from_parts(path, metadata, state)
+    if metadata.get(CHECKSUM, trained.fingerprint) != trained.fingerprint:
+        raise ModelError(
+            f"{path.name} is damaged: its content does not match its checksum; copy it again or "
+            "train it again."
+        )
+    return trained
+
+
+def _numbers(record: object) -> list[float]:
+    values = record.values() if isinstance(record, dict) else ()
+    return [float(value) for value in values if isinstance(value, int | float)]
 
 
 def _from_parts(
     path: Path, metadata: dict[str, Any], state: dict[str, torch.Tensor]
 ) -> TrainedModel:
-    if metadata.get("format") != "stamo-model" or metadata.get("version") != MODEL_VERSION:
+    is_model = isinstance(metadata, dict) and metadata.get("format") == "stamo-model"
+    if not is_model or metadata.get("version") != MODEL_VERSION or set(metadata) - _KEYS:
         raise ModelError(
             f"{path.name} is not a stamo model of version {MODEL_VERSION}; train it again."
         )
+    calibration = metadata.get("calibration")
+    numbers = [*state.values(), *(torch.as_tensor(v) for v in _numbers(calibration))]
+    if not numbers or not all(bool(torch.isfinite(values).all()) for values in numbers):
+        raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
     try:
         model = make_model(metadata["model"], metadata["dimensions"], metadata["extra"])
         model.load_state_dict(state)
@@ -156,7 +181,7 @@ def _from_parts(
             calibration=Calibration(**metadata["calibration"]),
             report=metadata["report"],
         )
-    except (KeyError, TypeError, RuntimeError, SettingsError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelError(
             f"{path.name} does not hold what a stamo model needs ({error}); train it again."
         ) from error
