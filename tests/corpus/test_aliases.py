@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError
 
 
@@ -118,3 +119,12 @@ def test_the_quick_tests_are_safe(alias, before, after, casefold):
         assert matcher.may_be_in_json(json.dumps(text).encode())
         assert matcher.may_be_in_json(json.dumps(text, ensure_ascii=False).encode())
         assert matcher.may_be_in_html(html.escape(text).encode())
+
+
+@pytest.mark.parametrize("name", ["Rey\x1b[31m", "Rey\x07", "R\ud800y", "Rey\nSkywalker"])
+def test_names_that_steer_a_terminal_are_refused(name):
+    """Control characters and half characters are no part of a name."""
+    with pytest.raises(SettingsError, match="control character"):
+        EmergingEntity("Rey", (name,))
+    with pytest.raises(SettingsError, match="control character"):
+        EmergingEntity(name, ("Rey",))

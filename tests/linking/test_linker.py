@@ -174,3 +174,14 @@ def test_surfaces_fall_back_to_known_names():
     surfaces = ["Java's", '"Sumatra"', "the Indonesia", "NEW YORK", "o’neill", "Zork"]
     expected = ["Java", "Sumatra", "Indonesia", "New York", "O'Neill", "Zork"]
     assert known_names(small_kb(), surfaces) == expected
+
+
+def test_half_a_character_in_a_given_mention_names_nothing():
+    """A surface with a lone surrogate is unknown; its document and the others are linked."""
+    kb = small_kb()
+    linker = Linker(kb, untrained(kb))
+    given = (Mention("Ja\ud800va", 0, 5), Mention("Java", 10, 14))
+    odd = Document("odd", "Ja\ud800va and Java", given)
+    first, second = linker.link_documents([odd, Document("good", "Java is an island.")])
+    assert [m.entity for m in first.mentions] == [None, "Java"]
+    assert second.mentions

@@ -147,10 +147,10 @@ def make_parts(root: Path, work: Callable = count_to_ten, **changes):
 
 
 @contextmanager
-def running(app):
+def running(app, **options):
     """Serve an application on a free port in a thread; yield its address."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", **options))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:

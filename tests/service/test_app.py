@@ -128,7 +128,10 @@ def test_packs_are_added_listed_inspected_and_removed(client):
     detail = client.get(f"/api/packs/{key}").json()
     assert detail["entity"] == "Rey Skywalker"
     assert detail["priors"] == {"Rey": 0.25}
-    assert detail["related"] == [["Kylo Ren", 0.5], ["Jakku", 0.25]]
+    assert detail["related"] == [
+        {"entity": "Kylo Ren", "relatedness": 0.5},
+        {"entity": "Jakku", "relatedness": 0.25},
+    ]
     assert client.get(f"/api/packs/{key}/file").content == data
     assert client.delete(f"/api/packs/{key}").status_code == 204
     assert client.delete(f"/api/packs/{key}").status_code == 404
@@ -190,3 +193,21 @@ def test_status_tells_what_is_served(reader):
     assert status["knowledge_base"] == "a small world"
     assert status["token_needed"] is False
     assert status["n_packs"] == 0
+
+
+def test_the_schema_names_a_type_for_every_list(client):
+    """Tools that read OpenAPI find `items` wherever there is an array."""
+
+    def arrays(node):
+        if isinstance(node, dict):
+            if node.get("type") == "array":
+                yield node
+            for value in node.values():
+                yield from arrays(value)
+        elif isinstance(node, list):
+            for value in node:
+                yield from arrays(value)
+
+    found = list(arrays(client.get("/api/openapi.json").json()))
+    assert found
+    assert all("items" in node and "prefixItems" not in node for node in found)

@@ -1,10 +1,15 @@
 import concurrent.futures
+import contextlib
+import shutil
+import sqlite3
+from datetime import UTC, datetime
 
 import pytest
 
 from stamo.service.folders import Guess
 from stamo.service.leases import Leases
 from stamo.workspace.folder import Workspace
+from stamo.workspace.labels.store import LabelTarget
 from tests.service.support import KNOWN, make_document, make_parts, make_workspace
 
 SPACE = "/api/workspaces/rey"
@@ -214,10 +219,12 @@ def test_a_guess_of_the_new_entity_is_told_as_such(serve, root):
 
 
 def test_a_damaged_workspace_does_not_hide_the_others(client, root):
-    """The list leaves it out; asking for it says what is wrong."""
+    """The list shows it with its problem; asking for it says what is wrong."""
     make_workspace(root, "other")
     (root / "other" / "entity.json").write_text("{")
-    assert [space["name"] for space in client.get("/api/workspaces").json()] == ["rey"]
+    problems = {space["name"]: space["problem"] for space in client.get("/api/workspaces").json()}
+    assert problems["rey"] == ""
+    assert "not valid JSON" in problems["other"]
     assert client.get("/api/workspaces/other").status_code == 409
 
 
@@ -231,3 +238,47 @@ def test_the_report_can_neither_run_nor_load(client, root):
     assert "default-src 'none'" in policy
     assert policy.endswith("sandbox")
     assert "script-src" not in policy
+
+
+def test_one_address_cannot_hold_all_mentions(client):
+    """However many clients a script says it is, others still get mentions."""
+    held = [ask(client, f"script-{i}")["document"] for i in range(60)]
+    assert len(set(held)) <= 21
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "match"),
+    [
+        ("entity.json", b"", "JSON"),
+        ("entity.json", b"[1, 2]", ""),
+        ("entity.json", b'{"entity": 3, "aliases": "x"}', ""),
+        ("labels.sqlite", b"no database" * 100, "labels"),
+        ("documents/documents.json", b"{}", ""),
+        ("documents/documents.json", b"\xff", ""),
+    ],
+)
+def test_a_damaged_workspace_is_listed_with_what_is_wrong(client, root, file, content, match):
+    """It says what is wrong, and the others are as they were."""
+    shutil.copytree(root / "rey", root / "bad")
+    for beside in (root / "bad").glob("labels.sqlite-*"):
+        beside.unlink()
+    (root / "bad" / file).write_bytes(content)
+    bad, good = client.get("/api/workspaces").json()
+    assert (bad["name"], good["name"], good["problem"]) == ("bad", "rey", "")
+    assert bad["problem"]
+    assert match in bad["problem"]
+    assert good["progress"]["n_left"] == 30
+
+
+def test_a_label_with_a_bad_date_damages_its_own_workspace_only(client, root):
+    """A bad byte in a date is told as a damaged file of labels."""
+    shutil.copytree(root / "rey", root / "bad")
+    with Workspace.open(root / "bad").open_labels() as store:
+        store.add(LabelTarget("doc-1", 0, "Rey", 0, 3), "@none", labeller="x", at=datetime.now(UTC))
+    with contextlib.closing(sqlite3.connect(root / "bad" / "labels.sqlite")) as connection:
+        connection.execute("DROP TRIGGER never_change")
+        connection.execute("UPDATE events SET at = '2024-05-0x'")
+        connection.commit()
+    bad, good = client.get("/api/workspaces").json()
+    assert "damaged" in bad["problem"]
+    assert good["problem"] == ""

@@ -65,7 +65,8 @@ def test_names_of_this_machine_pass(host):
 def test_other_names_can_be_allowed():
     """Behind a proxy, its name is allowed and others are not."""
     settings = SecuritySettings("0.0.0.0", TOKEN, frozenset({"stamo.example.org"}))
-    assert check(settings, {"host": "stamo.example.org"}, "GET") is None
+    right = {"host": "stamo.example.org", "authorization": f"Bearer {TOKEN}"}
+    assert check(settings, right, "GET") is None
     assert check(settings, {"host": "evil.example"}, "GET") == 421
 
 
@@ -75,6 +76,7 @@ def test_other_names_can_be_allowed():
         {},
         {"x-stamo": "1", "origin": "http://evil.example"},
         {"x-stamo": "1", "origin": "null"},
+        {"x-stamo": "1", "origin": "http://["},
         {"x-stamo": "1", "origin": "http://127.0.0.1:9999"},
         {"x-stamo": "1", "sec-fetch-site": "cross-site"},
         {"x-stamo": "1", "sec-fetch-site": "same-site"},
@@ -97,7 +99,7 @@ def test_linking_needs_no_header_but_no_other_site_either():
     assert check(SecuritySettings(), {}, path="/api/link") is None
     evil = {"origin": "http://evil.example"}
     assert check(SecuritySettings(), evil, path="/api/link") == 403
-    assert check(OPEN, {}, path="/api/link") is None
+    assert check(OPEN, {}, path="/api/link") == 401
 
 
 @pytest.mark.parametrize(
@@ -115,15 +117,47 @@ def test_linking_needs_no_header_but_no_other_site_either():
     ],
 )
 def test_changes_need_the_token_elsewhere(given, status):
-    """Bound to another address, only the right token may change state; reading is free."""
+    """Bound to another address, only the right token may change state, read or link."""
     assert check(OPEN, {"x-stamo": "1", "authorization": given}) == status
-    assert check(OPEN, {"authorization": given}, method="GET") is None
+    assert check(OPEN, {"authorization": given}, method="GET") == status
+    assert check(OPEN, {"authorization": given}, path="/api/link") == status
+
+
+def test_reading_can_be_made_public_aloud():
+    """With `public_read` everybody may read and link; changes still need the token."""
+    public = SecuritySettings("0.0.0.0", TOKEN, public_read=True)
+    assert check(public, {}, method="GET") is None
+    assert check(public, {}, path="/api/link") is None
+    assert check(public, {"x-stamo": "1"}) == 401
+
+
+def test_pages_are_open_and_a_browser_that_has_shown_the_token_may_follow_links(serve):
+    """The pages ask for the token; then a cookie lets reports and files be opened, no more."""
+    with serve(security=OPEN, headers={}) as client:
+        assert client.get("/").status_code == 200
+        assert client.get("/static/api.js").status_code == 200
+        assert client.get("/api/workspaces").status_code == 401
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        shown = client.get("/api/workspaces", headers=right)
+        assert shown.status_code == 200
+        cookie = shown.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert TOKEN not in cookie
+        given = {"Cookie": cookie.partition(";")[0]}
+        assert client.get("/api/workspaces", headers=given).status_code == 200
+        wrong = {"Cookie": "stamo-pass=" + "0" * 64}
+        client.cookies.clear()
+        assert client.get("/api/workspaces", headers=wrong).status_code == 401
+        change = {**given, "X-Stamo": "1"}
+        assert client.post("/api/packs", content=b"x", headers=change).status_code == 401
 
 
 def test_the_token_is_asked_for_on_every_changing_route(serve):
     """No route that changes state is reachable without the token."""
     with serve(security=OPEN) as client:
-        routes = client.get("/api/openapi.json").json()["paths"]
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        routes = client.get("/api/openapi.json", headers=right).json()["paths"]
         changing = [
             (method, path)
             for path, methods in routes.items()
@@ -135,7 +169,6 @@ def test_the_token_is_asked_for_on_every_changing_route(serve):
             url = path.format(name="rey", key="x")
             assert client.request(method, url, json={}).status_code == 401, path
         data = make_pack().to_bytes()
-        right = {"Authorization": f"Bearer {TOKEN}"}
         assert client.post("/api/packs", content=data, headers=right).status_code == 201
 
 

@@ -91,7 +91,9 @@ def _run() -> None:
 
 def _end(sentence: str) -> NoReturn:
     with suppress(OSError):
-        typer.echo(f"stamo: {sentence}", err=True)
+        # A name in it must not steer the terminal.
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in sentence)
+        typer.echo(f"stamo: {shown}", err=True)
     _forget_output()
     sys.exit(1)
 

@@ -17,6 +17,8 @@ from stamo.cli.link import ModelPath
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from stamo.service.security import SecuritySettings
+
 SHUTDOWN_SECONDS = 10
 
 
@@ -36,12 +38,17 @@ def serve(
         str | None,
         typer.Option(
             envvar="STAMO_TOKEN",
-            help="Needed for changes; made up when the address is not this machine's.",
+            help="Needed for changes, and for all else when the address is not this machine's; "
+            "made up then.",
         ),
     ] = None,
     allowed_host: Annotated[
         list[str] | None, typer.Option(help="Another name that browsers use; repeat it.")
     ] = None,
+    public_read: Annotated[
+        bool,
+        typer.Option("--public-read", help="Let everybody read and link without the token."),
+    ] = False,
 ) -> None:
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
     from stamo.errors import MissingExtraError
@@ -60,30 +67,36 @@ def serve(
 
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
-    security = SecuritySettings(host, token, frozenset(map(str.lower, allowed_host or ())))
+    names = frozenset(map(str.lower, allowed_host or ()))
+    security = SecuritySettings(host, token, names, public_read=public_read)
     listener = listen(host, port)
     base, trained = KnowledgeBase.open(kb), load_model(model)
     learn = partial(learn_job, kb=base, trained=trained)
     parts = wire(base, trained, packs, workspaces, learn, security)
     parts.jobs.start()  # here, a second service on the folder is refused with one line
-    run(create_app(parts), listener, host, token)
+    run(create_app(parts), listener, security)
 
 
-def run(app: FastAPI, listener: socket.socket, host: str, token: str | None) -> None:
+def run(app: FastAPI, listener: socket.socket, security: SecuritySettings) -> None:
     """Serve until a signal comes, then let running requests end."""
     import uvicorn
 
-    address = f"http://{_bracketed(host)}:{listener.getsockname()[1]}"
+    from stamo.service.connections import ConnectionLimits, limited_protocol
+
+    address = f"http://{_bracketed(security.host)}:{listener.getsockname()[1]}"
     console = Console(highlight=False)
     console.print(f"Serving at {address} (stop with Ctrl-C)", soft_wrap=True)
-    if token is not None:
-        console.print(f"Changes need the token {token}", soft_wrap=True)
+    if security.token is not None:
+        what = "Everything needs" if security.guards_reading else "Changes need"
+        console.print(f"{what} the token {security.token}", soft_wrap=True)
+    if security.public_read:
+        console.print("Everybody who can reach this address may read and link.", soft_wrap=True)
     config = uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=200,
+        http=limited_protocol(ConnectionLimits()),
         timeout_keep_alive=10,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ws="none",

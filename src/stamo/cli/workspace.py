@@ -168,7 +168,7 @@ def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browse
     if browser:
         # The listener takes connections already; the page waits until the service answers.
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-    run(create_app(parts), listener, HOST, None)
+    run(create_app(parts), listener, parts.security)
 
 
 def learn(

@@ -6,6 +6,7 @@ of characters, and the encoding is the only place that needs tokens.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -37,6 +38,10 @@ class EmergingEntity:
             raise SettingsError(
                 f"{self.id!r} has {len(self.aliases)} aliases; give 1 to {MAX_ALIASES}."
             )
+        if any(not _is_shown(name) for name in (self.id, *self.aliases)):
+            raise SettingsError(
+                f"{self.id!r} has a control character or half a character in a name; leave it out."
+            )
         if any(not alias.strip() for alias in self.aliases):
             raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
         if len(set(self.aliases)) != len(self.aliases):
@@ -46,6 +51,11 @@ class EmergingEntity:
                 f"The text about {self.id!r} has {len(self.about)} characters; a few sentences, "
                 f"at most {MAX_ABOUT} characters, are enough."
             )
+
+
+def _is_shown(name: str) -> bool:
+    """Tell whether a name steers no terminal and can be written to a file."""
+    return not any(unicodedata.category(character) in ("Cc", "Cs") for character in name)
 
 
 @dataclass(frozen=True, slots=True)

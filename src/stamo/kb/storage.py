@@ -243,13 +243,19 @@ class StringTable:
 
     def find(self, text: str) -> int:
         """Return the number of a string, -1 when it is unknown."""
-        key = self._trie.get(text, -1)
+        try:
+            key = self._trie.get(text, -1)
+        except UnicodeEncodeError:  # half a character, which no string here has
+            return -1
         return -1 if key < 0 else int(self._id_by_key[key])
 
     def find_many(self, texts: Sequence[str]) -> Int32:
         """Return the number of each string, -1 for unknown ones."""
         get: Callable[[str, int], int] = self._trie.get
-        keys = np.fromiter((get(text, -1) for text in texts), np.int32, len(texts))
+        try:
+            keys = np.fromiter((get(text, -1) for text in texts), np.int32, len(texts))
+        except UnicodeEncodeError:
+            return np.fromiter(map(self.find, texts), np.int32, len(texts))
         if not len(self):
             return keys
         ids = np.asarray(self._id_by_key[keys], dtype=np.int32)

@@ -136,7 +136,8 @@ class Failsafe:
 def _sentence(status: int, text: str) -> JSONResponse:
     # A message may quote what came in, which may hold half a character.
     clean = text.encode("utf-8", "replace").decode()
-    return JSONResponse({"error": clean}, status_code=status)
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return JSONResponse({"error": clean}, status_code=status, headers=headers)
 
 
 def _add_pages(app: FastAPI) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stamo.corpus.types import Corpus, Document, LabelKey
-from stamo.errors import WorkspaceError
+from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
 from stamo.workspace.folder import N_LABELS, Status, Workspace
 from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, Choice, LabelEvent, LabelTarget
@@ -76,6 +76,8 @@ class WorkspaceInfo:
     next_step: str
     progress: LabellingProgress
     has_report: bool = False
+    problem: str = ""
+    """What is wrong with its folder; then nothing else is known."""
 
 
 Version = tuple[int, int, int] | None
@@ -169,14 +171,19 @@ class WorkspaceFolders:
         self._spaces: dict[str, _Space] = {}
 
     def all(self) -> list[WorkspaceInfo]:
-        """Return every workspace; damaged ones are left out and logged."""
-        infos = []
-        for name in self._names():
-            try:
-                infos.append(self.info(name))
-            except WorkspaceError as error:
-                logger.warning("The workspace %r is left out: %s", name, error)
-        return infos
+        """Return every workspace; a damaged one with what is wrong."""
+        return [self._info_or_problem(name) for name in self._names()]
+
+    def _info_or_problem(self, name: str) -> WorkspaceInfo:
+        try:
+            return self.info(name)
+        except StamoError as error:
+            problem = str(error)
+        except Exception:
+            logger.exception("The workspace %r cannot be read", name)
+            problem = "It cannot be read; the server's log says why."
+        nothing = LabellingProgress(n_labelled=0, n_skipped=0, n_left=0)
+        return WorkspaceInfo(name, name, (), f"Damaged: {problem}", nothing, problem=problem)
 
     def info(self, name: str) -> WorkspaceInfo:
         """Return one workspace."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Request
 from starlette.responses import HTMLResponse
 
 from stamo.errors import CorpusFormatError, WorkspaceError
@@ -30,8 +30,8 @@ class Desk:
         self._spaces = parts.workspaces
         self._leases = Leases(parts.limits.lease_seconds)
 
-    def next(self, name: str, client: str) -> Question | None:
-        """Return the mention a client holds, or else the best free one."""
+    def next(self, name: str, client: str, address: str = "") -> Question | None:
+        """Return the mention a client at an address holds, or else the best free one."""
         with self._leases.lock:
             held = self._leases.held_by(name, client)
             question = None if held is None else self._spaces.question(name, held)
@@ -41,7 +41,8 @@ class Desk:
             if question is None:
                 self._leases.release(name, client)
             else:
-                self._leases.take(name, (question.document, question.mention), client)
+                key = question.document, question.mention
+                self._leases.take(name, key, client, address)
             return question
 
     def decide(self, name: str, label: LabelIn) -> Guess | None:
@@ -69,15 +70,15 @@ class Desk:
             self._leases.release(name, label.client)
         return None if label.choice == SKIP else self._spaces.guess(name, key)
 
-    def undo(self, name: str, who: str, client: str) -> Question | None:
+    def undo(self, name: str, who: str, client: str, address: str = "") -> Question | None:
         """Take back a person's last decision and show that mention again."""
         with self._leases.lock:
             key = self._spaces.undo(name, who)
             if key is None:
                 raise WorkspaceError(f"{who!r} has no label here to take back.")
-            self._leases.take(name, key, client)
+            self._leases.take(name, key, client, address)
             # Another person's label may still stand; then there is nothing to choose again.
-            return self.next(name, client)
+            return self.next(name, client, address)
 
 
 def workspace_routes(parts: ServiceParts) -> APIRouter:
@@ -104,9 +105,9 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
         return spaces.progress(name)
 
     @router.post("/{name}/next")
-    def next_mention(name: str, body: Annotated[NextIn, Body()]) -> NextOut:
+    def next_mention(name: str, body: Annotated[NextIn, Body()], request: Request) -> NextOut:
         """Keep the next mention for this client and return it; the model's guess stays hidden."""
-        return answer(name, desk.next(name, body.client))
+        return answer(name, desk.next(name, body.client, _address(request)))
 
     @router.post("/{name}/labels", status_code=201)
     def add_label(name: str, body: Annotated[LabelIn, Body()]) -> LabelOut:
@@ -115,9 +116,9 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
         return LabelOut.model_validate({"guess": guess, "progress": spaces.progress(name)})
 
     @router.post("/{name}/undo")
-    def undo(name: str, body: Annotated[UndoIn, Body()]) -> NextOut:
+    def undo(name: str, body: Annotated[UndoIn, Body()], request: Request) -> NextOut:
         """Take back this person's last decision and return its mention."""
-        return answer(name, desk.undo(name, body.who, body.client))
+        return answer(name, desk.undo(name, body.who, body.client, _address(request)))
 
     @router.get("/{name}/report", response_class=HTMLResponse)
     def report(name: str) -> HTMLResponse:
@@ -129,6 +130,10 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
         return HTMLResponse(path.read_text(encoding="utf-8"), headers=headers)
 
     return router
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def job_routes(parts: ServiceParts) -> APIRouter:

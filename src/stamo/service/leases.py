@@ -9,11 +9,15 @@ from dataclasses import dataclass
 
 from stamo.corpus.types import LabelKey
 
+MAX_PER_ADDRESS = 20
+"""Mentions of a workspace that one address may hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
     client: str
     until: float
+    address: str
 
 
 class Leases:
@@ -33,12 +37,20 @@ class Leases:
         """Held while a mention is chosen, so that two people never choose at the same time."""
         return self._lock
 
-    def take(self, workspace: str, key: LabelKey, client: str) -> None:
-        """Give a mention to a client and release what it held before."""
+    def take(self, workspace: str, key: LabelKey, client: str, address: str = "") -> None:
+        """Give a mention to a client and release what it held before.
+
+        One address holds `MAX_PER_ADDRESS` mentions of a workspace at most, however many clients
+        it says it is; the oldest lease ends then.
+        """
         with self._lock:
             self.release(workspace, client)
-            lease = _Lease(client, self._clock() + self._seconds)
-            self._held.setdefault(workspace, {})[key] = lease
+            held = self._held.setdefault(workspace, {})
+            own = [k for k, lease in self._live(workspace).items() if lease.address == address]
+            for oldest in own[: max(len(own) - MAX_PER_ADDRESS + 1, 0)]:
+                del held[oldest]
+            held.pop(key, None)  # so that the order is that of taking
+            held[key] = _Lease(client, self._clock() + self._seconds, address)
 
     def release(self, workspace: str, client: str) -> None:
         """Forget what a client holds."""

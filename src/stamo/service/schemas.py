@@ -101,11 +101,18 @@ class PackOut(BaseModel):
         )
 
 
+class RelatedOut(BaseModel):
+    """An entity that a packed one is related to."""
+
+    entity: str
+    relatedness: Rounded
+
+
 class PackDetailOut(PackOut):
     """All that a person wants to know of a pack."""
 
     priors: dict[str, Rounded]
-    related: list[tuple[str, Rounded]]
+    related: list[RelatedOut]
     """The most related neighbours, best first."""
     n_neighbours: int
     dimensions: int
@@ -134,9 +141,12 @@ class PackDetailOut(PackOut):
         )
 
 
-def _most_related(pack: EntityPack) -> list[tuple[str, float]]:
+def _most_related(pack: EntityPack) -> list[RelatedOut]:
     best = (-pack.relatedness).argsort(kind="stable")[:N_SHOWN]
-    return [(pack.titles[i], float(pack.relatedness[i])) for i in best.tolist()]
+    return [
+        RelatedOut(entity=pack.titles[i], relatedness=float(pack.relatedness[i]))
+        for i in best.tolist()
+    ]
 
 
 class NextIn(_In):

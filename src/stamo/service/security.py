@@ -1,7 +1,7 @@
 """Who may do what: limits on bodies, checks on the origin of requests, headers on every answer.
 
 The service trusts no browser page but its own and no text at all. It listens on this machine only
-unless told otherwise, and then asks for a token before anything changes.
+unless told otherwise, and then asks for a token before it shows or changes anything.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ STATELESS_PATHS = frozenset({"/api/link"})
 """Routes that are called by POST because of their body, but change nothing."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_TOKEN = 16
+PASS_COOKIE = "stamo-pass"
+"""Lets a browser that has shown the token read; it changes nothing."""
 
 PAGE_POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -52,13 +54,16 @@ class SecuritySettings:
 
     host: str = "127.0.0.1"
     token: str | None = None
-    """Needed for everything that changes state; None is only allowed on this machine."""
+    """Needed for everything that changes state and, where others can reach the service, for all
+    data; None is only allowed on this machine."""
     allowed_hosts: frozenset[str] = frozenset()
     """Other names under which browsers reach the service, such as that of a proxy."""
     max_body: int = 5 * 2**20
     """Bytes that a request may have."""
     body_seconds: float = 30.0
     """How long a body may take to arrive."""
+    public_read: bool = False
+    """Whether others may read and link without the token."""
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
@@ -68,6 +73,12 @@ class SecuritySettings:
             )
         if self.token is not None and len(self.token) < MIN_TOKEN:
             raise SettingsError(f"The token is too short; use at least {MIN_TOKEN} characters.")
+
+    @property
+    def guards_reading(self) -> bool:
+        """Whether reading needs the token too."""
+        is_open = not is_loopback(self.host) or bool(self.allowed_hosts)
+        return self.token is not None and is_open and not self.public_read
 
     def knows_host(self, host: str) -> bool:
         """Tell whether a Host header names this service (against DNS rebinding)."""
@@ -103,11 +114,11 @@ def refusal(
     if not settings.knows_host(host):
         return 421, f"This service is not known as {host[:100]!r}; use the address it printed."
     if method in SAFE_METHODS:
-        return None
+        return _refuse_reading(settings, path, headers)
     if not _is_same_origin(host, headers):
         return 403, "The request comes from a page of another site; open the service's own page."
     if path in STATELESS_PATHS:
-        return None
+        return _refuse_reading(settings, path, headers)
     if REQUEST_HEADER not in headers:
         return 403, "The request changes something; send the header 'X-Stamo: 1' with it."
     if settings.token is not None and not _has_token(settings.token, headers):
@@ -115,17 +126,44 @@ def refusal(
     return None
 
 
+def _refuse_reading(
+    settings: SecuritySettings, path: str, headers: Mapping[str, str]
+) -> tuple[int, str] | None:
+    # The pages hold no data; they are what asks people for the token.
+    if not settings.guards_reading or not path.startswith("/api/"):
+        return None
+    assert settings.token is not None
+    if _has_token(settings.token, headers) or _has_pass(settings.token, headers):
+        return None
+    return 401, "This service needs its token; send 'Authorization: Bearer TOKEN' with the request."
+
+
+def reading_pass(token: str) -> str:
+    """Return what a browser keeps as a cookie, so that links to reports and files work."""
+    return hmac.new(token.encode(), b"stamo reading pass", "sha256").hexdigest()
+
+
+def _has_pass(token: str, headers: Mapping[str, str]) -> bool:
+    given = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+    values = [value for name, _, value in given if name == PASS_COOKIE]
+    right = reading_pass(token).encode()
+    return any(hmac.compare_digest(value.encode("utf-8", "replace"), right) for value in values)
+
+
 def _is_same_origin(host: str, headers: Mapping[str, str]) -> bool:
     if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return False
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    try:
+        return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:  # such as "http://["
+        return False
 
 
 def _has_token(token: str, headers: Mapping[str, str]) -> bool:
     scheme, _, given = headers.get("authorization", "").partition(" ")
     # compare_digest takes the same time however much of the token is right.
-    right = hmac.compare_digest(given.strip().encode(), token.encode())
+    right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
     return right and scheme.lower() == "bearer"
 
 
@@ -144,8 +182,12 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        send = _with_headers(send, scope["path"])
-        refused = refusal(self.settings, scope["method"], scope["path"], Headers(scope=scope))
+        headers = Headers(scope=scope)
+        token = self.settings.token
+        gives_pass = token is not None and self.settings.guards_reading
+        cookie = reading_pass(token) if token and gives_pass and _has_token(token, headers) else ""
+        send = _with_headers(send, scope["path"], cookie)
+        refused = refusal(self.settings, scope["method"], scope["path"], headers)
         if refused is None:
             body = await self._read(scope, receive)
             if isinstance(body, bytes):
@@ -198,12 +240,16 @@ def _answer(status: int, sentence: str) -> JSONResponse:
     return JSONResponse({"error": sentence}, status_code=status, headers=headers)
 
 
-def _with_headers(send: Send, path: str) -> Send:
+def _with_headers(send: Send, path: str, cookie: str) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers.setdefault("Content-Security-Policy", PAGE_POLICY)
             headers.setdefault("Cache-Control", "no-store" if "/api/" in path else "no-cache")
+            if cookie:
+                headers.append(
+                    "Set-Cookie", f"{PASS_COOKIE}={cookie}; Path=/api; HttpOnly; SameSite=Strict"
+                )
             for name, value in _HEADERS.items():
                 headers[name] = value
         await send(message)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -402,3 +402,32 @@ def test_labels_are_found_by_place_when_indices_changed(store):
     assert found.labels == {("a", 1): "Rey Skywalker", ("d", 1): "Rey (name)"}
     assert found.n_stale == 1
     assert find_labelled(store.current(), corpus, entity, none="NIL").labels["b", 1] == "NIL"
+
+
+@pytest.mark.parametrize("year", [1, 1969, 2200, 9999])
+def test_labels_of_impossible_years_are_refused(store, year):
+    """A date at the edge of the calendar cannot be brought to UTC; none of these is a label's."""
+    zone = timezone(timedelta(hours=5 if year < 2000 else -5))
+    with pytest.raises(CorpusFormatError, match=f"the year {year}"):
+        store.add(
+            target(), EMERGING_CHOICE, labeller="ada", at=datetime(year, 12, 31, 23, tzinfo=zone)
+        )
+    line = f'"uid": "1", "labeller": "a", "at": "{year:04}-01-01T00:00:00+00:00"'
+    more = '"document": "d", "mention": 0, "surface": "x", "start": 0, "end": 1'
+    with pytest.raises(CorpusFormatError, match="Line 1"):
+        from_jsonl(f'{{{line}, {more}, "choice": "@none"}}')
+
+
+def test_a_table_holds_no_formula(store):
+    """What a spreadsheet would run is text there; our own marks stay as they are."""
+    hostile = LabelTarget("=1+1", 0, "@SUM(A1)", 0, 3)
+    store.add(hostile, EMERGING_CHOICE, labeller="-2+3", at=AT)
+    store.add(target("b"), "+x", labeller="ada", at=AT)
+    first, second = csv.DictReader(io.StringIO(to_csv(store.current())))
+    assert (first["document"], first["surface"], first["labeller"]) == (
+        "'=1+1",
+        "'@SUM(A1)",
+        "'-2+3",
+    )
+    assert first["choice"] == EMERGING_CHOICE
+    assert second["choice"] == "'+x"

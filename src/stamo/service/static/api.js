@@ -19,15 +19,26 @@ export async function call(method, path, body) {
   } catch {
     throw new Error("The service cannot be reached; is it still running?");
   }
-  if (response.status === 401 && (await askToken())) return call(method, path, body);
+  // Another call may have got the token while this one was under way.
+  const isNew = sessionStorage.getItem(TOKEN) !== token;
+  if (response.status === 401 && (isNew || (await askToken()))) return call(method, path, body);
   if (response.status === 204) return null;
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(answer.error || `The service answered ${response.status}.`);
   return answer;
 }
 
-/** Ask for the token that the service printed when it started. */
+let asking = null;
+
+/** Ask for the token that the service printed when it started; once for all calls that wait. */
 function askToken() {
+  asking ??= showTokenDialog().finally(() => {
+    asking = null;
+  });
+  return asking;
+}
+
+function showTokenDialog() {
   const input = make("input", { type: "password", name: "token", required: true, autocomplete: "off" });
   const dialog = make(
     "dialog",

@@ -17,6 +17,7 @@ NONE = "@none"
 SKIP = "@skip"
 UNDO = "@undo"
 MAX_CHARACTERS = 2000
+FIRST_YEAR, LAST_YEAR = 1970, 2200
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,15 @@ def to_timestamp(at: datetime) -> str:
     """Write a time as text that sorts by time.
 
     Raises:
-        CorpusFormatError: It has no time zone.
+        CorpusFormatError: It has no time zone, or is no time at which anybody labelled.
     """
     if at.tzinfo is None:
         raise CorpusFormatError(f"The time {at} of a label has no time zone; give UTC.")
+    if not FIRST_YEAR <= at.year < LAST_YEAR:
+        raise CorpusFormatError(
+            f"The time of a label is in the year {at.year}; give one from {FIRST_YEAR} to "
+            f"{LAST_YEAR - 1}."
+        )
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 

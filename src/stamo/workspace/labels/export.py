@@ -10,8 +10,17 @@ from dataclasses import asdict
 
 from stamo.corpus.formats.jsonl import parse_json
 from stamo.errors import CorpusFormatError
-from stamo.workspace.labels.events import LabelEvent, event_from_json, event_to_json, to_timestamp
+from stamo.workspace.labels.events import (
+    EMERGING_CHOICE,
+    NONE,
+    SKIP,
+    LabelEvent,
+    event_from_json,
+    event_to_json,
+    to_timestamp,
+)
 
+MARKS = (EMERGING_CHOICE, NONE, SKIP)
 COLUMNS = ("document", "mention", "surface", "start", "end", "choice", "labeller", "at")
 
 
@@ -38,12 +47,20 @@ def from_jsonl(text: str) -> list[LabelEvent]:
 
 
 def to_csv(labels: Iterable[LabelEvent]) -> str:
-    """Write labels as a table, for instance those of `LabelStore.current`."""
+    """Write labels as a table, for instance those of `LabelStore.current`.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front.
+    """
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
     for label in labels:
         row = asdict(label.target) | {"choice": label.choice, "labeller": label.labeller}
         row["at"] = to_timestamp(label.at)
-        writer.writerow([row[name] for name in COLUMNS])
+        writer.writerow([_harmless(row[name]) for name in COLUMNS])
     return file.getvalue()
+
+
+def _harmless(value: str | int) -> str | int:
+    is_formula = str(value).startswith(("=", "+", "-", "@", "\t", "\r")) and value not in MARKS
+    return f"'{value}" if is_formula else value

@@ -154,7 +154,10 @@ class LabelStore(Closing):
 
     def _select(self, query: str) -> list[LabelEvent]:
         with self._lock, _explained(self.path):
-            return [_event(row) for row in self._connection.execute(query)]
+            try:
+                return [_event(row) for row in self._connection.execute(query)]
+            except (ValueError, TypeError) as error:  # a date or a text that no label has
+                raise sqlite3.DatabaseError(str(error)) from error
 
     @contextmanager
     def together(self) -> Iterator[None]:
