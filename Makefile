@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
-.PHONY: demo test check format clean
+.PHONY: demo test check campaign format clean
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("stamo needs Python 3.11 or newer, this is %d.%d; set PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
@@ -30,6 +30,10 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check src tests tools
 	$(BIN)/ruff check src tests tools
 	$(BIN)/mypy
+
+## campaign: attack every reader, file and route with hostile input for some minutes
+campaign: $(INSTALLED)
+	$(BIN)/python tools/campaign.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff format src tests tools

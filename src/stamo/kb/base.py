@@ -380,7 +380,7 @@ class KnowledgeBase:
 
         try:
             yield
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError) as error:
             raise KnowledgeBaseError(
                 f"The file {file} of the knowledge base {self.name!r} cannot be read ({error}); "
                 "build the knowledge base again."

@@ -178,7 +178,8 @@ class PackedLinker:
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
         self._names = frozenset(aliases)
-        self._failed: set[str] = set()
+        self.failed: set[str] = set()
+        """Entities whose packs could not be scored and are left out."""
 
     @cached_property
     def _lexicon(self) -> Lexicon:
@@ -257,8 +258,8 @@ class PackedLinker:
             return score_pack(pack, corpus, base.kb, base.trained, relatedness=base.relatedness)
         except Exception:
             # Whatever is wrong with one pack, the other packs and the text are fine.
-            if pack.entity.id not in self._failed:
-                self._failed.add(pack.entity.id)
+            if pack.entity.id not in self.failed:
+                self.failed.add(pack.entity.id)
                 logger.exception("The pack of %r fails and is left out", pack.entity.id)
             return no_scores()
 

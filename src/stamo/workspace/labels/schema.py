@@ -107,7 +107,7 @@ def _opened(
     connection.row_factory = sqlite3.Row
     try:
         prepare(connection, path)
-    except sqlite3.Error as error:
+    except SQL_ERRORS as error:
         connection.close()
         raise explain(error, path) from error
     except BaseException:
@@ -116,11 +116,15 @@ def _opened(
     return connection
 
 
+SQL_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises on a damaged file; Python fails on the damaged names in its messages."""
+
+
 class LabelsNotWritableError(WorkspaceError):
     """The disk is full or read-only; the labels themselves may be as they should."""
 
 
-def explain(error: sqlite3.Error, path: Path) -> WorkspaceError:
+def explain(error: Exception, path: Path) -> WorkspaceError:
     """Say what is wrong: the disk is full, it is read-only, the file is in use, or damaged."""
     kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if kind == sqlite3.SQLITE_FULL or (kind == sqlite3.SQLITE_IOERR and _is_full(path)):

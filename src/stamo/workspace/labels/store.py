@@ -32,7 +32,7 @@ from stamo.workspace.labels.events import (
     check_label,
     to_timestamp,
 )
-from stamo.workspace.labels.schema import connect, connect_to_read, explain
+from stamo.workspace.labels.schema import SQL_ERRORS, connect, connect_to_read, explain
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,5 +271,5 @@ def _event(row: sqlite3.Row) -> LabelEvent:
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
+    except SQL_ERRORS as error:
         raise explain(error, path) from error
