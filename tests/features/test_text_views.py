@@ -8,6 +8,7 @@ import pytest
 from stamo.corpus.types import EmergingEntity
 from stamo.features.surroundings import join_surroundings
 from stamo.features.views.about import About
+from stamo.features.views.longer_name import LongerName
 from stamo.features.views.neighbours import NextWords
 from stamo.features.views.sentence import Sentence
 from tests.features.by_hand import pile_of
@@ -35,8 +36,8 @@ class LetterEncoder:
         )
 
 
-def sandy(texts=TEXTS, about="", encoder=None, **text):
-    entity = EmergingEntity("Sandy (hurricane)", ("Sandy",), about)
+def sandy(texts=TEXTS, about="", encoder=None, name="Sandy (hurricane)", **text):
+    entity = EmergingEntity(name, ("Sandy",), about)
     mentions = [(d, "Sandy", (0, 1), (-1,)) for d in range(len(texts))]
     pile = pile_of(mentions, entities=(entity,), n_documents=len(texts))
     starts = [np.array([t.index("Sandy")], dtype=np.int32) for t in texts]
@@ -92,6 +93,35 @@ def test_a_word_of_the_line_beside_the_name_speaks_for_it(encoder):
     (column,) = About().rows(pile, pile.kb).T
     assert column.argmax() == 0
     assert column[0] - column[2] > 0.12  # one rare word beside the name, in any encoder
+
+
+def test_the_whole_name_speaks_for_the_entity_and_another_name_against_it():
+    """Inside "Hurricane Sandy", in a document that says it elsewhere, inside "Sandy Hook"."""
+    texts = (*TEXTS[:3], "Sandy came. That was HURRICANE  SANDY.", "The Sandys.")
+    pile = replace(sandy(texts, name="Hurricane Sandy"), kb=_Words())
+    said, another = LongerName().rows(pile, pile.kb).T
+    np.testing.assert_allclose(said, [1, 0, 0, 0.5, 0])
+    np.testing.assert_array_equal(another != 0, [False, True, False, False, True])
+    assert (another <= 0).all()
+
+
+def test_a_name_that_no_alias_shortens_says_nothing():
+    """What stands in brackets is not a part of the name as texts write it."""
+    pile = replace(sandy(), kb=_Words())
+    said, _ = LongerName().rows(pile, pile.kb).T
+    assert not said.any()
+
+
+def test_a_name_without_case_is_found_with_what_is_written_on_to_it():
+    """Korean particles follow a name without a space; a cased name must end with its word."""
+    texts = ("서울시청은 크다. Sandy", "Sandy Perryman")
+    korean = replace(sandy(texts, name="서울시청"), kb=_Words())
+    assert LongerName().rows(korean, korean.kb)[:, 0].tolist() == [0.0, 0.0]  # no shorter alias
+    entity = EmergingEntity("서울시청", ("시청",))
+    korean = replace(korean, entities=(entity,))
+    assert LongerName().rows(korean, korean.kb)[:, 0].tolist() == [0.5, 0.0]
+    perry = replace(sandy(texts, name="Sandy Perry"), kb=_Words())
+    assert not LongerName().rows(perry, perry.kb)[:, 0].any()
 
 
 class _Words(type(pile_of([(0, "Star", (0, 1), (-1,))]).kb)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,11 +12,13 @@ from stamo.corpus.types import EmergingEntity
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float64
 
+_IN_BRACKETS = re.compile(r"\s*\([^()]*\)")
+
 
 def about_words(entity: EmergingEntity, kb: KnowledgeBase) -> Mapping[str, float]:
     """Return the content words of the line but the names, with their rarity from 0 to 1."""
     names = {fold_word(word) for alias in entity.aliases for word in tokenize(alias)[0]}
-    words = sorted({*tokenize(entity.about)[0]})
+    words = sorted({*tokenize(f"{entity.about} {qualifier(entity)}")[0]})
     ids = kb.words.find_many(words)
     known = ids >= 0
     counts, total = np.ones(len(words)), max(float(kb.word_counts.sum()), 2.0)
@@ -28,6 +31,17 @@ def about_words(entity: EmergingEntity, kb: KnowledgeBase) -> Mapping[str, float
         for word, value, kept in zip(words, rarity, says, strict=True)
         if kept and fold_word(word) not in names and len(word) > 1
     }
+
+
+def whole_name(entity: EmergingEntity) -> str:
+    """Return the name without what stands in brackets, or "" where no alias is shorter."""
+    name = _IN_BRACKETS.sub(" ", entity.id).strip()
+    return name if min(map(len, entity.aliases)) < len(name) else ""
+
+
+def qualifier(entity: EmergingEntity) -> str:
+    """Return what stands in brackets after the name: "spacecraft" of "Dawn (spacecraft)"."""
+    return " ".join(part.strip(" ()") for part in _IN_BRACKETS.findall(entity.id))
 
 
 def about_vector(entity: EmergingEntity, kb: KnowledgeBase) -> Float64:

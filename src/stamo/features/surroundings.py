@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,13 +46,15 @@ class Surroundings:
 
     def windows(self, n_characters: int) -> list[Window]:
         """Return whole words up to about `n_characters` before and after each mention."""
-        places = zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
-        return [_window(self.texts[d], start, end, n_characters) for d, start, end in places]
+        return [_window(self.texts[d], a, b, n_characters) for d, a, b in self.places()]
 
     def next_to(self, n: int = 2) -> list[NextTo]:
         """Return the n words or signs before and after each mention."""
-        places = zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
-        return [_next_to(self.texts[d], start, end, n) for d, start, end in places]
+        return [_next_to(self.texts[d], a, b, n) for d, a, b in self.places()]
+
+    def places(self) -> Iterator[tuple[int, int, int]]:
+        """Yield document, start and end of each mention."""
+        return zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
 
 
 def _window(text: str, start: int, end: int, n: int) -> Window:

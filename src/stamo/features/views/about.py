@@ -11,6 +11,8 @@ from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
 from stamo.features.about import about_vector, about_words, fold_word
 from stamo.features.pile import Pile
+from stamo.features.surroundings import Surroundings
+from stamo.features.views.base import view_mentions
 from stamo.features.views.sentence import N_READINGS, WINDOW, readings
 from stamo.features.views.words import Words
 from stamo.kb.base import KnowledgeBase
@@ -37,7 +39,7 @@ class About:
     has_vocabulary = False
     reads_text = True
 
-    variance: float = 25.0
+    variance: float = 8.0
     mean: float = 15.0
     even: float = 0.34
     """The likeness that speaks neither for nor against, with an encoder."""
@@ -49,29 +51,28 @@ class About:
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Compare; no column where nothing is known about the entity."""
-        likeness = [self._likeness(entity, pile, kb) for entity in pile.entities]
-        if all(column is None for column in likeness) or len(likeness) != 1:
+        entity = pile.sole_entity
+        if entity is None or not entity.about or pile.text is None:
             return np.zeros((len(pile), 0))
-        return np.stack([np.asarray(column) for column in likeness], axis=1)
+        shared = self._shared_words(entity, pile.text, kb)
+        return np.asarray(self._likeness(entity, pile, kb) + shared)[:, None]
 
-    def _likeness(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64 | None:
-        if not entity.about or pile.text is None:
-            return None
-        seen = readings(pile)
-        if pile.encoder is not None:
-            line = np.tile(pile.encoder.encode([entity.about])[0], N_READINGS)
-            likeness = seen @ line / np.sqrt(N_READINGS) - self.even
-        else:
-            likeness = Words().rows(pile, kb) @ about_vector(entity, kb) - self.even_words
-        return np.asarray(likeness + self._shared_words(entity, pile, kb))
+    def _likeness(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64:
+        """Return how much more alike line and surroundings are than what says nothing, (M,)."""
+        if pile.encoder is None:
+            words = Words()
+            rows = view_mentions(pile, kb, [words])[words.name]
+            return np.asarray(rows @ about_vector(entity, kb) - self.even_words)
+        line = np.tile(pile.encoder.encode([entity.about])[0], N_READINGS)
+        return np.asarray(readings(pile) @ line / np.sqrt(N_READINGS) - self.even)
 
-    def _shared_words(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64:
-        assert pile.text is not None
+    def _shared_words(
+        self, entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase
+    ) -> Float64:
+        """Return what words of the line beside the name and near it add, (M,)."""
         rarity = about_words(entity, kb)
-        beside = [
-            _sum([w for side in near for w in side[:1]], rarity) for near in pile.text.next_to()
-        ]
-        around = [_sum(tokenize(w.text)[0], rarity) for w in pile.text.windows(WINDOW)]
+        beside = [_sum([w for side in near for w in side[:1]], rarity) for near in text.next_to()]
+        around = [_sum(tokenize(w.text)[0], rarity) for w in text.windows(WINDOW)]
         return np.asarray(
             self.next_to * np.minimum(beside, MOST_NEXT) + self.near * np.minimum(around, MOST_NEAR)
         )

@@ -1,0 +1,97 @@
+"""Names around a mention: the entity's whole name ("Katy Perry"), or another ("Perry Farrell")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stamo.corpus.tokenizer import tokenize
+from stamo.corpus.types import EmergingEntity
+from stamo.features.about import whole_name
+from stamo.features.pile import Pile
+from stamo.features.surroundings import Surroundings
+from stamo.kb.base import KnowledgeBase
+from stamo.system.arrays import Bools, Float64
+
+
+@dataclass(frozen=True)
+class LongerName:
+    """Whether a longer name is said, two columns, (M, 2).
+
+    The first: the mention is a part of the entity's whole name, or the document says it elsewhere;
+    who reads "Katy Perry" knows whom "Perry" means. The second: the mention is a part of a longer
+    name that is not the entity's. Both speak before any label does, and labels move both: "Falcon
+    Heavy" is of the family, "Falcon Crest" is not.
+    """
+
+    name = "longer name"
+    part = "longer name"
+    is_centred = False
+    has_vocabulary = False
+    reads_text = False
+
+    variance: float = 4.0
+    mean: float = 3.0
+    """Log odds of a mention inside the whole name, before any label speaks."""
+    elsewhere: float = 0.5
+    """What the whole name elsewhere in the document counts beside that."""
+    another: float = -0.5
+    """What a part of another name counts."""
+
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
+        """Look for the names; no column where the text is not known."""
+        entity = pile.sole_entity
+        if entity is None or pile.text is None:
+            return np.zeros((len(pile), 0))
+        said = self._said(whole_name(entity), pile.text)
+        another = _inside_another(entity, pile.text, kb) & (said < 1)
+        return np.stack([said, self.another * another], axis=1)
+
+    def _said(self, name: str, text: Surroundings) -> Float64:
+        """Return 1 for a mention inside the name, less where the name stands elsewhere."""
+        if not name:
+            return np.zeros(len(text.starts))
+        find = _pattern(name)
+        spans = {
+            d: [match.span() for match in find.finditer(text.texts[d])]
+            for d in np.unique(text.documents).tolist()
+        }
+        return np.array([self._weight(start, end, spans[d]) for d, start, end in text.places()])
+
+    def _weight(self, start: int, end: int, spans: Sequence[tuple[int, int]]) -> float:
+        if any(first <= start and end <= last for first, last in spans):
+            return 1.0
+        return self.elsewhere if spans else 0.0
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    """Return what finds a name in any case, with any signs between its words.
+
+    Scripts without case write particles and prefixes on to a name, so only a letter with case and
+    a digit must not go on into a longer word.
+    """
+    words = re.findall(r"\w+", name)
+    first, last = (_ends_a_word(name[i]) for i in (0, -1))
+    before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
+    return re.compile(before + r"\W+".join(map(re.escape, words)) + after, re.IGNORECASE)
+
+
+def _ends_a_word(letter: str) -> bool:
+    return letter.isdigit() or letter.lower() != letter.upper()
+
+
+def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase) -> Bools:
+    """Return where a capitalised word that says something stands right beside the mention."""
+    own = {word.casefold() for word in tokenize(f"{entity.id} {entity.about}")[0]}
+    beside = [
+        [side[0].casefold() for side in near if side and side[0][0].isupper()]
+        for near in text.next_to(1)
+    ]
+    words = sorted({word for near in beside for word in near} - own)
+    ids = kb.words.find_many(words)
+    silent = (ids >= 0) & (np.asarray(kb.word_weights)[ids] <= 0)
+    names = {word for word, is_silent in zip(words, silent.tolist(), strict=True) if not is_silent}
+    return np.array([any(word in names for word in near) for near in beside], dtype=bool)
