@@ -51,6 +51,16 @@ def test_text_from_stdin(run):
     assert [m["surface"] for m in record["mentions"]] == ["Java", "Sumatra"]
 
 
+def test_candidates_when_asked_for(run):
+    """The lines are short; with --all-candidates they hold the same and all candidates."""
+    text = "Java lies near Sumatra."
+    (short,), (full,) = (records(run(*o, stdin=text)) for o in ([], ["--all-candidates"]))
+    assert len(full["mentions"][0]["candidates"]) == 2
+    for mention in full["mentions"]:
+        del mention["runner_up"], mention["candidates"]
+    assert short == full
+
+
 def test_jsonl_with_bad_lines(run):
     """A bad line becomes an error record, the others are linked, and the exit code is 0."""
     result = run("--jsonl", stdin='{"id": "a", "text": "Java"}\nnonsense\n{"text": "York"}\n')

@@ -43,7 +43,8 @@ class Ranking:
 
 def rank_by_prior(corpus: FlatCorpus, kb: KnowledgeBase, n_kept: int) -> Ranking:
     """Rank candidates by their prior alone, which then is the score and the share."""
-    ids, priors = kb.candidate_batch(kb.alias_ids(corpus.surface_table), n_kept)
+    aliases = kb.alias_ids(corpus.surface_table) if corpus.aliases is None else corpus.aliases
+    ids, priors = kb.candidate_batch(aliases, n_kept)
     ids, priors = ids[corpus.surfaces], priors[corpus.surfaces]
     none = np.zeros((len(ids), 2, 0), dtype=np.float32)
     return Ranking(ids, priors, priors, priors, none, none[:, 0])
