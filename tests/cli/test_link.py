@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -176,3 +178,19 @@ def test_bench_link(run, tmp_path):
     assert [way["name"] for way in report["ways"]][-1] == "mention by mention"
     table = run(*args, command="bench link", kb=kb, model=model)
     assert "documents/s" in table.stdout
+
+
+def test_linking_starts_without_torch(tmp_path):
+    """Loading torch takes longer than linking a page; DeepED as saved does without."""
+    kb = small_kb()
+    model, text = tmp_path / "model.safetensors", tmp_path / "a.txt"
+    untrained(kb).save(model)
+    text.write_text("Java lies near Sumatra.", encoding="utf-8")
+    code = (
+        "import sys; from stamo.cli.main import create_app\n"
+        f"create_app()(['link', {str(kb.path)!r}, {str(model)!r}, {str(text)!r}], "
+        "standalone_mode=False)\nassert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [m["surface"] for m in json.loads(done.stdout)["mentions"]] == ["Java", "Sumatra"]

@@ -135,11 +135,11 @@ def _open_linker(kb_path: Path, model_path: Path, settings: Any) -> Linker:
 
 
 def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
-    from stamo.linking.packed import PackedLinker
-    from stamo.packs.pack import EntityPack
-
     if not paths:
         return linker
+    from stamo.linking.packed import PackedLinker  # with torch, which takes a second
+    from stamo.packs.pack import EntityPack
+
     return PackedLinker(linker, [EntityPack.load(path, linker.kb) for path in paths])
 
 

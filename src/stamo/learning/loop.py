@@ -23,7 +23,8 @@ from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.inter import Moments
-from stamo.models.base import LinkingModel, Scorer, Tables
+from stamo.models.base import LinkingModel, Scorer
+from stamo.models.tables import Tables
 from stamo.system.arrays import Bools, Float32
 
 ALL_SLOTS = "max slots"

@@ -19,7 +19,6 @@ from stamo.linking.batches import ContentWords, Located, check_mentions, locate
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.columns import MentionColumns, MentionRows
 from stamo.linking.detection import MentionDetector
-from stamo.linking.explain import score_names
 from stamo.linking.rank import Ranking, merge_rankings, rank_by_model, rank_by_prior
 from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
@@ -57,6 +56,8 @@ class Linker:
         Raises:
             ArtifactMismatchError: The model belongs to another knowledge base.
         """
+        if settings.explain:
+            _ = trained.model  # scores one by one need all of it
         self.kb = kb
         self.trained = trained
         self.settings = settings
@@ -185,23 +186,31 @@ class Linker:
             shares=(by_prior.candidates >= 0).astype(np.float32),
         )
         for left in reversed(range(settings.n_passes - 1)):
-            some = rank_by_model(
-                self.trained.model,
-                self.encode(located, rows, entities.astype(np.int32)),
-                self.tables,
-                self.relatedness,
-                self.trained.calibration,
-                n_kept=settings.n_shown,
-                explain=settings.explain and not left,
-            )
+            mentions = self.encode(located, rows, entities.astype(np.int32))
+            some = self._rank(mentions, explain=settings.explain and not left)
             ranking = merge_rankings(alone, rows, some)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.best, UNKNOWN)
         return ranking
 
+    def _rank(self, mentions: EncodedMentions, *, explain: bool) -> Ranking:
+        trained, n_kept = self.trained, self.settings.n_shown
+        parts = mentions, self.tables, self.relatedness, trained.calibration
+        if not explain:
+            return rank_by_model(trained.known, *parts, n_kept=n_kept)
+        from stamo.linking.explain import rank_and_explain  # with torch, which takes a second
+
+        return rank_and_explain(trained.model, *parts, n_kept=n_kept)
+
+    def _score_names(self, n_scores: int) -> tuple[str, ...]:
+        if not n_scores:
+            return ()
+        from stamo.linking.explain import score_names
+
+        return score_names(self.trained.model, n_scores)
+
     def _columns(self, parts: Sequence[Part], located: Located, ranking: Ranking) -> MentionColumns:
         offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
-        n_scores = ranking.leads.shape[1]
         return MentionColumns(
             located.starts + offsets,
             located.ends + offsets,
@@ -209,7 +218,7 @@ class Linker:
             self._confidence(ranking),
             self.settings.threshold,
             self.kb.titles,
-            score_names(self.trained.model, n_scores) if n_scores else (),
+            self._score_names(ranking.leads.shape[1]),
         )
 
     def _confidence(self, ranking: Ranking) -> NDArray[np.floating]:

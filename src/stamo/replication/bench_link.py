@@ -170,7 +170,7 @@ def _ambiguous(linker: Linker, located: Located) -> Int64:
 
 def _rank(linker: Linker, mentions: EncodedMentions) -> None:
     rank_by_model(
-        linker.trained.model,
+        linker.trained.known,
         mentions,
         linker.tables,
         linker.relatedness,

@@ -25,9 +25,10 @@ from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidenc
 from stamo.learning.loop import Slot, Task
 from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
-from stamo.models.base import LinkingModel, Scorer, Tables
+from stamo.models.base import LinkingModel, Scorer
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
 from stamo.models.store import TrainedModel
+from stamo.models.tables import Tables
 from stamo.replication.baselines.keyphrase import keyphrase_scores, rarity
 from stamo.replication.suites.descriptions import Reader
 from stamo.replication.suites.encode import EncodedProblem

@@ -19,8 +19,9 @@ import torch
 from stamo.errors import LearningError, SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.readings import QUIRKS
-from stamo.models.base import Tables
-from stamo.models.store import MODELS, TrainedModel, load_model
+from stamo.models.kinds import MODELS
+from stamo.models.store import TrainedModel, load_model
+from stamo.models.tables import Tables
 from stamo.replication.baselines.bert import (
     BertArgs,
     load_tuned,
