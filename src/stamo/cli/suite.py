@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stamo.cli.suite_options import (
+    AboutOption,
     Ambiguity,
     Annotations,
     AnyTitle,
@@ -223,6 +224,7 @@ def run(
     sizes: SizesOption = None,
     labels_by: LabelsByOption = LabelsBy.random,
     encoder: EncoderOption = "installed",
+    about: AboutOption = True,
     split: SplitOption = "held-out",
     slots: SlotsOption = 100,
     entities: MostEntities = None,
@@ -244,6 +246,7 @@ def run(
     given: dict[str, Any] = {"n_slots": slots, "n_problems": entities, "seed": seed}
     given["encoder"] = None if encoder == "none" else encoder
     if kind_of(_suites(suite)[0]) == SuiteKind.wild:
+        given["about"] = about
         _run_wild(suite, kb, out, _wild_settings(methods, sizes, seeds, labels_by, given), workers)
         return
     chosen, wanted = _words(methods), _words(models)

@@ -109,6 +109,9 @@ LabelsByOption = Annotated[LabelsBy, typer.Option(help="Who chooses the labels o
 EncoderOption = Annotated[
     str, typer.Option(help="A folder with a sentence encoder, installed, or none.")
 ]
+AboutOption = Annotated[
+    bool, typer.Option(help="Learn with the line about each entity of a wild suite.")
+]
 SplitOption = Annotated[str, typer.Option(help="development, held-out or all.")]
 SlotsOption = Annotated[int, typer.Option(help="Slots T at most.")]
 MostEntities = Annotated[

@@ -267,7 +267,12 @@ def run_suite(
         plan(settings),
         dict(list(chosen.items())[: settings.n_problems]),
         run_work,
-        fixed={"suite": suite.checksum, "n_slots": settings.n_slots, "bg": settings.background},
+        fixed={
+            "suite": suite.checksum,
+            "n_slots": settings.n_slots,
+            "bg": settings.background,
+            "encoder": settings.encoder,
+        },
         about={"suite": suite.name, "problems": suite.manifest.get("counts", {})},
         part=lambda cell: (cell.model, METHODS[cell.method].is_slow and cell.method),
     )

@@ -52,11 +52,17 @@ class LoadedWild:
 
 
 def load_wild(
-    suite: WildSuite, number: int, kb: KnowledgeBase, encoder: TextEncoder | None = None
+    suite: WildSuite,
+    number: int,
+    kb: KnowledgeBase,
+    encoder: TextEncoder | None = None,
+    *,
+    about: bool = True,
 ) -> LoadedWild:
-    """Read and encode the pile of one problem."""
+    """Read and encode the pile of one problem, with or without the line about its entity."""
     problem, corpus = suite.problems[number], suite.corpus(number)
-    pile = encode_pile([problem.entity], corpus, kb, suite.trained, encoder=encoder).pile
+    entity = problem.entity if about else replace(problem.entity, about="")
+    pile = encode_pile([entity], corpus, kb, suite.trained, encoder=encoder).pile
     row_by_key = {
         key: row
         for row, key in enumerate(

@@ -124,6 +124,10 @@ WILD_METHODS: Mapping[str, WildMethod] = {
             WildMethod(name, partial(_read, reading), in_all=name in _IN_ALL)
             for name, reading in READINGS.items()
         ),
+        *(
+            WildMethod(f"{name}+f1", partial(_read, READINGS[name].with_decision("f1")))
+            for name in ("default", "estimation+evidence")
+        ),
         WildMethod("minilm", _minilm, needs_labels=True, in_all=True),
         WildMethod("about", _about, uses_labels=False, in_all=True),
     )

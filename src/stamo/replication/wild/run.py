@@ -42,6 +42,8 @@ class WildSettings:
     """Entities at most, the first ones; None runs all."""
     encoder: str | None = INSTALLED
     """The folder of a sentence encoder; by default the installed one, None for none."""
+    about: bool = True
+    """Whether learning sees the line about each entity; the baseline `about` always does."""
 
     def __post_init__(self) -> None:
         check_names("methods", self.methods, WILD_METHODS)
@@ -95,8 +97,8 @@ def run_wild_work(place: Place, work: CellWork[WildCell, WildSettings]) -> list[
     """Run the cells of one entity; runs in worker processes."""
     kb, suite = _open(place)
     with kept_readings(work.settings.encoder, place.suite_path, work.number) as encoder:
-        loaded, most = load_wild(suite, work.number, kb, encoder), max(work.settings.sizes)
-        return _run_cells(work, loaded, kb, suite.trained, most)
+        loaded = load_wild(suite, work.number, kb, encoder, about=work.settings.about)
+        return _run_cells(work, loaded, kb, suite.trained)
 
 
 def _run_cells(
@@ -104,8 +106,9 @@ def _run_cells(
     loaded: LoadedWild,
     kb: KnowledgeBase,
     trained: TrainedModel,
-    most: int,
 ) -> list[Row]:
+    most = max(work.settings.sizes)
+
     @cache
     def draw(labels_by: str, n_labels: int, seed: int) -> LabelDraw:
         if labels_by == ADVISOR and n_labels < most:  # its first questions are always the same
@@ -169,6 +172,7 @@ def run_wild(
             "suite": suite.checksum,
             "n_slots": settings.n_slots,
             "encoder": settings.encoder,
+            "about": settings.about,
         },
         about={"suite": WILD, "problems": suite.manifest["counts"]},
     )
