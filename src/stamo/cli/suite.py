@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -398,6 +399,9 @@ WIDE = 10
 def _rich(table: ResultTable) -> Table:
     """Show a table; of a wide one the F1, AUC and average columns, the rest is in report.md."""
     wanted = ("F1", "AUC", "avg F1")
+    if len(table.columns) >= WIDE:  # no room for intervals either
+        rows = [tuple(cell.partition(" [")[0] for cell in row) for row in table.rows]
+        table = replace(table, rows=tuple(rows))
     if len(table.columns) <= WIDE or not any(name in wanted for name in table.columns):
         return table.rich()
     sets = iter(("web ", "wiki "))
