@@ -15,7 +15,7 @@ from stamo.features.encoding import OTHER
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.conflated import ConflatedSettings
 from stamo.replication.suites.corpora import join_flat, load_corpora, write_corpora
-from stamo.replication.suites.library import longer_name
+from stamo.replication.suites.library import rest_of_name
 from stamo.replication.suites.load import SuiteData, load_problem
 from stamo.replication.suites.make import conflated_problems, make_conflated
 from stamo.replication.suites.names import NameFinder, unambiguous_names
@@ -280,10 +280,22 @@ def test_natural_names_stand_where_they_stood():
 
 
 def test_some_mentions_stand_inside_longer_names():
-    """One end of the name is renamed, the rest stays beside it; a single word is renamed whole."""
-    assert longer_name("Dawn", 3, 1.0) == ("", "")
-    assert longer_name("Dawn French", 3, 0.0) == ("", "")
-    kept = {longer_name("Dawn French", row, 1.0) for row in range(40)}
-    assert kept == {("", "French"), ("Dawn", "")}
-    n_kept = sum(longer_name("Dawn French", row, 0.3) != ("", "") for row in range(1000))
-    assert 250 < n_kept < 350
+    """One end of the name is renamed, the rest stays beside it, and in the entity's own name."""
+    assert rest_of_name("Dawn") == ("", "")
+    kept = {rest_of_name(f"{first} French") for first in ("Dawn", "Anna", "Nick", "Jean", "Mary")}
+    assert ("", "French") in kept
+    assert len(kept) > 1
+    data = SuiteData.load(small.levels()[3], small.kb())
+    for problem in data.suite.problems[:5]:
+        own = data.kb.title(problem.group[0]).partition(" (")[0]
+        before, after = rest_of_name(own)
+        assert data.entity(problem).id.split() == [
+            *f"{before} {problem.aliases[0]} {after}".split()
+        ]
+        text = data.surroundings(problem, "W")
+        names = [
+            own.casefold() == data.web_library.around(row, 0)[1].casefold()
+            for row in problem.rows["W"].tolist()
+        ]
+        for is_whole, whole in zip(names, text.texts, strict=True):
+            assert not is_whole or data.entity(problem).id in " ".join(whole.split())

@@ -80,18 +80,19 @@ class Library:
         for row in rows.tolist():
             before, own, after = self.around(row, N_AROUND)
             before, after = cut_words(before, masked), cut_words(after, masked)
-            first, last = longer_name(own, row, inside)
+            is_inside = stable_hash(f"inside {row}", 1000) < 1000 * inside
+            first, last = rest_of_name(own) if is_inside else ("", "")
             parts.append((f"{before} {first}".rstrip() + " ", name, f" {last} {after}"))
         return _joined(parts)
 
 
-def longer_name(name: str, row: int, share: float) -> tuple[str, str]:
-    """Return the words of a name that stay before and after a mention of it; mostly none."""
+def rest_of_name(name: str) -> tuple[str, str]:
+    """Return the words before and after the one that is renamed: by lot the first or the last."""
     words = name.split()
-    lot = stable_hash(f"inside {row}", 2000)
-    if len(words) < 2 or lot >= 2000 * share:
+    if len(words) < 2:
         return "", ""
-    return ("", " ".join(words[1:])) if lot % 2 else (" ".join(words[:-1]), "")
+    is_first = stable_hash(f"renamed {name}", 2)
+    return ("", " ".join(words[1:])) if is_first else (" ".join(words[:-1]), "")
 
 
 def cut_words(text: str, masked: frozenset[str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stamo.corpus.types import EmergingEntity
 from stamo.errors import SuiteError
 from stamo.features.base import Feature
 from stamo.features.encoding import EncodingSettings, Lexicon
@@ -22,7 +23,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.replication.baselines.keyphrase import Phrasebook
 from stamo.replication.suites.corpora import DOCUMENTS, Corpora, load_corpora
 from stamo.replication.suites.encode import EncodedProblem, SuiteCorpus, encode_problem
-from stamo.replication.suites.library import Library
+from stamo.replication.suites.library import Library, rest_of_name
 from stamo.replication.suites.names import NameSettings, unambiguous_names, words_of_names
 from stamo.replication.suites.problem import TEST_SETS, Problem, SetName
 from stamo.replication.suites.store import Suite
@@ -130,8 +131,19 @@ class SuiteData:
         rows, library = problem.rows[set_name], self.library(set_name)
         if not problem.is_conflated:
             return library.surroundings(rows)
-        inside = float(self.suite.manifest["settings"].get("inside", 0.0))
-        return library.renamed(rows, problem.aliases[0], self.masked_in_text(problem), inside)
+        masked = self.masked_in_text(problem)
+        return library.renamed(rows, problem.aliases[0], masked, self._inside)
+
+    @property
+    def _inside(self) -> float:
+        return float(self.suite.manifest["settings"].get("inside", 0.0))
+
+    def entity(self, problem: Problem) -> EmergingEntity:
+        """Return the emerging entity; where names are renamed in part, so is its own."""
+        if not problem.is_conflated or not self._inside:
+            return EmergingEntity(problem.title, problem.aliases)
+        before, after = rest_of_name(problem.title.partition(" (")[0])
+        return EmergingEntity(f"{before} {problem.aliases[0]} {after}".strip(), problem.aliases)
 
     def masked_words(self, problem: Problem) -> Int32:
         """Return the words of all names of a conflated group that have a number, sorted."""
@@ -183,9 +195,10 @@ def load_problem(
     def encode(name: SetName, neighbours: Int32 | None) -> EncodedProblem:
         text = data.surroundings(problem, name)
         corpus = data.corpus(name)
-        return encode_problem(
+        encoded = encode_problem(
             problem, name, corpus, data.kb, masked, settings, neighbours, features, text
         )
+        return replace(encoded, pile=replace(encoded.pile, entities=(data.entity(problem),)))
 
     learning = encode("W", None)
     neighbours = learning.pile.neighbours
