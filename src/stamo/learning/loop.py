@@ -144,6 +144,14 @@ class LoopArgs(ABC):
         """Return the settings of a run without any slot."""
         return replace(self, n_slots=0)
 
+    def at_most(self, n_slots: int) -> Self:
+        """Return settings with no more slots than these, where slots are what takes time."""
+        return self
+
+    def without(self, feature: str) -> Self:
+        """Return settings that leave a feature as it is."""
+        return self
+
     def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""
         return (0.0,) * int(posterior.shape[1])
