@@ -2,6 +2,7 @@ import concurrent.futures
 import json
 
 import pytest
+from openapi_spec_validator import validate
 
 from stamo.errors import (
     ArtifactMismatchError,
@@ -185,6 +186,11 @@ def test_openapi_describes_every_route(reader):
             assert operation["description"], (path, method)
     assert "http" not in json.dumps(routes).replace("HTTPValidationError", "")
     assert reader.get("/docs").status_code == 404
+
+
+def test_the_schema_is_valid(reader):
+    """What describes the routes follows the specification of OpenAPI."""
+    validate(reader.get("/api/openapi.json").json())
 
 
 def test_status_tells_what_is_served(reader):

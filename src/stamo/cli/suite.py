@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document

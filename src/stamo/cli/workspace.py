@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 import typer
-from rich.console import Console
+
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.workspace.artifacts import Artifacts
