@@ -33,7 +33,7 @@ check: $(INSTALLED)
 
 ## campaign: attack every reader, file and route with hostile input for some minutes
 campaign: $(INSTALLED)
-	$(BIN)/python tools/campaign.py
+	$(BIN)/python -m tools.campaign
 
 format: $(INSTALLED)
 	$(BIN)/ruff format src tests tools

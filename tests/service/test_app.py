@@ -1,4 +1,5 @@
 import concurrent.futures
+import errno
 import json
 
 import pytest
@@ -217,3 +218,17 @@ def test_the_schema_names_a_type_for_every_list(client):
     found = list(arrays(client.get("/api/openapi.json").json()))
     assert found
     assert all("items" in node and "prefixItems" not in node for node in found)
+
+
+def test_a_full_disk_is_told(serve, root, monkeypatch):
+    """A pack that finds no room is refused in a sentence that says why."""
+
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("stamo.packs.pack.write_atomic", full)
+    with serve() as client:
+        answer = client.post("/api/packs", content=make_pack().to_bytes())
+    assert answer.status_code == 507
+    assert "disk is full" in answer.json()["error"]
+    assert str(root) not in answer.text

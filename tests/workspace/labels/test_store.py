@@ -236,6 +236,21 @@ def test_reading_writes_nothing(store, tmp_path):
     assert not (tmp_path / "none.sqlite").exists()
 
 
+def test_a_log_that_was_only_begun_is_empty(tmp_path):
+    """Who is killed between making the file and its tables leaves no damage."""
+    path = tmp_path / "begun.sqlite"
+    with sqlite3.connect(path) as begun:
+        begun.execute("PRAGMA journal_mode = WAL")
+    begun.close()
+    assert path.stat().st_size > 0
+    with LabelStore.read(path) as read:
+        assert read.current() == []
+    with LabelStore.open(path) as opened:
+        opened.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
+    with LabelStore.read(path) as read:
+        assert len(read.current()) == 1
+
+
 def test_labels_added_together_hold_all_or_none(store):
     """A failure in the block takes back what was added before it."""
 
