@@ -98,6 +98,7 @@ def attack(folder: Path, only: str) -> Attack:
             if seconds[1] > NOTICEABLE and ratio > WORST_RATIO:
                 row.fail(f"{name}: {ratio:.0f} times as long for {STEP} times the size")
         html_process.close()
+        row.remember_memory()
 
     return run
 

@@ -286,6 +286,7 @@ def attack(trial: Trial, seconds: float, seed: str) -> Attack:
                 row.remember_memory()
                 tell()
         html_process.close()  # only a process that has ended tells how much memory it took
+        row.remember_memory()
 
     return run
 

@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
 
-from stamo.service.app import create_app
-from tests.service.support import running
-from tools.campaign.scenarios import Work
+from tools.campaign.clients import service
 from tools.campaign.table import Attack, Row, last_lines, run_apart
 
 HEADERS = {"X-Stamo": "1"}
-REAL = st.sampled_from([None, "rey", "rey", "new", "../rey", "%2e%2e", "\0"])
+REAL = st.sampled_from([None, "rey", "rey", "new", "..%2Frey", "%2E%2E", "rey%01"])
 """What a path names: what was made up, or what is there."""
 
 
@@ -31,11 +29,9 @@ def attack(folder: Path, seconds: float, first_seed: int) -> Attack:
 
     def run(row: Row, tell: Callable[[], None]) -> None:
         logging.disable()
-        work = Work(folder)
-        home = work.fresh_copy("served", "requests")
-        app = create_app(work.service(home))
-        with running(app) as address, httpx.Client(base_url=address, timeout=30) as client:
-            schema = schemathesis.openapi.from_dict(app.openapi())
+        with service(folder) as (address, process), httpx.Client(timeout=30) as client:
+            client.base_url = httpx.URL(address)
+            schema = schemathesis.openapi.from_dict(client.get("/api/openapi.json").json())
             operations = [result.ok() for result in schema.get_all_operations()]
             end, turn = time.monotonic() + seconds, first_seed
             while time.monotonic() < end:
@@ -44,7 +40,7 @@ def attack(folder: Path, seconds: float, first_seed: int) -> Attack:
                     mode = random.Random(turn).choice(list(GenerationMode))
                     cases = operation.as_strategy(generation_mode=mode)
                     _ask(cases, client, row, turn)
-                row.remember_memory()
+                row.megabytes = max(row.megabytes, process.memory_info().rss >> 20)
                 tell()
 
     return run

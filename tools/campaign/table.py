@@ -84,7 +84,8 @@ def run_apart(name: str, attack: Attack, seconds: float) -> Row:
 def _send_rows(name: str, attack: Attack, results: Connection) -> None:
     row = Row(name)
     attack(row, lambda: results.send(row))
-    row.remember_memory()
+    if not row.megabytes:
+        row.remember_memory()
     results.send(row)
 
 
