@@ -269,7 +269,9 @@ class Serve(Scenario):
 
     def act(self, home: Path, say: Say) -> None:
         """Ask a running service for everything that changes something."""
-        app = create_app(self.work.service(home))
+        parts = self.work.service(home)
+        parts.jobs.start()  # as the command does, which tells in one line when it cannot
+        app = create_app(parts)
         options: dict[str, Any] = {"headers": {"X-Stamo": "1"}, "timeout": 60}
         with running(app) as address, httpx.Client(base_url=address, **options) as client:
             for _ in range(3):

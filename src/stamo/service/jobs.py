@@ -81,7 +81,7 @@ class JobStore:
         except sqlite3.Error as error:
             raise WorkspaceError(
                 f"The jobs in {path.parent.name!r} cannot be opened ({error}); end the other "
-                "service that uses this folder, or use another one."
+                "service that uses this folder, free some space, or use another folder."
             ) from error
 
     def close(self) -> None:
