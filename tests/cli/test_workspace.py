@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from stamo.cli import workspace as commands
 from stamo.errors import StamoError, WorkspaceError
+from stamo.service.jobs import JobStore
+from stamo.service.wiring import JOBS_FILE
 from tests.workspace.small_world import copy_labelled, make_small_world
 
 runner = CliRunner()
@@ -159,3 +161,14 @@ def test_the_slot_table_follows_the_groups_of_theta():
         "F1",
     ]
     assert shown[2].split() == ["1", "50%", "0.00", "0.25", "0.50"]
+
+
+def test_a_second_labelling_page_on_a_folder_is_refused(run, small, tmp_path):
+    """Where a service holds the folder, the command says so before it serves anything."""
+    space = copy_labelled(small, tmp_path / "rey")
+    held = JobStore(tmp_path / JOBS_FILE)
+    try:
+        with pytest.raises(WorkspaceError, match="end the other service"):
+            run("label", space.path, "--no-browser")
+    finally:
+        held.close()

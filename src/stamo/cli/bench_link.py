@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from stamo.cli.kb import KbPath
 from stamo.cli.link import ModelPath
-from stamo.cli.tables import rich_table
+from stamo.cli.tables import Console, rich_table
 
 if TYPE_CHECKING:
     from stamo.replication.bench_link import SpeedReport

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from stamo.cli.tables import rich_table
+from stamo.cli.tables import Console, rich_table
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 
 from stamo.cli.kb import KbPath
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart

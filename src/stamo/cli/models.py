@@ -31,9 +31,9 @@ def train(
     seed: int = typer.Option(0, help="Same seed, same bytes."),
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
-    from rich.console import Console
     from rich.progress import Progress
 
+    from stamo.cli.tables import Console
     from stamo.kb.base import KnowledgeBase
     from stamo.models.trainer import train_linking_model
     from stamo.models.training import TrainingArgs

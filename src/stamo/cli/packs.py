@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from stamo.cli.tables import Console
 
 Packs = Annotated[Path, typer.Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, typer.Argument(metavar="PACK", help="File of a pack.")]

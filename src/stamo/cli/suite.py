@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from stamo.cli.suite_options import (
@@ -53,6 +52,7 @@ from stamo.cli.suite_options import (
     SuitePath,
     WorkersOption,
 )
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document

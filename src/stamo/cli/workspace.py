@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 import typer
-from rich.console import Console
+
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.workspace.artifacts import Artifacts
@@ -161,6 +162,7 @@ def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browse
         jobs,
         SecuritySettings(HOST),
     )
+    parts.jobs.start()  # here, a second service on the folder is refused with one line
     listener = listen(HOST, port)
     number = listener.getsockname()[1]
     address = f"http://{HOST}:{number}/label?{urlencode({'workspace': folder.name})}"
