@@ -153,7 +153,8 @@ def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
     outcome = learn_pack(labelled, kb, trained, FEW)
     summary = read_summary(labelled, outcome.pack)
     assert summary is not None
-    assert len(summary.odds) == len(summary.labels) == 14
+    assert len(summary.findings.probabilities) == len(summary.findings.labels) == 14
+    assert summary.findings == outcome.findings
     other = rollback(labelled, kb, trained, 0, FEW).pack
     assert read_summary(labelled, outcome.pack) is None
     assert read_summary(labelled, other) is not None

@@ -187,11 +187,18 @@ def learn(
     rollback: Annotated[
         int | None, typer.Option(help="Write the pack as it was after this slot (0: labels alone).")
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="End with 10 (ship with care), 11 (label more), 12 (do not ship) by verdict.",
+        ),
+    ] = False,
     kb: KbOption = None,
     model: ModelOption = None,
 ) -> None:
-    """Learn the entity from its labels and the pile; write its pack."""
-    from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table
+    """Learn the entity from its labels and the pile; write its pack and say if it is fit."""
+    from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table, verdict_view
     from stamo.workspace import learn as learning
     from stamo.workspace.artifacts import open_artifacts, verify_unchanged
 
@@ -219,6 +226,10 @@ def learn(
     console.print(
         f"Unchanged: knowledge base {found['kb'][:12]}, model {found['model'][:12]}.", style="dim"
     )
+    verdict = outcome.verdict
+    console.print(verdict_view(verdict))
+    if strict and verdict.exit_code:
+        raise typer.Exit(verdict.exit_code)
 
 
 def report(
@@ -234,6 +245,7 @@ def report(
     model: ModelOption = None,
 ) -> None:
     """Write one HTML file about what was learned, and what it changes."""
+    from stamo.cli.workspace_views import verdict_view
     from stamo.system.files import check_writable
     from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.report import write_report
@@ -247,6 +259,8 @@ def report(
             opened, artifacts.kb, artifacts.trained, reference=reference or (), out_path=out
         )
     console = Console(highlight=False)
+    if written.verdict is not None:
+        console.print(verdict_view(written.verdict))
     for path in (written.path, *written.figures):
         console.print(str(path), soft_wrap=True)
 

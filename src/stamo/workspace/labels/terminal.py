@@ -25,6 +25,7 @@ from stamo.workspace.labels.events import (
     Choice,
     LabelEvent,
     LabelTarget,
+    describe_choice,
 )
 from stamo.workspace.labels.queue import LabelQueue
 from stamo.workspace.labels.store import LabelStore
@@ -182,7 +183,8 @@ class _Desk:
             return
         self.n_given -= 1
         self.n_known = -1
-        self.console.print(Text(printable(f"Undone: {undone.choice}"), style="yellow"))
+        said = describe_choice(undone.choice, self.entity.id)
+        self.console.print(Text(printable(f"Undone: {said}"), style="yellow"))
 
 
 def read_one_key() -> str:
