@@ -300,6 +300,21 @@ def test_a_mention_tells_why(address, open_page):
     assert page.text_content("#summary").startswith("2 of 3 mentions linked")
 
 
+def test_a_pack_tells_for_and_against(address, open_page):
+    """The page names words by weight, the answer without the pack, and the entity in the text."""
+    page = open_page(f"{address}/try")
+    page.fill("#input", "In the evening Rey came back.")
+    page.click("#run")
+    page.click(".mention.new, .mention >> text=Rey")
+    detail = page.inner_text("#detail")
+    assert "For and against Rey Skywalker" in detail
+    assert detail.index("“desert” · words") < detail.index("sentence")
+    assert "Without the pack: Lana Del Rey." in detail
+    label = "element => getComputedStyle(element, '::after').content"
+    assert page.locator(".mention >> text=Rey").evaluate(label) == '"Rey Skywalker"'
+    assert page.text_content("#linked") == "In the evening Rey came back."
+
+
 def test_a_failure_is_told(address, open_page):
     """When the service fails, the page shows its sentence and can be used again."""
     page = open_page(f"{address}/try")

@@ -54,6 +54,14 @@ class ReasonOut(_Out):
     lead: Rounded
 
 
+class PackReasonOut(_Out):
+    """A word, neighbour or entity for (above 0) or against a packed entity."""
+
+    part: str
+    name: str
+    weight: Rounded
+
+
 class MentionOut(_Out):
     """A linked mention; offsets count characters (code points)."""
 
@@ -66,6 +74,12 @@ class MentionOut(_Out):
     runner_up: CandidateOut | None
     candidates: list[CandidateOut]
     why: list[ReasonOut]
+    in_pack: bool
+    without_packs: str | None
+    """The answer without packs, where a pack knows the name."""
+    reasons_for: str
+    reasons: list[PackReasonOut]
+    """The weightiest first."""
 
 
 class LinkOut(BaseModel):

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 INK, GRID, PAPER = "#334155", "#e2e8f0", "#fefefe"
 COLOURS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#0891b2")
-LINE_STYLES = ("-", "--", ":")
+N_GROUPS = 5
+"""Groups of θ whose movement is drawn, those that move most."""
 PAGE_COLOURS = {
     INK: "var(--soft)",
     GRID: "var(--line)",
@@ -56,7 +57,11 @@ def convergence_panels(records: Sequence[SlotRecord]) -> list[Panel]:
     return [
         Panel("Left-out labels", f"Precision, recall and F1 by slot: {rates}.", _rates(records)),
         Panel("Share of the pile", f"Share that links to it by slot: {share}.", _share(records)),
-        Panel("Movement of θ per slot", "How far each group of θ moved.", _moves(records)),
+        Panel(
+            "Movement of θ per slot",
+            "How far the groups of θ moved that move most.",
+            _moves(records),
+        ),
     ]
 
 
@@ -86,12 +91,15 @@ def _share(records: Sequence[SlotRecord]) -> Callable[[Any], None]:
 
 def _moves(records: Sequence[SlotRecord]) -> Callable[[Any], None]:
     def draw(axes: Any) -> None:
-        for i, name in enumerate(dict.fromkeys(name for r in records for name in r.moved)):
+        most: dict[str, float] = {}
+        for record in records:
+            for name, moved in record.moved.items():
+                most[name] = max(moved, most.get(name, 0.0))
+        for i, name in enumerate(sorted(most, key=lambda name: -most[name])[:N_GROUPS]):
             points = [(r.number, r.moved[name]) for r in records if name in r.moved]
             x, y = zip(*points, strict=True)
             colour = COLOURS[i % len(COLOURS)]
-            style = LINE_STYLES[i // len(COLOURS) % len(LINE_STYLES)]
-            axes.plot(x, y, marker="o", markersize=3.5, label=name, color=colour, linestyle=style)
+            axes.plot(x, y, marker="o", markersize=3.5, label=name, color=colour)
         _slots(axes)
 
     return draw
