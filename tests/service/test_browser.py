@@ -70,6 +70,10 @@ def start_labelling(page, who="Ada"):
     page.wait_for_selector("#choices button")
 
 
+def wait_until_saved(page):
+    page.wait_for_function("() => document.body.dataset.unsaved === '0'")
+
+
 def wait_for_count(page, count):
     page.wait_for_function(
         "count => document.getElementById('count').textContent.startsWith(count)", arg=count
@@ -85,6 +89,7 @@ def press(page, key):
     page.wait_for_function(
         "before => document.getElementById('text').textContent !== before", arg=before
     )
+    wait_until_saved(page)
 
 
 def events_of(root):
@@ -393,14 +398,14 @@ def test_pages_fit_a_phone(address, open_page, path):
     assert width <= 360
 
 
-def test_more_than_nine_candidates_can_be_reached(root, open_page):
-    """The first nine have keys; the others come with a key of their own and by click."""
+def test_more_than_ten_candidates_can_be_reached(root, open_page):
+    """The first ten have keys; the others come with a key of their own and by click."""
     choices = tuple(Choice(f"Rey {i}", f"Rey {i}") for i in range(2, 15))
     spaces = WorkspaceFolders(root, lambda surface: choices, lambda *_: None, advise)
     with running(create_app(make_parts(root, workspaces=spaces))) as address:
         page = open_page(f"{address}/label?workspace=rey")
         start_labelling(page)
-        assert page.locator("#choices li").count() == 9
+        assert page.locator("#choices li").count() == 10
         page.keyboard.press("m")
         assert page.locator("#choices li").count() == 14
         before = page.text_content("#text")
@@ -408,4 +413,5 @@ def test_more_than_nine_candidates_can_be_reached(root, open_page):
         page.wait_for_function(
             "before => document.getElementById('text').textContent !== before", arg=before
         )
+        wait_until_saved(page)
     assert [event.choice for event in events_of(root)] == ["Rey 14"]

@@ -12,13 +12,13 @@ from stamo.workspace.learn import (
     LearnSettings,
     learn_pack,
     pack_path,
-    read_summary,
     rollback,
 )
 from stamo.workspace.learn_job import learn_job
 from stamo.workspace.left_out import make_folds, rates
 from stamo.workspace.material import load_material
 from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm
+from stamo.workspace.summary import read_summary
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)

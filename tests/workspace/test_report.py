@@ -4,6 +4,8 @@ from html import escape
 from html.parser import HTMLParser
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
 
 from stamo.errors import WorkspaceError
 from stamo.linking.linker import Linker
@@ -149,6 +151,22 @@ def test_no_inner_name_of_a_choice_is_shown(labelled, kb, trained):
     assert "labels have changed since" in text
     assert "The labels changed: learn again" in labelled.status().next_step
     assert outcome.pack.entity.id in text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_report_keeps_nobody_out(learned, chromium, width, scheme):
+    """axe-core finds nothing serious, and nothing is wider than the screen."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page.set_default_timeout(15_000)
+        page.goto(learned[2].path.as_uri())
+        found = Axe().run(page).response["violations"]
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        browser.close()
+    assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
+    assert wide <= width
 
 
 def test_figures_are_files_too(learned):

@@ -121,7 +121,8 @@ def label(
     from stamo.workspace.artifacts import open_artifacts
 
     opened = _open(workspace)
-    artifacts = open_artifacts(opened, kb, model)
+    with Console(stderr=True).status("Opening the knowledge base and the model"):
+        artifacts = open_artifacts(opened, kb, model)
     if terminal:
         from stamo.workspace.labels.terminal import label_in_terminal
 
@@ -131,10 +132,12 @@ def label(
         )
         _say_next(opened, console)
     else:
-        _label_in_browser(opened, artifacts, port, browser)
+        _label_in_browser(opened, artifacts, port, browser, who)
 
 
-def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browser: bool) -> None:
+def _label_in_browser(
+    opened: Workspace, artifacts: Artifacts, port: int, browser: bool, who: str
+) -> None:
     """Serve the labelling page of one workspace until Ctrl-C."""
     from stamo.errors import MissingExtraError
 
@@ -163,7 +166,8 @@ def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browse
     )
     listener = listen(HOST, port)
     number = listener.getsockname()[1]
-    address = f"http://{HOST}:{number}/label?{urlencode({'workspace': folder.name})}"
+    asked = {"workspace": folder.name} | ({"who": who} if who else {})
+    address = f"http://{HOST}:{number}/label?{urlencode(asked)}"
     Console(highlight=False).print(f"Label at {address}", soft_wrap=True, markup=False)
     if browser:
         # The listener takes connections already; the page waits until the service answers.

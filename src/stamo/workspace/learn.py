@@ -7,7 +7,7 @@ after them, and ends with the same bytes as one that was not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,14 @@ from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.pack_bytes import PACK_SUFFIX
-from stamo.system.files import read_json, to_json, write_atomic
+from stamo.system.files import to_json, write_atomic
 from stamo.workspace.findings import find_out
 from stamo.workspace.folder import SUMMARY, Workspace
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, RunSlots, predict_left_out
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
+from stamo.workspace.summary import LearnSummary
 from stamo.workspace.verdict import Findings, Verdict, judge
 
 LABELS_ALONE = 0
@@ -93,40 +94,6 @@ class LearnedPack:
     def verdict(self) -> Verdict:
         """Whether the pack is fit to be used."""
         return judge(self.findings)
-
-
-@dataclass(frozen=True)
-class LearnSummary:
-    """What is kept of a run beside its pack, for the report."""
-
-    pack: str
-    """The fingerprint of the pack that it belongs to."""
-    labels: str
-    """The fingerprint of the labels that it knew."""
-    pile_helped: bool
-    used_slot: int
-    findings: Findings
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> LearnSummary:
-        """Read back what `to_json` gave."""
-        return cls(**value | {"findings": Findings.from_json(value["findings"])})
-
-
-def read_summary(workspace: Workspace, pack: EntityPack) -> LearnSummary | None:
-    """Return what was kept of the run that wrote a pack; None where it is another's or missing."""
-    path = workspace.slots_dir / SUMMARY
-    if not path.exists():
-        return None
-    try:
-        summary = LearnSummary.from_json(read_json(path))
-    except (TypeError, KeyError, ValueError):
-        return None  # of another version
-    return summary if summary.pack == pack.fingerprint else None
 
 
 @dataclass(frozen=True)
@@ -274,6 +241,7 @@ class _Packing:
             done.pile_helped,
             done.used_slot,
             done.findings,
+            self._checked(done.used_slot),
         )
         write_atomic(self.workspace.slots_dir / SUMMARY, to_json(summary.to_json()))
         write_atomic(done.path, done.pack.to_bytes())
@@ -333,6 +301,18 @@ class _Packing:
             ),
             stopped=learned.stopped,
         )
+
+    def _checked(self, slot: int) -> list[tuple[str, int]]:
+        """Return where the left-out labels are."""
+        aliases = self.workspace.entity.aliases
+        places = [
+            (document.id, mention.start)
+            for document in self.material.corpus
+            for mention in document.mentions
+            if mention.surface in aliases
+        ]
+        n = len(self.left_out.at(slot)[0])
+        return [places[row] for row in self.left_out.rows[:n].tolist()]
 
     def _doubtful(self, slot: int) -> list[str]:
         """Describe the labels that the run without them contradicts."""

@@ -29,11 +29,12 @@ from stamo.workspace.collisions import Collisions, find_collisions
 from stamo.workspace.figures import Panel, confidence_panels, convergence_panels, to_png, to_svg
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import SKIP, LabelEvent, labels_fingerprint
-from stamo.workspace.learn import LearnSummary, pack_path, read_summary
+from stamo.workspace.learn import pack_path
 from stamo.workspace.material import read_corpus
 from stamo.workspace.report_examples import example_sections
 from stamo.workspace.seen import SeenMention, score_corpus
 from stamo.workspace.slots import SlotRecord
+from stamo.workspace.summary import LearnSummary, read_summary
 from stamo.workspace.verdict import Verdict, judge
 
 REPORT = "report.html"

@@ -93,7 +93,9 @@ const reasonBars = (mention) => signedBars(mention.why.map((w) => [w.name, w.lea
 
 /** Words, neighbours and entities in the order of their weight. */
 const packReasons = (mention) =>
-  signedBars(mention.reasons.map((r) => [r.name ? `${r.name} · ${r.part}` : r.part, r.weight]));
+  signedBars(mention.reasons.map((r) => [reasonName(r), r.weight]));
+
+const reasonName = ({ name, part }) => (!name ? part : / (before|after) it$/.test(name) ? name : `${name} · ${part}`);
 
 function signedBars(rows) {
   const largest = Math.max(...rows.map(([, weight]) => Math.abs(weight)), 1e-9);
