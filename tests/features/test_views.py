@@ -88,12 +88,12 @@ def test_named_terms_add_up_to_the_row(view, pile, world_kb):
     """What explanations name is all that a view says of a mention."""
     rows = dense(view_mentions(pile, world_kb, (view,))[view.name])
     named = set()
-    for row in range(0, len(pile), 7):
+    for row in range(len(pile)):
         terms = view.terms(pile, world_kb, row)
         total = np.sum([part for _, part in terms], axis=0) if terms else np.zeros(rows.shape[1])
         np.testing.assert_allclose(total, rows[row], atol=1e-5)
         named |= {name for name, _ in terms}
-    assert len(named) > 3
+    assert named
     assert all(named)
 
 

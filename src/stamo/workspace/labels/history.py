@@ -11,8 +11,8 @@ from stamo.corpus.types import Document
 from stamo.workspace.labels.events import SKIP, LabelEvent, describe_choice
 from stamo.workspace.snippets import Snippet, cut_context
 
-WIDTH = 90
-Place = tuple[str, int]
+ENTRY_WIDTH = 90
+MentionPlace = tuple[str, int]
 """A document's id and where a mention starts in it."""
 
 
@@ -70,7 +70,7 @@ def list_labels(
     current: Iterable[LabelEvent],
     documents: Mapping[str, Document],
     entity: str,
-    checks: Mapping[Place, Check] | None = None,
+    checks: Mapping[MentionPlace, Check] | None = None,
 ) -> list[LabelEntry]:
     """List what holds now, the newest first, each with all that was said of its mention.
 
@@ -81,7 +81,7 @@ def list_labels(
         entity: The name of the emerging entity.
         checks: What left-out runs say of labelled mentions.
     """
-    said: dict[Place, list[str]] = defaultdict(list)
+    said: dict[MentionPlace, list[str]] = defaultdict(list)
     for event in events:
         line = f"{event.labeller}, {event.at:%Y-%m-%d %H:%M}: "
         said[_place(event)].append(line + describe_choice(event.choice, entity))
@@ -96,7 +96,7 @@ def _entry(
     event: LabelEvent,
     document: Document | None,
     entity: str,
-    said: Mapping[Place, list[str]],
+    said: Mapping[MentionPlace, list[str]],
     check: Check | None,
 ) -> LabelEntry:
     target = event.target
@@ -110,7 +110,7 @@ def _entry(
         document=target.document,
         mention=places.index((target.start, target.end)) if is_there else None,
         title=(document.title if document else None) or target.document,
-        shown=cut_context(text, start, end, WIDTH),
+        shown=cut_context(text, start, end, ENTRY_WIDTH),
         choice=event.choice,
         answer=answer,
         labeller=event.labeller,
@@ -123,7 +123,7 @@ def _entry(
 
 def compare_labellers(labels: Iterable[LabelEvent]) -> list[LabellerPair]:
     """Compare what each labeller's choices are now, pair by pair; skips say nothing."""
-    choices: dict[str, dict[Place, str]] = defaultdict(dict)
+    choices: dict[str, dict[MentionPlace, str]] = defaultdict(dict)
     for event in labels:
         if event.choice != SKIP:
             choices[event.labeller][_place(event)] = event.choice
@@ -145,5 +145,5 @@ def _kappa(answers: Sequence[tuple[str, str]]) -> float | None:
     return None if by_chance == 1 else (seen - by_chance) / (1 - by_chance)
 
 
-def _place(event: LabelEvent) -> Place:
+def _place(event: LabelEvent) -> MentionPlace:
     return event.target.document, event.target.start
