@@ -258,7 +258,7 @@ def _confidence(
     n = len(summary.findings.labels) if summary else 0
     yield html.heading(
         "How far to trust its confidence",
-        f"The confidence that `link` prints, on the unlabelled mentions and on {n} labels, each "
+        f"The confidence that linking prints, on the unlabelled mentions and on {n} labels, each "
         f"predicted by a run that did not see it. The entity is linked from {line:.0%} on. With "
         "few labels the points scatter.",
     )

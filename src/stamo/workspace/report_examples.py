@@ -28,7 +28,7 @@ def example_sections(
     yield html.heading(
         "Mentions won and lost",
         "Each with its confidence, the document and what it is linked to. Where this report is "
-        "read through `stamo label` or `stamo serve`, a title leads to the mention's label.",
+        "read through “stamo label” or “stamo serve”, a title leads to the mention's label.",
     )
     free = [s for s in scored if s.is_free]
     ranked = sorted(free, key=lambda s: (-s.probability, s.document.id, s.index))

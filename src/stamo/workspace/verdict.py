@@ -268,7 +268,7 @@ def _reasons(
     )
     if found.n_unsure:
         lines.append(
-            f"It is unsure of {_count(found.n_unsure, 'mention')} (between 20 % and 80 %); "
+            f"It is unsure of {_count(found.n_unsure, 'mention')} (between 20% and 80%); "
             f"the line is at {found.line:.0%}."
         )
     return lines
