@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
 from stamo.corpus.types import Document, EmergingEntity, Mention
-from stamo.errors import CorpusFormatError, SettingsError, WorkspaceError
+from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import LabelTarget
 
@@ -33,17 +33,17 @@ def run(*arguments):
     )
 
 
-@pytest.mark.parametrize("form", ["label-studio", "jsonl"])
+@pytest.mark.parametrize("form", ["label-studio", "jsonl", "csv"])
 def test_labels_come_back_in_another_workspace(tmp_path, form):
     """What is exported from one workspace can be imported into another, unchanged."""
     source = make(tmp_path / "a", labelled=True)
     target = make(tmp_path / "b", labelled=False)
     file = tmp_path / "labels"
     assert "Wrote 1 labels" in run("export", source.path, file, "--as", form).output
-    assert "Added 1" in run("import", target.path, file, "--as", form).output
+    assert "Added 1" in run("import", target.path, file).output
     with source.open_labels() as one, target.open_labels() as other:
         assert one.current() == other.current()
-    assert "Added 0" in run("import", target.path, file, "--as", form).output
+    assert "Added 0" in run("import", target.path, file).output
 
 
 def test_unlabelled_documents_can_go_to_label_studio(tmp_path):
@@ -54,13 +54,58 @@ def test_unlabelled_documents_can_go_to_label_studio(tmp_path):
     assert task["data"]["text"] == DOCUMENT.text
 
 
-def test_a_table_is_for_reading_only(tmp_path):
-    """CSV can be written, not read back; the error says what to use."""
+def test_a_table_of_another_tool_needs_four_columns(tmp_path):
+    """Semicolons, a byte-order mark and a missing labeller are fine."""
+    made = make(tmp_path / "a", labelled=False)
+    table = "\ufeffdocument;start;end;choice\r\nd1;12;15;'-Rey\r\n"
+    (tmp_path / "t.csv").write_text(table, encoding="utf-8")
+    run("import", made.path, tmp_path / "t.csv", "--who", "Bob")
+    with made.open_labels() as store:
+        (label,) = store.current()
+    assert (label.choice, label.labeller, label.target.mention) == ("-Rey", "Bob", 1)
+
+
+GOOD = "d1,0,Rey,0,3,@none,ada,2026-01-02T12:00:00+00:00"
+HEAD = "document,mention,surface,start,end,choice,labeller,at"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{HEAD}\n{GOOD}\nd2,0,Rey,0,3,@none,ada,", "Line 3: there is no collected document 'd2'"),
+        (f"{HEAD}\n{GOOD}\nd1,0,Rey,0,4,@none,ada,", "Line 3: its region 0-4"),
+        (f"{HEAD}\n{GOOD}\nd1,0,Kylo,0,3,@none,ada,", "Line 3: the mention there is 'Rey'"),
+        (f"{HEAD}\n{GOOD}\nd1,0,Rey,zero,3,@none,ada,", "Line 3: start and end must be"),
+        (f"{HEAD}\n{GOOD}\nd1,0,Rey,12,15,,ada,", "Line 3: The choice of a label"),
+        ("document,choice\nd1,@none", "Line 1: the table has no column 'start'"),
+        ('{"uid": "x"}', "Line 1 holds no label event"),
+        ('[\n{"data": {"text": "x"}}]', "Task 1 \\(line 2\\) cannot be imported"),
+        (
+            f'[\n{{"data":\n {{"document_id": "d1", "text": "{DOCUMENT.text}"}}, "n": [1]}},\n\n7]',
+            "Task 2 \\(line 5\\)",
+        ),
+        ("once upon a time", "It begins with .*neither a log of labels"),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_and_line(tmp_path, text, message):
+    """The error names the file and the line, and nothing of the file is added."""
+    made = make(tmp_path / "a", labelled=False)
+    file = tmp_path / "odd-name"
+    file.write_text(text)
+    with pytest.raises(CorpusFormatError, match=f"odd-name: {message}"):
+        run("import", made.path, file)
+    with made.open_labels() as store:
+        assert not store.events()
+
+
+def test_an_old_table_does_not_bring_back_what_was_changed(tmp_path):
+    """Exported, changed here, imported again: the change stays."""
     made = make(tmp_path / "a", labelled=True)
-    run("export", made.path, tmp_path / "labels.csv", "--as", "csv")
-    assert "@emerging" in (tmp_path / "labels.csv").read_text()
-    with pytest.raises(SettingsError, match="--as jsonl"):
-        run("import", made.path, tmp_path / "labels.csv", "--as", "csv")
+    run("export", made.path, tmp_path / "t.csv", "--as", "csv")
+    with made.open_labels() as store:
+        target = LabelTarget.of("d1", 0, DOCUMENT.mentions[0])
+        store.add(target, "@none", labeller="ada", at=NOON.replace(hour=13))
+    assert "Added 0" in run("import", made.path, tmp_path / "t.csv").output
 
 
 def test_bad_files_add_nothing(tmp_path):

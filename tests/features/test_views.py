@@ -9,7 +9,16 @@ from scipy import sparse
 from stamo.corpus.types import Corpus
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.views import VIEWS
-from stamo.features.views.base import View, combined, group_of, products, unit_rows, view_mentions
+from stamo.features.views.base import (
+    TermedView,
+    View,
+    combined,
+    group_of,
+    products,
+    unit_rows,
+    view_mentions,
+)
+from stamo.features.views.neighbours import _read
 from stamo.learning.learn import encode_pile
 
 
@@ -70,3 +79,27 @@ def test_sparse_and_dense_rows_count_alike():
     for view in (rows, sparse.csr_matrix(rows)):
         np.testing.assert_allclose(products(view, view, 2.0), 2 * rows @ rows.T)
         np.testing.assert_allclose(combined(view, np.arange(5.0), 2.0), 2 * np.arange(5) @ rows)
+
+
+@pytest.mark.parametrize(
+    "view", [v for v in VIEWS if isinstance(v, TermedView)], ids=lambda view: view.name
+)
+def test_named_terms_add_up_to_the_row(view, pile, world_kb):
+    """What explanations name is all that a view says of a mention."""
+    rows = dense(view_mentions(pile, world_kb, (view,))[view.name])
+    named = set()
+    for row in range(len(pile)):
+        terms = view.terms(pile, world_kb, row)
+        total = np.sum([part for _, part in terms], axis=0) if terms else np.zeros(rows.shape[1])
+        np.testing.assert_allclose(total, rows[row], atol=1e-5)
+        named |= {name for name, _ in terms}
+    assert named
+    assert all(named)
+
+
+def test_marks_read_as_words():
+    """What stands next to a name is told with its side."""
+    assert _read("heavy _") == "“heavy” before it"
+    assert _read("_ . crest") == "“crest” two words after it"
+    assert _read("<Capital> _") == "a capital before it"
+    assert _read("_ <edge>") == "nothing after it"

@@ -189,7 +189,7 @@ def test_an_import_that_is_interrupted_adds_nothing(stores, monkeypatch):
     one, two = stores
     fill(one)
     tasks = export_tasks(one, CORPUS)
-    monkeypatch.setattr(label_studio, "_add_changes", lambda *args: 1 / 0)
+    monkeypatch.setattr(label_studio, "add_changes", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         bring(two, tasks)
     assert two.events() == []

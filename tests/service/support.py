@@ -15,7 +15,7 @@ import numpy as np
 import uvicorn
 
 from stamo.corpus.types import Document, EmergingEntity, Mention
-from stamo.linking.results import Contribution, LinkedMention, ScoredCandidate
+from stamo.linking.results import Contribution, LinkedMention, Reason, ScoredCandidate
 from stamo.packs.pack import EntityPack, PackFolder
 from stamo.service.app import create_app
 from stamo.service.folders import Guess, WorkspaceFolders, candidate_mentions
@@ -73,7 +73,21 @@ def _linked(found):
         Contribution("context words", 0.3, 0.5, -0.4),
         Contribution("coherence", 0.8, 0.1, 0.9),
     )
-    entity = None if word == "Nobody" else "Rey Skywalker" if word == "Rey" else word
+    if word == "Rey":
+        return LinkedMention(
+            word,
+            found.start(),
+            found.end(),
+            "Rey Skywalker",
+            sure,
+            candidates,
+            why,
+            without_packs="Lana Del Rey",
+            in_pack=True,
+            reasons_for="Rey Skywalker",
+            reasons=(Reason("words", "“desert”", 0.9), Reason("sentence", "", -0.4)),
+        )
+    entity = None if word == "Nobody" else word
     return LinkedMention(word, found.start(), found.end(), entity, sure, candidates, why)
 
 

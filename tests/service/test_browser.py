@@ -70,6 +70,10 @@ def start_labelling(page, who="Ada"):
     page.wait_for_selector("#choices button")
 
 
+def wait_until_saved(page):
+    page.wait_for_function("() => document.body.dataset.unsaved === '0'")
+
+
 def wait_for_count(page, count):
     page.wait_for_function(
         "count => document.getElementById('count').textContent.startsWith(count)", arg=count
@@ -85,6 +89,7 @@ def press(page, key):
     page.wait_for_function(
         "before => document.getElementById('text').textContent !== before", arg=before
     )
+    wait_until_saved(page)
 
 
 def events_of(root):
@@ -300,6 +305,21 @@ def test_a_mention_tells_why(address, open_page):
     assert page.text_content("#summary").startswith("2 of 3 mentions linked")
 
 
+def test_a_pack_tells_for_and_against(address, open_page):
+    """The page names words by weight, the answer without the pack, and the entity in the text."""
+    page = open_page(f"{address}/try")
+    page.fill("#input", "In the evening Rey came back.")
+    page.click("#run")
+    page.click(".mention.new, .mention >> text=Rey")
+    detail = page.inner_text("#detail")
+    assert "For and against Rey Skywalker" in detail
+    assert detail.index("“desert” · words") < detail.index("sentence")
+    assert "Without the pack: Lana Del Rey." in detail
+    label = "element => getComputedStyle(element, '::after').content"
+    assert page.locator(".mention >> text=Rey").evaluate(label) == '"Rey Skywalker"'
+    assert page.text_content("#linked") == "In the evening Rey came back."
+
+
 def test_a_failure_is_told(address, open_page):
     """When the service fails, the page shows its sentence and can be used again."""
     page = open_page(f"{address}/try")
@@ -378,14 +398,14 @@ def test_pages_fit_a_phone(address, open_page, path):
     assert width <= 360
 
 
-def test_more_than_nine_candidates_can_be_reached(root, open_page):
-    """The first nine have keys; the others come with a key of their own and by click."""
+def test_more_than_ten_candidates_can_be_reached(root, open_page):
+    """The first ten have keys; the others come with a key of their own and by click."""
     choices = tuple(Choice(f"Rey {i}", f"Rey {i}") for i in range(2, 15))
     spaces = WorkspaceFolders(root, lambda surface: choices, lambda *_: None, advise)
     with running(create_app(make_parts(root, workspaces=spaces))) as address:
         page = open_page(f"{address}/label?workspace=rey")
         start_labelling(page)
-        assert page.locator("#choices li").count() == 9
+        assert page.locator("#choices li").count() == 10
         page.keyboard.press("m")
         assert page.locator("#choices li").count() == 14
         before = page.text_content("#text")
@@ -393,4 +413,5 @@ def test_more_than_nine_candidates_can_be_reached(root, open_page):
         page.wait_for_function(
             "before => document.getElementById('text').textContent !== before", arg=before
         )
+        wait_until_saved(page)
     assert [event.choice for event in events_of(root)] == ["Rey 14"]

@@ -119,7 +119,7 @@ def test_a_lease_ends(monkeypatch):
     assert leases.held_by_others("other", "page-2") == frozenset()
     now[0] = 601.0
     assert leases.held_by_others("rey", "page-2") == frozenset()
-    assert leases.held_by("rey", "page-1") is None
+    assert leases.held_by("rey", "page-1") == []
 
 
 def test_undo_brings_the_mention_back(client):

@@ -205,3 +205,17 @@ def test_pages_ship_with_the_package():
         for name in ("style.css", "icon.svg", Path(file).stem + ".js"):
             assert f"/static/{name}" in text
             assert (STATIC / name).is_file()
+
+
+def test_entities_are_found_by_the_beginning_of_a_name(client):
+    """By title or another name, in small letters too; the exact title comes first."""
+
+    def found(search):
+        params = {"search": search}
+        answer = client.get("/api/workspaces/rey/entities", params=params).json()
+        return [choice["entity"] for choice in answer]
+
+    assert found("Rey, Iran")[0] == "Rey, Iran"
+    assert "Tehran" in found("teh")
+    assert "Rey, Iran" in found("Shahr")
+    assert found("  ") == found("no such name") == []

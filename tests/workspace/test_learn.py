@@ -12,13 +12,13 @@ from stamo.workspace.learn import (
     LearnSettings,
     learn_pack,
     pack_path,
-    read_summary,
     rollback,
 )
 from stamo.workspace.learn_job import learn_job
 from stamo.workspace.left_out import make_folds, rates
 from stamo.workspace.material import load_material
 from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm
+from stamo.workspace.summary import read_summary
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
@@ -153,7 +153,8 @@ def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
     outcome = learn_pack(labelled, kb, trained, FEW)
     summary = read_summary(labelled, outcome.pack)
     assert summary is not None
-    assert len(summary.odds) == len(summary.labels) == 14
+    assert len(summary.findings.probabilities) == len(summary.findings.labels) == 14
+    assert summary.findings == outcome.findings
     other = rollback(labelled, kb, trained, 0, FEW).pack
     assert read_summary(labelled, outcome.pack) is None
     assert read_summary(labelled, other) is not None

@@ -1,7 +1,9 @@
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.special import expit
 
 from stamo.corpus.types import Corpus, Document
@@ -17,6 +19,7 @@ from stamo.learning.readings import READINGS, run_reading
 from stamo.linking import packed as packed_module
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, PackedLinker, score_pack
+from stamo.linking.render import explanation
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
@@ -111,6 +114,20 @@ def test_packed_candidates_show_both_answers(learned, kb, trained):
     assert rivals
     assert all(rival is not None and kb.entity_id(rival.entity) >= 0 for rival in rivals)
     assert [c.name for c in won[0].why] == list(PARTS)
+    assert {m.reasons_for for m in won} == {pack.entity.id}
+    for mention in won:
+        weights = [abs(reason.weight) for reason in mention.reasons]
+        assert weights == sorted(weights, reverse=True)
+    told = {(r.part, r.name) for m in won for r in m.reasons}
+    assert {"words", "single entities", "words next to the name"} <= {p for p, name in told if name}
+    record = won[0].to_record()
+    assert record["reasons_for"] == pack.entity.id
+    assert record["without_packs"] == won[0].without_packs
+    with_reasons = Console(width=90, record=True, file=io.StringIO())
+    with_reasons.print(explanation(won[0]))
+    shown = with_reasons.export_text()
+    assert f"for or against {pack.entity.id}" in shown
+    assert "without packs:" in shown
     assert all(0 <= c.confidence <= 1 for m in won for c in m.candidates)
 
 

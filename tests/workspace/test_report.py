@@ -1,13 +1,22 @@
 import re
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
 
 from stamo.errors import WorkspaceError
+from stamo.linking.linker import Linker
+from stamo.linking.packed import PackedLinker
+from stamo.workspace.figures import COLOURS, INK
+from stamo.workspace.labels.events import NONE
 from stamo.workspace.learn import LearnSettings, learn_pack, rollback
 from stamo.workspace.report import nearest_entities, write_report
-from tests.workspace.small_world import copy_collected, copy_labelled
+from stamo.workspace.report_html import with_links
+from stamo.workspace.seen import score_corpus
+from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
 EVIL = '<script>alert(1)</script><img src=x onerror=alert(2)> & "quoted"'
@@ -48,6 +57,7 @@ def test_the_report_is_one_file_that_loads_and_runs_nothing(learned):
     assert "script" not in tags.tags
     assert tags.urls == []
     assert tags.handlers == []
+    assert not re.search(r"url\((?!#)|https?:(?!//www\.w3\.org)", learned[2].path.read_text())
     assert "default-src 'none'" in learned[2].path.read_text().replace("&#x27;", "'")
 
 
@@ -61,8 +71,102 @@ def test_the_report_says_what_was_learned(small, learned, kb):
         assert f"{prior:.2f}" in text
     assert nearest_entities(pack, kb, 1)[0][0] in text
     assert pack.kb_fingerprint in text
-    assert "F1 on left-out labels" in text
+    assert "precision on left-out labels" in text
     assert "Collisions" in text
+
+
+def test_the_verdict_comes_first(learned):
+    """The report opens with the verdict that learning gave, word for word."""
+    text = learned[2].path.read_text()
+    verdict = learned[1].verdict
+    assert learned[2].verdict == verdict
+    assert 0 < text.index(escape(verdict.sentence)) < text.index('class="cards"')
+    assert all(escape(line) in text for line in (*verdict.reasons, *verdict.warnings))
+
+
+def test_the_table_of_confidences_counts_what_link_prints(learned, kb, trained):
+    """Linking the unlabelled documents gives as many links of each confidence as the table says."""
+    space, outcome, written = learned
+    with space.read_labels() as store:
+        labelled = {(e.target.document, e.target.surface) for e in store.current()}
+    linker = PackedLinker(Linker(kb, trained), [outcome.pack])
+    given = (
+        replace(d, mentions=tuple(replace(m, entity=None) for m in d.mentions))
+        for d in space.documents
+    )
+    printed = [
+        candidate.confidence
+        for document in linker.link_documents(given)
+        for mention in document.mentions
+        if (document.id, mention.surface) not in labelled
+        for candidate in mention.candidates
+        if candidate.entity == outcome.pack.entity.id
+    ]
+    rows = re.findall(
+        r"<td>(\d+)% to (\d+)%</td><td>(?:not )?linked</td><td class=\"n\">(\d+)</td>",
+        written.path.read_text(),
+    )
+    assert len(rows) == 6
+    assert sum(int(n) for *_, n in rows) == len(printed)
+    high = sum(int(n) for low, _, n in rows if int(low) >= 50)
+    assert abs(high - sum(p >= 0.5 for p in printed)) <= 0.05 * len(printed)
+
+
+def test_the_share_is_that_of_the_pack(learned, kb, trained):
+    """What the verdict counts on the encoded pile is what the pack itself decides."""
+    space, outcome, _ = learned
+    with space.read_labels() as store:
+        labels = store.current()
+    seen = score_corpus(outcome.pack, space.documents.read(), labels, kb, trained)
+    taken = sum(s.linked for s in seen if s.is_free)
+    assert outcome.findings.n_taken == pytest.approx(taken, abs=1)
+
+
+def test_a_served_report_links_into_the_labelling_page(learned):
+    """Only then: a file by itself has no page to link to, and no text of a document makes one."""
+    text = learned[2].path.read_text()
+    served = with_links(text, "/label")
+    assert "href=" not in re.sub("xlink:href", "", text)
+    assert re.search(r'<a href="/label\?workspace=rey&amp;document=[^"]+&amp;mention=\d+">', served)
+    assert 'data-place="' not in served
+
+
+def test_figures_take_the_colours_of_the_page(learned):
+    """No fixed colour is left in the drawings, so that they follow dark mode."""
+    drawings = re.findall(r"<svg.*?</svg>", learned[2].path.read_text(), re.DOTALL)
+    assert len(drawings) == 5
+    assert not any(colour in svg for svg in drawings for colour in (INK, *COLOURS, "#000000"))
+    assert sum("line 50%" in svg for svg in drawings) == 2
+
+
+def test_no_inner_name_of_a_choice_is_shown(labelled, kb, trained):
+    """A label "none of these" that the pack contradicts is shown in words."""
+    outcome = learn_pack(labelled, kb, trained, FEW)
+    with labelled.open_labels() as store:
+        for event in store.current():
+            store.add(event.target, NONE, labeller="eve", at=NOON)
+    text = write_report(labelled, kb, trained).path.read_text()
+    assert "labelled none of these" in text
+    assert "@none" not in text
+    assert "labels have changed since" in text
+    assert "The labels changed: learn again" in labelled.status().next_step
+    assert outcome.pack.entity.id in text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_report_keeps_nobody_out(learned, chromium, width, scheme):
+    """axe-core finds nothing serious, and nothing is wider than the screen."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page.set_default_timeout(15_000)
+        page.goto(learned[2].path.as_uri())
+        found = Axe().run(page).response["violations"]
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        browser.close()
+    assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
+    assert wide <= width
 
 
 def test_figures_are_files_too(learned):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stamo.cli.tables import Console
+
+if TYPE_CHECKING:
+    from stamo.workspace.folder import Workspace
 
 
 class Form(StrEnum):
@@ -66,30 +69,40 @@ def export(
 def import_(
     workspace: WorkspacePath,
     file: File,
-    form: Annotated[Form, typer.Option("--as", help="Label Studio's JSON or the whole log.")] = (
-        Form.label_studio
-    ),
+    form: Annotated[
+        Form | None, typer.Option("--as", help="What the file is; told by its beginning if not.")
+    ] = None,
     who: Annotated[str, typer.Option(help="Who labelled, where the file does not say.")] = "import",
 ) -> None:
     """Add the labels of a file to a workspace; a file that does not fit adds nothing."""
-    from stamo.corpus.types import Corpus
-    from stamo.errors import SettingsError, WorkspaceError
-    from stamo.integrations.label_studio import import_tasks
+    from stamo.errors import CorpusFormatError, WorkspaceError
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.labels.export import from_jsonl
 
-    if form is Form.csv:
-        raise SettingsError("A table of labels cannot be imported; export the log with --as jsonl.")
     opened = Workspace.open(workspace)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise WorkspaceError(f"{file} cannot be read as text ({error}).") from error
-    with opened.open_labels() as store:
-        if form is Form.jsonl:
-            n = store.merge(from_jsonl(text))
-        else:
-            corpus = Corpus(tuple(opened.documents))
-            report = import_tasks(store, text, corpus, labeller=who, at=datetime.now(UTC))
-            n = report.n_events + report.n_changes
+    try:
+        n = _add(opened, text, form, who)
+    except CorpusFormatError as error:
+        raise CorpusFormatError(f"{file}: {error} Nothing was added.") from error
     Console(highlight=False).print(f"Added {n} label events from {file}.", soft_wrap=True)
+
+
+def _add(opened: Workspace, text: str, form: Form | None, who: str) -> int:
+    """Add what a file says, all of it or nothing; return how many events."""
+    from stamo.corpus.types import Corpus
+    from stamo.integrations.label_studio import import_tasks
+    from stamo.workspace.labels.export import detect_form, from_csv, from_jsonl
+    from stamo.workspace.labels.foreign import add_changes
+
+    kind, now = form or Form(detect_form(text)), datetime.now(UTC)
+    with opened.open_labels() as store:
+        if kind is Form.jsonl:
+            return store.merge(from_jsonl(text))
+        corpus = Corpus(tuple(opened.documents))
+        if kind is Form.csv:
+            return add_changes(store, from_csv(text, corpus, labeller=who, at=now))
+        report = import_tasks(store, text, corpus, labeller=who, at=now)
+        return report.n_events + report.n_changes

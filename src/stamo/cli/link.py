@@ -77,7 +77,7 @@ def link(
         float, typer.Option(help="Leave mentions below this confidence unlinked (NIL).")
     ] = 0.0,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what each score adds to the decision.")
+        bool, typer.Option("--explain", help="Say which words, neighbours and scores decided.")
     ] = False,
     all_candidates: Annotated[
         bool,

@@ -122,7 +122,8 @@ def label(
     from stamo.workspace.artifacts import open_artifacts
 
     opened = _open(workspace)
-    artifacts = open_artifacts(opened, kb, model)
+    with Console(stderr=True).status("Opening the knowledge base and the model"):
+        artifacts = open_artifacts(opened, kb, model)
     if terminal:
         from stamo.workspace.labels.terminal import label_in_terminal
 
@@ -132,10 +133,12 @@ def label(
         )
         _say_next(opened, console)
     else:
-        _label_in_browser(opened, artifacts, port, browser)
+        _label_in_browser(opened, artifacts, port, browser, who)
 
 
-def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browser: bool) -> None:
+def _label_in_browser(
+    opened: Workspace, artifacts: Artifacts, port: int, browser: bool, who: str
+) -> None:
     """Serve the labelling page of one workspace until Ctrl-C."""
     from stamo.errors import MissingExtraError
 
@@ -165,7 +168,8 @@ def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browse
     parts.jobs.start()  # here, a second service on the folder is refused with one line
     listener = listen(HOST, port)
     number = listener.getsockname()[1]
-    address = f"http://{HOST}:{number}/label?{urlencode({'workspace': folder.name})}"
+    asked = {"workspace": folder.name} | ({"who": who} if who else {})
+    address = f"http://{HOST}:{number}/label?{urlencode(asked)}"
     Console(highlight=False).print(f"Label at {address}", soft_wrap=True, markup=False)
     if browser:
         # The listener takes connections already; the page waits until the service answers.
@@ -189,11 +193,18 @@ def learn(
     rollback: Annotated[
         int | None, typer.Option(help="Write the pack as it was after this slot (0: labels alone).")
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="End with 10 (ship with care), 11 (label more), 12 (do not ship) by verdict.",
+        ),
+    ] = False,
     kb: KbOption = None,
     model: ModelOption = None,
 ) -> None:
-    """Learn the entity from its labels and the pile; write its pack."""
-    from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table
+    """Learn the entity from its labels and the pile; write its pack and say if it is fit."""
+    from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table, verdict_view
     from stamo.workspace import learn as learning
     from stamo.workspace.artifacts import open_artifacts, verify_unchanged
 
@@ -221,6 +232,10 @@ def learn(
     console.print(
         f"Unchanged: knowledge base {found['kb'][:12]}, model {found['model'][:12]}.", style="dim"
     )
+    verdict = outcome.verdict
+    console.print(verdict_view(verdict))
+    if strict and verdict.exit_code:
+        raise typer.Exit(verdict.exit_code)
 
 
 def report(
@@ -236,6 +251,7 @@ def report(
     model: ModelOption = None,
 ) -> None:
     """Write one HTML file about what was learned, and what it changes."""
+    from stamo.cli.workspace_views import verdict_view
     from stamo.system.files import check_writable
     from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.report import write_report
@@ -249,6 +265,8 @@ def report(
             opened, artifacts.kb, artifacts.trained, reference=reference or (), out_path=out
         )
     console = Console(highlight=False)
+    if written.verdict is not None:
+        console.print(verdict_view(written.verdict))
     for path in (written.path, *written.figures):
         console.print(str(path), soft_wrap=True)
 

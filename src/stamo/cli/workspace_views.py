@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
+from rich.panel import Panel
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from stamo.workspace.learn import FoldDone, LearnedPack, OnStep
     from stamo.workspace.lifecycle import Graduation
     from stamo.workspace.slots import SlotRecord
+    from stamo.workspace.verdict import Verdict
 
 HEADINGS = {
     "relatedness": "rel",
@@ -164,14 +166,37 @@ def outcome_lines(outcome: LearnedPack) -> list[Text]:
     if not outcome.pile_helped:
         text = "The unlabelled documents did not help: the pack holds what the labels alone say."
         lines.append(Text(text, style="yellow"))
-    if outcome.alarm is not None:
-        lines.append(Text(f"Alarm: {outcome.alarm}", style="bold red"))
-    for doubt in outcome.doubtful:
-        lines.append(Text(f"Look at this label again. {doubt}", style="yellow"))
     size = outcome.path.stat().st_size / 1000
     slot = f"slot {outcome.used_slot}" if outcome.used_slot else "the labels alone"
     lines.append(Text(f"Wrote {outcome.path} ({size:.0f} kB, from {slot})."))
     return lines
+
+
+DECISION_STYLES = {
+    "ship": "bold green",
+    "ship with a higher threshold": "bold yellow",
+    "label more": "bold yellow",
+    "do not ship": "bold red",
+}
+
+
+def verdict_view(verdict: Verdict) -> Group:
+    """Show whether a pack is fit to be used, why, and what must not be overlooked."""
+    parts: list[RenderableType] = [
+        Text(verdict.sentence, style=DECISION_STYLES[verdict.decision.value]),
+        *(Text(f"  {reason}") for reason in verdict.reasons),
+    ]
+    if verdict.warnings:
+        title = "Warning" if len(verdict.warnings) == 1 else f"{len(verdict.warnings)} warnings"
+        body = Text("\n".join(map(_plain, verdict.warnings)))
+        parts.append(Panel(body, title=title, title_align="left", border_style="bold red"))
+    return Group(*parts)
+
+
+def _plain(text: str) -> str:
+    from stamo.workspace.snippets import printable
+
+    return printable(text)
 
 
 def packs_table(entries: Sequence[PackEntry]) -> Table:

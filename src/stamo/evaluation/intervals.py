@@ -1,4 +1,4 @@
-"""Bootstrap intervals over documents: mentions of one document are not independent."""
+"""Intervals: by bootstrap over documents, whose mentions are not independent, and of a share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Statistic = Callable[[Float64], Float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its bootstrap interval."""
+    """A value with its interval."""
 
     value: float
     low: float
@@ -55,6 +55,14 @@ def bootstrap(
     samples = statistic(drawn @ columns)
     low, high = np.nanquantile(samples, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
+
+
+def wilson(n_hits: int, n: int, *, level: float = 0.95) -> Interval:
+    """Return a share with Wilson's interval, which says something also where all or none hit."""
+    from scipy.stats import binomtest  # takes longer to import than all else here
+
+    found = binomtest(n_hits, n).proportion_ci(level, method="wilson")
+    return Interval(n_hits / n, float(found.low), float(found.high))
 
 
 def ratio(sums: Float64) -> Float64:

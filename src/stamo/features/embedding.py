@@ -77,6 +77,7 @@ class Embedding:
 class Contexts:
     """The context words of a pile, gathered once."""
 
+    words: Int64  # (V',) the distinct words
     matrix: sparse.csr_matrix  # (M, V') weight of each distinct word in each context
     votes: sparse.csr_matrix  # (G, V') the contexts that have a vote: one a document and surface
     vectors: Float32  # (V', Q)
@@ -99,6 +100,7 @@ def _gather_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:
     weight = kb.word_weights[ids[place]].astype(np.float64)
     matrix = sparse.csr_matrix((weight, (row, place)), shape=(len(words), len(ids)))
     return Contexts(
+        words=ids.astype(np.int64),
         matrix=matrix,
         votes=matrix[pile.votes[0]],
         vectors=np.asarray(kb.word_vectors[ids], dtype=np.float32),

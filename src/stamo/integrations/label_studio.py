@@ -12,6 +12,7 @@ Label Studio does not undo a label here. Importing a file twice adds nothing the
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,14 +24,15 @@ from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError
 from stamo.workspace.labels.events import (
     LabelEvent,
-    LabelTarget,
     check_label,
     event_from_json,
     event_to_json,
     to_timestamp,
 )
+from stamo.workspace.labels.foreign import ForeignLabel, add_changes, find_target
 from stamo.workspace.labels.store import LabelStore
 
+_BETWEEN = re.compile(r"[\s,]*")
 FROM_NAME, TO_NAME = "label", "text"
 
 
@@ -43,16 +45,6 @@ class ImportReport:
     """Events of the log that were not here yet."""
     n_changes: int
     """Labels that were chosen or corrected in Label Studio."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    target: LabelTarget
-    choice: str
-    labeller: str
-    at: datetime
-    since: datetime
-    """When the file first may have said so; what the log says later is known already."""
 
 
 def export_tasks(
@@ -102,7 +94,7 @@ def import_tasks(
     by_id = {document.id: document for document in corpus}
     by_text = {document.text: document for document in corpus}
     events: list[LabelEvent] = []
-    choices: list[_Choice] = []
+    choices: list[ForeignLabel] = []
     for number, task in enumerate(tasks, start=1):
         try:
             data = _expect(task, "data", dict, "a task")
@@ -110,30 +102,25 @@ def import_tasks(
             document = by_id.get(data.get("document_id", "")) or by_text.get(data.get("text", ""))
             choices += _read_choices(task, data, document, labeller, at)
         except (CorpusFormatError, TypeError) as error:
-            raise CorpusFormatError(f"Task {number} cannot be imported: {error}") from error
+            line = _line_of_task(text, number)
+            raise CorpusFormatError(
+                f"Task {number} (line {line}) cannot be imported: {error}"
+            ) from error
     with store.together():
         n_events = store.merge(events)
-        n_changes = _add_changes(store, choices)
+        n_changes = add_changes(store, choices)
     return ImportReport(len(tasks), n_events, n_changes)
 
 
-def _add_changes(store: LabelStore, choices: Iterable[_Choice]) -> int:
-    holds = {_place(e.labeller, e.target): e.choice for e in store.current_by_labeller()}
-    said = {(_place(e.labeller, e.target), e.choice): e.at for e in store.events()}
-    n_changes = 0
-    for choice in choices:
-        place = _place(choice.labeller, choice.target)
-        last_said = said.get((place, choice.choice))
-        # An old file must not bring back what was changed or undone here since.
-        is_known = last_said is not None and last_said >= choice.since
-        if holds.get(place) != choice.choice and not is_known:
-            store.add(choice.target, choice.choice, labeller=choice.labeller, at=choice.at)
-            n_changes += 1
-    return n_changes
-
-
-def _place(labeller: str, target: LabelTarget) -> tuple[str, str, int, int]:
-    return labeller, target.document, target.start, target.end
+def _line_of_task(text: str, number: int) -> int:
+    """Return the line on which a task of a list begins; the first where there is no list."""
+    start = place = text.find("[") + 1
+    if not text.lstrip().startswith("["):
+        return 1
+    for _ in range(number):
+        start = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
+        place = json.JSONDecoder().raw_decode(text, start)[1]
+    return text.count("\n", 0, start) + 1
 
 
 def _by_document(events: Iterable[LabelEvent]) -> dict[str, list[LabelEvent]]:
@@ -183,7 +170,7 @@ def _read_choices(
     document: Document | None,
     labeller: str,
     at: datetime,
-) -> Iterator[_Choice]:
+) -> Iterator[ForeignLabel]:
     if document is None:
         if data.get("stamo_events"):
             return  # our own export of a document that is gone: its log is all there is
@@ -209,7 +196,7 @@ def _read_region(
     document: Document,
     labeller: str,
     at: datetime,
-) -> _Choice:
+) -> ForeignLabel:
     # A region may have a label and, under the same id, a choice made for it: the choice is meant.
     part = sorted(parts, key=lambda part: str(part["type"]))[0]
     value = _expect(part, "value", dict, "a region")
@@ -217,23 +204,14 @@ def _read_region(
     if len(chosen) != 1:
         raise CorpusFormatError(f"a region has {len(chosen)} labels; each needs exactly one.")
     start, end = _span(value, document)
-    target = _find_target(document, start, end)
+    target = find_target(document, start, end)
     meta = part["meta"] if isinstance(part.get("meta"), dict) else {}
     who = meta.get("labeller") or _user(annotation) or labeller
     check_label(target, chosen[0], who)
     edited = _time(annotation.get("updated_at") or annotation.get("created_at"))
     first = _time(meta.get("at"))
     times = [time for time in (edited, first) if time is not None] or [at]
-    return _Choice(target, chosen[0], who, times[0], min(times))
-
-
-def _find_target(document: Document, start: int, end: int) -> LabelTarget:
-    for index, mention in enumerate(document.mentions):
-        if (mention.start, mention.end) == (start, end):
-            return LabelTarget.of(document.id, index, mention)
-    raise CorpusFormatError(
-        f"its region {start}-{end} is no candidate mention of the document {document.id!r}."
-    )
+    return ForeignLabel(target, chosen[0], who, times[0], min(times))
 
 
 def _span(value: dict[str, Any], document: Document) -> tuple[int, int]:

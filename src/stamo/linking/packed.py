@@ -8,7 +8,7 @@ odds of each against the known entities are compared.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -28,7 +28,14 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.linker import Linker
 from stamo.linking.rank import encode_known
-from stamo.linking.results import Contribution, LinkedDocument, LinkedMention, ScoredCandidate
+from stamo.linking.reasons import find_reasons
+from stamo.linking.results import (
+    Contribution,
+    LinkedDocument,
+    LinkedMention,
+    Reason,
+    ScoredCandidate,
+)
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
 from stamo.models.store import TrainedModel
@@ -57,6 +64,8 @@ class PackScores:
     none: Float64  # (n,) probability of "none of these" where it does not mean the entity
     scores: Float32  # (n, C + 1) g(e; m), the packed entity last
     candidates: Int32  # (n, C) the known candidates
+    reasons: Callable[[int], tuple[Reason, ...]] = lambda place: ()
+    """Names what speaks for and against, for one of the n."""
 
 
 def no_scores() -> PackScores:
@@ -144,6 +153,9 @@ def _score(
         none=np.zeros(len(rows)) if to_none is None else expit(to_none[:, 0]),
         scores=scores.numpy(),
         candidates=pile.mentions.candidates,
+        reasons=lambda place: find_reasons(
+            pile, kb, theta, place, dict(zip(PARTS, parts[place].tolist(), strict=True))
+        ),
     )
 
 
@@ -304,6 +316,8 @@ class PackedLinker:
             why=explain_pack(scores[first], place) if settings.explain else mention.why,
             without_packs=mention.entity,
             in_pack=True,
+            reasons=scores[first].reasons(place) if settings.explain else (),
+            reasons_for=self.packs[first].entity.id if settings.explain else "",
         )
 
 

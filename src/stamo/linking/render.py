@@ -64,6 +64,28 @@ def render_document(linked: LinkedDocument, *, explain: bool = False) -> Rendera
 
 
 def explanation(mention: LinkedMention) -> Table:
+    """Say why a mention was linked: by a pack's reasons, or by the scores of the best two."""
+    return _pack_reasons(mention) if mention.reasons_for else _score_leads(mention)
+
+
+def _pack_reasons(mention: LinkedMention) -> Table:
+    """List what speaks for and against the packed entity, and the answer without the pack."""
+    title = f"{plain(mention.surface)} ({mention.start}-{mention.end})"
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    table.add_column(Text(f"for or against {plain(mention.reasons_for)}"))
+    table.add_column("")
+    table.add_column("adds", justify="right")
+    for reason in mention.reasons:
+        name = plain(reason.name) if reason.name else "as a whole"
+        style = "green" if reason.weight > 0 else "red"
+        table.add_row(Text(name), Text(reason.part, style="dim"), f"[{style}]{reason.weight:+.2f}")
+    answer = plain(mention.entity or "not linked")
+    without = plain(mention.without_packs or "not linked")
+    table.caption = Text(f"{answer} ({mention.confidence:.2f}); without packs: {without}")
+    return table
+
+
+def _score_leads(mention: LinkedMention) -> Table:
     """List the candidates of a mention and what each score adds to the lead of the best."""
     best, second = mention.candidates[0], mention.runner_up
     title = f"{plain(mention.surface)} ({mention.start}-{mention.end})"
@@ -78,6 +100,4 @@ def explanation(mention: LinkedMention) -> Table:
     for part in mention.why:
         values = (f"{part.best:.3f}", f"{part.runner_up:.3f}" if second else "")
         table.add_row(part.name, *values, f"{part.lead:+.3f}" if second else "")
-    if mention.in_pack:
-        table.caption = Text(f"without packs: {plain(mention.without_packs or 'not linked')}")
     return table

@@ -38,6 +38,17 @@ class Contribution(NamedTuple):
     all candidates of the mention."""
 
 
+class Reason(NamedTuple):
+    """One thing that speaks for or against a packed entity."""
+
+    part: str
+    """What it is part of: words, single entities, words next to the name, ..."""
+    name: str
+    """The word or entity; empty where the part speaks as a whole."""
+    weight: float
+    """What it adds to the log odds; negative where it speaks against."""
+
+
 class LinkedMention(NamedTuple):
     """A mention with its entity; `entity` is None (NIL) when nothing was confident enough."""
 
@@ -55,6 +66,10 @@ class LinkedMention(NamedTuple):
     """What the mention would be linked to without entity packs, where a pack knows its name."""
     in_pack: bool = False
     """Whether a pack knows the mention's name."""
+    reasons: tuple[Reason, ...] = ()
+    """Words, neighbours and entities for and against `reasons_for`, the weightiest first."""
+    reasons_for: str = ""
+    """The packed entity that `reasons` speak of; empty where they were not asked for."""
 
     @property
     def runner_up(self) -> ScoredCandidate | None:
@@ -84,6 +99,11 @@ class LinkedMention(NamedTuple):
                 }
                 for c in self.why
             }
+        if self.reasons:
+            record["reasons_for"] = self.reasons_for
+            record["reasons"] = [
+                reason._asdict() | {"weight": round(reason.weight, 4)} for reason in self.reasons
+            ]
         return record
 
 

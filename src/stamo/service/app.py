@@ -25,6 +25,7 @@ from stamo.errors import (
     WorkspaceError,
 )
 from stamo.service.folders import MissingWorkspaceError
+from stamo.service.history import history_routes
 from stamo.service.labelling import job_routes, workspace_routes
 from stamo.service.linking import LinkPool, link_routes, pack_routes
 from stamo.service.parts import ServiceParts
@@ -79,6 +80,7 @@ def create_app(parts: ServiceParts) -> FastAPI:
         link_routes(parts, pool),
         pack_routes(parts),
         workspace_routes(parts),
+        history_routes(parts),
         job_routes(parts),
     ):
         app.include_router(router)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,9 +14,18 @@ from stamo.corpus.types import Corpus, Document, LabelKey
 from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
 from stamo.workspace.folder import N_LABELS, Status, Workspace
-from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, Choice, LabelEvent, LabelTarget
+from stamo.workspace.labels.events import (
+    EMERGING_CHOICE,
+    SKIP,
+    Choice,
+    LabelEvent,
+    LabelTarget,
+    describe_choice,
+)
+from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_labellers, list_labels
 from stamo.workspace.labels.store import LabelStore
 from stamo.workspace.report import REPORT
+from stamo.workspace.summary import read_summary
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +48,13 @@ class Question:
     surface: str
     after: str
     choices: tuple[Choice, ...]
+    n_same: int = 1
+    """Mentions of this name in this document: one label speaks for all of them."""
+    differ: bool = False
+    """Whether labels of this name in this document differ; then each speaks for itself."""
+    label: str | None = None
+    """Its label as people read it."""
+    labelled_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +104,9 @@ Describe = Callable[[str], Sequence[Choice]]
 GuessEntity = Callable[[Document, int], Guess | None]
 """Returns what the linking model says of a mention, given by its index in the document."""
 
+Find = Callable[[str], Sequence[Choice]]
+"""Returns entities of the knowledge base with a name that begins so; the exact title first."""
+
 Advise = Callable[[Workspace, Corpus, Sequence[LabelEvent]], Iterable[LabelKey]]
 """Orders the candidate mentions, those that teach most first, knowing the labels so far."""
 
@@ -118,6 +137,23 @@ class _Space:
                 f"There is no candidate mention {key[1]} in the document {key[0][:80]!r}."
             )
         return LabelTarget.of(document.id, key[1], document.mentions[key[1]])
+
+    def label_of(self, key: LabelKey) -> LabelEvent | None:
+        """Return what holds for a mention."""
+        place = _place(self.target(key))
+        return next((e for e in self.store.current() if _place(e.target) == place), None)
+
+    def differing(self) -> set[tuple[str, str]]:
+        """Return the documents and names whose labels differ."""
+        said: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for event in self.store.current():
+            if event.choice != SKIP:
+                said[event.target.document, event.target.surface].add(event.choice)
+        return {place for place, choices in said.items() if len(choices) > 1}
+
+    def is_among(self, key: LabelKey, places: set[tuple[str, str]]) -> bool:
+        """Say whether a mention's document and name are among some."""
+        return (key[0], self.documents[key[0]].mentions[key[1]].surface) in places
 
     def decided(self) -> set[tuple[str, int, int]]:
         """Return where labels and skips are."""
@@ -151,6 +187,7 @@ class WorkspaceFolders:
         guess: GuessEntity,
         advise: Advise,
         *,
+        find: Find = lambda search: (),
         advise_every: int = 5,
     ) -> None:
         """Look at a folder.
@@ -160,6 +197,7 @@ class WorkspaceFolders:
             describe: Knows the entities of the knowledge base.
             guess: Asks the linking model.
             advise: Tells which mentions to ask first.
+            find: Finds entities of the knowledge base by the beginning of a name.
             advise_every: After how many new labels it is asked again.
         """
         self.root = root
@@ -167,6 +205,7 @@ class WorkspaceFolders:
         self._guess = guess
         self._advise = advise
         self._advise_every = advise_every
+        self.find = find
         self._lock = threading.RLock()
         self._spaces: dict[str, _Space] = {}
 
@@ -221,11 +260,52 @@ class WorkspaceFolders:
     def next(self, name: str, taken: frozenset[LabelKey]) -> Question | None:
         """Return the mention that teaches most among those nobody has decided on or taken."""
         space = self._open(name)
-        decided = space.decided()
-        for key in space.order:
+        decided, differing = space.decided(), space.differing()
+        # Where labels of one name in one document differ, every mention of it is asked.
+        order = space.order
+        if differing:
+            order = sorted(order, key=lambda key: not space.is_among(key, differing))
+        for key in order:
             if key not in taken and _place(space.target(key)) not in decided:
                 return self._question(space, key)
         return None
+
+    def mention(self, name: str, key: LabelKey) -> Question:
+        """Return any candidate mention, with its label where it has one."""
+        space = self._open(name)
+        space.target(key)
+        return self._question(space, key)
+
+    def document(self, name: str, document: str) -> Document:
+        """Return a collected document.
+
+        Raises:
+            MissingWorkspaceError: It is not among them.
+        """
+        found = self._open(name).documents.get(document)
+        if found is None:
+            raise MissingWorkspaceError(f"There is no document {document[:80]!r} in {name!r}.")
+        return found
+
+    def labels(self, name: str) -> list[LabelEntry]:
+        """Return what is labelled, the newest first, with what the other labels say of it."""
+        space = self._open(name)
+        summary = read_summary(space.workspace)
+        return list_labels(
+            space.store.events(),
+            space.store.current(),
+            space.documents,
+            space.workspace.entity.id,
+            None if summary is None else summary.checks,
+        )
+
+    def agreement(self, name: str) -> list[LabellerPair]:
+        """Return how far labellers agree."""
+        return compare_labellers(self._open(name).store.current_by_labeller())
+
+    def is_known(self, title: str) -> bool:
+        """Say whether a title is one of the knowledge base's."""
+        return any(choice.choice == title for choice in self.find(title))
 
     def question(self, name: str, key: LabelKey) -> Question | None:
         """Return a certain mention while nobody has decided on it."""
@@ -315,6 +395,7 @@ class WorkspaceFolders:
         line = f"The new entity; also called {aliases}" if aliases else "The new entity"
         # Always first: the same key means the new entity from the first mention to the last.
         choices = (Choice(EMERGING_CHOICE, entity.id, line), *self._describe(mention.surface))
+        label = space.label_of(key)
         return Question(
             document=document.id,
             mention=key[1],
@@ -323,12 +404,18 @@ class WorkspaceFolders:
             surface=document.text[mention.start : mention.end],
             after=_cut_end(document.text[mention.end :]),
             choices=choices,
+            n_same=sum(m.surface == mention.surface for m in document.mentions),
+            differ=space.is_among(key, space.differing()),
+            label=None if label is None else describe_choice(label.choice, entity.id),
+            labelled_by="" if label is None else label.labeller,
         )
 
 
 def _next_step(status: Status) -> str:
     if not status.n_documents:
         return "Collect documents first"
+    if status.packs and status.labels_changed:
+        return "Labels changed: learn again"
     if status.packs:
         return "Learned"
     wanted = min(N_LABELS, status.n_mentions)

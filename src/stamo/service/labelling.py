@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request
 from starlette.responses import HTMLResponse
 
+from stamo.corpus.types import LabelKey
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.service.folders import (
     Guess,
@@ -21,6 +22,7 @@ from stamo.service.parts import ServiceParts
 from stamo.service.schemas import LabelIn, LabelOut, NextIn, NextOut, UndoIn
 from stamo.service.security import REPORT_POLICY
 from stamo.workspace.labels.events import NONE, SKIP
+from stamo.workspace.report_html import with_links
 
 
 class Desk:
@@ -30,20 +32,20 @@ class Desk:
         self._spaces = parts.workspaces
         self._leases = Leases(parts.limits.lease_seconds)
 
-    def next(self, name: str, client: str, address: str = "") -> Question | None:
-        """Return the mention a client at an address holds, or else the best free one."""
+    def next(self, name: str, client: str, address: str = "", n: int = 1) -> list[Question]:
+        """Return the mentions a client at an address holds, filled up with the best free ones."""
         with self._leases.lock:
-            held = self._leases.held_by(name, client)
-            question = None if held is None else self._spaces.question(name, held)
-            if question is None:
-                taken = self._leases.held_by_others(name, client)
-                question = self._spaces.next(name, taken)
-            if question is None:
-                self._leases.release(name, client)
-            else:
-                key = question.document, question.mention
-                self._leases.take(name, key, client, address)
-            return question
+            held = (self._spaces.question(name, k) for k in self._leases.held_by(name, client))
+            questions = [question for question in held if question is not None][:n]
+            taken = {*self._leases.held_by_others(name, client), *map(_key, questions)}
+            while len(questions) < n:
+                found = self._spaces.next(name, frozenset(taken))
+                if found is None:
+                    break
+                questions.append(found)
+                taken.add(_key(found))
+            self._leases.keep(name, [_key(question) for question in questions], client, address)
+            return questions
 
     def decide(self, name: str, label: LabelIn) -> Guess | None:
         """Keep what a person decided.
@@ -57,28 +59,35 @@ class Desk:
                 raise WorkspaceError(
                     "Somebody else is labelling this mention now; go on with the next one."
                 )
-            question = self._spaces.question(name, key)
-            if question is None:
+            question = self._spaces.mention(name, key)
+            if question.label and not label.change:
                 raise WorkspaceError("This mention has a label already; go on with the next one.")
             known = {choice.choice for choice in question.choices} | {NONE, SKIP}
-            if label.choice not in known:
+            if label.choice not in known and not self._spaces.is_known(label.choice):
                 raise CorpusFormatError(
                     f"{label.choice[:80]!r} is no choice for this mention; take one of those that "
-                    "came with it."
+                    "came with it, or another entity of the knowledge base."
                 )
             self._spaces.decide(name, key, label.choice, label.who)
-            self._leases.release(name, label.client)
+            self._leases.release_one(name, key, label.client)
         return None if label.choice == SKIP else self._spaces.guess(name, key)
 
-    def undo(self, name: str, who: str, client: str, address: str = "") -> Question | None:
+    def undo(
+        self, name: str, who: str, client: str, address: str = "", n: int = 1
+    ) -> list[Question]:
         """Take back a person's last decision and show that mention again."""
         with self._leases.lock:
             key = self._spaces.undo(name, who)
             if key is None:
                 raise WorkspaceError(f"{who!r} has no label here to take back.")
-            self._leases.take(name, key, client, address)
+            held = [k for k in self._leases.held_by(name, client) if k != key]
+            self._leases.keep(name, [key, *held], client, address)
             # Another person's label may still stand; then there is nothing to choose again.
-            return self.next(name, client, address)
+            return self.next(name, client, address, n)
+
+
+def _key(question: Question) -> LabelKey:
+    return question.document, question.mention
 
 
 def workspace_routes(parts: ServiceParts) -> APIRouter:
@@ -86,8 +95,9 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
     router = APIRouter(prefix="/api/workspaces", tags=["workspaces"])
     spaces, desk = parts.workspaces, Desk(parts)
 
-    def answer(name: str, question: Question | None) -> NextOut:
-        return NextOut.model_validate({"question": question, "progress": spaces.progress(name)})
+    def answer(name: str, questions: list[Question]) -> NextOut:
+        found = {"question": questions[0] if questions else None, "ahead": questions[1:]}
+        return NextOut.model_validate(found | {"progress": spaces.progress(name)})
 
     @router.get("")
     def list_workspaces() -> list[WorkspaceInfo]:
@@ -106,8 +116,8 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
 
     @router.post("/{name}/next")
     def next_mention(name: str, body: Annotated[NextIn, Body()], request: Request) -> NextOut:
-        """Keep the next mention for this client and return it; the model's guess stays hidden."""
-        return answer(name, desk.next(name, body.client, _address(request)))
+        """Keep the next mentions for this client; the model's guess stays hidden."""
+        return answer(name, desk.next(name, body.client, _address(request), body.n))
 
     @router.post("/{name}/labels", status_code=201)
     def add_label(name: str, body: Annotated[LabelIn, Body()]) -> LabelOut:
@@ -118,7 +128,7 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
     @router.post("/{name}/undo")
     def undo(name: str, body: Annotated[UndoIn, Body()], request: Request) -> NextOut:
         """Take back this person's last decision and return its mention."""
-        return answer(name, desk.undo(name, body.who, body.client, _address(request)))
+        return answer(name, desk.undo(name, body.who, body.client, _address(request), body.n))
 
     @router.get("/{name}/report", response_class=HTMLResponse)
     def report(name: str) -> HTMLResponse:
@@ -127,7 +137,8 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
         if path is None:
             raise MissingWorkspaceError(f"{name!r} has no report yet; learn it first.")
         headers = {"Content-Security-Policy": REPORT_POLICY}
-        return HTMLResponse(path.read_text(encoding="utf-8"), headers=headers)
+        page = with_links(path.read_text(encoding="utf-8"), "/label")
+        return HTMLResponse(page, headers=headers)
 
     return router
 

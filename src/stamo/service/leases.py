@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stamo.corpus.types import LabelKey
@@ -38,7 +38,13 @@ class Leases:
         return self._lock
 
     def take(self, workspace: str, key: LabelKey, client: str, address: str = "") -> None:
-        """Give a mention to a client and release what it held before.
+        """Give one mention to a client and release what it held before."""
+        self.keep(workspace, [key], client, address)
+
+    def keep(
+        self, workspace: str, keys: Sequence[LabelKey], client: str, address: str = ""
+    ) -> None:
+        """Let a client hold these mentions, in this order, and no others.
 
         One address holds `MAX_PER_ADDRESS` mentions of a workspace at most, however many clients
         it says it is; the oldest lease ends then.
@@ -47,10 +53,11 @@ class Leases:
             self.release(workspace, client)
             held = self._held.setdefault(workspace, {})
             own = [k for k, lease in self._live(workspace).items() if lease.address == address]
-            for oldest in own[: max(len(own) - MAX_PER_ADDRESS + 1, 0)]:
+            for oldest in own[: max(len(own) - MAX_PER_ADDRESS + len(keys), 0)]:
                 del held[oldest]
-            held.pop(key, None)  # so that the order is that of taking
-            held[key] = _Lease(client, self._clock() + self._seconds, address)
+            for key in keys:
+                held.pop(key, None)  # so that the order is that of taking
+                held[key] = _Lease(client, self._clock() + self._seconds, address)
 
     def release(self, workspace: str, client: str) -> None:
         """Forget what a client holds."""
@@ -59,11 +66,17 @@ class Leases:
             for key in [key for key, lease in held.items() if lease.client == client]:
                 del held[key]
 
-    def held_by(self, workspace: str, client: str) -> LabelKey | None:
-        """Return the mention that a client holds."""
+    def release_one(self, workspace: str, key: LabelKey, client: str) -> None:
+        """Forget that a client holds a mention; what else it holds stays."""
         with self._lock:
-            found = (k for k, lease in self._live(workspace).items() if lease.client == client)
-            return next(found, None)
+            held = self._held.get(workspace, {})
+            if key in held and held[key].client == client:
+                del held[key]
+
+    def held_by(self, workspace: str, client: str) -> list[LabelKey]:
+        """Return the mentions that a client holds, the first taken first."""
+        with self._lock:
+            return [k for k, lease in self._live(workspace).items() if lease.client == client]
 
     def held_by_others(self, workspace: str, client: str) -> frozenset[LabelKey]:
         """Return the mentions that other clients hold."""

@@ -30,6 +30,10 @@ class _Out(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
+Ahead = Annotated[int, Field(ge=1, le=8)]
+ShortText = Annotated[str, Field(max_length=2000)]
+
+
 class LinkIn(_In):
     """A text to link."""
 
@@ -54,6 +58,14 @@ class ReasonOut(_Out):
     lead: Rounded
 
 
+class PackReasonOut(_Out):
+    """A word, neighbour or entity for (above 0) or against a packed entity."""
+
+    part: str
+    name: str
+    weight: Rounded
+
+
 class MentionOut(_Out):
     """A linked mention; offsets count characters (code points)."""
 
@@ -66,6 +78,12 @@ class MentionOut(_Out):
     runner_up: CandidateOut | None
     candidates: list[CandidateOut]
     why: list[ReasonOut]
+    in_pack: bool
+    without_packs: str | None
+    """The answer without packs, where a pack knows the name."""
+    reasons_for: str
+    reasons: list[PackReasonOut]
+    """The weightiest first."""
 
 
 class LinkOut(BaseModel):
@@ -153,7 +171,9 @@ class NextIn(_In):
     """Who asks for a mention to label."""
 
     client: Name
-    """Any text that stays the same for one open page; a mention is kept for it."""
+    """Any text that stays the same for one open page; mentions are kept for it."""
+    n: Ahead = 1
+    """How many mentions to keep: the one to show and those that come next."""
 
 
 class ChoiceOut(_Out):
@@ -175,12 +195,21 @@ class QuestionOut(_Out):
     surface: str
     after: str
     choices: list[ChoiceOut]
+    n_same: int
+    """Mentions of this name in this document: one label speaks for all of them."""
+    differ: bool
+    """Whether labels of this name in this document differ; then each speaks for itself."""
+    label: str | None
+    """Its label as people read it."""
+    labelled_by: str
 
 
 class NextOut(_Out):
     """The next mention to label, None when all are labelled or taken."""
 
     question: QuestionOut | None
+    ahead: list[QuestionOut] = []
+    """Those that come next, kept for this client too."""
     progress: LabellingProgress
 
 
@@ -192,7 +221,10 @@ class LabelIn(_In):
     who: Name
     client: Name
     choice: Annotated[str, Field(min_length=1, max_length=2000)]
-    """One of the question's choices, `@none` for "none of these", or `@skip`."""
+    """One of the question's choices, another title of the knowledge base, `@none` for "none of
+    these", or `@skip`."""
+    change: bool = False
+    """Whether the mention may have a label already."""
 
 
 class GuessOut(_Out):
@@ -215,6 +247,57 @@ class UndoIn(_In):
 
     who: Name
     client: Name
+    n: Ahead = 1
+
+
+class CheckOut(_Out):
+    """What a run that did not see the label says."""
+
+    probability: Rounded
+    is_entity: bool
+
+
+class LabelEntryOut(_Out):
+    """One labelled mention in the history."""
+
+    document: str
+    mention: int | None
+    title: str
+    shown: list[str]
+    """The text before the mention, the mention, the text after it."""
+    choice: str
+    answer: str
+    labeller: str
+    at: str
+    said: list[str]
+    check: CheckOut | None
+    differs: bool
+
+
+class LabellerPairOut(_Out):
+    """How far two people agree."""
+
+    first: str
+    second: str
+    n: int
+    n_same: int
+    kappa: Rounded | None
+
+
+class HistoryOut(_Out):
+    """The labels that were asked for, and how far labellers agree."""
+
+    labels: list[LabelEntryOut]
+    n: int
+    agreement: list[LabellerPairOut]
+
+
+class DocumentOut(_Out):
+    """A collected document."""
+
+    id: str
+    title: str | None
+    text: str
 
 
 class StatusOut(BaseModel):

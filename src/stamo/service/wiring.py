@@ -15,7 +15,7 @@ from stamo.linking.results import LinkedMention
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack, PackFolder
-from stamo.service.folders import Describe, Guess, GuessEntity, WorkspaceFolders
+from stamo.service.folders import Describe, Find, Guess, GuessEntity, WorkspaceFolders
 from stamo.service.jobs import JobRunner, Work
 from stamo.service.parts import ServiceParts
 from stamo.service.security import SecuritySettings
@@ -62,6 +62,29 @@ def known_choices(kb: KnowledgeBase) -> Describe:
         )
 
     return describe
+
+
+def search_entities(kb: KnowledgeBase) -> Find:
+    """Return what finds entities by the beginning of a title or another name."""
+
+    def find(search: str) -> tuple[Choice, ...]:
+        text = " ".join(search.split())
+        if not text:
+            return ()
+        # People write in small letters what titles capitalise.
+        starts = dict.fromkeys([text, text[:1].upper() + text[1:], text.title()])
+        names = [name for start in starts for name in kb.names_with_prefix(start, MAX_CHOICES)]
+        exact = kb.entity_ids(list(starts))
+        found = [int(i) for i in exact.tolist() if i >= 0]
+        for name in names:
+            found += [int(i) for i in kb.candidates(name).ids[:3].tolist()]
+        ids = list(dict.fromkeys(found))[:MAX_CHOICES]
+        return tuple(
+            Choice(title, title, describe_entity(kb, entity, {title}))
+            for entity, title in zip(ids, kb.titles(ids), strict=True)
+        )
+
+    return find
 
 
 def describe_entity(kb: KnowledgeBase, entity: int, known: set[str]) -> str:
@@ -125,7 +148,11 @@ def wire(
         linker=linker,
         packs=packs,
         workspaces=WorkspaceFolders(
-            workspaces_dir, known_choices(kb), model_guess(linker), Advisor(kb, trained)
+            workspaces_dir,
+            known_choices(kb),
+            model_guess(linker),
+            Advisor(kb, trained),
+            find=search_entities(kb),
         ),
         jobs=JobRunner(workspaces_dir / JOBS_FILE, learn(workspaces_dir)),
         security=security,

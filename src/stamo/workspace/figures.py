@@ -1,9 +1,15 @@
-"""The figures of a report, as PNG bytes that depend on the numbers only."""
+"""The figures of a report: each panel by itself as SVG in the page's colours, together as PNG.
+
+Both depend on the numbers only. In the page every panel has a place of its own, so that it stays
+legible on a phone, and its colours are those of the page, light or dark.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,95 +17,200 @@ import numpy as np
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.system.arrays import Float64
 from stamo.workspace.slots import SlotRecord
+from stamo.workspace.verdict import Findings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-INK, GRID = "#334155", "#e2e8f0"
+INK, GRID, PAPER = "#334155", "#e2e8f0", "#fefefe"
 COLOURS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#0891b2")
-LINE_STYLES = ("-", "--", ":")
+N_GROUPS = 5
+"""Groups of θ whose movement is drawn, those that move most."""
+PAGE_COLOURS = {
+    INK: "var(--soft)",
+    GRID: "var(--line)",
+    PAPER: "var(--card)",
+    **{colour: f"var(--series-{i})" for i, colour in enumerate(COLOURS)},
+}
+"""What the page calls the colours; `report.css` has both their light and their dark values."""
 N_BINS = 5
+SIZE = (3.7, 2.7)
+"""Inches of one panel: at the width of a phone its letters are those of the page."""
 
 
-def convergence_figure(records: Sequence[SlotRecord]) -> bytes:
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    description: str
+    """What a person who cannot see it should know."""
+    draw: Callable[[Any], None]
+
+
+def convergence_panels(records: Sequence[SlotRecord]) -> list[Panel]:
     """Draw what the slots did: left-out rates, the share of e*, and how far θ(e*) moved."""
-    figure, (left, middle, right) = _figure(3, (9.6, 2.9))
-    slots = [r.number for r in records]
-    for name, colour in zip(("precision", "recall", "f1"), COLOURS, strict=False):
-        points = [(r.number, getattr(r.left_out, name)) for r in records if r.left_out is not None]
-        if points:
+    shares = [r.share for r in records]
+    last = records[-1].left_out if records else None
+    rates = f"at the end F1 is {last.f1:.2f}" if last else "nothing was left out"
+    share = f"from {shares[0]:.0%} to {shares[-1]:.0%}" if shares else "no slot"
+    return [
+        Panel("Left-out labels", f"Precision, recall and F1 by slot: {rates}.", _rates(records)),
+        Panel("Share of the pile", f"Share that links to it by slot: {share}.", _share(records)),
+        Panel(
+            "Movement of θ per slot",
+            "How far the groups of θ moved that move most.",
+            _moves(records),
+        ),
+    ]
+
+
+def _rates(records: Sequence[SlotRecord]) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        for name, colour in zip(("precision", "recall", "f1"), COLOURS, strict=False):
+            found = [(r.number, getattr(r.left_out, name)) for r in records if r.left_out]
+            if found:
+                x, y = zip(*found, strict=True)
+                label = "F1" if name == "f1" else name
+                axes.plot(x, y, marker="o", markersize=3.5, color=colour, label=label)
+        axes.set_ylim(-0.03, 1.03)
+        _slots(axes)
+
+    return draw
+
+
+def _share(records: Sequence[SlotRecord]) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        slots = [r.number for r in records]
+        axes.plot(slots, [r.share for r in records], marker="o", markersize=3.5, color=COLOURS[0])
+        axes.set_ylim(-0.03, 1.03)
+        _slots(axes)
+
+    return draw
+
+
+def _moves(records: Sequence[SlotRecord]) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        most: dict[str, float] = {}
+        for record in records:
+            for name, moved in record.moved.items():
+                most[name] = max(moved, most.get(name, 0.0))
+        for i, name in enumerate(sorted(most, key=lambda name: -most[name])[:N_GROUPS]):
+            points = [(r.number, r.moved[name]) for r in records if name in r.moved]
             x, y = zip(*points, strict=True)
-            label = "F1" if name == "f1" else name
-            left.plot(x, y, marker="o", markersize=3.5, color=colour, label=label)
-    left.set_ylim(-0.03, 1.03)
-    left.set_title("Left-out labels")
-    middle.plot(slots, [r.share for r in records], marker="o", markersize=3.5, color=COLOURS[0])
-    middle.set_ylim(-0.03, 1.03)
-    middle.set_title("Share of the pile that means it")
-    for i, name in enumerate(dict.fromkeys(name for r in records for name in r.moved)):
-        points = [(r.number, r.moved[name]) for r in records if name in r.moved]
-        x, y = zip(*points, strict=True)
-        style = {
-            "color": COLOURS[i % len(COLOURS)],
-            "linestyle": LINE_STYLES[i // len(COLOURS) % len(LINE_STYLES)],
-        }
-        right.plot(x, y, marker="o", markersize=3.5, label=name, **style)
-    right.set_title("Movement of θ per slot")
-    for axes in (left, middle, right):
-        axes.set_xlabel("slot (0: labels alone)")
-        axes.xaxis.get_major_locator().set_params(integer=True)
-    for axes in (left, right):
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize=7, frameon=False)
-    return _png(figure)
+            colour = COLOURS[i % len(COLOURS)]
+            axes.plot(x, y, marker="o", markersize=3.5, label=name, color=colour)
+        _slots(axes)
+
+    return draw
 
 
-def confidence_figure(odds: Sequence[float], labels: Sequence[bool], pile: Float64) -> bytes:
+def _slots(axes: Any) -> None:
+    axes.set_xlabel("slot (0: labels alone)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7, frameon=False, labelcolor=INK)
+
+
+def confidence_panels(found: Findings | None, pile: Float64, line: float) -> list[Panel]:
     """Draw how often left-out labels of a confidence are e*, and the confidences on the pile."""
-    figure, (left, right) = _figure(2, (7.2, 3.1))
-    left.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
-    p = 1 / (1 + np.exp(-np.asarray(odds, dtype=np.float64)))
-    if len(p):
-        rows = reliability(p, np.asarray(labels, dtype=bool), N_BINS)
-        x, y, n = (list(column) for column in zip(*rows, strict=True))
-        left.plot(x, y, color=COLOURS[0], linewidth=1)
-        left.scatter(x, y, [20 + 12 * size for size in n], color=COLOURS[0])
-        for place in zip(x, y, n, strict=True):
-            left.annotate(
-                f"{place[2]}", place[:2], (6, -10), textcoords="offset points", fontsize=7
-            )
-        error = expected_calibration_error(p, np.asarray(labels, dtype=bool))
-        left.set_title(f"Left-out labels (error {error:.2f})")
-    else:
-        left.set_title("No left-out labels")
-    left.set(xlabel="probability given", ylabel="share that means it", xlim=(0, 1), ylim=(0, 1.03))
-    right.hist(pile, bins=np.linspace(0, 1, 21).tolist(), color=COLOURS[0], edgecolor="white")
-    right.set(xlabel="probability that a mention means it", ylabel="mentions", xlim=(0, 1))
-    right.set_title("The pile")
-    return _png(figure)
+    p = np.asarray(found.probabilities if found else (), dtype=np.float64)
+    labels = np.asarray(found.labels if found else (), dtype=bool)
+    error = expected_calibration_error(p, labels) if len(p) else None
+    title = "No left-out labels" if error is None else f"Left-out labels (error {error:.2f})"
+    n_above = int((pile >= line).sum())
+    return [
+        Panel(title, "How often left-out labels of a confidence are it.", _curve(p, labels, line)),
+        Panel(
+            "The pile",
+            f"Confidences on the pile; {n_above} of {len(pile)} lie above the line at {line:.0%}.",
+            _histogram(pile, line),
+        ),
+    ]
 
 
-def _figure(n: int, size: tuple[float, float]) -> tuple[Figure, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def _curve(p: Float64, labels: np.ndarray[Any, Any], line: float) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+        if len(p):
+            rows = reliability(p, labels, N_BINS)
+            x, y, n = (list(column) for column in zip(*rows, strict=True))
+            axes.plot(x, y, color=COLOURS[0], linewidth=1)
+            axes.scatter(x, y, [20 + 12 * size for size in n], color=COLOURS[0])
+            for place in zip(x, y, n, strict=True):
+                text, at = f"{place[2]}", (6, -10)
+                axes.annotate(
+                    text, place[:2], at, textcoords="offset points", fontsize=7, color=INK
+                )
+        axes.set(xlabel="confidence", ylabel="how often it is right", xlim=(0, 1), ylim=(0, 1.03))
+        _draw_line(axes, line)
 
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, n)
-    for axes in panels:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[["left", "bottom"]].set_color(GRID)
-        axes.tick_params(colors=INK, labelsize=7)
-        axes.grid(color=GRID, linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.title.set(fontsize=9, color=INK)
-        axes.xaxis.label.set(fontsize=8, color=INK)
-        axes.yaxis.label.set(fontsize=8, color=INK)
-    return figure, panels
+    return draw
 
 
-def _png(figure: Figure) -> bytes:
-    data = io.BytesIO()
+def _histogram(pile: Float64, line: float) -> Callable[[Any], None]:
+    def draw(axes: Any) -> None:
+        axes.hist(pile, bins=np.linspace(0, 1, 21).tolist(), color=COLOURS[0], edgecolor=PAPER)
+        axes.set(xlabel="confidence that it is the entity", ylabel="mentions", xlim=(0, 1))
+        _draw_line(axes, line)
+
+    return draw
+
+
+def _draw_line(axes: Any, line: float) -> None:
+    """Mark where the decision falls."""
+    axes.axvline(line, color=COLOURS[4], linewidth=1.2, linestyle="--")
+    axes.annotate(
+        f"line {line:.0%}",
+        (line, 1),
+        (3, -8),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        fontsize=7,
+        color=COLOURS[4],
+    )
+
+
+def to_svg(panel: Panel) -> str:
+    """Draw a panel as an SVG element in the page's colours; its letters stay text."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": panel.title}):
+        figure = _figure([panel], titled=False)
+        data = io.StringIO()
+        figure.savefig(data, format="svg", transparent=True, metadata={"Date": None})
+    text = data.getvalue()
+    drawn = text[text.index("<svg") :]
+    # Nothing but the picture: the page loads no font, and says itself what it shows.
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    for colour, name in PAGE_COLOURS.items():
+        drawn = drawn.replace(colour, name)
+    return drawn
+
+
+def to_png(panels: Sequence[Panel]) -> bytes:
+    """Draw panels side by side."""
+    figure, data = _figure(panels, titled=True), io.BytesIO()
     # Without the name of the software, the same numbers give the same bytes.
     figure.savefig(data, format="png", dpi=160, metadata={"Software": None})
     return data.getvalue()
+
+
+def _figure(panels: Sequence[Panel], *, titled: bool) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(SIZE[0] * len(panels), SIZE[1]), layout="constrained")
+    FigureCanvasAgg(figure)
+    for panel, axes in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(GRID)
+        axes.tick_params(colors=INK, labelsize=8)
+        axes.grid(color=GRID, linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.xaxis.label.set(fontsize=9, color=INK)
+        axes.yaxis.label.set(fontsize=9, color=INK)
+        if titled:
+            axes.set_title(panel.title, fontsize=10, color=INK)
+        panel.draw(axes)
+    return figure

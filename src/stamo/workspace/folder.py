@@ -21,11 +21,14 @@ from stamo.errors import SettingsError, WorkspaceError
 from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.files import read_json, sweep, to_json, write_new
 from stamo.workspace.documents import DocumentParts
+from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.labels.store import LabelProgress, LabelStore
 
 FORMAT = "stamo-workspace"
 VERSION = 1
 N_LABELS = 20
+SUMMARY = ".summary.json"
+"""What is kept of a learning run, in the folder of its slots."""
 
 LockedTask = Literal["collect", "learn"]
 
@@ -44,6 +47,8 @@ class Status:
     packs: tuple[str, ...]
     next_step: str
     """One sentence."""
+    labels_changed: bool = False
+    """Whether the labels are others than those of the last run."""
 
 
 @dataclass(frozen=True)
@@ -189,10 +194,10 @@ class Workspace:
     def status(self) -> Status:
         """Tell what is there and what comes next."""
         manifest = self.documents.manifest
-        labels = LabelProgress()
+        labels, learned_from, now = LabelProgress(), self._learned_from(), None
         if self.labels_path.exists():
             with self.read_labels() as store:
-                labels = store.progress()
+                labels, now = store.progress(), labels_fingerprint(store.current())
         slots = _names(self.slots_dir)
         packs = tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX))
         partial = Status(
@@ -204,10 +209,17 @@ class Workspace:
             len(slots),
             packs,
             "",
+            labels_changed=bool(learned_from and now and learned_from != now),
         )
         started = bool(manifest.parts or manifest.state)
         step = _next_step(partial, started, shlex.quote(str(self.path)))
         return replace(partial, next_step=step)
+
+    def _learned_from(self) -> str | None:
+        """Return the fingerprint of the labels that the last run knew."""
+        path = self.slots_dir / SUMMARY
+        value = read_json(path) if path.exists() else None
+        return value.get("labels") if isinstance(value, dict) else None
 
 
 def _next_step(status: Status, started: bool, folder: str) -> str:
@@ -221,6 +233,8 @@ def _next_step(status: Status, started: bool, folder: str) -> str:
     if not status.n_documents:
         step = "No document contained an alias; collect from other documents with"
         return f"{step}: stamo collect {folder} --from FILE"
+    if status.packs and status.labels_changed:
+        return f"The labels changed: learn again with: stamo learn {folder}"
     if status.packs:
         return f"See what was learned with: stamo report {folder}"
     if status.n_slots:

@@ -7,12 +7,13 @@ after them, and ends with the same bytes as one that was not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import expit
 
 from stamo.errors import SettingsError
 from stamo.features.encoder_choice import INSTALLED, encoder_of
@@ -24,14 +25,16 @@ from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.pack_bytes import PACK_SUFFIX
-from stamo.system.files import read_json, to_json, write_atomic
-from stamo.workspace.folder import Workspace
+from stamo.system.files import to_json, write_atomic
+from stamo.workspace.findings import find_out
+from stamo.workspace.folder import SUMMARY, Workspace
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, RunSlots, predict_left_out
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
+from stamo.workspace.summary import LearnSummary
+from stamo.workspace.verdict import Findings, Verdict, judge
 
-SUMMARY = ".summary.json"
 LABELS_ALONE = 0
 """The slot before the first one: what the labels say without the pile."""
 
@@ -77,59 +80,20 @@ class LearnedPack:
     pile_helped: bool
     used_slot: int
     """The slot that is in the pack, 0 for the labels alone."""
-    alarm: str | None
     n_stale: int
-    doubtful: tuple[str, ...]
-    """Labels that the others all but rule out, each as a line to look at."""
+    findings: Findings
     stopped: str
     """Why the slots ended: `max slots` or `no change`."""
 
+    @property
+    def alarm(self) -> str | None:
+        """What ran away, if anything did."""
+        return self.findings.alarm
 
-@dataclass(frozen=True)
-class LearnSummary:
-    """What is kept of a run beside its pack, for the report."""
-
-    pack: str
-    """The fingerprint of the pack that it belongs to."""
-    pile_helped: bool
-    used_slot: int
-    alarm: str | None
-    doubtful: list[str]
-    """Labels to look at again."""
-    labels: list[bool]
-    """Whether each left-out label is the entity."""
-    odds: list[float]
-    """Its log odds, calibrated, from a run that did not see it."""
-    decisions: list[bool]
-
-    @classmethod
-    def of(cls, learned: LearnedPack) -> LearnSummary:
-        """Take what is kept of a run."""
-        left_out, slot = learned.left_out, learned.used_slot
-        there = [t for t in left_out.odds if t <= slot]
-        last = max(there) if there else None
-        return cls(
-            pack=learned.pack.fingerprint,
-            pile_helped=learned.pile_helped,
-            used_slot=slot,
-            alarm=learned.alarm,
-            doubtful=list(learned.doubtful),
-            labels=left_out.labels.tolist() if last is not None else [],
-            odds=[] if last is None else left_out.odds[last].tolist(),
-            decisions=[] if last is None else left_out.decisions[last].tolist(),
-        )
-
-
-def read_summary(workspace: Workspace, pack: EntityPack) -> LearnSummary | None:
-    """Return what was kept of the run that wrote a pack; None where it is another's or missing."""
-    path = workspace.slots_dir / SUMMARY
-    if not path.exists():
-        return None
-    try:
-        summary = LearnSummary(**read_json(path))
-    except TypeError:
-        return None
-    return summary if summary.pack == pack.fingerprint else None
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the pack is fit to be used."""
+        return judge(self.findings)
 
 
 @dataclass(frozen=True)
@@ -271,8 +235,15 @@ class _Packing:
         done = self._pack(learned)
         self.workspace.packs_dir.mkdir(exist_ok=True)
         self.workspace.slots_dir.mkdir(exist_ok=True)
-        summary = LearnSummary.of(done)
-        write_atomic(self.workspace.slots_dir / SUMMARY, to_json(asdict(summary)))
+        summary = LearnSummary(
+            done.pack.fingerprint,
+            done.pack.labels_fingerprint,
+            done.pile_helped,
+            done.used_slot,
+            done.findings,
+            self._checked(done.used_slot),
+        )
+        write_atomic(self.workspace.slots_dir / SUMMARY, to_json(summary.to_json()))
         write_atomic(done.path, done.pack.to_bytes())
         return done
 
@@ -295,7 +266,8 @@ class _Packing:
         n_flipped: int,
     ) -> SlotRecord:
         rest = ~self.material.task.labelled
-        share = float((weights[rest, 0] > 0.5).mean()) if rest.any() else 0.0
+        line = float(expit(-self.reading.args.shifts(weights)[0]))
+        share = float((weights[rest, 0] > line).mean()) if rest.any() else 0.0
         moved = {} if self.last is None else _movement(self.last, theta)
         record = SlotRecord(number, share, n_flipped, moved, self.left_out.rates(number))
         self.last = theta
@@ -319,18 +291,35 @@ class _Packing:
             left_out=self.left_out,
             pile_helped=learned.pile_helped is not False,
             used_slot=used,
-            alarm=collapse_alarm(self.records[: used + 1]),
             n_stale=self.material.n_stale,
-            doubtful=self._doubtful(used),
+            findings=find_out(
+                self.material,
+                learned,
+                self.left_out,
+                collapse_alarm(self.records[: used + 1]),
+                self._doubtful(used),
+            ),
             stopped=learned.stopped,
         )
 
-    def _doubtful(self, slot: int) -> tuple[str, ...]:
+    def _checked(self, slot: int) -> list[tuple[str, int]]:
+        """Return where the left-out labels are."""
+        aliases = self.workspace.entity.aliases
+        places = [
+            (document.id, mention.start)
+            for document in self.material.corpus
+            for mention in document.mentions
+            if mention.surface in aliases
+        ]
+        n = len(self.left_out.at(slot)[0])
+        return [places[row] for row in self.left_out.rows[:n].tolist()]
+
+    def _doubtful(self, slot: int) -> list[str]:
         """Describe the labels that the run without them contradicts."""
         task, documents = self.material.task, self.material.corpus.documents
         text = task.pile.text
         if text is None:
-            return ()
+            return []
         lines = []
         for row in self.left_out.doubtful(slot).tolist():
             place = int(task.pile.mentions.documents[row])
@@ -340,7 +329,7 @@ class _Packing:
                 f"{documents[place].id}: labelled as what {said} {self.workspace.entity.id}, but "
                 f"the other labels say otherwise: {' '.join(window.text.split())}"
             )
-        return tuple(lines)
+        return lines
 
     def _notes(self, learned: Learned) -> Mapping[str, str]:
         state = self.workspace.documents.manifest.state

@@ -48,11 +48,7 @@ def learn_job(
         outcome = learn_pack(workspace, kb, trained, settings, on_step=show)
         on_progress(SLOTS_SHARE, "Writing the report")
         write_report(workspace, kb, trained)
-        if outcome.alarm is not None:
-            return f"Learned, but: {outcome.alarm}"
-        if not outcome.pile_helped:
-            return "Learned from the labels alone: the unlabelled documents did not help."
-        return f"Learned in {len(outcome.records) - 1} slots; {outcome.path.name} is ready."
+        return f"Learned. {outcome.verdict.sentence}"
 
     return work
 

@@ -16,7 +16,7 @@ import numpy as np
 from stamo.features.params import FeatureParams
 from stamo.learning.loop import Task
 from stamo.models.base import Scorer
-from stamo.models.evidence import log_odds, margins_under, mention_views
+from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.system.arrays import Bools, Float64, Int64
 from stamo.workspace.slots import Rates
 
@@ -39,18 +39,21 @@ class LeftOut:
 
     def doubtful(self, slot: int) -> Int64:
         """Return the labelled mentions whose label the other labels all but rule out."""
+        labels, odds, _ = self.at(slot)
+        return self.rows[np.flatnonzero(np.where(labels, odds, -odds) < -DOUBTFUL)]
+
+    def at(self, slot: int) -> tuple[Bools, Float64, Bools]:
+        """Return labels, log odds and decisions after a slot; nothing where nothing was checked."""
         there = [t for t in self.odds if t <= slot]
         if not there:
-            return np.zeros(0, dtype=np.int64)
-        odds = self.odds[max(there)]
-        return self.rows[np.where(self.labels, odds, -odds) < -DOUBTFUL]
+            return np.zeros(0, bool), np.zeros(0), np.zeros(0, bool)
+        last = max(there)
+        return self.labels, self.odds[last], self.decisions[last]
 
     def rates(self, slot: int) -> Rates | None:
         """Return precision, recall and F1 after a slot; a run that stopped early stays as it is."""
-        there = [t for t in self.decisions if t <= slot]
-        if not there or not len(self.rows):
-            return None
-        return rates(self.decisions[max(there)], self.labels)
+        labels, _, decisions = self.at(slot)
+        return rates(decisions, labels) if len(labels) else None
 
 
 def rates(predicted: Bools, labels: Bools) -> Rates:
@@ -121,12 +124,17 @@ def _run_fold(
 ) -> dict[str, list[list[float]]]:
     """Return slot -> [log odds, shift] of each left-out mention."""
     found: dict[str, list[list[float]]] = {}
-    part = scorer.take(rows)
-    views = {name: view[rows] for name, view in mention_views(task.pile, task.kb).items()}
+    # As in linking, the mentions of one name in one document meet half-way.
+    _, vote, _ = task.pile.votes
+    together = np.flatnonzero(np.isin(vote, vote[rows]))
+    asked = np.searchsorted(together, rows)
+    part = scorer.take(together)
+    views = {name: view[together] for name, view in mention_views(task.pile, task.kb).items()}
 
     def see(slot: int, theta: FeatureParams, shift: float) -> None:
         margin = margins_under(part, theta, task.temperature)
-        odds = log_odds(margin, theta, views, task.temperature)[:, 0]
+        every = log_odds(margin, theta, views, task.temperature)
+        odds = agree(every, part.pile)[asked, 0]
         found[str(slot)] = [[float(f), shift] for f in odds]
 
     labels = np.where(rest[:, None], task.labels, np.float32(0))

@@ -1,11 +1,14 @@
-"""The report of a workspace: one HTML file, and its figures as PNG files beside it."""
+"""The report of a workspace: a verdict on top, then what it rests on; one HTML file.
+
+The figures lie beside it as PNG files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,58 +17,40 @@ from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.readers import read_documents
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import WorkspaceError
-from stamo.features.encoding import Lexicon, flatten
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import entity_numbers
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackScores, score_pack
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import strongest_neighbours
-from stamo.system.arrays import Float32
+from stamo.packs.theta import SHIFT, strongest_neighbours
+from stamo.system.arrays import Float32, Float64
 from stamo.system.files import write_atomic
 from stamo.workspace import report_html as html
 from stamo.workspace.collisions import Collisions, find_collisions
-from stamo.workspace.figures import confidence_figure, convergence_figure
+from stamo.workspace.figures import Panel, confidence_panels, convergence_panels, to_png, to_svg
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, LabelEvent
-from stamo.workspace.learn import LearnSummary, pack_path, read_summary
+from stamo.workspace.labels.events import SKIP, LabelEvent, labels_fingerprint
+from stamo.workspace.learn import pack_path
 from stamo.workspace.material import read_corpus
+from stamo.workspace.report_examples import example_sections
+from stamo.workspace.seen import SeenMention, score_corpus
 from stamo.workspace.slots import SlotRecord
-from stamo.workspace.snippets import cut_context
+from stamo.workspace.summary import LearnSummary, read_summary
+from stamo.workspace.verdict import Verdict, judge
 
 REPORT = "report.html"
-N_EXAMPLES = 6
 N_NEIGHBOURS = 10
-WIDTH = 110
+EDGES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+"""Where the table of confidences is divided; the line divides it too."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """Where the report went."""
+    """Where the report went, and what it says."""
 
     path: Path
     figures: tuple[Path, ...]
-
-
-@dataclass(frozen=True)
-class SeenMention:
-    """One candidate mention of the pile as the pack sees it."""
-
-    document: Document
-    index: int
-    probability: float
-    linked: bool
-    rival: str
-    """The best known candidate, empty when there is none."""
-    label: str | None
-    """What somebody chose, None without a label."""
-
-    def quote(self) -> str:
-        """Return the mention in its context, as HTML."""
-        mention = self.document.mentions[self.index]
-        shown = cut_context(self.document.text, mention.start, mention.end, WIDTH)
-        return html.quote(*shown)
+    verdict: Verdict | None
+    """None where the pack is not of the last run here."""
 
 
 def write_report(
@@ -97,7 +82,7 @@ def write_report(
     corpus = read_corpus(workspace, kb, trained)
     with workspace.read_labels() as store:
         labels = store.current()
-    scored, scores = score_corpus(pack, corpus, labels, kb, trained)
+    scored = score_corpus(pack, corpus, labels, kb, trained)
     found = find_collisions(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),
         pack,
@@ -105,63 +90,39 @@ def write_report(
     )
     summary = read_summary(workspace, pack)
     records = [SlotRecord.from_json(value) for value in pack.history]
+    line = _line(pack)
+    free = np.array([s.probability for s in scored if s.is_free])
     drawn = {
-        "convergence": convergence_figure(records),
-        "confidence": confidence_figure(
-            summary.odds if summary else [], summary.labels if summary else [], scores.probability
-        ),
+        "convergence": convergence_panels(records),
+        "confidence": confidence_panels(summary.findings if summary else None, free, line),
     }
+    name = workspace.path.resolve().name
     body = chain(
-        _head(workspace, pack, scored, labels, records, summary),
+        _head(workspace, pack, scored, labels, summary),
+        _confidence(summary, scored, line, drawn["confidence"]),
+        example_sections(scored, pack.entity.id, name, line),
+        _collisions(found, pack.entity.id, bool(reference)),
         _learned(pack, kb),
         _slots(records, drawn["convergence"]),
-        _confidence(summary, drawn["confidence"]),
-        _examples(scored, pack.entity.id),
-        _collisions(found, pack.entity.id, bool(reference)),
         _origin(pack),
     )
     target = out_path or workspace.path / REPORT
     write_atomic(target, html.page(f"{pack.entity.id}: report", body).encode())
-    return Written(target, tuple(_save_figures(target, drawn)))
+    verdict = None if summary is None else judge(summary.findings)
+    return Written(target, tuple(_save_figures(target, drawn)), verdict)
 
 
-def _save_figures(target: Path, drawn: dict[str, bytes]) -> Iterator[Path]:
-    for name, data in drawn.items():
+def _line(pack: EntityPack) -> float:
+    """Return the confidence from which on the entity is linked."""
+    shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
+    return float(1 / (1 + np.exp(shift)))
+
+
+def _save_figures(target: Path, drawn: dict[str, list[Panel]]) -> Iterator[Path]:
+    for name, panels in drawn.items():
         path = target.with_name(f"{target.stem}-{name}.png")
-        write_atomic(path, data)
+        write_atomic(path, to_png(panels))
         yield path
-
-
-def score_corpus(
-    pack: EntityPack,
-    corpus: Corpus,
-    labels: Sequence[LabelEvent],
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-) -> tuple[list[SeenMention], PackScores]:
-    """Score every candidate mention of collected documents with a pack."""
-    bare = corpus.with_labels({})
-    flat = flatten(bare, Lexicon.of(kb), entity_numbers([pack.entity], bare, kb))
-    scores = score_pack(pack, flat, kb, trained)
-    places = [(document, i) for document in bare for i in range(len(document.mentions))]
-    chosen = {(e.target.document, e.target.start): e.choice for e in labels if e.choice != SKIP}
-    rivals = _rivals(scores, kb)
-    result = []
-    for n, row in enumerate(scores.rows.tolist()):
-        document, index = places[row]
-        label = chosen.get((document.id, document.mentions[index].start))
-        p, linked = float(scores.probability[n]), bool(scores.odds[n] > 0)
-        result.append(SeenMention(document, index, p, linked, rivals[n], label))
-    return result, scores
-
-
-def _rivals(scores: PackScores, kb: KnowledgeBase) -> list[str]:
-    known = scores.scores[:, :-1]
-    if not known.shape[1]:
-        return [""] * len(known)
-    best = np.take_along_axis(scores.candidates, known.argmax(axis=1)[:, None], axis=1)[:, 0]
-    titles = dict(zip(best[best >= 0].tolist(), kb.titles(best[best >= 0]), strict=True))
-    return [titles.get(entity, "") for entity in best.tolist()]
 
 
 def _reference(
@@ -192,39 +153,50 @@ def _head(
     pack: EntityPack,
     scored: Sequence[SeenMention],
     labels: Sequence[LabelEvent],
-    records: Sequence[SlotRecord],
     summary: LearnSummary | None,
 ) -> Iterator[str]:
     yield f'<p class="soft">Emerging entity</p><h1>{escape(pack.entity.id)}</h1>'
     names = ", ".join(f"“{alias}”" for alias in pack.entity.aliases)
     yield f"<p>Texts call it {escape(names)}. {escape(pack.description)}</p>"
-    used = records[summary.used_slot] if summary and records else None
-    left_out = used.left_out if used else None
-    n_labelled = sum(event.choice != SKIP for event in labels)
-    n_documents = workspace.documents.manifest.n_documents
-    share = sum(s.linked for s in scored) / max(len(scored), 1)
-    size = pack_path(workspace).stat().st_size
-    yield html.cards(
-        [
-            (f"{n_documents:,}", "documents"),
-            (f"{len(scored):,}", "candidate mentions"),
-            (f"{n_labelled}", "labels"),
-            (f"{share:.0%}", "of the mentions link to it"),
-            (f"{left_out.f1:.2f}" if left_out else "–", "F1 on left-out labels"),
-            (f"{size / 1000:.0f} kB", "pack"),
-        ]
-    )
-    if summary and summary.alarm:
-        yield html.note(f"Alarm: {summary.alarm}", bad=True)
-    for line in summary.doubtful if summary else ():
-        yield html.note(f"Look at this label again. {line}", bad=True)
-    if summary and not summary.pile_helped:
-        yield html.note(
-            "The unlabelled documents did not help: left-out labels were predicted better without "
-            "them, so the pack holds what the labels alone say."
-        )
+    if labels_fingerprint(labels) != pack.labels_fingerprint:
+        text = "The labels have changed since this was learned: learn again before you trust it."
+        yield html.note(text, bad=True)
     if summary is None:
-        yield html.note("The pack was not written by the last run here; its checks are missing.")
+        yield html.note(
+            "The pack was not written by the last run here; it has no verdict.", bad=True
+        )
+    else:
+        verdict = judge(summary.findings)
+        kind = verdict.decision.value.replace(" ", "-")
+        yield html.verdict(kind, verdict.sentence, verdict.reasons)
+        for warning in verdict.warnings:
+            yield html.note(warning, bad=True)
+        if not summary.pile_helped:
+            yield html.note(
+                "The unlabelled documents did not help: left-out labels were predicted better "
+                "without them, so the pack holds what the labels alone say."
+            )
+    yield html.cards(_numbers(workspace, scored, labels, summary))
+
+
+def _numbers(
+    workspace: Workspace,
+    scored: Sequence[SeenMention],
+    labels: Sequence[LabelEvent],
+    summary: LearnSummary | None,
+) -> list[tuple[str, str]]:
+    found = summary.findings if summary else None
+    rates = (judge(found).precision, judge(found).recall) if found else (None, None)
+    return [
+        *(
+            (f"{rate.value:.2f}" if rate else "–", f"{name} on left-out labels")
+            for name, rate in zip(("precision", "recall"), rates, strict=True)
+        ),
+        (f"{found.share:.0%}" if found else "–", "share: unlabelled mentions that link to it"),
+        (f"{sum(event.choice != SKIP for event in labels)}", "labels"),
+        (f"{len(scored):,}", "candidate mentions"),
+        (f"{workspace.documents.manifest.n_documents:,}", "documents"),
+    ]
 
 
 def _learned(pack: EntityPack, kb: KnowledgeBase) -> Iterator[str]:
@@ -249,13 +221,18 @@ def _learned(pack: EntityPack, kb: KnowledgeBase) -> Iterator[str]:
     )
 
 
-def _slots(records: Sequence[SlotRecord], figure: bytes) -> Iterator[str]:
+def _figures(panels: Sequence[Panel]) -> str:
+    return html.figures((p.title, p.description, to_svg(p)) for p in panels)
+
+
+def _slots(records: Sequence[SlotRecord], panels: Sequence[Panel]) -> Iterator[str]:
     yield html.heading(
         "Slot by slot",
         "Self-training should settle: few pseudo-labels flip, the share stays, and labels that "
-        "were left out are predicted no worse than at the start.",
+        "were left out are predicted no worse than at the start. A slot judges each part of the "
+        "pile without what it learned there, so its share may differ a little from the pack's.",
     )
-    yield html.figure(figure, "Left-out precision, recall and F1, share, and movement by slot")
+    yield _figures(panels)
     rows = []
     for r in [*records[:1], *records[1:][-10:]]:
         checked = r.left_out
@@ -272,53 +249,44 @@ def _slots(records: Sequence[SlotRecord], figure: bytes) -> Iterator[str]:
     yield html.table(headings, rows, range(1, 6))
 
 
-def _confidence(summary: LearnSummary | None, figure: bytes) -> Iterator[str]:
-    n = len(summary.labels) if summary else 0
+def _confidence(
+    summary: LearnSummary | None,
+    scored: Sequence[SeenMention],
+    line: float,
+    panels: Sequence[Panel],
+) -> Iterator[str]:
+    n = len(summary.findings.labels) if summary else 0
     yield html.heading(
         "How far to trust its confidence",
-        f"Left: {n} labels, each predicted by a run that did not see it; on the dotted line, a "
-        "probability means what it says. With so few labels the points scatter.",
+        f"The confidence that linking prints, on the unlabelled mentions and on {n} labels, each "
+        f"predicted by a run that did not see it. The entity is linked from {line:.0%} on. With "
+        "few labels the points scatter.",
     )
-    yield html.figure(figure, "Reliability on left-out labels, and confidences on the pile")
+    yield _figures(panels)
+    pile = np.array([s.probability for s in scored if s.is_free])
+    asked = np.array(summary.findings.probabilities if summary else ())
+    is_it = np.array(summary.findings.labels if summary else (), dtype=bool)
+    edges = sorted({*EDGES, round(line, 4)})
+    rows = []
+    for low, high in reversed(list(pairwise(edges))):
+        inside = _between(asked, low, high)
+        n_true, n_inside = int(is_it[inside].sum()), int(inside.sum())
+        rows.append(
+            [
+                f"{low:.0%} to {high:.0%}",
+                "linked" if low >= line - 1e-4 else "not linked",
+                f"{int(_between(pile, low, high).sum()):,}",
+                f"{n_true} of {n_inside}" if n_inside else "–",
+            ]
+        )
+    headings = ["confidence", "the entity is", "unlabelled mentions", "left-out labels that are it"]
+    yield html.table(headings, rows, [2, 3])
 
 
-def _examples(scored: Sequence[SeenMention], entity: str) -> Iterator[str]:
-    yield html.heading(
-        "Mentions won and lost", "Sure ones, and the ones closest to the line; one per document."
-    )
-    free = [s for s in scored if s.label is None]
-    ranked = sorted(free, key=lambda s: (-s.probability, s.document.id, s.index))
-    won = _one_per_document([s for s in ranked if s.linked])
-    lost = _one_per_document([s for s in reversed(ranked) if not s.linked])
-    close = _one_per_document(sorted(free, key=lambda s: (abs(s.probability - 0.5), s.document.id)))
-    wrong = [s for s in scored if s.label is not None and s.linked != (s.label == EMERGING_CHOICE)]
-    for title, examples in (
-        (f"Won by {entity}", won),
-        ("Left to known entities", lost),
-        ("Closest to the line", close),
-        ("Labelled otherwise", wrong[:N_EXAMPLES]),
-    ):
-        yield f"<h3>{escape(title)}</h3>"
-        yield _example_table(examples, entity)
-        yield "<br>"
-
-
-def _example_table(examples: Sequence[SeenMention], entity: str) -> str:
-    headings = ["P", "mention", "linked to"]
-    rows = [
-        [f"{s.probability:.0%}", s.quote(), escape(entity if s.linked else s.rival or "nothing")]
-        for s in examples
-    ]
-    if any(s.label is not None for s in examples):
-        headings.append("label")
-        for row, s in zip(rows, examples, strict=True):
-            row.append(escape(entity if s.label == EMERGING_CHOICE else s.label or ""))
-    return html.table(headings, rows, [0])
-
-
-def _one_per_document(scored: Sequence[SeenMention]) -> list[SeenMention]:
-    first = {s.document.id: s for s in reversed(scored)}
-    return [s for s in scored if first[s.document.id] is s][:N_EXAMPLES]
+def _between(
+    values: Float64, low: float, high: float
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return (values >= low) & ((values < high) | (high == 1.0))
 
 
 def _collisions(found: Collisions, entity: str, is_given: bool) -> Iterator[str]:

@@ -5,12 +5,16 @@ The page holds no script and loads nothing: its policy forbids both.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
+from urllib.parse import urlencode
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+PLACE = "data-place"
+"""The attribute that names a mention, see `place`."""
 
 STYLE = "\n" + (resources.files("stamo.workspace") / "report.css").read_text(encoding="utf-8")
 
@@ -44,14 +48,72 @@ def cards(values: Sequence[tuple[str, str]]) -> str:
 
 def note(text: str, *, bad: bool = False) -> str:
     """Return a sentence that must not be missed."""
-    return f'<div class="note{" bad" if bad else ""}">{escape(text)}</div>'
+    kind = 'class="note bad" role="alert"' if bad else 'class="note"'
+    return f"<div {kind}>{escape(text)}</div>"
 
 
-def figure(data: bytes, description: str) -> str:
-    """Return a picture inside the page."""
-    encoded = base64.b64encode(data).decode()
-    alt = escape(description, quote=True)
-    return f'<figure><img alt="{alt}" src="data:image/png;base64,{encoded}"></figure>'
+def figures(panels: Iterable[tuple[str, str, str]]) -> str:
+    """Return drawings side by side where there is room: caption, description and SVG of each."""
+    items = (
+        f"<figure><figcaption>{escape(caption)}</figcaption>"
+        f'<div role="img" aria-label="{escape(description)}">{svg}</div></figure>'
+        for caption, description, svg in panels
+    )
+    return f'<div class="two">{"".join(items)}</div>'
+
+
+def verdict(kind: str, sentence: str, reasons: Iterable[str]) -> str:
+    """Return the sentence that decides, with its reasons."""
+    lines = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+    return (
+        f'<section class="verdict {escape(kind)}" aria-label="Verdict">'
+        f"<p>{escape(sentence)}</p><ul>{lines}</ul></section>"
+    )
+
+
+def place(workspace: str, document: str, mention: int) -> str:
+    """Return an attribute that names a mention; a served report turns it into a link.
+
+    The file by itself has no labelling page to link to.
+    """
+    query = urlencode({"workspace": workspace, "document": document, "mention": mention})
+    return f'{PLACE}="?{escape(query)}"'
+
+
+def with_links(page: str, address: str) -> str:
+    """Make every named mention a link to the labelling page."""
+    # No text of a document can hold this: its quotes are escaped.
+    return page.replace(f' {PLACE}="?', f' href="{escape(address)}?')
+
+
+@dataclass(frozen=True)
+class ShownMention:
+    """One mention in a list of examples; an empty `place` is a dividing line."""
+
+    share: str
+    title: str
+    place: str = ""
+    quote: str = ""
+    outcome: str = ""
+    """What it is linked to."""
+    label: str = ""
+
+
+def examples(rows: Sequence[ShownMention]) -> str:
+    """Return a list of mentions, each with its title, context and outcome."""
+    if not rows:
+        return '<p class="soft">none</p>'
+    return f'<ol class="examples panel">{"".join(map(_example, rows))}</ol>'
+
+
+def _example(row: ShownMention) -> str:
+    if not row.place:
+        return f'<li class="line"><span>{escape(row.title)}</span></li>'
+    label = f' <span class="tag">labelled {escape(row.label)}</span>' if row.label else ""
+    return (
+        f'<li><div class="what"><b>{escape(row.share)}</b> <a {row.place}>{escape(row.title)}</a> '
+        f'<span class="soft">→ {escape(row.outcome)}</span>{label}</div>{row.quote}</li>'
+    )
 
 
 def bars(title: str, rows: Sequence[tuple[str, float]], digits: int = 2) -> str:
@@ -88,4 +150,4 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Seque
         cells = "".join(f"<td{k}>{cell}</td>" for k, cell in zip(kinds, row, strict=True))
         lines.append(f"<tr>{cells}</tr>")
     body = "".join(lines) or f'<tr><td class="soft" colspan="{len(headings)}">none</td></tr>'
-    return f'<div class="panel"><table><tr>{head}</tr>{body}</table></div>'
+    return f'<div class="panel" tabindex="0"><table><tr>{head}</tr>{body}</table></div>'

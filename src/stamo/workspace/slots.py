@@ -45,7 +45,7 @@ class SlotRecord:
 
     number: int
     share: float
-    """Share of the unlabelled mentions that mean e* by the pseudo-labels."""
+    """Share of the unlabelled mentions that would link to e*."""
     n_flipped: int
     """Pseudo-labels that changed since the slot before."""
     moved: Mapping[str, float] = field(default_factory=dict)
@@ -191,7 +191,7 @@ def collapse_alarm(records: Sequence[SlotRecord]) -> str | None:
     is_out = last.share < first.share / 2
     if is_out or last.share > max(2 * first.share, first.share + 0.1):
         return (
-            f"The share of mentions that mean the entity {'fell' if is_out else 'rose'} from "
+            f"The share of mentions that link to it {'fell' if is_out else 'rose'} from "
             f"{first.share:.0%} to {last.share:.0%} over the slots; roll back to an earlier slot."
         )
     precisions = [(r.number, r.left_out.precision) for r in records if r.left_out is not None]

@@ -53,6 +53,19 @@ class View(Protocol):
         ...
 
 
+Term: TypeAlias = tuple[str, Float64]
+"""Something that people can read, with its part of a mention's row, (n,)."""
+
+
+@runtime_checkable
+class TermedView(View, Protocol):
+    """A view whose rows are sums of named terms: words, entities, what stands next to a name."""
+
+    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+        """Return the terms that add up to a mention's row."""
+        ...
+
+
 def group_of(view: View) -> str:
     """Return the group of θ(e*) that holds the weights of a view."""
     return f"evidence {view.name}"
@@ -61,6 +74,14 @@ def group_of(view: View) -> str:
 def view_mentions(pile: Pile, kb: KnowledgeBase, views: Sequence[View]) -> ViewRows:
     """Compute views of a pile; each is kept with the pile, since no slot changes it."""
     return {v.name: pile.keep(f"view {v!r}", lambda v=v: v.rows(pile, kb)) for v in views}  # type: ignore[misc]
+
+
+def single_columns(row: sparse.csr_matrix) -> list[sparse.csr_matrix]:
+    """Divide a sparse row into rows with one entry each."""
+    return [
+        sparse.csr_matrix(([value], ([0], [column])), shape=row.shape)
+        for value, column in zip(row.data, row.indices, strict=True)
+    ]
 
 
 def products(a: Rows, b: Rows, variance: float = 1.0) -> Float64:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from stamo.features.pile import Pile
-from stamo.features.views.base import unit_rows
+from stamo.features.views.base import Term, unit_rows
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float64
 
@@ -36,3 +36,11 @@ class EntityContext:
         return unit_rows(
             sparse.csr_matrix((np.ones(len(row)), (row, place)), shape=shape) @ vectors
         )
+
+    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+        """Return the entities around a mention."""
+        own = pile.mentions.context[row]
+        distinct, n = np.unique(own[own >= 0], return_counts=True)
+        parts = n[:, None] * np.asarray(kb.entity_vectors()[distinct], dtype=np.float64)
+        norm = max(float(np.linalg.norm(parts.sum(axis=0))), 1e-9)
+        return list(zip(kb.titles(distinct), parts / norm, strict=True))

@@ -13,6 +13,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.features.about import whole_name
 from stamo.features.pile import Pile
 from stamo.features.surroundings import Surroundings
+from stamo.features.views.base import Term, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Bools, Float64
 
@@ -49,6 +50,12 @@ class LongerName:
         said = self._said(whole_name(entity), pile.text)
         another = _inside_another(entity, pile.text, kb) & (said < 1)
         return np.stack([said, self.another * another], axis=1)
+
+    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+        """Return which of both is said."""
+        own = np.asarray(view_mentions(pile, kb, (self,))[self.name][row])
+        names = ("its whole name", "part of another name")
+        return [(n, part) for n, part in zip(names, np.diag(own), strict=False) if part.any()]
 
     def _said(self, name: str, text: Surroundings) -> Float64:
         """Return 1 for a mention inside the name, less where the name stands elsewhere."""

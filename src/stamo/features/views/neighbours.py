@@ -10,6 +10,7 @@ from scipy import sparse
 
 from stamo.features.pile import Pile
 from stamo.features.surroundings import NextTo
+from stamo.features.views.base import Term, single_columns, view_mentions
 from stamo.kb.base import KnowledgeBase
 
 _FAR = 0.5
@@ -42,6 +43,12 @@ class NextWords:
         vocabulary = pile.vocabulary(self.name, lambda: sorted({m for row in marks for m in row}))
         return _rows(marks, vocabulary)
 
+    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+        """Return the words and kinds next to a mention that the pile's vocabulary holds."""
+        own = view_mentions(pile, kb, (self,))[self.name][row]
+        names = [_read(pile.vocabulary(self.name)[column]) for column in own.indices]
+        return [(names[i], one.toarray()[0]) for i, one in enumerate(single_columns(own))]
+
 
 def _marks(near: NextTo) -> dict[str, float]:
     """Return the marks of one mention with their weights."""
@@ -55,6 +62,26 @@ def _marks(near: NextTo) -> dict[str, float]:
     for word, shape in ((before[0], "{} _"), (after[0], "_ {}")):
         marks[shape.format(f"<{_kind(word)}>")] = 1.0
     return marks
+
+
+_KINDS = {
+    "<edge>": "nothing",
+    "<digit>": "a number",
+    "<sign>": "a sign",
+    "<Capital>": "a capital",
+    "<small>": "a small letter",
+    "<letter>": "a letter",
+    "": "nothing",
+}
+
+
+def _read(mark: str) -> str:
+    """Write a mark as people read it: "heavy _" stands before the name, "_ heavy" after it."""
+    where = "before it" if mark.endswith(" _") else "after it"
+    word = mark.removesuffix(" _") if mark.endswith(" _") else mark.removeprefix("_ ")
+    is_far = word.endswith(" .") if mark.endswith(" _") else word.startswith(". ")
+    word = word.removesuffix(" .").removeprefix(". ") if is_far else word
+    return f"{_KINDS.get(word, f'“{word}”')} {'two words ' if is_far else ''}{where}"
 
 
 def _kind(word: str) -> str:

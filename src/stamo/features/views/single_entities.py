@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from stamo.features.pile import Pile
+from stamo.features.views.base import Term, single_columns, view_mentions
 from stamo.kb.base import KnowledgeBase
 
 
@@ -37,3 +38,10 @@ class SingleEntities:
         matrix = matrix @ sparse.diags(rarity)
         norm = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
         return sparse.csr_matrix(sparse.diags(1.0 / np.maximum(norm, 1e-9)) @ matrix)
+
+    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+        """Return the neighbours around a mention."""
+        matrix = view_mentions(pile, kb, (self,))[self.name]
+        own = matrix[row]
+        titles = kb.titles(np.asarray(pile.neighbours)[own.indices])
+        return [(titles[i], one.toarray()[0]) for i, one in enumerate(single_columns(own))]

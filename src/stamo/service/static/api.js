@@ -17,15 +17,23 @@ export async function call(method, path, body) {
       body: body === undefined || isFile ? body : JSON.stringify(body),
     });
   } catch {
-    throw new Error("The service cannot be reached; is it still running?");
+    throw failure("The service cannot be reached; is it still running?", true);
   }
   // Another call may have got the token while this one was under way.
   const isNew = sessionStorage.getItem(TOKEN) !== token;
   if (response.status === 401 && (isNew || (await askToken()))) return call(method, path, body);
   if (response.status === 204) return null;
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.error || `The service answered ${response.status}.`);
+  if (!response.ok) {
+    const isBusy = response.status === 429 || response.status >= 500;
+    throw failure(answer.error || `The service answered ${response.status}.`, isBusy);
+  }
   return answer;
+}
+
+/** An error with a sentence; `isUnreachable` where the same call may succeed later. */
+function failure(sentence, isUnreachable) {
+  return Object.assign(new Error(sentence), { isUnreachable });
 }
 
 let asking = null;

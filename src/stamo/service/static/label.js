@@ -1,82 +1,157 @@
 // Labelling: one mention at a time, keyboard first. The model's guess arrives after the choice only.
+// The next mentions are here before they are asked: a choice shows the next one at once, and is
+// saved meanwhile, one after the other.
 
 import { byId, call, clientId, make, percent, showFailure } from "/static/api.js";
+import { showHistory } from "/static/history.js";
 
 const WHO = "stamo-who";
-const N_KEYS = 9;
+const KEYS = "1234567890";
+const AHEAD = 6;
 const NONE = ["@none", "none of these"];
 const SKIP = ["@skip", ""];
-const name = new URLSearchParams(location.search).get("workspace");
+const asked = new URLSearchParams(location.search);
+const name = asked.get("workspace");
 const route = `/api/workspaces/${encodeURIComponent(name ?? "")}`;
 const client = clientId();
 
-let who = localStorage.getItem(WHO) ?? "";
-let question = null;
-let isBusy = false;
+let who = asked.get("who") || localStorage.getItem(WHO) || "";
+let queue = []; // the mention that is shown and those after it
+let changing = null; // a mention that was jumped to
 let isExpanded = false;
+let isWaiting = false; // nothing on the page may be answered now
+let chain = Promise.resolve();
+const unsaved = new Set();
 
-/** Run one step at a time; keys and clicks meanwhile are ignored. */
-async function step(action) {
-  if (isBusy) return;
-  isBusy = true;
-  showFailure(null);
-  try {
-    await action();
-  } catch (error) {
-    showFailure(error);
-  } finally {
-    isBusy = false;
-  }
+const keyOf = (question) => `${question.mention} ${question.document}`;
+const shown = () => changing ?? queue[0] ?? null;
+
+/** Run one step after the other; a failed one shows its sentence and the next goes on. */
+function enqueue(action) {
+  chain = chain.then(action).catch(showFailure);
+  return chain;
 }
 
-async function loadNext() {
-  const answer = await call("POST", `${route}/next`, { client });
+function notePending() {
+  document.body.dataset.unsaved = unsaved.size;
+}
+
+/** Fill up the mentions that come next. */
+async function fill() {
+  const answer = await call("POST", `${route}/next`, { client, n: AHEAD });
+  take(answer, [...queue]);
+}
+
+/** Take what the service keeps for this page, behind what is here already. */
+function take(answer, kept) {
+  const before = keyOfShown();
+  const known = new Set([...kept.map(keyOf), ...unsaved]);
+  const fresh = [answer.question, ...answer.ahead].filter((q) => q && !known.has(keyOf(q)));
+  queue = [...kept, ...fresh];
   showProgress(answer.progress);
-  showQuestion(answer.question);
+  if (keyOfShown() !== before || byId("dock").hidden) showCurrent();
 }
 
-const decide = (choice, title) =>
-  step(async () => {
-    if (!question) return;
-    const { document: id, mention } = question;
-    const answer = await call("POST", `${route}/labels`, { document: id, mention, who, client, choice });
+const keyOfShown = () => (shown() ? keyOf(shown()) : "");
+
+function decide(choice, title) {
+  const question = shown();
+  if (!question || isWaiting) return;
+  const isChange = changing !== null;
+  showFailure(null);
+  byId("after").textContent = choice === SKIP[0] ? "Skipped." : `You chose ${title}.`;
+  unsaved.add(keyOf(question));
+  notePending();
+  if (isChange) changing = null;
+  else queue.shift();
+  showCurrent();
+  enqueue(() => save(question, choice, title, isChange));
+}
+
+async function save(question, choice, title, isChange) {
+  const { document: id, mention } = question;
+  try {
+    const body = { document: id, mention, who, client, choice, change: isChange };
+    const answer = await call("POST", `${route}/labels`, body);
+    unsaved.delete(keyOf(question));
     showAfter(choice, title, answer.guess);
-    await loadNext();
-  });
-
-const undo = () =>
-  step(async () => {
-    const answer = await call("POST", `${route}/undo`, { who, client });
     showProgress(answer.progress);
-    showQuestion(answer.question);
-    byId("after").textContent = "Taken back; choose again.";
-  });
-
-function showQuestion(next) {
-  question = next;
-  isExpanded = false;
-  byId("question").hidden = !next;
-  byId("finished").hidden = Boolean(next);
-  byId("dock").hidden = false;
-  for (const id of ["none", "skip"]) byId(id).disabled = !next;
-  if (!next) {
-    byId("more").hidden = true;
-    return;
+    queue = queue.filter((other) => keyOf(other) !== keyOf(question));
+    if (isChange) byId("after").append(" The answer was changed.");
+    await fill();
+  } catch (error) {
+    unsaved.delete(keyOf(question));
+    byId("after").textContent = "";
+    // What could not be sent is asked again; what somebody else labelled meanwhile is not.
+    if (error.isUnreachable) queue.unshift(question);
+    showCurrent();
+    throw error;
+  } finally {
+    notePending();
   }
-  const mark = make("mark", {}, next.surface);
-  byId("text").replaceChildren(next.before, mark, next.after);
-  byId("document").textContent = next.title || next.document;
-  byId("ask").textContent = `What does “${next.surface}” mean here?`;
+}
+
+function undo() {
+  if (isWaiting) return;
+  isWaiting = true;
+  showFailure(null);
+  enqueue(async () => {
+    try {
+      const answer = await call("POST", `${route}/undo`, { who, client, n: AHEAD });
+      changing = null;
+      take(answer, []);
+      byId("after").textContent = "Taken back; choose again.";
+    } finally {
+      isWaiting = false;
+    }
+  });
+}
+
+function showCurrent() {
+  if (!who) return; // the name is asked for first
+  const question = shown();
+  isExpanded = false;
+  byId("loading").hidden = true;
+  closeSearch();
+  const isListing = !byId("history").hidden;
+  byId("question").hidden = !question || isListing;
+  byId("finished").hidden = Boolean(question) || unsaved.size > 0 || isListing;
+  byId("dock").hidden = isListing;
+  byId("changing").hidden = changing === null;
+  byId("as").hidden = isListing;
+  for (const id of ["none", "skip", "another"]) byId(id).disabled = !question;
+  if (question) showQuestion(question);
+  else byId("more").hidden = true;
+}
+
+function showQuestion(question) {
+  const mark = make("mark", {}, question.surface);
+  byId("text").replaceChildren(question.before, mark, question.after);
+  byId("document").textContent = question.title || question.document;
+  byId("ask").textContent = `What does “${question.surface}” mean here?`;
+  byId("same").textContent = sameLine(question);
+  if (changing) {
+    const label = question.label ? `Labelled ${question.label} by ${question.labelled_by}; choose to change it, or` : "Not labelled yet; choose, or";
+    byId("changing-text").textContent = label;
+  }
   showChoices();
   const box = byId("text");
   box.scrollTop = mark.offsetTop - box.offsetTop - box.clientHeight / 2;
-  byId("ask").focus({ preventScroll: true });
+  if (!byId("question").hidden) byId("ask").focus({ preventScroll: true });
+}
+
+function sameLine({ n_same: n, differ, surface }) {
+  if (n < 2) return "";
+  if (differ) return `“${surface}” stands here ${n} times, and its labels differ: each is asked by itself.`;
+  return `“${surface}” stands here ${n} times; your answer speaks for all of them until one is labelled otherwise.`;
 }
 
 function showChoices() {
-  const shown = isExpanded ? question.choices : question.choices.slice(0, N_KEYS);
-  byId("choices").replaceChildren(...shown.map(choiceItem));
-  byId("more").hidden = shown.length === question.choices.length;
+  const { choices } = shown();
+  const list = isExpanded ? choices : choices.slice(0, KEYS.length);
+  byId("choices").replaceChildren(...list.map(choiceItem));
+  byId("choices").classList.toggle("many", list.length > 5);
+  byId("more").hidden = list.length === choices.length;
 }
 
 function choiceItem(choice, i) {
@@ -85,9 +160,9 @@ function choiceItem(choice, i) {
   if (choice.emerging) text.append(" ", make("span", { className: "badge" }, "new"));
   if (choice.line) text.append(make("span", { className: "line" }, choice.line));
   const button = make("button", { type: "button" });
-  if (i < N_KEYS) {
-    button.append(make("kbd", {}, String(i + 1)));
-    button.setAttribute("aria-keyshortcuts", String(i + 1));
+  if (i < KEYS.length) {
+    button.append(make("kbd", {}, KEYS[i]));
+    button.setAttribute("aria-keyshortcuts", KEYS[i]);
   }
   button.append(text);
   button.addEventListener("click", () => decide(choice.choice, choice.entity));
@@ -119,12 +194,19 @@ function showAfter(choice, title, guess) {
   else after.append(" The model would have said ", make("strong", {}, guess.entity), sure);
 }
 
-const learn = () =>
-  step(async () => {
-    const job = await call("POST", `${route}/learn`);
-    byId("learn").disabled = true;
-    await follow(job);
+function learn() {
+  showFailure(null);
+  byId("learn").disabled = true;
+  byId("enough-text").textContent = "Starting to learn…";
+  enqueue(async () => {
+    try {
+      await follow(await call("POST", `${route}/learn`));
+    } catch (error) {
+      byId("learn").disabled = false;
+      throw error;
+    }
   });
+}
 
 /** Show how far a job is until it ends; labelling goes on meanwhile. */
 async function follow(job) {
@@ -144,7 +226,7 @@ async function follow(job) {
   }
   byId("learn").disabled = false;
   byId("job").hidden = true;
-  text.textContent = job.state === "done" ? `Learned: ${job.message}` : job.message;
+  text.textContent = job.message;
   const info = await call("GET", route);
   if (info.has_report) text.append(" ", make("a", { href: `${route}/report`, target: "_blank", rel: "noopener" }, "Report"));
 }
@@ -154,15 +236,105 @@ const expand = () => {
   showChoices();
 };
 
+// Another entity of the knowledge base
+
+let lastSearch = 0;
+
+function openSearch() {
+  if (!shown() || isWaiting) return;
+  byId("other").hidden = false;
+  byId("choices").hidden = true;
+  byId("search").value = "";
+  byId("found").replaceChildren();
+  byId("other").scrollIntoView({ block: "nearest" });
+  byId("search").focus();
+}
+
+function closeSearch() {
+  byId("other").hidden = true;
+  byId("choices").hidden = false;
+}
+
+async function search() {
+  const turn = ++lastSearch;
+  const text = byId("search").value.trim();
+  try {
+    const found = text ? await call("GET", `${route}/entities?${new URLSearchParams({ search: text })}`) : [];
+    if (turn !== lastSearch) return;
+    const rows = found.slice(0, 8).map((choice) => choiceItem(choice, KEYS.length));
+    const nothing = text ? [make("li", { className: "empty" }, "No name begins so.")] : [];
+    byId("found").replaceChildren(...(rows.length ? rows : nothing));
+  } catch (error) {
+    showFailure(error);
+  }
+}
+
+// The whole document
+
+async function openDocument() {
+  const question = shown();
+  if (!question) return;
+  try {
+    const { id, title, text } = await call("GET", `${route}/document?${new URLSearchParams({ document: question.document })}`);
+    byId("whole-title").textContent = title || id;
+    const isAddress = /^https?:\/\//.test(id);
+    byId("whole-link").replaceChildren(isAddress ? make("a", { href: id, target: "_blank", rel: "noopener noreferrer" }, id) : id);
+    byId("whole-text").textContent = text;
+    byId("whole").showModal();
+  } catch (error) {
+    showFailure(error);
+  }
+}
+
+// The labels so far
+
+async function openHistory() {
+  showFailure(null);
+  byId("history").hidden = false;
+  changing = null;
+  showCurrent();
+  await enqueue(() => showHistory(route, jump));
+  byId("history-title").focus();
+}
+
+function closeHistory() {
+  byId("history").hidden = true;
+  showCurrent();
+}
+
+/** Show a certain mention, to give or change its label. */
+async function jump(document, mention) {
+  try {
+    const where = new URLSearchParams({ document, mention });
+    changing = await call("GET", `${route}/mention?${where}`);
+    closeHistory();
+  } catch (error) {
+    showFailure(error);
+  }
+}
+
+function leave() {
+  changing = null;
+  showCurrent();
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if (event.target.closest("input, textarea, dialog") || !who) return;
+  if (event.key === "Escape" && !byId("other").hidden) {
+    closeSearch();
+    byId("ask").focus({ preventScroll: true });
+    return;
+  }
+  if (event.target.closest("input, select, textarea, dialog") || !who || !byId("history").hidden) return;
   const key = event.key.toLowerCase();
-  const choice = /^[1-9]$/.test(key) ? question?.choices[Number(key) - 1] : null;
+  const question = shown();
+  const choice = KEYS.includes(key) ? question?.choices[KEYS.indexOf(key)] : null;
   if (choice) decide(choice.choice, choice.entity);
   else if (key === "n" && question) decide(...NONE);
   else if (key === "s" && question) decide(...SKIP);
+  else if (key === "e" && question) openSearch();
   else if (key === "u") undo();
+  else if (key === "h") openHistory();
   else if (key === "m" && question) expand();
   else return;
   event.preventDefault();
@@ -170,31 +342,48 @@ document.addEventListener("keydown", (event) => {
 
 byId("none").addEventListener("click", () => decide(...NONE));
 byId("skip").addEventListener("click", () => decide(...SKIP));
+byId("another").addEventListener("click", openSearch);
+byId("search").addEventListener("input", search);
+byId("other").addEventListener("submit", (event) => {
+  event.preventDefault();
+  byId("found").querySelector("button")?.click();
+});
 byId("undo").addEventListener("click", undo);
 byId("more").addEventListener("click", expand);
 byId("learn").addEventListener("click", learn);
+byId("open").addEventListener("click", openDocument);
+byId("back").addEventListener("click", leave);
+byId("show-history").addEventListener("click", openHistory);
+byId("hide-history").addEventListener("click", closeHistory);
 byId("change").addEventListener("click", () => askWho());
 byId("who-form").addEventListener("submit", (event) => {
   event.preventDefault();
   who = byId("who").value.trim();
-  if (!who) return;
-  localStorage.setItem(WHO, who);
-  start();
+  if (who) start();
+});
+addEventListener("beforeunload", (event) => {
+  if (unsaved.size) event.preventDefault();
 });
 
 function askWho() {
   byId("who-form").hidden = false;
-  for (const id of ["question", "dock", "as"]) byId(id).hidden = true;
+  for (const id of ["question", "dock", "as", "loading"]) byId(id).hidden = true;
   byId("who").value = who;
   byId("who").focus();
   who = "";
 }
 
 function start() {
+  localStorage.setItem(WHO, who);
   byId("who-form").hidden = true;
   byId("as").hidden = false;
   byId("as-name").textContent = who;
-  step(loadNext);
+  byId("loading").hidden = queue.length > 0;
+  if (asked.get("document")) enqueue(() => jump(asked.get("document"), asked.get("mention") ?? "0"));
+  enqueue(async () => {
+    await fill();
+    showCurrent();
+  });
 }
 
 async function open() {
@@ -220,4 +409,8 @@ async function open() {
   else askWho();
 }
 
-open().catch(showFailure);
+notePending();
+open().catch((error) => {
+  byId("loading").hidden = true;
+  showFailure(error);
+});

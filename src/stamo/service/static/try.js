@@ -52,6 +52,8 @@ function mentionButton(mention, surface) {
   const kind = mention.entity === null ? " nil" : mention.emerging ? " new" : "";
   const button = make("button", { type: "button", className: `mention${kind}` }, surface);
   button.style.setProperty("--sure", mention.confidence);
+  // Shown behind the name; it is no part of the text, so copying gives what was pasted.
+  if (mention.entity !== null) button.dataset.entity = mention.entity;
   button.title = mention.entity === null ? "not linked" : `${mention.entity} (${percent(mention.confidence)})`;
   button.setAttribute("aria-pressed", "false");
   button.addEventListener("click", () => {
@@ -73,7 +75,10 @@ function showDetail(mention) {
   if (mention.candidates.length) {
     parts.push(make("h3", {}, mention.runner_up ? "Best candidates" : "The only candidate"), candidateBars(mention));
   }
-  if (mention.why.length && mention.runner_up) {
+  if (mention.reasons.length) {
+    parts.push(make("h3", {}, `For and against ${mention.reasons_for}`), packReasons(mention));
+    parts.push(make("p", { className: "small" }, "Without the pack: ", make("strong", {}, mention.without_packs ?? "not linked"), "."));
+  } else if (mention.why.length && mention.runner_up) {
     parts.push(make("h3", {}, `Why rather than ${mention.runner_up.entity}`), reasonBars(mention));
   }
   byId("detail").replaceChildren(...parts);
@@ -84,13 +89,21 @@ function candidateBars(mention) {
     bar(c.entity, percent(c.confidence), 0, 100 * c.confidence)));
 }
 
-function reasonBars(mention) {
-  const largest = Math.max(...mention.why.map((w) => Math.abs(w.lead)), 1e-9);
-  return make("ul", { className: "bars" }, ...mention.why.map((w) => {
-    const width = (50 * Math.abs(w.lead)) / largest;
-    const size = Math.abs(w.lead).toFixed(2);
-    const sign = size === "0.00" ? "" : w.lead > 0 ? "+" : "−";
-    return bar(w.name, sign + size, w.lead < 0 ? 50 - width : 50, width, w.lead < 0, true);
+const reasonBars = (mention) => signedBars(mention.why.map((w) => [w.name, w.lead]));
+
+/** Words, neighbours and entities in the order of their weight. */
+const packReasons = (mention) =>
+  signedBars(mention.reasons.map((r) => [reasonName(r), r.weight]));
+
+const reasonName = ({ name, part }) => (!name ? part : / (before|after) it$/.test(name) ? name : `${name} · ${part}`);
+
+function signedBars(rows) {
+  const largest = Math.max(...rows.map(([, weight]) => Math.abs(weight)), 1e-9);
+  return make("ul", { className: "bars" }, ...rows.map(([name, weight]) => {
+    const width = (50 * Math.abs(weight)) / largest;
+    const size = Math.abs(weight).toFixed(2);
+    const sign = size === "0.00" ? "" : weight > 0 ? "+" : "−";
+    return bar(name, sign + size, weight < 0 ? 50 - width : 50, width, weight < 0, true);
   }));
 }
 

@@ -68,6 +68,12 @@ class LabelEvent:
     """The uid of the event that is undone."""
 
 
+def describe_choice(choice: str, entity: str) -> str:
+    """Return what people read for a choice; `entity` is the name of the emerging entity."""
+    words = {EMERGING_CHOICE: entity, NONE: "none of these", SKIP: "skipped", UNDO: "taken back"}
+    return words.get(choice, choice)
+
+
 def to_timestamp(at: datetime) -> str:
     """Write a time as text that sorts by time.
 

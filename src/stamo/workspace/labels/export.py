@@ -1,4 +1,7 @@
-"""Labels as files: the whole log as JSON lines (lossless), or what holds now as a table."""
+"""Labels as files: the whole log as JSON lines (lossless), or what holds now as a table.
+
+Both come back; a table adds what differs from what holds here.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,49 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import datetime
 
 from stamo.corpus.formats.jsonl import parse_json
+from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError
 from stamo.workspace.labels.events import (
     EMERGING_CHOICE,
     NONE,
     SKIP,
+    UNDO,
     LabelEvent,
+    check_label,
     event_from_json,
     event_to_json,
     to_timestamp,
 )
+from stamo.workspace.labels.foreign import ForeignLabel, find_target
 
 MARKS = (EMERGING_CHOICE, NONE, SKIP)
+FORMULA = "=+-@\t\r"
+NEEDED = ("document", "start", "end", "choice")
 COLUMNS = ("document", "mention", "surface", "start", "end", "choice", "labeller", "at")
+
+
+def detect_form(text: str) -> str:
+    """Tell what a file of labels is: `label-studio`, `jsonl` (the log) or `csv`.
+
+    Raises:
+        CorpusFormatError: None of them.
+    """
+    start = text.lstrip()
+    head = start.partition("\n")[0]
+    if start.startswith("["):
+        return "label-studio"
+    if start.startswith("{"):
+        # A log has one event on a line; a single task of Label Studio is an object with data.
+        return "jsonl" if '"uid"' in head or '"data"' not in start else "label-studio"
+    if "document" in head and "choice" in head:
+        return "csv"
+    raise CorpusFormatError(
+        f"It begins with {head[:60]!r}: neither a log of labels, nor a table with the columns "
+        f"{', '.join(NEEDED)}, nor Label Studio's JSON."
+    )
 
 
 def to_jsonl(events: Iterable[LabelEvent]) -> str:
@@ -61,6 +92,67 @@ def to_csv(labels: Iterable[LabelEvent]) -> str:
     return file.getvalue()
 
 
+def from_csv(text: str, corpus: Corpus, *, labeller: str, at: datetime) -> list[ForeignLabel]:
+    """Read a table of labels: ours, or any with the columns document, start, end and choice.
+
+    Args:
+        text: The table; commas, semicolons or tabs divide its columns.
+        corpus: The documents that it speaks of.
+        labeller: Who labelled, where no column says so.
+        at: When, where no column says so.
+
+    Raises:
+        CorpusFormatError: A line does not fit; the message names it.
+    """
+    head = text.partition("\n")[0]
+    delimiter = max(",;\t", key=head.count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+    if missing:
+        raise CorpusFormatError(
+            f"Line 1: the table has no column {missing[0]!r}; it needs {', '.join(NEEDED)}."
+        )
+    documents = {document.id: document for document in corpus}
+    labels = []
+    try:
+        for row in reader:
+            plain = {name: _bare(value) for name, value in row.items() if isinstance(value, str)}
+            labels.append(_row_label(plain, documents, labeller, at))
+    except (CorpusFormatError, csv.Error) as error:
+        raise CorpusFormatError(f"Line {reader.line_num}: {error}") from error
+    return labels
+
+
+def _row_label(
+    row: dict[str, str], documents: dict[str, Document], labeller: str, at: datetime
+) -> ForeignLabel:
+    name = row.get("document", "")
+    document = documents.get(name)
+    if document is None:
+        raise CorpusFormatError(f"there is no collected document {name[:80]!r}.")
+    try:
+        start, end = int(row.get("start", "")), int(row.get("end", ""))
+        when = datetime.fromisoformat(row["at"]) if row.get("at") else at
+    except ValueError as error:
+        raise CorpusFormatError(
+            f"start and end must be whole numbers and the time in ISO form ({error})."
+        ) from error
+    target = find_target(document, start, end)
+    if row.get("surface") not in (None, "", target.surface):
+        raise CorpusFormatError(f"the mention there is {target.surface!r}, not {row['surface']!r}.")
+    who = row.get("labeller") or labeller
+    check_label(target, row.get("choice", ""), who)
+    to_timestamp(when)
+    if row["choice"] == UNDO:
+        raise CorpusFormatError("a table cannot take labels back; import the log.")
+    return ForeignLabel(target, row["choice"], who, when, when)
+
+
+def _bare(value: str) -> str:
+    """Take off the apostrophe that keeps a spreadsheet from computing."""
+    return value[1:] if value[:1] == "'" and value[1:2] in FORMULA else value
+
+
 def _harmless(value: str | int) -> str | int:
-    is_formula = str(value).startswith(("=", "+", "-", "@", "\t", "\r")) and value not in MARKS
+    is_formula = str(value).startswith(tuple(FORMULA)) and value not in MARKS
     return f"'{value}" if is_formula else value

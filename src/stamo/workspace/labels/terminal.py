@@ -25,6 +25,7 @@ from stamo.workspace.labels.events import (
     Choice,
     LabelEvent,
     LabelTarget,
+    describe_choice,
 )
 from stamo.workspace.labels.queue import LabelQueue
 from stamo.workspace.labels.store import LabelStore
@@ -35,9 +36,10 @@ ReadKey = Callable[[], str]
 """Waits for a key and returns it; an empty text ends labelling."""
 
 SHOWN_CHARACTERS = 600
-N_CHOICES = 9
+N_CHOICES = 10
+DIGITS = "1234567890"
 ADVISE_EVERY = 2
-KEYS = "1-9 choose   0 more   n none of these   s skip   u undo   q stop"
+KEYS = "1-9, 0 choose   m more   n none of these   s skip   u undo   q stop"
 
 
 def label_in_terminal(
@@ -119,14 +121,14 @@ class _Desk:
             if pressed == "u":
                 self._undo()
                 return True
-            if pressed == "0" and len(choices) > N_CHOICES:
+            if pressed == "m" and len(choices) > N_CHOICES:
                 page = (page + 1) % -(-len(choices) // N_CHOICES)
                 self._show(document, key[1], choices, page)
             elif pressed in ("n", "s"):
                 self._keep(document, key[1], NONE if pressed == "n" else SKIP)
                 return True
-            elif pressed.isdecimal() and 1 <= int(pressed) <= len(shown):
-                self._keep(document, key[1], shown[int(pressed) - 1].choice)
+            elif pressed in DIGITS and DIGITS.index(pressed) < len(shown):
+                self._keep(document, key[1], shown[DIGITS.index(pressed)].choice)
                 return True
 
     def _choices(self, surface: str) -> list[Choice]:
@@ -145,13 +147,17 @@ class _Desk:
         text = Text(before).append(surface, style="bold reverse").append(after)
         table = Table.grid(padding=(0, 2))
         first = page * N_CHOICES
-        for number, choice in enumerate(choices[first : first + N_CHOICES], start=1):
+        for digit, choice in zip(DIGITS, choices[first : first + N_CHOICES], strict=False):
             style = "bold" if choice.emerging else ""
             title = Text(printable(choice.entity), style=style)
-            table.add_row(Text(str(number), style="cyan"), title, Text(choice.line, style="dim"))
+            table.add_row(Text(digit, style="cyan"), title, Text(choice.line, style="dim"))
         n = self.store.progress().n_labelled
         heading = f"{printable(document.title or document.id)}   {n} of {N_LABELS}"
-        body = Group(text, Text(), table, Text(), Text(KEYS, style="dim"))
+        same = sum(m.surface == mention.surface for m in document.mentions)
+        note = (
+            f"It stands here {same} times; your answer speaks for all of them." if same > 1 else ""
+        )
+        body = Group(text, Text(note, style="dim"), table, Text(), Text(KEYS, style="dim"))
         self.console.print(Panel(body, title=Text(heading), title_align="left"))
 
     def _keep(self, document: Document, index: int, choice: str) -> None:
@@ -182,7 +188,8 @@ class _Desk:
             return
         self.n_given -= 1
         self.n_known = -1
-        self.console.print(Text(printable(f"Undone: {undone.choice}"), style="yellow"))
+        said = describe_choice(undone.choice, self.entity.id)
+        self.console.print(Text(printable(f"Undone: {said}"), style="yellow"))
 
 
 def read_one_key() -> str:

@@ -1,0 +1,47 @@
+"""Why a packed entity wins or loses a mention: words, neighbours and entities by their weight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stamo.features.params import FeatureParams
+from stamo.features.pile import Pile
+from stamo.features.views.base import TermedView
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.results import Reason
+from stamo.models.evidence import views_of, weights_of
+from stamo.system.arrays import Float64
+
+N_REASONS = 12
+LEAST_WEIGHT = 0.01
+
+
+def find_reasons(
+    pile: Pile,
+    kb: KnowledgeBase,
+    theta: FeatureParams,
+    row: int,
+    parts: dict[str, float],
+    n: int = N_REASONS,
+) -> tuple[Reason, ...]:
+    """Return what speaks for and against the entity, the weightiest first.
+
+    Args:
+        pile: The mentions that were scored.
+        kb: The knowledge base.
+        theta: θ(e*) of the entity.
+        row: The mention.
+        parts: What each part adds to its log odds; a part that has named terms is given by them.
+        n: How many reasons to return.
+    """
+    found: list[Reason] = []
+    whole = dict(parts)
+    for view in views_of(theta):
+        if isinstance(view, TermedView):
+            whole.pop(view.part, None)
+            weights: Float64 = weights_of(view, theta)[0]
+            for name, term in view.terms(pile, kb, row):
+                found.append(Reason(view.part, name, float(np.dot(term, weights))))
+    found += [Reason(part, "", weight) for part, weight in whole.items()]
+    told = [reason for reason in found if abs(reason.weight) >= LEAST_WEIGHT]
+    return tuple(sorted(told, key=lambda reason: (-abs(reason.weight), reason.name))[:n])

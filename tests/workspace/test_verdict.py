@@ -1,0 +1,118 @@
+from dataclasses import replace
+
+import pytest
+
+from stamo.evaluation.intervals import wilson
+from stamo.workspace.verdict import Decision, Findings, judge
+
+
+def findings(right=10, wrong=0, missed=0, other=10, p_right=0.9, p_wrong=0.6, **more):
+    """Left-out labels: taken and right, taken and wrong, missed, and left alone."""
+    labels = [True] * right + [False] * wrong + [True] * missed + [False] * other
+    decisions = [True] * (right + wrong) + [False] * (missed + other)
+    p = [p_right] * right + [p_wrong] * wrong + [0.3] * missed + [0.1] * other
+    values = {
+        "entity": "Rey",
+        "n_emerging": right + missed,
+        "n_other": wrong + other,
+        "labels": tuple(labels),
+        "probabilities": tuple(p),
+        "decisions": tuple(decisions),
+        "line": 0.5,
+        "n_mentions": 100,
+        "n_taken": 40,
+        "n_unsure": 7,
+        "taken_from": (("Rey (name)", 30), ("", 10)),
+    }
+    return Findings(**values | more)
+
+
+def test_a_good_pack_is_shipped():
+    """Ten of ten are right: precision 1 with Wilson's interval, no warning, exit code 0."""
+    verdict = judge(findings())
+    assert verdict.decision is Decision.ship
+    assert verdict.precision == wilson(10, 10)
+    assert round(verdict.precision.low, 2) == 0.72
+    assert verdict.warnings == ()
+    assert verdict.exit_code == 0
+    assert "right 100% of the time" in verdict.sentence
+
+
+def test_the_reasons_name_rates_and_rivals():
+    """Precision, recall, what it takes from whom and how sure it is."""
+    precision, recall, takes, sure = judge(findings(right=9, wrong=1, missed=1)).reasons
+    assert precision.startswith("Precision 0.90 [0.60, 0.98]: of 10 left-out labels that it takes")
+    assert recall.startswith("Recall 0.90 [0.60, 0.98]")
+    expected = "40 of 100 unlabelled mentions (40%): 30 from Rey (name), 10 from no known entity"
+    assert expected in takes
+    assert "unsure of 7 mentions" in sure
+
+
+def test_wrong_links_of_low_confidence_call_for_a_threshold():
+    """Six of ten are right at one half, all six from 70 % on: link from there on."""
+    verdict = judge(findings(right=6, wrong=4, p_wrong=0.65))
+    assert verdict.decision is Decision.raise_threshold
+    assert verdict.threshold == 0.7
+    assert "--threshold 0.7" in verdict.sentence
+    assert verdict.exit_code == 10
+
+
+def test_sure_and_wrong_is_not_shipped():
+    """Four of twelve right, at high confidence, with twenty labels: no threshold mends that."""
+    verdict = judge(findings(right=4, wrong=8, p_wrong=0.95))
+    assert verdict.decision is Decision.do_not_ship
+    assert verdict.exit_code == 12
+
+
+def test_a_wide_interval_asks_for_labels():
+    """Four of five right may be anything: label those closest to the line."""
+    verdict = judge(findings(right=4, wrong=1, p_wrong=0.95))
+    assert verdict.decision is Decision.label_more
+    assert "closest to the line" in verdict.sentence
+    assert verdict.exit_code == 11
+
+
+def test_what_misses_most_asks_for_labels_below_the_line():
+    """Precise, but two thirds are missed."""
+    verdict = judge(findings(right=5, missed=10))
+    assert verdict.decision is Decision.label_more
+    assert "just below the line" in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("found", "decision", "warning"),
+    [
+        (findings(right=3, other=3), Decision.label_more, "Too few labels: 6"),
+        (findings(right=2, other=10), Decision.label_more, None),
+        (findings(right=0, other=20), Decision.do_not_ship, "no label is Rey"),
+        (findings(right=12, other=0), Decision.label_more, "every label is Rey"),
+        (findings(right=25, other=0), Decision.ship, "every label is Rey"),
+        (findings(alarm="It fell."), Decision.do_not_ship, "Collapse: It fell."),
+        (findings(doubtful=("d1: odd",)), Decision.ship, "Perhaps mislabelled: d1: odd"),
+        (
+            replace(findings(), labels=(), probabilities=(), decisions=()),
+            Decision.do_not_ship,
+            None,
+        ),
+        (findings(right=0, missed=5, other=10), Decision.label_more, None),
+    ],
+)
+def test_what_must_not_be_overlooked(found, decision, warning):
+    """Too few, one class, a collapse, a mislabelled mention: told, and never exit code 0."""
+    verdict = judge(found)
+    assert verdict.decision is decision
+    assert any(warning in line for line in verdict.warnings) if warning else not verdict.warnings
+    assert verdict.exit_code > 0
+
+
+def test_a_line_above_the_thresholds_is_no_higher_threshold():
+    """Only a threshold above the line that is drawn already can help."""
+    found = findings(right=6, wrong=4, p_wrong=0.65, line=0.7)
+    assert judge(found).threshold == 0.8
+
+
+def test_findings_survive_json():
+    """What is kept beside the pack gives the same verdict again."""
+    found = findings(doubtful=("d1: odd",))
+    assert Findings.from_json(found.to_json()) == found
+    assert judge(found).to_json()["decision"] == "ship"
