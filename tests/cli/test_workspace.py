@@ -92,6 +92,16 @@ def test_packs_come_and_go(run, small, tmp_path):
     assert [path.name for path in folder.iterdir()] == ["bad.stamo"]
 
 
+def test_strict_learning_ends_by_its_verdict(app, small, tmp_path):
+    """Unchecked labels make a pack that is not to be shipped: told, and the exit code is 12."""
+    space = copy_labelled(small, tmp_path / "rey")
+    arguments = ["learn", str(space.path), "--folds", "0", "--encoder", "none", "--strict"]
+    result = runner.invoke(app, arguments, env={"COLUMNS": "200"})
+    assert "Do not ship it yet: it was not checked" in result.output
+    assert result.exit_code == 12
+    assert (space.packs_dir / "rey.stamo").exists()
+
+
 def test_workspaces_merge_by_command(run, small, tmp_path):
     """Two folders become one; merging one folder with itself adds nothing."""
     space = copy_labelled(small, tmp_path / "rey")
