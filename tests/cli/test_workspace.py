@@ -3,6 +3,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -10,7 +11,9 @@ from typer.testing import CliRunner
 
 from stamo.cli import workspace as commands
 from stamo.errors import StamoError, WorkspaceError
-from tests.workspace.small_world import copy_labelled, make_small_world
+from stamo.workspace.folder import Workspace
+from stamo.workspace.gold import label_by_gold
+from tests.workspace.small_world import NOON, copy_labelled, make_small_world
 
 runner = CliRunner()
 
@@ -159,3 +162,54 @@ def test_the_slot_table_follows_the_groups_of_theta():
         "F1",
     ]
     assert shown[2].split() == ["1", "50%", "0.00", "0.25", "0.50"]
+
+
+def test_a_week_of_entities(run, app, small, tmp_path):
+    """A table, one pass, labels, learning and reports for all; one that fails stops no other."""
+    first, second = small.world.emerging
+    table = tmp_path / "entities.csv"
+    rows = [f'"{e.id}",{"|".join(e.aliases)},Q{i}' for i, e in enumerate((first, second), 1)]
+    table.write_text("\n".join(["name,aliases,id", *rows, "Nobody Xyzzyq,,Q3"]) + "\n")
+    week = tmp_path / "week"
+    out = run("new", week, "--from", table, "--kb", small.kb_path)
+    assert "3 new workspaces." in out
+    out = run(
+        "collect", week, "--kb", small.kb_path, "--model", small.model_path,
+        "--from", small.world.paths.pile_path,
+    )  # fmt: skip
+    assert out.count("nobody-xyzzyq") == 1
+    paths = sorted(week.iterdir())
+    assert "collect (nothing kept)" in run("status", week)
+    for path in paths:
+        space = Workspace.open(path)
+        corpus = space.documents.read()
+        keys = [
+            (d.id, next(i for i, m in enumerate(d.mentions) if m.entity is None))
+            for d in list(corpus)[::5]
+        ]
+        label_by_gold(space, corpus, small.gold, keys, at=NOON)
+    result = runner.invoke(app, ["learn", str(week), "--folds", "0", "--json"])
+    assert result.exit_code == 1
+    assert "nobody-xyzzyq: No documents are collected" in result.stderr
+    learned = json.loads(result.stdout)
+    assert [one["id"] for one in learned] == ["Q1", "Q2"]
+    records = json.loads(run("status", week, "--json"))
+    assert sorted(r["stage"] for r in records) == ["collect (nothing kept)", "report", "report"]
+    report = json.loads(run("report", *(one["workspace"] for one in learned), "--json"))
+    assert all(Path(one["report"]).exists() for one in report)
+    with Workspace.open(learned[0]["workspace"]).open_labels() as store:
+        event = store.current()[0]
+        other = "@none" if event.choice != "@none" else "@emerging"
+        store.add(event.target, other, labeller="ada", at=NOON)
+    assert "labels changed: learn again" in run("status", week)
+
+
+def test_nothing_kept_has_an_exit_code_of_its_own(app, small, tmp_path):
+    """A script can tell an empty pile from an error."""
+    source = tmp_path / "dull.jsonl"
+    source.write_text('{"text": "nothing"}\n')
+    runner.invoke(app, ["new", str(tmp_path / "rey"), "Rey"])
+    where = ["--kb", str(small.kb_path), "--model", str(small.model_path), "--from", str(source)]
+    result = runner.invoke(app, ["collect", str(tmp_path / "rey"), *where])
+    assert result.exit_code == 3
+    assert "No document contained an alias" in result.stdout

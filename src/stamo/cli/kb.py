@@ -57,6 +57,10 @@ def build(
     index: Annotated[
         Path | None, typer.Option(help="Index of a multistream archive, found by itself beside it.")
     ] = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(help="Ids of entities: page_props or wb_items_per_site SQL, or two columns."),
+    ] = None,
     disambiguation_template: Annotated[
         list[str] | None, typer.Option(help="Another template that marks disambiguation pages.")
     ] = None,
@@ -79,6 +83,7 @@ def build(
         held_out=held_out,
         missing_targets=missing_targets,
         index=index,
+        ids=ids,
         disambiguation_templates=frozenset(disambiguation_template or ()),
         memory=memory,
         overwrite=overwrite,

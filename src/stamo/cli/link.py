@@ -66,7 +66,7 @@ def link(
     ] = None,
     packs: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="An entity pack that is linked too; repeat it."),
+        typer.Option("--with", help="An entity pack or a folder of packs; repeat it."),
     ] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
@@ -130,11 +130,24 @@ def _open_linker(kb_path: Path, model_path: Path, settings: Any) -> Linker:
 
 def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
     from stamo.linking.packed import PackedLinker
+    from stamo.packs.folder import refuse_twins
     from stamo.packs.pack import EntityPack
 
     if not paths:
         return linker
-    return PackedLinker(linker, [EntityPack.load(path, linker.kb) for path in paths])
+    packs = [(str(path), EntityPack.load(path, linker.kb)) for path in _pack_files(paths)]
+    refuse_twins(packs)
+    return PackedLinker(linker, [pack for _, pack in packs])
+
+
+def _pack_files(paths: list[Path]) -> list[Path]:
+    """Return the files of packs; a folder stands for all packs in it."""
+    from stamo.packs.folder import PackFolder
+
+    files: list[Path] = []
+    for path in paths:
+        files += [e.path for e in PackFolder(path).entries()] if path.is_dir() else [path]
+    return files
 
 
 def to_line(linked: LinkedDocument) -> tuple[bytes, bool]:

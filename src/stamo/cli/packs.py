@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+
+from stamo.cli.kb import AsJson
+from stamo.cli.workspaces import print_json
+
+if TYPE_CHECKING:
+    from stamo.packs.folder import PackEntry
+    from stamo.packs.pack import EntityPack
 
 Packs = Annotated[Path, typer.Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, typer.Argument(metavar="PACK", help="File of a pack.")]
@@ -27,15 +34,43 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="packs")
 
 
-def list_packs(packs: Packs) -> None:
+def _entry_record(entry: PackEntry) -> dict[str, Any]:
+    pack = entry.pack
+    record: dict[str, Any] = {"key": entry.key, "path": str(entry.path)}
+    return record | ({"problem": entry.problem} if pack is None else _pack_record(pack))
+
+
+def _pack_record(pack: EntityPack) -> dict[str, Any]:
+    entity = pack.entity
+    return {
+        "entity": entity.id,
+        "id": entity.external_id or None,
+        "type": entity.type or None,
+        "url": entity.url or None,
+        "about": entity.about,
+        "priors": dict(zip(entity.aliases, map(float, pack.priors), strict=True)),
+        "kb": pack.kb_fingerprint,
+        "model": pack.model_fingerprint,
+        "description": pack.description,
+        "notes": dict(pack.notes),
+        "fingerprint": pack.fingerprint,
+    }
+
+
+def list_packs(packs: Packs, as_json: AsJson = False) -> None:
     """List the packs of a folder; damaged ones with what is wrong."""
+    from stamo.cli.tables import print_table
     from stamo.cli.workspace_views import packs_table
-    from stamo.packs.pack import PackFolder
+    from stamo.packs.folder import PackFolder
 
-    Console(highlight=False).print(packs_table(PackFolder(packs).entries()))
+    entries = PackFolder.existing(packs).entries()
+    if as_json:
+        print_json([_entry_record(entry) for entry in entries])
+    else:
+        print_table(packs_table(entries))
 
 
-def inspect(pack: PackPath) -> None:
+def inspect(pack: PackPath, as_json: AsJson = False) -> None:
     """Show what a pack holds."""
     from stamo.cli.workspace_views import pack_table
     from stamo.packs.pack import EntityPack
@@ -43,6 +78,9 @@ def inspect(pack: PackPath) -> None:
     loaded = EntityPack.load(pack)
     order = sorted(zip(loaded.relatedness.tolist(), loaded.titles, strict=True), reverse=True)
     related = [(title, value) for value, title in order[:8]]
+    if as_json:
+        print_json(_pack_record(loaded) | {"related": dict(related)})
+        return
     Console(highlight=False).print(pack_table(loaded, related))
 
 
@@ -57,7 +95,7 @@ def replace(packs: Packs, pack: PackPath) -> None:
 
 
 def _put(packs: Path, pack: Path, *, replace: bool) -> None:
-    from stamo.packs.pack import PackFolder
+    from stamo.packs.folder import PackFolder
     from stamo.packs.pack_bytes import read_bytes
 
     entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
@@ -66,9 +104,9 @@ def _put(packs: Path, pack: Path, *, replace: bool) -> None:
 
 def remove(packs: Packs, key: PackKey) -> None:
     """Take a pack out of a folder; nothing else changes."""
-    from stamo.packs.pack import PackFolder
+    from stamo.packs.folder import PackFolder
 
-    PackFolder(packs).remove(key)
+    PackFolder.existing(packs).remove(key)
     Console(highlight=False).print(f"Removed {key}.", markup=False)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+PIPE_WIDTH = 100_000
 
 
 def rich_table(*headings: str, **style: Any) -> Table:
@@ -20,6 +23,14 @@ def rich_table(*headings: str, **style: Any) -> Table:
 def bare_table(*headings: str, **style: Any) -> Table:
     """Make a table without lines."""
     return rich_table(*headings, **{"box": None, "padding": (0, 2), "header_style": "dim"} | style)
+
+
+def print_table(table: Table) -> None:
+    """Print a table; what a pipe or a file gets is never cut to a terminal's width."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    console.print(table)
 
 
 def named_values(rows: Iterable[tuple[str, str]]) -> Table:

@@ -3,7 +3,8 @@
 A candidate mention is an alias between two word boundaries of the tokenizer, with any white space
 between its words. `AliasMatcher.find` is exact. The three `may_be_in_*` tests look at raw bytes and
 may say yes too often, never no where `find` would have found a mention in the parsed document, so
-most of a crawl is left out at the speed of a substring search.
+most of a crawl is left out at the speed of a substring search; with many aliases one automaton
+looks for all of them at once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import Mention
@@ -26,8 +29,12 @@ _HTML_TAG = re.compile(rb"<[!/?a-zA-Z][^>]*>")
 _ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
 
 
+MAX_SEARCHES = 3
+"""More needles than these are looked for by an automaton: it costs as much as about three."""
+
+
 class AliasMatcher:
-    """Find one to three aliases at word boundaries.
+    """Find aliases at word boundaries.
 
     Args:
         aliases: The surface forms to look for.
@@ -44,6 +51,9 @@ class AliasMatcher:
         self._patterns = [(alias, _pattern(alias, casefold)) for alias in ordered]
         self._needles = [_needle(alias, casefold) for alias in ordered]
         self._odd = [_first_characters(alias, casefold) for alias in ordered]
+        odd = (odd for needle, odd in zip(self._needles, self._odd, strict=True) if not needle)
+        self._firsts = list(dict.fromkeys(character for some in odd for character in some))
+        self._search = _Needles([needle for needle in self._needles if needle])
 
     def find(self, text: str) -> list[Mention]:
         """Return the candidate mentions in order, without overlaps.
@@ -99,10 +109,63 @@ class AliasMatcher:
 
     def _may_be_in(self, raw: bytes, holds: Callable[[str], bool]) -> bool:
         folded = raw.lower() if self.casefold else raw
-        for needle, odd in zip(self._needles, self._odd, strict=True):
-            if needle in folded if needle else any(map(holds, odd)):
-                return True
-        return False
+        return self._search.is_in(folded) or any(map(holds, self._firsts))
+
+
+class _Needles:
+    """Some byte strings to look for: one by one while they are few, else in one automaton."""
+
+    def __init__(self, needles: Sequence[bytes]) -> None:
+        self._needles = tuple(dict.fromkeys(needles))
+        many = len(self._needles) > MAX_SEARCHES
+        # A DFA is a quarter faster than the other kinds; hundreds of names take a few hundred kB.
+        self._automaton = (
+            BytesAhoCorasick(self._needles, implementation=Implementation.DFA) if many else None
+        )
+
+    def is_in(self, raw: bytes) -> bool:
+        if self._automaton is None:
+            return any(needle in raw for needle in self._needles)
+        return bool(self._automaton.find_matches_as_indexes(raw))
+
+
+class AliasGroups:
+    """Tell which of many entities a text may mention, by their aliases, in one look.
+
+    Args:
+        groups: The aliases of each entity.
+        casefold: Whether case is ignored.
+    """
+
+    def __init__(self, groups: Sequence[Sequence[str]], *, casefold: bool = False) -> None:
+        self._casefold = casefold
+        self._n_groups = len(groups)
+        self._always: list[int] = []
+        owners: dict[bytes, list[int]] = {}
+        for number, aliases in enumerate(groups):
+            needles = {_needle(alias, casefold) for alias in aliases}
+            if b"" in needles:
+                self._always.append(number)
+                continue
+            for needle in needles:
+                owners.setdefault(needle, []).append(number)
+        self._owners = list(owners.values())
+        self._automaton = (
+            BytesAhoCorasick(list(owners), implementation=Implementation.DFA) if owners else None
+        )
+
+    def of(self, text: str) -> list[int]:
+        """Return the numbers of the entities that the text may mention, ascending."""
+        if self._n_groups == 1:
+            return [0]
+        found = set(self._always)
+        if self._automaton is not None:
+            raw = text.encode("utf-8", "replace")
+            raw = raw.lower() if self._casefold else raw
+            # Overlaps count: "Art" of one entity stands inside "Artemis" of another.
+            for place, _, _ in self._automaton.find_matches_as_indexes(raw, overlapping=True):
+                found.update(self._owners[place])
+        return sorted(found)
 
 
 def is_word_boundary(text: str, index: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -82,6 +83,15 @@ class Linker:
     def words(self) -> ContentWords:
         """The vocabulary."""
         return ContentWords(Lexicon.of(self.kb))
+
+    def with_names(self, extra_aliases: Sequence[str]) -> Linker:
+        """Return a linker that also detects other names, and shares everything else with this."""
+        self.warm_up()
+        other = copy(self)
+        other.extra_aliases = tuple(extra_aliases)
+        if self.settings.mentions != "given":
+            other.detector = self.detector.with_names(extra_aliases)
+        return other
 
     def warm_up(self) -> None:
         """Make what is otherwise made at the first use."""
@@ -203,7 +213,7 @@ class Linker:
         ranking: Ranking,
     ) -> list[LinkedMention]:
         """Turn arrays into values."""
-        title_by_id = _titles(self.kb, ranking)
+        title_by_id, id_by_entity = _titles(self.kb, ranking)
         confidence = self._confidence(ranking)
         whys = _whys(self.trained, ranking)
         rows = zip(
@@ -220,7 +230,7 @@ class Linker:
         threshold, mentions = self.settings.threshold, []
         for document, start, end, ids, sure, scores, priors, why in rows:
             shown = tuple(
-                ScoredCandidate(title_by_id[e], c, g, p)
+                ScoredCandidate(title_by_id[e], c, g, p, id_by_entity.get(e, ""))
                 for e, c, g, p in zip(ids, sure, scores, priors, strict=True)
                 if e >= 0
             )
@@ -246,10 +256,15 @@ class Linker:
         return np.where(ranking.candidates >= 0, sure, 0.0)
 
 
-def _titles(kb: KnowledgeBase, ranking: Ranking) -> dict[int, str]:
+def _titles(kb: KnowledgeBase, ranking: Ranking) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the titles of all candidates, and their ids elsewhere where the KB has some."""
     ids = np.unique(ranking.candidates)
     ids = ids[ids >= 0]
-    return dict(zip(ids.tolist(), kb.titles(ids), strict=True))
+    numbers = ids.tolist()
+    elsewhere = kb.external_ids(ids) if kb.has_external_ids else []
+    return dict(zip(numbers, kb.titles(ids), strict=True)), dict(
+        zip(numbers, elsewhere, strict=False)
+    )
 
 
 def _whys(trained: TrainedModel, ranking: Ranking) -> list[tuple[Contribution, ...]]:

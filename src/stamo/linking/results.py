@@ -22,6 +22,8 @@ class ScoredCandidate(NamedTuple):
     It ranks the candidates of one mention and means nothing across mentions."""
     prior: float
     """P(e | m) of the knowledge base."""
+    id: str = ""
+    """What the entity is called elsewhere, such as Q29584; empty where it is not known."""
 
 
 class Contribution(NamedTuple):
@@ -56,6 +58,11 @@ class LinkedMention(NamedTuple):
     """Whether a pack knows the mention's name."""
 
     @property
+    def id(self) -> str:
+        """What its entity is called elsewhere; empty for NIL and where it is not known."""
+        return next((c.id for c in self.candidates if c.entity == self.entity), "")
+
+    @property
     def runner_up(self) -> ScoredCandidate | None:
         """The second-best candidate."""
         return self.candidates[1] if len(self.candidates) > 1 else None
@@ -68,6 +75,7 @@ class LinkedMention(NamedTuple):
             "end": self.end,
             "surface": self.surface,
             "entity": self.entity,
+            "id": self.id or None,
             "confidence": round(self.confidence, 4),
             "runner_up": None if second is None else _named(second),
             "candidates": [
@@ -90,7 +98,8 @@ class LinkedMention(NamedTuple):
 
 
 def _named(candidate: ScoredCandidate) -> dict[str, Any]:
-    return {"entity": candidate.entity, "confidence": round(candidate.confidence, 4)}
+    known = {"id": candidate.id} if candidate.id else {}
+    return {"entity": candidate.entity, **known, "confidence": round(candidate.confidence, 4)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from stamo.learning.loop import Checkpoint, Learned, Slot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.files import read_json, to_json, write_atomic
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import labels_fingerprint
@@ -314,7 +313,7 @@ class _Packing:
         )
         return LearnedPack(
             pack=pack,
-            path=pack_path(self.workspace),
+            path=self.workspace.pack_path,
             records=tuple(self.records),
             left_out=self.left_out,
             pile_helped=learned.pile_helped is not False,
@@ -370,8 +369,8 @@ def _movement(before: FeatureParams, after: FeatureParams) -> dict[str, float]:
 
 
 def pack_path(workspace: Workspace) -> Path:
-    """Return where the pack of a workspace is written; the folder's own name names it."""
-    return workspace.packs_dir / f"{workspace.path.resolve().name}{PACK_SUFFIX}"
+    """Return where the pack of a workspace is written."""
+    return workspace.pack_path
 
 
 def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:

@@ -67,7 +67,18 @@ def _common_entity(workspaces: Sequence[Workspace]) -> EmergingEntity:
             f"Together the folders have {len(aliases)} aliases; an entity has at most "
             f"{MAX_ALIASES}: collect one of them again with fewer."
         )
-    return EmergingEntity(names.pop(), tuple(aliases))
+    ids = {w.entity.external_id for w in workspaces if w.entity.external_id}
+    if len(ids) > 1:
+        raise WorkspaceError(
+            f"The folders have one name but the ids {', '.join(sorted(ids))}; merge folders of one "
+            "entity."
+        )
+    # What one folder does not say, another may.
+    rest = {
+        field: next((v for w in workspaces if (v := getattr(w.entity, field))), "")
+        for field in ("about", "external_id", "type", "url")
+    }
+    return EmergingEntity(names.pop(), tuple(aliases), **rest)
 
 
 def _common_state(workspaces: Sequence[Workspace]) -> dict[str, object]:
