@@ -213,3 +213,44 @@ def test_nothing_kept_has_an_exit_code_of_its_own(app, small, tmp_path):
     result = runner.invoke(app, ["collect", str(tmp_path / "rey"), *where])
     assert result.exit_code == 3
     assert "No document contained an alias" in result.stdout
+
+
+def test_new_documents_make_a_new_version(run, app, small, tmp_path):
+    """Update says what the new pack decides otherwise; rolling back brings the old bytes back."""
+    space = copy_labelled(small, tmp_path / "rey")
+    run("learn", space.path, "--folds", "0")
+    first = space.pack_path.read_bytes()
+    assert run("packs", "versions", space.path).count("current") == 1
+    alias, known = small.entity.aliases[0], next(iter(space.documents)).text
+    today = tmp_path / "today.jsonl"
+    texts = [f"{known[:200]} {alias} spoke on day {i} of {'x' * i}." for i in range(3)]
+    today.write_text(
+        "".join(json.dumps({"id": f"t{i}", "text": t}) + "\n" for i, t in enumerate(texts))
+    )
+    (one,) = json.loads(run("update", space.path, "--from", today, "--folds", "0", "--json"))
+    assert one["new_documents"] == space.documents.manifest.n_documents - len(
+        list(small_documents(small))
+    )
+    assert one["version"] == 2
+    change = one["change"]
+    assert change["n_after"] - change["n_before"] == change["n_gained"] - change["n_lost"]
+    assert change["n_mentions"] > 50
+    assert set(change["priors"]) == set(small.entity.aliases)
+    assert space.pack_path.read_bytes() != first
+    out = run("packs", "rollback", space.path, "1")
+    assert "version 1 again" in out
+    assert space.pack_path.read_bytes() == first
+    assert space.status().stage == "documents changed: learn again"
+    run("learn", space.path, "--folds", "0")
+    versions = json.loads(run("packs", "versions", space.path, "--json"))
+    assert [(v["number"], v["is_current"]) for v in versions] == [(1, False), (2, True)]
+    with pytest.raises(WorkspaceError, match="no version 9"):
+        run("packs", "rollback", space.path, "9")
+    dull = tmp_path / "dull.jsonl"
+    dull.write_text('{"text": "nothing"}\n')
+    result = runner.invoke(app, ["update", str(space.path), "--from", str(dull)])
+    assert result.exit_code == 3
+
+
+def small_documents(small):
+    return Workspace.open(small.folder / "collected").documents

@@ -18,6 +18,7 @@ from stamo.cli.workspaces import (
     KbOption,
     ModelOption,
     common_artifacts,
+    for_each,
     open_all,
     print_json,
     say_next,
@@ -25,13 +26,16 @@ from stamo.cli.workspaces import (
 )
 
 if TYPE_CHECKING:
+    from stamo.workspace.artifacts import Artifacts
+    from stamo.workspace.changes import PackChange
     from stamo.workspace.folder import Status, Workspace
     from stamo.workspace.intake import Collected
+    from stamo.workspace.learn import LearnSettings
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to an application."""
-    for command in (new, status, collect):
+    for command in (new, status, collect, update):
         app.command(command.__name__)(command)
 
 
@@ -218,6 +222,91 @@ def collect_spaces(
     for space, one in zip(spaces, collected, strict=True):
         warnings[str(space.path)] += look_at(space.entity, one)
     return collected, warnings
+
+
+def update(
+    workspaces: Folders,
+    source: Annotated[
+        list[str], typer.Option("--from", help="New documents, as `collect` takes them.")
+    ],
+    kb: KbOption = None,
+    model: ModelOption = None,
+    folds: Annotated[int, typer.Option(help="Parts for cross-validation; 0 for none.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Add new documents to piles, learn again, and say what the packs decide otherwise."""
+    from stamo.workspace.intake import CollectSettings
+    from stamo.workspace.learn import LearnSettings
+
+    spaces = open_all(workspaces)
+    artifacts = common_artifacts(spaces, kb, model)
+    collected, _ = collect_spaces(spaces, source, kb, model, CollectSettings(), fresh=False)
+    fed = {str(s.path): one for s, one in zip(spaces, collected, strict=True) if one.n_new}
+    settings = LearnSettings(n_folds=folds)
+    changed = [space for space in spaces if str(space.path) in fed]
+    done = for_each(changed, lambda space: _learn_again(space, artifacts, settings))
+    if as_json:
+        print_json(
+            [
+                {
+                    "workspace": str(space.path),
+                    "entity": space.entity.id,
+                    "new_documents": fed[str(space.path)].n_new,
+                    "version": version,
+                    "change": None if change is None else asdict(change),
+                }
+                for space, (version, change) in done
+            ]
+        )
+    else:
+        _show_collected(spaces, collected)
+        for space, (version, change) in done:
+            _show_change(space, fed[str(space.path)].n_new, version, change)
+    if not changed:
+        raise typer.Exit(NOTHING_KEPT)
+    if len(done) < len(changed):
+        raise typer.Exit(1)
+
+
+def _learn_again(
+    space: Workspace, artifacts: Artifacts, settings: LearnSettings
+) -> tuple[int, PackChange | None]:
+    """Learn a workspace anew; return the version of its pack and what changed."""
+    from stamo.cli.workspace_views import learn_view
+    from stamo.workspace.changes import compare_packs, former_pack
+    from stamo.workspace.learn import learn_pack
+    from stamo.workspace.versions import pack_versions
+
+    kb, trained = artifacts.kb, artifacts.trained
+    before = former_pack(space, kb, trained.fingerprint)
+    with learn_view(Console(stderr=True)) as show:
+        learned = learn_pack(space, kb, trained, settings, on_step=show)
+    version = next(v.number for v in pack_versions(space) if v.is_current)
+    if before is None:
+        return version, None
+    return version, compare_packs(space, before, learned.pack, kb, trained)
+
+
+def _show_change(space: Workspace, n_new: int, version: int, change: PackChange | None) -> None:
+    from stamo.workspace.wording import count_of
+
+    console = Console(highlight=False)
+
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True, markup=False)
+
+    say(f"{space.entity.id}: {count_of(n_new, 'new document')}, pack version {version}.")
+    if change is None:
+        return
+    say(
+        f"  Of {count_of(change.n_mentions, 'mention')}, {change.n_after:,} mean it; by the former "
+        f"pack {change.n_before:,} ({change.n_gained:,} gained, {change.n_lost:,} lost)."
+    )
+    for sign, lines in (("+", change.gained), ("-", change.lost)):
+        for line in lines:
+            say(f"  {sign} {line}")
+    for alias, (before, after) in change.priors.items():
+        say(f"  P({space.entity.id} | {alias}): {before:.2f} before, {after:.2f} now")
 
 
 def _show_collected(spaces: Sequence[Workspace], collected: Sequence[Collected]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,8 @@ def register(app: typer.Typer) -> None:
     group.command("add")(add)
     group.command("replace")(replace)
     group.command("remove")(remove)
+    group.command("versions")(versions)
+    group.command("rollback")(rollback)
     group.command("merge")(merge)
     group.command("graduate")(graduate)
     app.add_typer(group, name="packs")
@@ -108,6 +111,48 @@ def remove(packs: Packs, key: PackKey) -> None:
 
     PackFolder.existing(packs).remove(key)
     Console(highlight=False).print(f"Removed {key}.", markup=False)
+
+
+SpacePath = Annotated[
+    Path, typer.Argument(metavar="WORKSPACE", help="Workspace that the pack was learned in.")
+]
+
+
+def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
+    """List the versions of a workspace's pack: each one that was learned."""
+    from stamo.cli.tables import print_table
+    from stamo.cli.workspace_views import versions_table
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.versions import pack_versions
+
+    found = pack_versions(Workspace.open(workspace))
+    if as_json:
+        print_json(
+            [
+                asdict(v) | {"path": str(v.path), "written_at": v.written_at.isoformat()}
+                for v in found
+            ]
+        )
+    else:
+        print_table(versions_table(found))
+
+
+def rollback(
+    workspace: SpacePath,
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="As `versions` shows it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make an earlier version of a workspace's pack the current one."""
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.versions import restore_version
+
+    space = Workspace.open(workspace)
+    pack = restore_version(space, version)
+    if as_json:
+        print_json({"path": str(space.pack_path), "version": version} | _pack_record(pack))
+        return
+    line = f"{space.pack_path} is version {version} again."
+    Console(highlight=False).print(line, soft_wrap=True, markup=False)
 
 
 def merge(

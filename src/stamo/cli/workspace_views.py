@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stamo.workspace.learn import FoldDone, LearnedPack, OnStep
     from stamo.workspace.lifecycle import Graduation
     from stamo.workspace.slots import SlotRecord
+    from stamo.workspace.versions import PackVersion
 
 HEADINGS = {
     "relatedness": "rel",
@@ -270,6 +271,17 @@ def packs_table(entries: Sequence[PackEntry]) -> Table:
         names = map(escape, (entity.id, entity.external_id, ", ".join(entity.aliases)))
         by = escape(pack.notes.get("labelled by", ""))
         table.add_row(escape(entry.key), *names, pack.kb_fingerprint[:12], by)
+    return table
+
+
+def versions_table(versions: Sequence[PackVersion]) -> Table:
+    """Show the versions of a pack; the current one is marked."""
+    table = bare_table(">Version", "", "Written", "Fingerprint", "")
+    for version in versions:
+        at = f"{version.written_at:%Y-%m-%d %H:%M}"
+        mark = "current" if version.is_current else ""
+        said = Text(version.problem, style="red") if version.problem else Text(version.description)
+        table.add_row(str(version.number), mark, at, version.fingerprint[:12], said)
     return table
 
 

@@ -29,6 +29,7 @@ from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, RunSlots, predict_left_out
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
+from stamo.workspace.versions import write_version
 
 SUMMARY = ".summary.json"
 LABELS_ALONE = 0
@@ -272,7 +273,7 @@ class _Packing:
         self.workspace.slots_dir.mkdir(exist_ok=True)
         summary = LearnSummary.of(done)
         write_atomic(self.workspace.slots_dir / SUMMARY, to_json(asdict(summary)))
-        write_atomic(done.path, done.pack.to_bytes())
+        write_version(self.workspace, done.pack.to_bytes())
         return done
 
     def _take_up(self, store: SlotStore | None, n_done: int) -> Checkpoint | None:
