@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from stamo.cli.kb import AsJson
+from stamo.cli.tables import print_json, print_table
 from stamo.cli.workspaces import (
     NOTHING_KEPT,
     Folders,
@@ -20,9 +21,9 @@ from stamo.cli.workspaces import (
     common_artifacts,
     for_each,
     open_all,
-    print_json,
     say_next,
     user_name,
+    warn,
 )
 
 if TYPE_CHECKING:
@@ -74,10 +75,13 @@ def new(
     """Start the workspace of an emerging entity, or those of a table."""
     from stamo.corpus.types import EmergingEntity
     from stamo.errors import SettingsError
+    from stamo.kb.base import KnowledgeBase
     from stamo.workspace.declared import create_workspaces, read_entities
     from stamo.workspace.folder import Workspace
+    from stamo.workspace.foresight import look_up
 
     by, at = who or user_name(), datetime.now(UTC)
+    base = None if kb is None else KnowledgeBase.open(kb)  # before anything is made
     if table is not None:
         if name is not None or alias or about or id or type or url:
             raise SettingsError("A table with --from names the entities itself; give the folder.")
@@ -91,22 +95,12 @@ def new(
             name, alias or (), about=_about(about), external_id=id, type=type, url=url
         )
         spaces, n_new = [Workspace.create(workspace, entity, created_by=by, at=at)], 1
-    warnings = _foresee(spaces, kb)
+    known = {str(s.path): look_up(s.entity, base) for s in spaces if base is not None}
     if as_json:
-        print_json([_record(w, w.status(), warnings.get(str(w.path), [])) for w in spaces])
+        print_json([_record(w, w.status(), known.get(str(w.path), [])) for w in spaces])
         return
     _show_new(spaces, n_new, is_table=table is not None)
-    _warn(spaces, warnings)
-
-
-def _foresee(spaces: Sequence[Workspace], kb: Path | None) -> dict[str, list[str]]:
-    if kb is None:
-        return {}
-    from stamo.kb.base import KnowledgeBase
-    from stamo.workspace.foresight import look_up
-
-    base = KnowledgeBase.open(kb)
-    return {str(space.path): look_up(space.entity, base) for space in spaces}
+    _warn(spaces, known)
 
 
 def _show_new(spaces: Sequence[Workspace], n_new: int, *, is_table: bool) -> None:
@@ -115,7 +109,7 @@ def _show_new(spaces: Sequence[Workspace], n_new: int, *, is_table: bool) -> Non
 
     console = Console(highlight=False)
     if not is_table:
-        console.print(status_table(spaces[0].status()))
+        print_table(status_table(spaces[0].status()))
         return
     _print_overview(spaces)
     there = len(spaces) - n_new
@@ -139,13 +133,12 @@ def status(
     if as_json:
         print_json([_record(space, space.status()) for space in spaces])
     elif len(given) == 1 and [space.path for space in spaces] == given:
-        Console(highlight=False).print(status_table(spaces[0].status()))
+        print_table(status_table(spaces[0].status()))
     else:
         _print_overview(spaces)
 
 
 def _print_overview(spaces: Sequence[Workspace]) -> None:
-    from stamo.cli.tables import print_table
     from stamo.cli.workspace_views import overview_table
 
     print_table(overview_table([(space, space.status()) for space in spaces]))
@@ -310,7 +303,6 @@ def _show_change(space: Workspace, n_new: int, version: int, change: PackChange 
 
 
 def _show_collected(spaces: Sequence[Workspace], collected: Sequence[Collected]) -> None:
-    from stamo.cli.tables import print_table
     from stamo.cli.workspace_views import collected_overview, collected_table
 
     if len(spaces) == 1:
@@ -320,11 +312,9 @@ def _show_collected(spaces: Sequence[Workspace], collected: Sequence[Collected])
 
 
 def _warn(spaces: Sequence[Workspace], warnings: dict[str, list[str]]) -> None:
-    console = Console(stderr=True, highlight=False)
     for space in spaces:
         for line in warnings.get(str(space.path), []):
-            where = f"{space.path}: " if len(spaces) > 1 else ""
-            console.print(f"{where}{line}", style="yellow", soft_wrap=True, markup=False)
+            warn(f"{space.path}: {line}" if len(spaces) > 1 else line)
 
 
 def _record(space: Workspace, status: Status, warnings: Sequence[str] = ()) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stamo.cli.tables import rich_table
+from stamo.cli.tables import print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
@@ -91,7 +90,7 @@ def build(
     with _progress() as progress:
         summary = build_knowledge_base(dump, kb, settings, progress)
     if as_json:
-        _print_json(asdict(summary) | {"path": str(summary.path)})
+        print_json(asdict(summary) | {"path": str(summary.path)})
     else:
         _print_summary(summary)
 
@@ -118,7 +117,7 @@ def info(
     if figure is not None:
         plot_ambiguity(base, figure)
     if as_json:
-        _print_json(_info_record(base) | {"ambiguity": [asdict(c) for c in classes]})
+        print_json(_info_record(base) | {"ambiguity": [asdict(c) for c in classes]})
         return
     console = Console()
     console.print(_counts_table(base))
@@ -141,7 +140,7 @@ def show(
     alias = view_alias(base, name, n) if base.alias_id(name) >= 0 else None
     entity = view_entity(base, entity_of(base, name), n)
     if as_json:
-        _print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
+        print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
         return
     console = Console()
     if alias is not None:
@@ -178,10 +177,6 @@ def _progress() -> Iterator[Callable[[str, float | None], None]]:
             bars.update(tasks[stage], completed=done or 0.0, total=None if done is None else 1.0)
 
         yield report
-
-
-def _print_json(record: Any) -> None:
-    typer.echo(json.dumps(record, ensure_ascii=False, indent=1))
 
 
 def _print_summary(summary: BuildSummary) -> None:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from stamo.cli.kb import AsJson
-from stamo.cli.workspaces import print_json
+from stamo.cli.tables import print_json
 
 if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry
@@ -87,29 +87,35 @@ def inspect(pack: PackPath, as_json: AsJson = False) -> None:
     Console(highlight=False).print(pack_table(loaded, related))
 
 
-def add(packs: Packs, pack: PackPath) -> None:
+def add(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     """Put a pack into a folder."""
-    _put(packs, pack, replace=False)
+    _put(packs, pack, replace=False, as_json=as_json)
 
 
-def replace(packs: Packs, pack: PackPath) -> None:
+def replace(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     """Put a pack into a folder in place of the entity's former one."""
-    _put(packs, pack, replace=True)
+    _put(packs, pack, replace=True, as_json=as_json)
 
 
-def _put(packs: Path, pack: Path, *, replace: bool) -> None:
+def _put(packs: Path, pack: Path, *, replace: bool, as_json: bool) -> None:
     from stamo.packs.folder import PackFolder
     from stamo.packs.pack_bytes import read_bytes
 
     entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
+    if as_json:
+        print_json(_entry_record(entry))
+        return
     Console(highlight=False).print(f"{entry.path}", soft_wrap=True, markup=False)
 
 
-def remove(packs: Packs, key: PackKey) -> None:
+def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
     """Take a pack out of a folder; nothing else changes."""
     from stamo.packs.folder import PackFolder
 
     PackFolder.existing(packs).remove(key)
+    if as_json:
+        print_json({"removed": key})
+        return
     Console(highlight=False).print(f"Removed {key}.", markup=False)
 
 
@@ -158,17 +164,23 @@ def rollback(
 def merge(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the joined workspace.")],
     workspaces: Annotated[list[Path], typer.Argument(help="Workspaces of one entity.")],
+    as_json: AsJson = False,
 ) -> None:
     """Join the documents and labels of several workspaces of one entity."""
     from stamo.workspace.folder import Workspace
     from stamo.workspace.lifecycle import merge_workspaces
+    from stamo.workspace.wording import count_of
 
     opened = [Workspace.open(path) for path in workspaces]
     merged = merge_workspaces(out, opened, at=datetime.now(UTC))
+    if as_json:
+        counts = {"documents": merged.n_documents, "copies": merged.n_copies}
+        print_json({"workspace": str(out), **counts, "label_events": merged.n_events})
+        return
     console = Console(highlight=False)
     console.print(
-        f"{merged.n_documents:,} documents ({merged.n_copies:,} copies left out) and "
-        f"{merged.n_events:,} label events."
+        f"{count_of(merged.n_documents, 'document')} ({count_of(merged.n_copies, 'copy')} left "
+        f"out) and {count_of(merged.n_events, 'label event')}."
     )
     console.print(merged.workspace.status().next_step, soft_wrap=True, markup=False)
 
@@ -182,6 +194,7 @@ def graduate(
     learned_with: Annotated[
         Path | None, typer.Option("--learned-with", help="The knowledge base of the pack.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare what was learned with a later knowledge base that knows the entity."""
     from stamo.cli.workspace_views import graduation_table
@@ -193,4 +206,7 @@ def graduate(
     compared = compare_with_kb(
         EntityPack.load(pack), KnowledgeBase.open(kb), title=title, former=former
     )
+    if as_json:
+        print_json(asdict(compared))
+        return
     Console(highlight=False).print(graduation_table(compared))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -33,9 +36,17 @@ def print_table(table: Table) -> None:
     console.print(table)
 
 
+def print_json(value: object) -> None:
+    """Print a result for programs; plain ASCII where the output cannot take more."""
+    is_wide = (getattr(sys.stdout, "encoding", None) or "ascii").lower().startswith("utf")
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=not is_wide))
+
+
 def named_values(rows: Iterable[tuple[str, str]]) -> Table:
     """Show values beside their names."""
     table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(Text(name, style="dim"), Text(value))
     return table

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from stamo.cli.kb import AsJson
+from stamo.cli.tables import print_json
 from stamo.cli.workspaces import (
     Folders,
     KbOption,
@@ -20,7 +21,6 @@ from stamo.cli.workspaces import (
     common_artifacts,
     for_each,
     open_all,
-    print_json,
     say_next,
     user_name,
 )

@@ -307,6 +307,8 @@ def pack_table(pack: EntityPack, related: Sequence[tuple[str, float]]) -> Table:
 def graduation_table(compared: Graduation) -> Table:
     """Show what was learned beside what a later knowledge base counted."""
     table = bare_table("", ">learned", ">later")
+    if compared.id:
+        table.add_row("id", "", escape(compared.id))
     for prior in compared.priors:
         later = "unknown" if prior.later is None else f"{prior.later:.2f}"
         table.add_row(escape(f"P({compared.title} | {prior.alias})"), f"{prior.learned:.2f}", later)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -38,14 +37,33 @@ def open_all(paths: Sequence[Path]) -> list[Workspace]:
     Raises:
         WorkspaceError: One is missing or damaged.
     """
-    from stamo.workspace.declared import open_workspaces
     from stamo.workspace.folder import Workspace
 
     opened: list[Workspace] = []
     for path in paths:
-        some = [] if (path / "entity.json").exists() else open_workspaces(path)
-        opened += some or [Workspace.open(path)]
+        is_one = (path / "entity.json").exists()
+        below = [] if is_one else [p.parent for p in sorted(path.glob("*/entity.json"))]
+        opened += _open_each(below) or [Workspace.open(path)]
     return opened
+
+
+def _open_each(folders: Sequence[Path]) -> list[Workspace]:
+    """Open the workspaces of a folder; one that is damaged is named and left out."""
+    from stamo.errors import StamoError
+    from stamo.workspace.folder import Workspace
+
+    opened = []
+    for folder in folders:
+        try:
+            opened.append(Workspace.open(folder))
+        except StamoError as error:
+            warn(f"{folder}: {error}")
+    return opened
+
+
+def warn(line: str) -> None:
+    """Print what to worry about, in one line on stderr."""
+    Console(stderr=True, highlight=False).print(line, style="yellow", soft_wrap=True, markup=False)
 
 
 def common_artifacts(spaces: Sequence[Workspace], kb: Path | None, model: Path | None) -> Artifacts:
@@ -86,16 +104,8 @@ def for_each(
         except StamoError as error:
             if len(spaces) == 1:
                 raise
-            line = f"{space.path}: {error}"
-            Console(stderr=True, highlight=False).print(
-                line, style="yellow", soft_wrap=True, markup=False
-            )
+            warn(f"{space.path}: {error}")
     return done
-
-
-def print_json(value: object) -> None:
-    """Print a result for programs."""
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def say_next(workspace: Workspace, console: Console) -> None:

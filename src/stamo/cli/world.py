@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stamo.cli.tables import rich_table
+from stamo.cli.tables import print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.world.settings import World
@@ -27,6 +27,7 @@ def world(
     emerging: Annotated[int, typer.Option(help="Entities that only the pile mentions.")] = 6,
     documents: Annotated[int, typer.Option(help="Documents per emerging entity.")] = 300,
     plain: Annotated[bool, typer.Option("--plain", help="Do not compress the dump.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Write an invented encyclopaedia, later documents, and the answers."""
     from stamo.world import WorldSettings, generate_world
@@ -41,8 +42,12 @@ def world(
     console = Console()
     with Console(stderr=True).status("Inventing a world"):
         made = generate_world(settings, out)
+    paths = (made.paths.dump_path, made.paths.pile_path, made.paths.gold_path)
+    if as_json:
+        print_json({"emerging": made.describe(), "files": [str(path) for path in paths]})
+        return
     console.print(_emerging_table(made))
-    for path in (made.paths.dump_path, made.paths.pile_path, made.paths.gold_path):
+    for path in paths:
         console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB", highlight=False)
 
 

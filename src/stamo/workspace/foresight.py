@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import UnknownEntityError
 from stamo.kb.base import KnowledgeBase
-from stamo.workspace.intake import Collected
 from stamo.workspace.wording import count_of
+
+if TYPE_CHECKING:
+    from stamo.workspace.intake import Collected
 
 FLOOD_SHARE = 0.05
 """An alias in more than this share of the knowledge base's articles will flood the pile."""
