@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from stamo.cli.bench_link import register_bench
 from stamo.cli.link import register
-from stamo.errors import ArtifactMismatchError, SettingsError
+from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from tests.corpus.archives import page
 from tests.linking.small import small_kb, untrained, world_kb
 
@@ -166,3 +166,10 @@ def test_bench_link(run, tmp_path):
     assert [way["name"] for way in report["ways"]][-1] == "mention by mention"
     table = run(*args, command="bench link", kb=kb, model=model)
     assert "documents/s" in table.stdout
+
+
+def test_a_folder_without_packs_is_refused(run, tmp_path):
+    """A folder stands for its packs; one without any is a mistake."""
+    result = run("--with", tmp_path, stdin="Java")
+    assert isinstance(result.exception, PackError)
+    assert "holds no pack" in str(result.exception)

@@ -142,11 +142,15 @@ def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
 
 def _pack_files(paths: list[Path]) -> list[Path]:
     """Return the files of packs; a folder stands for all packs in it."""
+    from stamo.errors import PackError
     from stamo.packs.folder import PackFolder
 
     files: list[Path] = []
     for path in paths:
-        files += [e.path for e in PackFolder(path).entries()] if path.is_dir() else [path]
+        some = [e.path for e in PackFolder(path).entries()] if path.is_dir() else [path]
+        if not some:
+            raise PackError(f"The folder {str(path)!r} holds no pack; learn an entity first.")
+        files += some
     return files
 
 
