@@ -188,7 +188,7 @@ def test_a_week_of_entities(run, app, small, tmp_path):
             for d in list(corpus)[::5]
         ]
         label_by_gold(space, corpus, small.gold, keys, at=NOON)
-    result = runner.invoke(app, ["learn", str(week), "--folds", "0", "--json"])
+    result = runner.invoke(app, ["learn", str(week), "--folds", "0", "--encoder", "none", "--json"])
     assert result.exit_code == 1
     assert "nobody-xyzzyq: No documents are collected" in result.stderr
     learned = json.loads(result.stdout)
