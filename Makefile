@@ -6,12 +6,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
-.PHONY: demo test check campaign format clean
+.PHONY: demo test check campaign constraints format clean
 
-$(INSTALLED): pyproject.toml
+# The tested versions where they can be had, else whatever pyproject.toml allows.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("stamo needs Python 3.11 or newer, this is %d.%d; set PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) --constraint constraints.txt || $(INSTALL)
 	touch $@
 
 $(TOOLS): $(INSTALLED) tools/get_tools.py
@@ -33,7 +35,11 @@ check: $(INSTALLED)
 
 ## campaign: attack every reader, file and route with hostile input for some minutes
 campaign: $(INSTALLED)
-	$(BIN)/python tools/campaign.py
+	$(BIN)/python -m tools.campaign
+
+## constraints: write down the versions that are installed, after the tests have passed with them
+constraints: $(INSTALLED)
+	$(BIN)/python -m tools.constraints
 
 format: $(INSTALLED)
 	$(BIN)/ruff format src tests tools

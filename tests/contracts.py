@@ -13,8 +13,9 @@ from stamo.features.base import Feature, encode_features
 from stamo.features.pile import Sample
 from stamo.features.slopes import lookup_slope
 from stamo.learning.learn import encode_pile
-from stamo.models.base import MASKED, LinkingModel, PlainScorer, make_batch
-from stamo.models.store import MODELS
+from stamo.models.base import LinkingModel, PlainScorer, make_batch
+from stamo.models.kinds import MODELS
+from stamo.models.tables import MASKED
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
 
 

@@ -7,7 +7,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, positions
-from stamo.models.base import Tables
+from stamo.models.tables import Tables
 
 N_WORDS, N_ENTITIES, Q = 60, 30, 8
 

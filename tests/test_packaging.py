@@ -1,12 +1,16 @@
 """What a distribution holds."""
 
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.documents import ROOT
 
@@ -62,3 +66,21 @@ def test_the_source_distribution_can_be_tested(names):
     """`make test` finds its files in it, and nothing of this machine is in it."""
     assert {"Makefile", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"} <= names
     assert not [name for name in names if name.endswith(".pyc") or "__pycache__" in name]
+
+
+def test_the_tested_versions_are_allowed_and_say_nothing_of_a_place():
+    """What `constraints.txt` pins fits the bounds of `pyproject.toml`, for all that it names."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()[1:]
+    assert all(
+        re.fullmatch(r"[a-z0-9-]+==[0-9.]+(\.?(post|rc|b|a)[0-9]+)?", line) for line in lines
+    )
+    pinned = dict(line.split("==") for line in lines)
+    texts = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    texts += [
+        t for extra in ("torch", "web", "serve") for t in project["optional-dependencies"][extra]
+    ]
+    for requirement in map(Requirement, texts):
+        if requirement.name != project["name"]:
+            version = pinned[canonicalize_name(requirement.name)]
+            assert requirement.specifier.contains(version, prereleases=True), requirement

@@ -1,15 +1,22 @@
 """`stamo link`, `stamo evaluate` and `stamo bench link` from the outside."""
 
 import gzip
+import io
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
-from stamo.cli.bench_link import register_bench
+import stamo
+from stamo.cli.bench_link import print_speeds, register_bench
 from stamo.cli.link import register
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
+from stamo.replication.bench_link import Speed, SpeedReport
 from tests.corpus.archives import page
 from tests.linking.small import small_kb, untrained, world_kb
 
@@ -49,6 +56,16 @@ def test_text_from_stdin(run):
     """Plain text on stdin is one document; the output is a line of JSON."""
     (record,) = records(run(stdin="Java lies near Sumatra."))
     assert [m["surface"] for m in record["mentions"]] == ["Java", "Sumatra"]
+
+
+def test_candidates_when_asked_for(run):
+    """The lines are short; with --all-candidates they hold the same and all candidates."""
+    text = "Java lies near Sumatra."
+    (short,), (full,) = (records(run(*o, stdin=text)) for o in ([], ["--all-candidates"]))
+    assert len(full["mentions"][0]["candidates"]) == 2
+    for mention in full["mentions"]:
+        del mention["runner_up"], mention["candidates"]
+    assert short == full
 
 
 def test_jsonl_with_bad_lines(run):
@@ -159,13 +176,41 @@ def test_bench_link(run, tmp_path):
     kb = world_kb()
     model = tmp_path / "world.safetensors"
     untrained(kb).save(model)
-    args = ("--documents", 4, "--length", 400, "--workers", 2)
+    source = Path(stamo.__file__).parents[1]
+    args = ("--documents", 4, "--length", 400, "--workers", 2, "--seconds", 0, "--before", source)
     result = run(*args, "--json", command="bench link", kb=kb, model=model)
     report = json.loads(result.stdout)
     assert report["n_documents"] == 4
-    assert [way["name"] for way in report["ways"]][-1] == "mention by mention"
-    table = run(*args, command="bench link", kb=kb, model=model)
-    assert "documents/s" in table.stdout
+    alone, together, prior, *before, plain = report["ways"]
+    assert alone["ratio"] == 1.0
+    assert report["n_scored"] > 0
+    assert plain["name"] == "mention by mention"
+    assert [way["name"] for way in before] == ["before, 1 process", "before, 2 processes"]
+    linked = [round(w["mentions_per_second"] * w["seconds"]) for w in (alone, together, *before)]
+    assert linked[0] > 0
+    assert linked == linked[:1] * 4
+    assert prior["megabytes_per_second"] > 0
+    console = Console(file=io.StringIO(), width=120)
+    print_speeds(
+        SpeedReport(**report | {"ways": [Speed(**way) for way in report["ways"]]}), console
+    )
+    assert "before, 2 processes" in console.file.getvalue()
+
+
+def test_linking_starts_without_torch(tmp_path):
+    """Loading torch takes longer than linking a page; DeepED as saved does without."""
+    kb = small_kb()
+    model, text = tmp_path / "model.safetensors", tmp_path / "a.txt"
+    untrained(kb).save(model)
+    text.write_text("Java lies near Sumatra.", encoding="utf-8")
+    code = (
+        "import sys; from stamo.cli.main import create_app\n"
+        f"create_app()(['link', {str(kb.path)!r}, {str(model)!r}, {str(text)!r}], "
+        "standalone_mode=False)\nassert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [m["surface"] for m in json.loads(done.stdout)["mentions"]] == ["Java", "Sumatra"]
 
 
 def test_a_folder_without_packs_is_refused(run, tmp_path):

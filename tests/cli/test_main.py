@@ -138,12 +138,9 @@ def test_without_torch_one_sentence_names_the_extra(small_kb, tmp_path):
     fine = [["new", rey, "Rey", "--kb", kb], ["status", rey], ["packs", "versions", rey]]
     needing = [
         ["train", kb],
-        ["link", kb, "model", __file__],
         ["evaluate", kb, "model", "--held-out"],
         ["serve", kb, "model", "--port", "0"],
-        ["collect", rey, "--from", __file__, *artifacts],
         ["update", rey, "--from", __file__, *artifacts],
-        ["label", rey, "--terminal", *artifacts],
         ["learn", rey, *artifacts],
         ["report", rey, *artifacts],
     ]

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from stamo.cli import workspace as commands
 from stamo.errors import StamoError, WorkspaceError
+from stamo.service.jobs import JobStore
+from stamo.service.wiring import JOBS_FILE
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import label_by_gold
 from tests.workspace.small_world import NOON, copy_labelled, make_small_world
@@ -162,6 +164,17 @@ def test_the_slot_table_follows_the_groups_of_theta():
         "F1",
     ]
     assert shown[2].split() == ["1", "50%", "0.00", "0.25", "0.50"]
+
+
+def test_a_second_labelling_page_on_a_folder_is_refused(run, small, tmp_path):
+    """Where a service holds the folder, the command says so before it serves anything."""
+    space = copy_labelled(small, tmp_path / "rey")
+    held = JobStore(tmp_path / JOBS_FILE)
+    try:
+        with pytest.raises(WorkspaceError, match="end the other service"):
+            run("label", space.path, "--no-browser")
+    finally:
+        held.close()
 
 
 def test_a_week_of_entities(run, app, small, tmp_path):

@@ -16,7 +16,7 @@ from stamo.features.articles import flatten_articles
 from stamo.linking.linker import Linker
 from stamo.models.trainer import train_linking_model
 from stamo.models.training import TrainingArgs
-from stamo.replication.bench_link import link_plainly, measure_speed, news_size_documents
+from stamo.replication.bench_link import link_plainly, news_size_documents
 from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb
 
 
@@ -198,7 +198,7 @@ def test_bad_gold_is_refused(tmp_path):
 
 
 def test_speed_is_measured_on_equal_results():
-    """The plain way links as the linker does, and the report holds every way with its ratio."""
+    """The plain way, which the benchmark compares with, links as the linker does."""
     kb = world_kb()
     documents = news_size_documents(kb, 6, 600)
     linker = Linker(kb, untrained(kb))
@@ -206,7 +206,3 @@ def test_speed_is_measured_on_equal_results():
         linker.link_documents(documents), link_plainly(linker, documents), strict=True
     ):
         assert [m.entity for m in fast.mentions] == [m.entity for m in plain.mentions]
-    report = measure_speed(kb, untrained(kb), documents, n_workers=2)
-    assert report.ways[0].ratio == 1.0
-    assert report.n_mentions >= report.n_scored > 0
-    json.dumps(report.to_record())

@@ -1,8 +1,10 @@
 """Linked documents in several processes and in a terminal."""
 
 import io
+import pickle
 
 import pytest
+import torch
 from rich.console import Console
 
 from stamo.corpus.parts import Part, Unreadable
@@ -33,6 +35,49 @@ def test_workers_change_nothing():
     assert together == alone
     assert alone[5] == {"id": "bad", "error": "it is bad"}
     assert [r["id"] for r in alone[:5]] == list("01234")
+
+
+def test_records_need_no_values():
+    """Short records come from the columns of a batch and are those of the values."""
+    kb = small_kb()
+    linker = Linker(kb, untrained(kb), settings=LinkerSettings(threshold=0.3))
+    texts = ["Java and Sumatra, York", "nothing", "the code of Java in New York"]
+    for linked in linker.link_batch([Part(Document(t, t)) for t in texts]):
+        values = [m.to_record(all_candidates=False) for m in linked.mentions]
+        assert linked.to_record(all_candidates=False)["mentions"] == values
+        assert list(linked.surfaces) == [m.surface for m in linked.mentions]
+        assert pickle.loads(pickle.dumps(linked)) == linked
+
+
+def test_explanations_stay_in_short_records():
+    """A linker that explains does so with and without candidates."""
+    kb = small_kb()
+    linker = Linker(kb, untrained(kb), settings=LinkerSettings(explain=True))
+    (linked,) = linker.link_batch([Part(Document("a", "Java and Sumatra"))])
+    first = linked.to_record(all_candidates=False)["mentions"][0]
+    assert first["why"] == linked.to_record()["mentions"][0]["why"]
+    assert "candidates" not in first
+
+
+def test_linking_leaves_the_threads_of_torch_alone(monkeypatch):
+    """Scores are computed in one thread, whatever the user has set, and that setting stays."""
+    kb = small_kb()
+    linker, before, seen = Linker(kb, untrained(kb)), torch.get_num_threads(), []
+    model = linker.trained.model
+    score = model.score_known
+
+    def noted(*args):
+        seen.append(torch.get_num_threads())
+        return score(*args)
+
+    monkeypatch.setattr(model, "score_known", noted)
+    torch.set_num_threads(2)
+    try:
+        linker.link("Java and Sumatra")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]
 
 
 def fail(linked):

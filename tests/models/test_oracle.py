@@ -11,8 +11,9 @@ from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.surface import surface_similarities
 from stamo.learning.published import OddsPrior, PublishedDeepED
-from stamo.models.base import MASKED, PlainScorer, make_batch
+from stamo.models.base import PlainScorer, make_batch
 from stamo.models.deeped.model import DeepED
+from stamo.models.tables import MASKED
 from stamo.models.yamada.model import Yamada
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
 

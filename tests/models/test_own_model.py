@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from stamo.linking.explain import lead_by_score
-from stamo.models import store
-from stamo.models.base import MASKED, PlainScorer, make_batch
+from stamo.models import kinds
+from stamo.models.base import PlainScorer, make_batch
 from stamo.models.store import load_model
+from stamo.models.tables import MASKED
 from stamo.models.trainer import encode_held_out, train_linking_model
 from stamo.models.training import TrainingArgs, predict
 from tests.documents import ROOT, run_blocks
@@ -114,7 +115,7 @@ def test_it_explains_itself(page, world_kb):
 
 def test_a_registered_model_is_trained_saved_and_loaded(linear, world_kb, tmp_path, monkeypatch):
     """With one entry in MODELS the commands know it, also with an extra feature."""
-    monkeypatch.setitem(store.MODELS, linear.name, linear)
+    monkeypatch.setitem(kinds.MODELS, linear.name, linear)
     args = TrainingArgs(n_pairs=500, n_epochs=1, batch_size=64)
     trained = train_linking_model(world_kb, "linear", args, extra=["keyphrase"])
     path = tmp_path / "linear.safetensors"

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from stamo.errors import ArtifactMismatchError, LearningError, ModelError, SettingsError
+from stamo.models.deeped.known import KnownDeepED
 from stamo.models.store import load_model
 from stamo.models.trainer import train_linking_model
 from stamo.models.training import TrainingArgs, max_margin_loss
@@ -93,10 +94,32 @@ def test_a_model_with_a_value_that_is_no_number_is_refused(world_model, tmp_path
     model = copy.deepcopy(world_model.model)
     with torch.no_grad():
         next(model.parameters()).view(-1)[0] = float("nan")
-    replace(world_model, model=model).save(path)
+    replace(world_model, source=model).save(path)
     with pytest.raises(ModelError, match="not finite"):
         load_model(path)
     calibration = replace(world_model.calibration, temperature=float("nan"))
     replace(world_model, calibration=calibration).save(path)
     with pytest.raises(ModelError, match="not finite"):
         load_model(path)
+
+
+def test_arrays_that_are_not_a_models_are_refused(world_model, tmp_path):
+    """A file whose arrays have other shapes is refused when it is opened, not when text comes."""
+    path = tmp_path / "model.safetensors"
+    world_model.save(path)
+    state = dict(load_model(path).source.state)
+    for changed in ({"phi1": state["phi1"][:-1]}, {"phi4": state["phi1"]}):
+        wrong = KnownDeepED({**state, **changed})
+        replace(world_model, source=wrong).save(path)
+        with pytest.raises(ModelError, match="does not hold what a stamo model needs"):
+            load_model(path)
+
+
+def test_a_loaded_model_is_the_saved_one(world_model, tmp_path):
+    """Loaded as arrays it has the fingerprint and, once asked for, the parameters of the saved."""
+    path = tmp_path / "model.safetensors"
+    world_model.save(path)
+    loaded = load_model(path)
+    assert loaded.fingerprint == world_model.fingerprint
+    for name, values in world_model.model.state_dict().items():
+        assert torch.equal(loaded.model.state_dict()[name], values)

@@ -7,7 +7,8 @@ import pytest
 
 from stamo.build.embeddings import entity_directions
 from stamo.errors import SettingsError
-from stamo.models.store import load_model, make_model
+from stamo.models.kinds import make_model
+from stamo.models.store import load_model
 from stamo.models.words import WeightedWords, check_kind, in_memory, model_tables
 
 

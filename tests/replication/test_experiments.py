@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stamo.errors import SettingsError
-from stamo.models.store import MODELS
+from stamo.models.kinds import MODELS
 from stamo.replication.published import EXPERIMENTS, PRINTED, load_experiment, printed_row
 from stamo.replication.suites.methods import METHODS
 

@@ -1,7 +1,9 @@
 import concurrent.futures
+import errno
 import json
 
 import pytest
+from openapi_spec_validator import validate
 
 from stamo.errors import (
     ArtifactMismatchError,
@@ -187,6 +189,11 @@ def test_openapi_describes_every_route(reader):
     assert reader.get("/docs").status_code == 404
 
 
+def test_the_schema_is_valid(reader):
+    """What describes the routes follows the specification of OpenAPI."""
+    validate(reader.get("/api/openapi.json").json())
+
+
 def test_status_tells_what_is_served(reader):
     """The page learns the knowledge base's name and whether a token is needed."""
     status = reader.get("/api/status").json()
@@ -211,3 +218,17 @@ def test_the_schema_names_a_type_for_every_list(client):
     found = list(arrays(client.get("/api/openapi.json").json()))
     assert found
     assert all("items" in node and "prefixItems" not in node for node in found)
+
+
+def test_a_full_disk_is_told(serve, root, monkeypatch):
+    """A pack that finds no room is refused in a sentence that says why."""
+
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("stamo.packs.pack.write_atomic", full)
+    with serve() as client:
+        answer = client.post("/api/packs", content=make_pack().to_bytes())
+    assert answer.status_code == 507
+    assert "disk is full" in answer.json()["error"]
+    assert str(root) not in answer.text

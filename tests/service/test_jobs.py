@@ -1,3 +1,4 @@
+import errno
 import threading
 import time
 
@@ -5,6 +6,7 @@ import httpx
 import pytest
 
 from stamo.errors import LearningError, UnknownEntityError, WorkspaceError
+from stamo.service import jobs
 from stamo.service.jobs import MAX_ATTEMPTS, JobRunner, JobStore
 from tests.service.support import ServerProcess
 
@@ -163,3 +165,45 @@ def test_a_file_that_holds_no_jobs_is_refused(tmp_path):
     (tmp_path / "jobs.sqlite").write_bytes(b"not a database" * 100)
     with pytest.raises(WorkspaceError, match="cannot be opened"):
         JobStore(tmp_path / "jobs.sqlite")
+
+
+def test_a_disk_that_refuses_for_a_while_stops_no_later_job(tmp_path, monkeypatch):
+    """While the table cannot be written, jobs are refused in a sentence; then they run again."""
+    monkeypatch.setattr(jobs, "RETRY_SECONDS", 0.01)
+    refused = threading.Event()
+
+    def work(name, on_progress):
+        if not refused.is_set():
+            runner.store._db.execute("PRAGMA query_only = 1")  # as on a disk without room
+            with pytest.raises(WorkspaceError, match="free space"):
+                runner.submit("other")
+            refused.set()
+            on_progress(0.5, "this cannot be written down")
+        return "learned"
+
+    runner = JobRunner(tmp_path / "jobs.sqlite", work)
+    runner.start()
+    try:
+        job = runner.submit("rey")
+        assert refused.wait(20)
+        runner.store._db.execute("PRAGMA query_only = 0")
+        wait_for(lambda: not runner.store.unfinished())
+        assert runner.store.get(job.id).message == "learned"
+    finally:
+        runner.stop()
+
+
+def test_a_full_disk_is_the_message_of_a_job(tmp_path):
+    """Learning on a full disk says so."""
+
+    def work(name, on_progress):
+        raise OSError(errno.ENOSPC, "No space left on device", "slots/1")
+
+    runner = JobRunner(tmp_path / "jobs.sqlite", work)
+    runner.start()
+    try:
+        job = runner.submit("rey")
+        wait_for(lambda: not runner.store.unfinished())
+        assert "The disk is full" in runner.store.get(job.id).message
+    finally:
+        runner.stop()

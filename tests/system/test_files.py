@@ -1,5 +1,7 @@
 """Files that appear whole: the old content or the new one, and nothing left beside them."""
 
+import os
+
 import pytest
 
 from stamo.errors import SuiteError
@@ -97,3 +99,17 @@ def test_a_place_is_tried_without_a_trace(tmp_path):
     for path in (tmp_path, tmp_path / "a" / "b", tmp_path / "no" / "b"):
         with pytest.raises(OSError, match="directory"):
             check_writable(path)
+
+
+def test_modes_follow_the_umask(tmp_path):
+    """Who keeps files to himself keeps those that are written here, too."""
+    old = os.umask(0o077)
+    try:
+        write_atomic(tmp_path / "replaced", b"x")
+        write_new(tmp_path / "new", b"x")
+        with staged_directory(tmp_path / "folder", KIND, overwrite=False) as work:
+            (work / RESULT_DIR / "file").write_bytes(b"x")
+    finally:
+        os.umask(old)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"replaced": 0o600, "new": 0o600, "folder": 0o700, "file": 0o600}

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from stamo.cli.tables import rich_table
+from stamo.cli.tables import Console, rich_table
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from stamo.cli.tables import print_table, rich_table
+from stamo.cli.tables import Console, print_table, rich_table
 
 if TYPE_CHECKING:
     from stamo.replication.bench_collect import CollectSpeed

@@ -34,8 +34,7 @@ def learn(
     """Measure a slot of the paper's work, by phase, and the default reading for one entity."""
     from dataclasses import asdict, replace
 
-    from rich.console import Console
-
+    from stamo.cli.tables import Console
     from stamo.replication import bench_learn as bench
 
     args = bench.LearnBenchArgs(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from stamo.cli.kb import KbPath
 from stamo.cli.link import ModelPath
-from stamo.cli.tables import rich_table
+from stamo.cli.tables import Console, rich_table
 
 if TYPE_CHECKING:
     from stamo.replication.bench_link import SpeedReport
@@ -28,35 +28,52 @@ def bench_link(
     documents: Annotated[int, typer.Option(min=1, help="News-size documents to link.")] = 512,
     length: Annotated[int, typer.Option(min=100, help="Characters of a document.")] = 3000,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="How long each setting runs at least.")
+    ] = 20.0,
+    before: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, file_okay=False, help="Folder src of another version to compare with."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Measure documents and mentions a second, beside simpler ways to link in the same run."""
+    """Measure `stamo link`, text in and JSON lines out, beside simpler ways in the same run."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import load_model
-    from stamo.replication.bench_link import measure_speed, news_size_documents
+    from stamo.replication.bench_link import SpeedArgs, measure_speed, news_size_documents
 
-    base = KnowledgeBase.open(kb)
-    texts = news_size_documents(base, documents, length)
-    report = measure_speed(base, load_model(model), texts, n_workers=workers)
+    texts = news_size_documents(KnowledgeBase.open(kb), documents, length)
+    with Console(stderr=True).status("starting") as status:
+        args = SpeedArgs(workers, seconds, before)
+        report = measure_speed(kb, model, texts, args, say=status.update)
     console = Console(highlight=False)
     if as_json:
         console.out(json.dumps(report.to_record(), indent=2), highlight=False)
     else:
-        _print(report, console)
+        print_speeds(report, console)
 
 
-def _print(report: SpeedReport, console: Console) -> None:
+def print_speeds(report: SpeedReport, console: Console) -> None:
+    """Print what was measured as a table."""
     size = report.n_characters / max(report.n_documents, 1)
-    title = f"{report.n_documents} documents of {size:.0f} characters, {report.n_mentions} mentions"
-    columns = (">documents/s", ">mentions/s", ">documents/CPU-s", ">ratio")
+    title = f"{report.n_documents} documents of {size:.0f} characters, again and again"
+    columns = (">seconds", ">MB/s", ">documents/s", ">mentions/s", ">MB/CPU-s", ">memory", ">ratio")
     table = rich_table("linking with " + report.model, *columns, title=title)
     for way in report.ways:
-        speeds = f"{way.documents_per_second:.1f}", f"{way.mentions_per_second:.0f}"
-        cpu = f"{way.documents_per_cpu_second:.1f}"
-        table.add_row(way.name, *speeds, cpu, f"{way.ratio:.2f}")
+        memory = "" if way.peak_memory is None else f"{way.peak_memory / 2**20:.0f} MB"
+        table.add_row(
+            way.name,
+            f"{way.seconds:.1f}",
+            f"{way.megabytes_per_second:.3g}",
+            f"{way.documents_per_second:.0f}",
+            f"{way.mentions_per_second:.0f}",
+            f"{way.megabytes_per_cpu_second:.3g}",
+            memory,
+            f"{way.ratio:.2f}",
+        )
     console.print(table)
     console.print(
         f"Scored {report.n_scored} encoded mentions at {report.scored_per_second:.0f} a CPU "
-        f"second; ready in {report.start_seconds:.3f} s; peak memory "
-        f"{report.peak_memory / 2**20:.0f} MB with mapped files."
+        f"second; one sentence takes {report.start_seconds:.2f} CPU seconds."
     )

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stamo.cli.tables import bare_table
+from stamo.cli.tables import Console, bare_table
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Corpus

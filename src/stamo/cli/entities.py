@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from stamo.cli.kb import AsJson
-from stamo.cli.tables import print_json, print_table
+from stamo.cli.tables import Console, print_json, print_table
 from stamo.cli.workspaces import (
     NOTHING_KEPT,
     Folders,

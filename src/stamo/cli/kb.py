@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from stamo.cli.tables import print_json, rich_table
+from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from stamo.cli.tables import Console
 
 
 class Form(StrEnum):

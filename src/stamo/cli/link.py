@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
-from rich.console import Console
 
 from stamo.cli.kb import KbPath
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
@@ -77,6 +79,10 @@ def link(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each score adds to the decision.")
     ] = False,
+    all_candidates: Annotated[
+        bool,
+        typer.Option("--all-candidates", help="Write the candidates that did not win, too."),
+    ] = False,
     mentions: Annotated[
         Mentions, typer.Option(help="Link given mentions, detect them, or detect where none are.")
     ] = Mentions.auto,
@@ -108,7 +114,11 @@ def link(
     linker = _with_packs(_open_linker(kb, model, settings), packs or [])
     sources = read_parts(files or ["-"], window, json_lines=jsonl)
     as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
-    n_linked, n_failed = (_write_text if as_text else _write_jsonl)(linker, sources, workers)
+    if as_text:
+        n_linked, n_failed = _write_text(linker, sources, workers)
+    else:
+        everything = all_candidates or explain
+        n_linked, n_failed = _write_jsonl(linker, sources, workers, all_candidates=everything)
     if n_failed:
         message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
         Console(stderr=True).print(message, style="yellow", highlight=False)
@@ -117,24 +127,20 @@ def link(
 
 
 def _open_linker(kb_path: Path, model_path: Path, settings: Any) -> Linker:
-    import torch
-
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.linker import Linker
     from stamo.models.store import load_model
 
-    # One thread a process: the arrays of a batch are small, and workers use the other cores.
-    torch.set_num_threads(1)
     return Linker(KnowledgeBase.open(kb_path), load_model(model_path), settings=settings)
 
 
 def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
-    from stamo.linking.packed import PackedLinker
+    if not paths:
+        return linker
+    from stamo.linking.packed import PackedLinker  # with torch, which takes a second
     from stamo.packs.folder import refuse_twins
     from stamo.packs.pack import EntityPack
 
-    if not paths:
-        return linker
     packs = [(str(path), EntityPack.load(path, linker.kb)) for path in _pack_files(paths)]
     refuse_twins(packs)
     return PackedLinker(linker, [pack for _, pack in packs])
@@ -154,20 +160,26 @@ def _pack_files(paths: list[Path]) -> list[Path]:
     return files
 
 
-def to_line(linked: LinkedDocument) -> tuple[bytes, bool]:
+def to_line(linked: LinkedDocument, *, all_candidates: bool = False) -> tuple[bytes, bool]:
     """Write a linked document as a line of JSON; say whether it could be linked."""
-    line = json.dumps(linked.to_record(), ensure_ascii=False) + "\n"
-    # A lone surrogate has no UTF-8 form; as an escape it stays valid JSON.
-    return line.encode("utf-8", "backslashreplace"), linked.error is None
+    record = linked.to_record(all_candidates=all_candidates)
+    try:
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:
+        # A lone surrogate has no UTF-8 form; as an escape it stays valid JSON.
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+        line = text.encode("utf-8", "backslashreplace")
+    return line, linked.error is None
 
 
 def _write_jsonl(
-    linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
+    linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int, *, all_candidates: bool
 ) -> tuple[int, int]:
     from stamo.linking.parallel import link_in_processes
 
     counts = [0, 0]
-    for lines in link_in_processes(linker, sources, to_line, n_workers):
+    finish = partial(to_line, all_candidates=all_candidates)
+    for lines in link_in_processes(linker, sources, finish, n_workers):
         for line, is_linked in lines:
             sys.stdout.buffer.write(line)
             counts[not is_linked] += 1

@@ -32,10 +32,9 @@ def train(
     as_json: bool = typer.Option(False, "--json", help="Print JSON for programs."),
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
-    from rich.console import Console
     from rich.progress import Progress
 
-    from stamo.cli.tables import print_json
+    from stamo.cli.tables import Console, print_json
     from stamo.kb.base import KnowledgeBase
     from stamo.models.trainer import train_linking_model
     from stamo.models.training import TrainingArgs

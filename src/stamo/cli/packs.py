@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from stamo.cli.kb import AsJson
-from stamo.cli.tables import print_json
+from stamo.cli.tables import Console, print_json
 
 if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry

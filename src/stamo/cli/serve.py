@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from stamo.cli.kb import KbPath
 from stamo.cli.link import ModelPath
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -2,55 +2,65 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from stamo.cli.suite_options import (
+    AboutOption,
+    Ambiguity,
+    Annotations,
+    AnyTitle,
+    BertOption,
+    BertWeights,
+    CorpusOption,
+    EncoderOption,
+    EntitiesOption,
+    ExperimentOption,
+    FreebaseKeys,
+    Frequency,
+    Kind,
+    LabelsBy,
+    LabelsByOption,
+    LabelsFile,
+    LabelsOption,
+    LeastDocuments,
+    LevelChoice,
+    LevelOption,
+    MakeSeed,
+    MethodsOption,
+    Missing,
+    ModelFile,
+    ModelsOption,
+    MostEntities,
+    OutDirectory,
+    Overwrite,
+    ResultsDirectory,
+    RunSeed,
+    SeedsOption,
+    SizesOption,
+    SlotsOption,
+    SlowSeeds,
+    SplitOption,
+    SuiteKb,
+    SuiteKind,
+    SuitePath,
+    WorkersOption,
+)
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document
     from stamo.evaluation.tables import Table as ResultTable
     from stamo.kb.base import KnowledgeBase
-    from stamo.replication.suites.conflated import ConflatedSettings, Level
     from stamo.replication.suites.run import RunSettings
     from stamo.replication.suites.store import Suite
     from stamo.replication.wild.run import WildSettings
-
-
-class SuiteKind(StrEnum):
-    """Where the gold labels of a suite come from."""
-
-    conflated = "conflated"
-    natural = "natural"
-    facc1 = "facc1"
-    wild = "wild"
-
-
-class LevelChoice(StrEnum):
-    """How hard the rivals of a conflated suite are."""
-
-    easy = "easy"
-    mid = "mid"
-    hard = "hard"
-    all = "all"
-
-
-class LabelsBy(StrEnum):
-    """Who chooses the labels of a wild suite."""
-
-    random = "random"
-    advisor = "advisor"
-
-
-SuiteKb = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
-WorkersOption = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -63,70 +73,48 @@ def register(app: typer.Typer) -> None:
 
 
 def make(
-    kind: Annotated[SuiteKind, typer.Argument(help="conflated, natural, facc1 or wild.")],
+    kind: Kind,
     kb: SuiteKb,
-    out: Annotated[Path, typer.Option(help="Directory to make.")],
-    corpus: Annotated[
-        list[Path] | None,
-        typer.Option(help="Later text (conflated, wild), or ClueWeb12 WARC (facc1)."),
-    ] = None,
-    level: Annotated[
-        LevelChoice, typer.Option(help="Of a conflated suite; `all` makes three below OUT.")
-    ] = LevelChoice.all,
-    entities: Annotated[
-        str | None,
-        typer.Option(help="Emerging entities at most; of a wild suite, the file of entities."),
-    ] = None,
-    labels: Annotated[Path | None, typer.Option(help="The file of judged mentions (wild).")] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="The linking model that links the context (wild).")
-    ] = None,
-    least_documents: Annotated[
-        int | None, typer.Option(help="Documents that must mention an emerging entity.")
-    ] = None,
-    frequency: Annotated[
-        tuple[int, int] | None, typer.Option(help="Bounds of the document frequency (natural).")
-    ] = None,
-    ambiguity: Annotated[
-        tuple[float, float] | None, typer.Option(help="Bounds of the ambiguity rate (natural).")
-    ] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(help="Links to missing pages: keep, drop namesakes or drop (natural)."),
-    ] = None,
-    annotations: Annotated[
-        list[Path] | None, typer.Option(help="FACC1 files that annotate the pages.")
-    ] = None,
-    freebase_keys: Annotated[
-        Path | None, typer.Option(help="Freebase ids with Wikipedia page ids (facc1).")
-    ] = None,
+    out: OutDirectory,
+    corpus: CorpusOption = None,
+    level: LevelOption = LevelChoice.all,
+    entities: EntitiesOption = None,
+    labels: LabelsFile = None,
+    model: ModelFile = None,
+    least_documents: LeastDocuments = None,
+    frequency: Frequency = None,
+    ambiguity: Ambiguity = None,
+    missing: Missing = None,
+    annotations: Annotations = None,
+    freebase_keys: FreebaseKeys = None,
+    any_title: AnyTitle = False,
+    seed: MakeSeed = 0,
     workers: WorkersOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older suite.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Make a suite from a knowledge base and a pile of text."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.replication.suites.conflated import ConflatedSettings
     from stamo.replication.suites.make import make_facc1, make_natural
     from stamo.replication.suites.natural import NaturalSettings
 
     base = KnowledgeBase.open(kb)
+    options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
     if kind == SuiteKind.wild:
-        _wild(base, model, entities, labels, corpus, out, workers, overwrite)
+        _wild(base, model, entities, labels, corpus, out, options)
         return
     given = _given({"n_entities": _whole_number(entities), "least_documents": least_documents})
+    given |= {"any_title": any_title, "seed": seed}
     bounds = _given({"frequency": frequency, "ambiguity": ambiguity, "missing": missing})
-    options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
     with _documents_bar() as on_document:
         if kind == SuiteKind.natural:
             suites = [make_natural(base, out, NaturalSettings(**given | bounds), **options)]
         elif kind == SuiteKind.facc1:
             pages = _facc1_documents(base, corpus, annotations, freebase_keys)
             settings = NaturalSettings(**{"frequency": (1000, 2000)} | given | bounds)
-            options["on_document"] = on_document
-            suites = [make_facc1(base, pages, out, settings, **options)]
+            suites = [make_facc1(base, pages, out, settings, on_document=on_document, **options)]
         else:
             options["on_document"] = on_document
-            suites = _conflated(base, corpus, out, level, ConflatedSettings(**given), options)
+            suites = _conflated(base, corpus, out, level, given, options)
     for suite in suites:
         _show_suite(suite)
 
@@ -136,21 +124,23 @@ def _conflated(
     corpus: list[Path] | None,
     out: Path,
     level: LevelChoice,
-    settings: ConflatedSettings,
+    given: dict[str, Any],
     options: dict[str, Any],
 ) -> list[Suite]:
     from stamo.corpus.readers import read_documents
     from stamo.errors import SettingsError
+    from stamo.replication.suites.conflated import LEVELS, ConflatedSettings
     from stamo.replication.suites.make import make_conflated, make_levels
 
     if not corpus:
         raise SettingsError("A conflated suite needs text; give it with --corpus.")
     documents = read_documents(corpus)
     options["corpus_name"] = ", ".join(path.name for path in corpus)
+    wanted = [ConflatedSettings.of_level(name, **given) for name in LEVELS]
     if level == LevelChoice.all:
-        return make_levels(kb, documents, out, settings, **options)
-    chosen: Level = level.value  # type: ignore[assignment]
-    return [make_conflated(kb, documents, out, replace(settings, level=chosen), **options)]
+        return make_levels(kb, documents, out, wanted, **options)
+    chosen = next(settings for settings in wanted if settings.level == level)
+    return [make_conflated(kb, documents, out, chosen, **options)]
 
 
 def _facc1_documents(
@@ -185,8 +175,7 @@ def _wild(
     labels: Path | None,
     corpus: list[Path] | None,
     out: Path,
-    workers: int | None,
-    overwrite: bool,
+    options: dict[str, Any],
 ) -> None:
     from stamo.errors import SettingsError
     from stamo.models.store import load_model
@@ -204,9 +193,8 @@ def _wild(
             read_wild_labels(labels),
             corpus,
             out,
-            overwrite=overwrite,
-            n_workers=workers or os.cpu_count() or 1,
             on_entity=on_entity,
+            **options,
         )
     counts = ", ".join(f"{n} {what}" for what, n in suite.manifest["counts"].items())
     Console().print(f"Made [bold]{suite.path}[/] (wild): {counts}; checksum {suite.checksum[:12]}.")
@@ -225,44 +213,25 @@ def _given(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(
-    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite, or a folder of them.")],
+    suite: SuitePath,
     kb: SuiteKb,
-    out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
-    methods: Annotated[
-        str, typer.Option(help="Names with commas; `all` but the slowest ones and `quirks`.")
-    ] = "all",
-    models: Annotated[str, typer.Option(help="deeped, yamada or both.")] = "deeped,yamada",
-    seeds: Annotated[
-        int | None, typer.Option(help="Draws of labels; 3, of a wild suite 5 by default.")
-    ] = None,
-    slow_seeds: Annotated[int, typer.Option(help="Draws for methods with many slots.")] = 1,
-    labels: Annotated[int, typer.Option(help="Labelled documents |L|.")] = 20,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            help="|L| of the figure on the labelled size, empty for none; of a wild suite all |L|, "
-            "0,5,20 by default."
-        ),
-    ] = None,
-    labels_by: Annotated[
-        LabelsBy, typer.Option(help="Who chooses the labels of a wild suite.")
-    ] = LabelsBy.random,
-    encoder: Annotated[
-        str, typer.Option(help="Sentence encoder of the baselines of a wild suite.")
-    ] = "",
-    split: Annotated[str, typer.Option(help="development, held-out or all.")] = "held-out",
-    slots: Annotated[int, typer.Option(help="Slots T at most.")] = 100,
-    entities: Annotated[
-        int | None, typer.Option(help="Emerging entities at most; all by default.")
-    ] = None,
-    experiment: Annotated[
-        Path | None,
-        typer.Option(help="Run one row of a table: a name or a file like `table3-stamo-deeped`."),
-    ] = None,
-    bert: Annotated[bool, typer.Option("--bert", help="Also run BERT (slow).")] = False,
-    bert_weights: Annotated[
-        str, typer.Option(help="Folder or name of a BERT; by default a packaged MiniLM.")
-    ] = "",
+    out: ResultsDirectory,
+    methods: MethodsOption = "all",
+    models: ModelsOption = "deeped,yamada",
+    seeds: SeedsOption = None,
+    seed: RunSeed = 0,
+    slow_seeds: SlowSeeds = 1,
+    labels: LabelsOption = 20,
+    sizes: SizesOption = None,
+    labels_by: LabelsByOption = LabelsBy.random,
+    encoder: EncoderOption = "installed",
+    about: AboutOption = True,
+    split: SplitOption = "held-out",
+    slots: SlotsOption = 100,
+    entities: MostEntities = None,
+    experiment: ExperimentOption = None,
+    bert: BertOption = False,
+    bert_weights: BertWeights = "",
     workers: WorkersOption = None,
 ) -> None:
     """Run methods on the problems of a suite; an interrupted run goes on where it stopped.
@@ -275,41 +244,44 @@ def run(
     from stamo.replication.suites.run import LABEL_SIZES, RunSettings, expand_methods
     from stamo.replication.suites.store import kind_of
 
+    given: dict[str, Any] = {"n_slots": slots, "n_problems": entities, "seed": seed}
+    given["encoder"] = None if encoder == "none" else encoder
     if kind_of(_suites(suite)[0]) == SuiteKind.wild:
-        from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF
-        from stamo.replication.wild.run import WILD_SIZES, WildSettings, expand_wild_methods
-
-        by_advisor = labels_by == LabelsBy.advisor
-        wild = WildSettings(
-            methods=expand_wild_methods(_words(methods)),
-            sizes=WILD_SIZES if sizes is None else tuple(map(int, _words(sizes))),
-            n_draws=seeds or 5,
-            labels_by=(ADVISOR, RANDOM_IN_HALF) if by_advisor else (RANDOM,),
-            n_slots=slots,
-            n_problems=entities,
-            encoder=encoder,
-        )
-        _run_wild(suite, kb, out, wild, workers)
+        given["about"] = about
+        _run_wild(suite, kb, out, _wild_settings(methods, sizes, seeds, labels_by, given), workers)
         return
     chosen, wanted = _words(methods), _words(models)
     if experiment is not None:
         row = load_experiment(experiment)
         chosen, wanted = [row.printed.method], [row.printed.model or wanted[0]]
-        labels, slots, sizes = row.n_labels, row.n_slots, ""
-    label_sizes = LABEL_SIZES if sizes is None else tuple(map(int, _words(sizes)))
+        labels, given["n_slots"], sizes = row.n_labels, row.n_slots, ""
     settings = RunSettings(
         methods=expand_methods(chosen, bert=bert),
         models=tuple(wanted),
-        n_seeds=seeds or 3,
+        n_seeds=3 if seeds is None else seeds,
         n_slow_seeds=slow_seeds,
         n_labels=labels,
-        label_sizes=label_sizes,
+        label_sizes=LABEL_SIZES if sizes is None else tuple(map(int, _words(sizes))),
         split=split,
-        n_slots=slots,
-        n_problems=entities,
         bert=BertArgs(weights=bert_weights),
+        **given,
     )
     _run_suites(suite, kb, out, settings, workers)
+
+
+def _wild_settings(
+    methods: str, sizes: str | None, seeds: int | None, labels_by: LabelsBy, given: dict[str, Any]
+) -> WildSettings:
+    from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF
+    from stamo.replication.wild.run import WILD_SIZES, WildSettings, expand_wild_methods
+
+    return WildSettings(
+        methods=expand_wild_methods(_words(methods)),
+        sizes=WILD_SIZES if sizes is None else tuple(map(int, _words(sizes))),
+        n_draws=5 if seeds is None else seeds,
+        labels_by=(ADVISOR, RANDOM_IN_HALF) if labels_by == LabelsBy.advisor else (RANDOM,),
+        **given,
+    )
 
 
 def _run_suites(
@@ -376,8 +348,8 @@ def _words(text: str) -> list[str]:
 def _suites(path: Path) -> list[Path]:
     """Return the suite, or the suites directly below a folder, from easy to hard."""
     below = sorted(found.parent for found in path.glob("*/manifest.json"))
-    order = {"easy": 0, "mid": 1, "hard": 2}
-    below.sort(key=lambda suite: order.get(suite.name, 3))
+    order = {"easy": 0, "mid": 1, "hard": 2, "rare": 3}
+    below.sort(key=lambda suite: order.get(suite.name, 4))
     return below if below and not (path / "manifest.json").is_file() else [path]
 
 
@@ -427,6 +399,9 @@ WIDE = 10
 def _rich(table: ResultTable) -> Table:
     """Show a table; of a wide one the F1, AUC and average columns, the rest is in report.md."""
     wanted = ("F1", "AUC", "avg F1")
+    if len(table.columns) >= WIDE:  # no room for intervals either
+        rows = [tuple(cell.partition(" [")[0] for cell in row) for row in table.rows]
+        table = replace(table, rows=tuple(rows))
     if len(table.columns) <= WIDE or not any(name in wanted for name in table.columns):
         return table.rich()
     sets = iter(("web ", "wiki "))

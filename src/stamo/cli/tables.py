@@ -1,4 +1,4 @@
-"""How tables look in a terminal."""
+"""How things look in a terminal."""
 
 from __future__ import annotations
 
@@ -7,12 +7,28 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+import rich.console
 import typer
-from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from stamo.workspace.snippets import printable
+
 PIPE_WIDTH = 100_000
+
+
+class Console(rich.console.Console):
+    """A terminal that obeys us alone: control characters in names and texts are only shown."""
+
+    def render(
+        self,
+        renderable: rich.console.RenderableType,
+        options: rich.console.ConsoleOptions | None = None,
+    ) -> Iterable[Segment]:
+        """Turn anything into pieces of text; our own control codes are pieces of their own."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
 def rich_table(*headings: str, **style: Any) -> Table:

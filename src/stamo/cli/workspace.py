@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from stamo.cli.kb import AsJson
-from stamo.cli.tables import print_json
+from stamo.cli.tables import Console, print_json
 from stamo.cli.workspaces import (
     Folders,
     KbOption,
@@ -98,6 +97,7 @@ def _label_in_browser(opened: Workspace, artifacts: Artifacts, port: int, browse
         jobs,
         SecuritySettings(HOST),
     )
+    parts.jobs.start()  # here, a second service on the folder is refused with one line
     listener = listen(HOST, port)
     number = listener.getsockname()[1]
     address = f"http://{HOST}:{number}/label?{urlencode({'workspace': folder.name})}"

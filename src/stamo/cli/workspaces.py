@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
+
+from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.workspace.artifacts import Artifacts

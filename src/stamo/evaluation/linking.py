@@ -19,10 +19,11 @@ from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.explain import combiner, score_names
 from stamo.linking.rank import encode_known
 from stamo.linking.settings import LinkerSettings
-from stamo.models.base import MASKED, Batch, LinkingModel, Tables, make_batch
+from stamo.models.base import Batch, LinkingModel, make_batch
 from stamo.models.blocks import blocks
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.models.store import TrainedModel
+from stamo.models.tables import MASKED, Tables
 from stamo.models.trainer import train_again
 from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
 

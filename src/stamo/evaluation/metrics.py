@@ -126,7 +126,21 @@ def bootstrap_auc(
 ) -> Interval:
     """Return the mean AUC, or its difference, as `bootstrap_f1` does F1."""
     sums = [np.stack([_auc_sums(o) for o in m]) for m in (first, second) if m]
-    return _bootstrap(sums, _mean_auc, n_samples, seed)
+    return _bootstrap(sums, _mean, n_samples, seed)
+
+
+def bootstrap_macro_f1(
+    first: Outcomes, second: Outcomes | None = None, *, n_samples: int = 2000, seed: int = 0
+) -> Interval:
+    """Return the mean F1 of the entities, or its difference, as `bootstrap_f1` does micro F1."""
+    sums = [np.stack([_f1_sums(o) for o in m]) for m in (first, second) if m]
+    return _bootstrap(sums, _mean, n_samples, seed)
+
+
+def _f1_sums(outcomes: Sequence[Outcome]) -> Float64:
+    """Return the sum and the number of the F1s of one entity, (2,)."""
+    f1 = micro_f1(_counts(outcomes))
+    return np.array([f1.sum(), len(f1)])
 
 
 def _auc_sums(outcomes: Sequence[Outcome]) -> Float64:
@@ -136,7 +150,7 @@ def _auc_sums(outcomes: Sequence[Outcome]) -> Float64:
     return np.array([aucs[known].sum(), known.sum()])
 
 
-def _mean_auc(sums: Float64) -> Float64:
+def _mean(sums: Float64) -> Float64:
     total, number = sums.T
     return np.asarray(total / np.maximum(number, 1))
 

@@ -46,5 +46,6 @@ def most_frequent_entities(corpus: FlatCorpus, kb: KnowledgeBase) -> Int32:
     """Return the candidate with the highest prior for every mention: the first pass of linking."""
     if not corpus.n_mentions:
         return np.zeros(0, dtype=np.int32)
-    candidates, _ = kb.candidate_table(corpus.surface_table, 1)
+    aliases = kb.alias_ids(corpus.surface_table) if corpus.aliases is None else corpus.aliases
+    candidates, _ = kb.candidate_batch(aliases, 1)
     return np.asarray(candidates[corpus.surfaces, 0])

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float32
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @runtime_checkable
@@ -80,4 +80,6 @@ def packed(theta: FeatureParams, features: Iterable[Feature]) -> FeatureParams:
 
 def append_emerging(known: Float32, emerging: Tensor) -> Tensor:
     """Put the columns of the emerging entities behind those of the known candidates."""
+    import torch  # here, so that linking loads without it
+
     return torch.cat([torch.as_tensor(known), emerging], dim=1)

@@ -91,6 +91,8 @@ class FlatCorpus:
     surfaces: Int32  # (M,) index into surface_table
     entities: Int32  # (M,) linked entity or UNKNOWN or EMERGING
     surface_table: tuple[str, ...]
+    aliases: Int32 | None = field(default=None, compare=False)
+    """The knowledge base's number of each surface, -1 for unknown ones; None: not looked up."""
     text: Surroundings | None = field(default=None, compare=False)
     """Where the mentions stand in the texts; None where the texts are not at hand."""
 
@@ -256,8 +258,12 @@ def encode(
     """
     rows = np.arange(corpus.n_mentions) if rows is None else rows
     used, surfaces = np.unique(corpus.surfaces[rows], return_inverse=True)
-    table = tuple(corpus.surface_table[i] for i in used)
-    candidate_table, prior_table = source.candidate_table(table, settings.n_candidates)
+    table = tuple(map(corpus.surface_table.__getitem__, used.tolist()))
+    if corpus.aliases is not None and isinstance(source, KnowledgeBase):
+        found = source.candidates_of(corpus.aliases[used], settings.n_candidates)
+    else:
+        found = source.candidate_table(table, settings.n_candidates)
+    candidate_table, prior_table = found
     gold = corpus.entities[rows]
     candidates, priors = candidate_table[surfaces], prior_table[surfaces]
     if add_gold:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stamo.errors import DivergenceError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class FeatureParams:
 
     def zeros(self) -> FeatureParams:
         """Return a θ of the same shape that is zero everywhere."""
-        return self.map(torch.zeros_like)
+        return self.map(lambda values: values.new_zeros(values.shape))
 
     def detach(self) -> FeatureParams:
         """Return a copy that shares nothing with this one and needs no gradient."""
@@ -45,7 +45,7 @@ class FeatureParams:
     def check_finite(self, where: str) -> FeatureParams:
         """Return self, or say in which group a value stopped being a finite number."""
         for name, values in self.groups.items():
-            if not bool(torch.isfinite(values).all()):
+            if not bool(values.isfinite().all()):
                 raise DivergenceError(
                     f"{where}: the {name!r} group of θ(e*) holds a value that is not finite; "
                     f"lower the learning rate of this group."

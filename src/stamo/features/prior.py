@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions
@@ -16,6 +14,9 @@ from stamo.features.pile import Pile, Sample
 from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float32, Float64
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Prior:
 
     def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Count how often each alias means each entity (Eq. 2), (E, A)."""
+        import torch  # here, so that linking loads without it
+
         return torch.as_tensor(self._count(sample), dtype=torch.float32)
 
     def _count(self, sample: Sample) -> Float64:
@@ -63,11 +66,15 @@ class Prior:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return P(e | m) of all candidates, (M, C + E)."""
+        import torch
+
         is_alias, mentioned, known = map(torch.from_numpy, self._arrays(pile))
         return self._together(known, mentioned @ (theta * is_alias).T)
 
     def _together(self, known: Tensor, read: Tensor) -> Tensor:
         """Put the known candidates (M, C) and θ as each mention reads it (M, E) side by side."""
+        import torch
+
         p = read.clamp(0.0, 1.0)
         if p.shape[1] > 1:
             # Entities that share an alias cannot claim more than the whole mention between them.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions
@@ -16,6 +14,9 @@ from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
 from stamo.system.arrays import Float32, Float64, Int32, Int64
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Relatedness:
 
     def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Estimate the relatedness of e* to every neighbour on W, (E, R)."""
+        import torch  # here, so that linking loads without it
+
         pile = sample.pile
         mentioned = sample.document_weights().astype(np.float64)  # (documents, E)
         counted = sample.counted_documents().astype(np.float64)  # (documents,)
@@ -89,6 +92,8 @@ class Relatedness:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the mean relatedness to the entity context of all candidates, (M, C + E)."""
+        import torch
+
         index, weights, known = pile.keep(
             f"{self.name} tensors, missing {self.missing}", lambda: self._lookup_tensors(pile)
         )
@@ -124,6 +129,8 @@ class Relatedness:
 
     def _lookup_tensors(self, pile: Pile) -> tuple[Tensor, Tensor, Tensor]:
         """Return the places to read in the row, the share of each in its mean, what is known."""
+        import torch
+
         counted = pile.context if self.missing == "ignore" else pile.mentions.context
         size = np.maximum((counted >= 0).sum(axis=1, keepdims=True), 1)
         has_row = pile.context >= 0

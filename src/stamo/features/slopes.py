@@ -12,7 +12,6 @@ from functools import partial
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-import torch
 
 from stamo.features.base import Feature
 from stamo.features.pile import Pile
@@ -40,6 +39,8 @@ def lookup_slope(feature: Feature) -> Lookup:
 
 
 def _by_autograd(feature: Feature, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
+    import torch  # here, so that linking loads without it
+
     leaf = torch.from_numpy(theta).clone().requires_grad_()
     values = feature.lookup(leaf, pile)
 

@@ -240,7 +240,10 @@ class KnowledgeBase:
         Returns:
             Entities, shape (n, C), padded with -1, and their priors, padded with 0.
         """
-        aliases = self.alias_ids(surfaces)
+        return self.candidates_of(self.alias_ids(surfaces), top)
+
+    def candidates_of(self, aliases: Int32, top: int | None = None) -> tuple[Int32, Float32]:
+        """Return the same for numbers of aliases, -1 for unknown ones."""
         widest = int(self.n_candidates[aliases[aliases >= 0]].max(initial=1))
         return self.candidate_batch(aliases, widest if top is None else min(top, widest))
 

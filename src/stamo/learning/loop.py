@@ -23,7 +23,8 @@ from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.inter import Moments
-from stamo.models.base import LinkingModel, Scorer, Tables
+from stamo.models.base import LinkingModel, Scorer
+from stamo.models.tables import Tables
 from stamo.system.arrays import Bools, Float32
 
 ALL_SLOTS = "max slots"
@@ -142,6 +143,14 @@ class LoopArgs(ABC):
     def labels_alone(self) -> Self:
         """Return the settings of a run without any slot."""
         return replace(self, n_slots=0)
+
+    def at_most(self, n_slots: int) -> Self:
+        """Return settings with no more slots than these, where slots are what takes time."""
+        return self
+
+    def without(self, feature: str) -> Self:
+        """Return settings that leave a feature as it is."""
+        return self
 
     def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""

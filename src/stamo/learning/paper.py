@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -35,6 +35,15 @@ class StamoArgs(LoopArgs):
     def steps(self, task: Task) -> StamoSteps:
         """Return the steps of a run."""
         return StamoSteps(task, self)
+
+    def at_most(self, n_slots: int) -> Self:
+        """Return settings with no more slots than these."""
+        return replace(self, n_slots=min(self.n_slots, n_slots))
+
+    def without(self, feature: str) -> Self:
+        """Return settings that do not optimise a feature inside a slot."""
+        frozen = {**self.intra.learning_rate, feature: 0.0}
+        return replace(self, intra=replace(self.intra, learning_rate=frozen))
 
 
 class StamoSteps(Steps[Estimate]):

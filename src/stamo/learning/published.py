@@ -29,8 +29,9 @@ from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs
 from stamo.learning.loop import Estimate, Task
 from stamo.learning.paper import StamoArgs, StamoSteps
-from stamo.models.base import MASKED, LinkingModel, Scorer, Tables, Theta, ThetaBack
+from stamo.models.base import LinkingModel, Scorer, Theta, ThetaBack
 from stamo.models.deeped.model import DeepED
+from stamo.models.tables import MASKED, Tables
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 RELATEDNESS_SCALE = "relatedness scale"

@@ -65,6 +65,10 @@ class Reading:
             return self
         return replace(self, args=replace(self.args, n_slots=n_slots))
 
+    def at_most(self, n_slots: int) -> Reading:
+        """Return the reading with no more slots than these; the few of the default stay."""
+        return replace(self, args=self.args.at_most(n_slots))
+
 
 CLOSED_FORM: Mapping[str, Feature] = {
     "prior": Prior(),

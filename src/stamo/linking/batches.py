@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -88,10 +88,11 @@ def locate(
     taken = _taken(joined, documents, given)
     found = _found(joined, given, detector)
     starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
-    surfaces, table = _surface_table(kb, taken[2], found, detector)
+    surfaces, table, aliases = _surface_table(kb, taken[2], found, detector)
     order = np.argsort(starts, kind="stable")
     starts, ends, surfaces = starts[order], ends[order], surfaces[order]
     corpus = flatten_joined(joined, starts, ends, surfaces, table, words)
+    corpus = replace(corpus, aliases=aliases)
     return Located(
         corpus.documents,
         joined.local(corpus.documents, starts),
@@ -131,12 +132,13 @@ def _found(
 
 def _surface_table(
     kb: KnowledgeBase, taken: list[str], found: Detected, detector: MentionDetector | None
-) -> tuple[Int32, tuple[str, ...]]:
-    """Number the distinct names of all mentions."""
+) -> tuple[Int32, tuple[str, ...], Int32]:
+    """Number the distinct names of all mentions; return also the aliases that these names are."""
     index: dict[str, int] = {}
     distinct = list(dict.fromkeys(taken))
     name_by_surface = dict(zip(distinct, known_names(kb, distinct), strict=True))
     numbers = [index.setdefault(name_by_surface[s], len(index)) for s in taken]
+    n_taken = len(index)
     # Names known to the knowledge base are numbered by alias, the others by extra alias.
     extras = detector.extra_aliases if detector is not None else ()
     keys = np.where(found.aliases >= 0, found.aliases, -1 - found.extras)
@@ -144,7 +146,10 @@ def _surface_table(
     names = [extras[-1 - key] for key in used[used < 0].tolist()] + kb.aliases(used[used >= 0])
     number_by_key = np.array([index.setdefault(name, len(index)) for name in names], np.int32)
     surfaces = number_by_key[place] if len(used) else np.zeros(0, np.int32)
-    return np.concatenate([np.array(numbers, np.int32), surfaces]), tuple(index)
+    aliases = np.full(len(index), UNKNOWN, dtype=np.int32)
+    aliases[number_by_key] = np.maximum(used, UNKNOWN)  # detection knows them already
+    aliases[:n_taken] = kb.alias_ids(list(index)[:n_taken])
+    return np.concatenate([np.array(numbers, np.int32), surfaces]), tuple(index), aliases
 
 
 def flatten_joined(

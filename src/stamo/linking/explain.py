@@ -18,13 +18,62 @@ import torch
 from torch import Tensor, nn
 
 from stamo.errors import ModelError
-from stamo.models.base import MASKED, Batch, LinkingModel
-from stamo.system.arrays import Float32
+from stamo.features.encoding import EncodedMentions
+from stamo.linking.coherence import BatchRelatedness
+from stamo.linking.rank import Ranking, empty_ranking, encode_known, keep_best
+from stamo.models.base import Batch, LinkingModel, make_batch
+from stamo.models.blocks import blocks
+from stamo.models.calibration import Calibration
+from stamo.models.tables import MASKED, Tables, local_tables
+from stamo.system.arrays import Float32, Int64
 
 SCORE_NAMES: Mapping[str, tuple[str, ...]] = {
     "deeped": ("prior", "context words", "coherence", "relatedness"),
     "yamada": ("prior", "context words", "coherence", "edit", "contained", "start or end"),
 }
+
+
+def rank_and_explain(
+    model: LinkingModel,
+    mentions: EncodedMentions,
+    tables: Tables,
+    relatedness: BatchRelatedness,
+    calibration: Calibration,
+    *,
+    n_kept: int,
+) -> Ranking:
+    """Rank as `rank_by_model` does, and say what each score adds to the lead of the best."""
+    mentions = encode_known(model, mentions, relatedness)
+    result = empty_ranking(len(mentions), n_kept, model_width(model, mentions, tables))
+    tables = local_tables(tables, mentions)
+    with torch.inference_mode():
+        for rows in blocks(mentions.mask.sum(axis=1)):
+            _explain_block(model, mentions, tables, calibration, rows, result)
+    return result
+
+
+def model_width(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> int:
+    """Return the number of scores that a model combines."""
+    if not len(mentions):
+        return 0
+    return int(model.scores(make_batch(mentions.take(slice(0, 1)), tables)).shape[-1])
+
+
+def _explain_block(
+    model: LinkingModel,
+    mentions: EncodedMentions,
+    tables: Tables,
+    calibration: Calibration,
+    rows: Int64,
+    result: Ranking,
+) -> None:
+    batch = make_batch(mentions.take(rows), tables)
+    psi = model.scores(batch)
+    scores = combine_scores(model, psi, batch).numpy()
+    index = torch.from_numpy(keep_best(mentions, scores, calibration, rows, result)[:, :2])
+    result.psi[rows, : index.shape[1]], result.leads[rows] = lead_by_score(
+        model, psi, batch.mask, index
+    )
 
 
 def score_names(model: LinkingModel, n_scores: int) -> tuple[str, ...]:

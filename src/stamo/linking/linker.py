@@ -18,19 +18,14 @@ from stamo.features.encoding import UNKNOWN, EncodedMentions, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import ContentWords, Located, check_mentions, locate
 from stamo.linking.coherence import BatchRelatedness
+from stamo.linking.columns import MentionColumns, MentionRows
 from stamo.linking.detection import MentionDetector
-from stamo.linking.explain import score_names
 from stamo.linking.rank import Ranking, merge_rankings, rank_by_model, rank_by_prior
-from stamo.linking.results import (
-    Contribution,
-    LinkedDocument,
-    LinkedMention,
-    ScoredCandidate,
-    merge_parts,
-)
+from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.system.arrays import Int32, Int64
+from stamo.system.threads import one_thread
 
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""
@@ -62,6 +57,8 @@ class Linker:
         Raises:
             ArtifactMismatchError: The model belongs to another knowledge base.
         """
+        if settings.explain:
+            _ = trained.model  # scores one by one need all of it
         self.kb = kb
         self.trained = trained
         self.settings = settings
@@ -123,7 +120,15 @@ class Linker:
             yield from self.link_batch(batch)
 
     def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
-        """Link one batch; parts that cannot be linked come back with their error."""
+        """Link one batch; parts that cannot be linked come back with their error.
+
+        In one thread: the arrays are small, and where other processes use the cores, threads
+        wait for one another (2,000 documents took seven times as long).
+        """
+        with one_thread():
+            return self._link_batch(sources)
+
+    def _link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         errors = {i: error for i, s in enumerate(sources) if (error := _error_of(s)) is not None}
         parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Part)]
         linked = iter(self._link(parts))
@@ -140,13 +145,13 @@ class Linker:
         documents = [part.document for part in parts]
         located = self.locate(documents)
         ranking = self.rank(located)
-        mentions = self._describe(documents, parts, located, ranking)
+        columns = self._columns(parts, located, ranking)
         edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
         return [
             LinkedDocument(
                 part.id,
                 part.document.text,
-                tuple(mentions[edges[i] : edges[i + 1]]),
+                MentionRows(columns, slice(*edges[i : i + 2]), part.document.text, part.offset),
                 part=part.number,
                 offset=part.offset,
             )
@@ -191,89 +196,47 @@ class Linker:
             shares=(by_prior.candidates >= 0).astype(np.float32),
         )
         for left in reversed(range(settings.n_passes - 1)):
-            some = rank_by_model(
-                self.trained.model,
-                self.encode(located, rows, entities.astype(np.int32)),
-                self.tables,
-                self.relatedness,
-                self.trained.calibration,
-                n_kept=settings.n_shown,
-                explain=settings.explain and not left,
-            )
+            mentions = self.encode(located, rows, entities.astype(np.int32))
+            some = self._rank(mentions, explain=settings.explain and not left)
             ranking = merge_rankings(alone, rows, some)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.best, UNKNOWN)
         return ranking
 
-    def _describe(
-        self,
-        documents: Sequence[Document],
-        parts: Sequence[Part],
-        located: Located,
-        ranking: Ranking,
-    ) -> list[LinkedMention]:
-        """Turn arrays into values."""
-        title_by_id, id_by_entity = _titles(self.kb, ranking)
-        confidence = self._confidence(ranking)
-        whys = _whys(self.trained, ranking)
-        rows = zip(
-            located.documents.tolist(),
-            located.starts.tolist(),
-            located.ends.tolist(),
-            ranking.candidates.tolist(),
-            confidence.tolist(),
-            ranking.scores.tolist(),
-            ranking.priors.tolist(),
-            whys,
-            strict=True,
+    def _rank(self, mentions: EncodedMentions, *, explain: bool) -> Ranking:
+        trained, n_kept = self.trained, self.settings.n_shown
+        parts = mentions, self.tables, self.relatedness, trained.calibration
+        if not explain:
+            return rank_by_model(trained.known, *parts, n_kept=n_kept)
+        from stamo.linking.explain import rank_and_explain  # with torch, which takes a second
+
+        return rank_and_explain(trained.model, *parts, n_kept=n_kept)
+
+    def _score_names(self, n_scores: int) -> tuple[str, ...]:
+        if not n_scores:
+            return ()
+        from stamo.linking.explain import score_names
+
+        return score_names(self.trained.model, n_scores)
+
+    def _columns(self, parts: Sequence[Part], located: Located, ranking: Ranking) -> MentionColumns:
+        offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
+        return MentionColumns(
+            located.starts + offsets,
+            located.ends + offsets,
+            ranking,
+            self._confidence(ranking),
+            self.settings.threshold,
+            self.kb.titles,
+            self.kb.external_ids if self.kb.has_external_ids else None,
+            self._score_names(ranking.leads.shape[1]),
         )
-        threshold, mentions = self.settings.threshold, []
-        for document, start, end, ids, sure, scores, priors, why in rows:
-            shown = tuple(
-                ScoredCandidate(title_by_id[e], c, g, p, id_by_entity.get(e, ""))
-                for e, c, g, p in zip(ids, sure, scores, priors, strict=True)
-                if e >= 0
-            )
-            linked = bool(shown) and sure[0] >= threshold
-            offset = parts[document].offset
-            mentions.append(
-                LinkedMention(
-                    documents[document].text[start:end],
-                    start + offset,
-                    end + offset,
-                    shown[0].entity if linked else None,
-                    sure[0],
-                    shown,
-                    why,
-                )
-            )
-        return mentions
 
     def _confidence(self, ranking: Ranking) -> NDArray[np.floating]:
         if self.settings.n_passes == 1:
             return ranking.priors
         sure = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
         return np.where(ranking.candidates >= 0, sure, 0.0)
-
-
-def _titles(kb: KnowledgeBase, ranking: Ranking) -> tuple[dict[int, str], dict[int, str]]:
-    """Return the titles of all candidates, and their ids elsewhere where the KB has some."""
-    ids = np.unique(ranking.candidates)
-    ids = ids[ids >= 0]
-    numbers = ids.tolist()
-    elsewhere = kb.external_ids(ids) if kb.has_external_ids else []
-    return dict(zip(numbers, kb.titles(ids), strict=True)), dict(
-        zip(numbers, elsewhere, strict=False)
-    )
-
-
-def _whys(trained: TrainedModel, ranking: Ranking) -> list[tuple[Contribution, ...]]:
-    n_scores = ranking.leads.shape[1]
-    if not n_scores:
-        return [()] * len(ranking)
-    names = score_names(trained.model, n_scores)
-    rows = zip(ranking.psi.tolist(), ranking.leads.tolist(), strict=True)
-    return [tuple(map(Contribution, names, best, second, leads)) for (best, second), leads in rows]
 
 
 def _error_of(source: ReadPart) -> str | None:

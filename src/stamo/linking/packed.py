@@ -35,6 +35,7 @@ from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 from stamo.system.arrays import Float32, Float64, Int32, Int64
+from stamo.system.threads import one_thread
 
 logger = logging.getLogger(__name__)
 
@@ -221,12 +222,11 @@ class PackedLinker:
 
     def relink(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         """Decide again on the mentions that may mean a packed entity."""
-        touched = [
-            i for i, d in enumerate(linked) if any(m.surface in self._names for m in d.mentions)
-        ]
+        touched = [i for i, d in enumerate(linked) if not self._names.isdisjoint(d.surfaces)]
         if not touched:
             return list(linked)
-        changed = self._decide([linked[i] for i in touched])
+        with one_thread():
+            changed = self._decide([linked[i] for i in touched])
         result = list(linked)
         for i, document in zip(touched, changed, strict=True):
             result[i] = document

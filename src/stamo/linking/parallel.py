@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-import torch
-
 from stamo.corpus.parts import ReadPart
 from stamo.linking.linker import batched
 from stamo.linking.results import LinkedDocument
 from stamo.linking.settings import LinkerSettings
-from stamo.system.processes import Result, Workers
+from stamo.system.processes import Result, Workers, without_garbage_collection
+from stamo.system.threads import one_thread
 
 Finish = Callable[[LinkedDocument], Result]
 
@@ -54,15 +53,12 @@ def link_in_processes(
     batches = batched(sources, linker.settings.batch_size, linker.window)
 
     def link(batch: Sequence[ReadPart]) -> list[Result]:
-        return [finish(linked) for linked in linker.link_batch(batch)]
-
-    def link_alone(batch: Sequence[ReadPart]) -> list[Result]:
-        torch.set_num_threads(1)  # the workers fill the cores
-        return link(batch)
+        with without_garbage_collection(), one_thread():
+            return [finish(linked) for linked in linker.link_batch(batch)]
 
     if n_workers == 1:
         yield from map(link, batches)
         return
     linker.warm_up()
-    with Workers(n_workers, inherited=link_alone) as workers:
-        yield from workers.map(link_alone, batches)
+    with Workers(n_workers, inherited=link) as workers:
+        yield from workers.map(link, batches)

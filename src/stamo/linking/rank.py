@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from stamo.features.base import encode_features
@@ -14,10 +13,10 @@ from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.explain import combine_scores, lead_by_score
-from stamo.models.base import LinkingModel, Tables, local_tables, make_batch
 from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
+from stamo.models.store import KnownScorer
+from stamo.models.tables import Tables
 from stamo.system.arrays import Float32, Int32, Int64
 
 
@@ -43,29 +42,38 @@ class Ranking:
 
 def rank_by_prior(corpus: FlatCorpus, kb: KnowledgeBase, n_kept: int) -> Ranking:
     """Rank candidates by their prior alone, which then is the score and the share."""
-    ids, priors = kb.candidate_batch(kb.alias_ids(corpus.surface_table), n_kept)
+    aliases = kb.alias_ids(corpus.surface_table) if corpus.aliases is None else corpus.aliases
+    ids, priors = kb.candidate_batch(aliases, n_kept)
     ids, priors = ids[corpus.surfaces], priors[corpus.surfaces]
     none = np.zeros((len(ids), 2, 0), dtype=np.float32)
     return Ranking(ids, priors, priors, priors, none, none[:, 0])
 
 
 def rank_by_model(
-    model: LinkingModel,
+    model: KnownScorer,
     mentions: EncodedMentions,
     tables: Tables,
     relatedness: BatchRelatedness,
     calibration: Calibration,
     *,
     n_kept: int,
-    explain: bool = False,
 ) -> Ranking:
     """Score all candidates of all mentions and keep the best.
 
     Mentions with alike numbers of candidates are scored together, so that little is padding.
     """
     mentions = encode_known(model, mentions, relatedness)
-    n, n_psi = len(mentions), model_width(model, mentions, tables) if explain else 0
-    result = Ranking(
+    result = empty_ranking(len(mentions), n_kept)
+    width = mentions.mask.sum(axis=1)
+    values = model.score_known(mentions, tables)
+    for rows in blocks(width):
+        keep_best(mentions, values[rows, : width[rows[-1]]], calibration, rows, result)
+    return result
+
+
+def empty_ranking(n: int, n_kept: int, n_psi: int = 0) -> Ranking:
+    """Return a ranking of n mentions without a candidate, to be filled."""
+    return Ranking(
         candidates=np.full((n, n_kept), UNKNOWN, dtype=np.int32),
         scores=np.zeros((n, n_kept), dtype=np.float32),
         priors=np.zeros((n, n_kept), dtype=np.float32),
@@ -73,17 +81,6 @@ def rank_by_model(
         psi=np.zeros((n, 2, n_psi), dtype=np.float32),
         leads=np.zeros((n, n_psi), dtype=np.float32),
     )
-    width = mentions.mask.sum(axis=1)
-    if not explain:
-        values = model.score_known(mentions, tables)
-        for rows in blocks(width):
-            _keep_best(mentions, values[rows, : width[rows[-1]]], calibration, rows, result)
-        return result
-    tables = local_tables(tables, mentions)
-    with torch.inference_mode():
-        for rows in blocks(width):
-            _explain_block(model, mentions, tables, calibration, rows, result)
-    return result
 
 
 def merge_rankings(all_mentions: Ranking, rows: Int64, some: Ranking) -> Ranking:
@@ -106,39 +103,15 @@ def merge_rankings(all_mentions: Ranking, rows: Int64, some: Ranking) -> Ranking
 
 
 def encode_known(
-    model: LinkingModel, mentions: EncodedMentions, relatedness: BatchRelatedness
+    model: KnownScorer, mentions: EncodedMentions, relatedness: BatchRelatedness
 ) -> EncodedMentions:
     """Encode the features of known candidates, relatedness for all documents at once."""
-    if any(isinstance(feature, Relatedness) for feature in model.features):
+    if any(isinstance(feature, Relatedness) for feature in model.encoded_features):
         mentions = mentions.with_known(Relatedness.name, relatedness.known(mentions))
     return encode_features(mentions, model.encoded_features, relatedness.kb)
 
 
-def model_width(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> int:
-    """Return the number of scores that a model combines."""
-    if not len(mentions):
-        return 0
-    return int(model.scores(make_batch(mentions.take(slice(0, 1)), tables)).shape[-1])
-
-
-def _explain_block(
-    model: LinkingModel,
-    mentions: EncodedMentions,
-    tables: Tables,
-    calibration: Calibration,
-    rows: Int64,
-    result: Ranking,
-) -> None:
-    batch = make_batch(mentions.take(rows), tables)
-    psi = model.scores(batch)
-    scores = combine_scores(model, psi, batch).numpy()
-    index = torch.from_numpy(_keep_best(mentions, scores, calibration, rows, result)[:, :2])
-    result.psi[rows, : index.shape[1]], result.leads[rows] = lead_by_score(
-        model, psi, batch.mask, index
-    )
-
-
-def _keep_best(
+def keep_best(
     mentions: EncodedMentions,
     values: Float32,
     calibration: Calibration,

@@ -1,13 +1,14 @@
 """What linking gives: plain values that turn into JSON records.
 
-Named tuples, because many are made: they cost a fifth of a frozen dataclass.
+Named tuples, because many are made: they cost a fifth of a frozen dataclass. The linker makes them
+when they are asked for, see `stamo.linking.columns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class ScoredCandidate(NamedTuple):
@@ -67,22 +68,18 @@ class LinkedMention(NamedTuple):
         """The second-best candidate."""
         return self.candidates[1] if len(self.candidates) > 1 else None
 
-    def to_record(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        second = self.runner_up
-        record: dict[str, Any] = {
-            "start": self.start,
-            "end": self.end,
-            "surface": self.surface,
-            "entity": self.entity,
-            "id": self.id or None,
-            "confidence": round(self.confidence, 4),
-            "runner_up": None if second is None else _named(second),
-            "candidates": [
+    def to_record(self, *, all_candidates: bool = True) -> dict[str, Any]:
+        """Return plain values for JSON, with or without the candidates that did not win."""
+        record = mention_record(
+            self.start, self.end, self.surface, self.entity, round(self.confidence, 4), self.id
+        )
+        if all_candidates:
+            second = self.runner_up
+            record["runner_up"] = None if second is None else _named(second)
+            record["candidates"] = [
                 _named(c) | {"score": round(c.score, 4), "prior": round(c.prior, 4)}
                 for c in self.candidates
-            ],
-        }
+            ]
         if self.in_pack:
             record["without_packs"] = self.without_packs
         if self.why:
@@ -97,6 +94,34 @@ class LinkedMention(NamedTuple):
         return record
 
 
+def mention_record(
+    start: int, end: int, surface: str, entity: str | None, confidence: float, id: str = ""
+) -> dict[str, Any]:
+    """Return the fields that the record of every mention has."""
+    return {
+        "start": start,
+        "end": end,
+        "surface": surface,
+        "entity": entity,
+        "id": id or None,
+        "confidence": confidence,
+    }
+
+
+@runtime_checkable
+class HasRecords(Protocol):
+    """Mentions that give their short records at once."""
+
+    @property
+    def surfaces(self) -> Sequence[str]:
+        """The text of each mention."""
+        ...
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return what `to_record(all_candidates=False)` gives for each mention."""
+        ...
+
+
 def _named(candidate: ScoredCandidate) -> dict[str, Any]:
     known = {"id": candidate.id} if candidate.id else {}
     return {"entity": candidate.entity, **known, "confidence": round(candidate.confidence, 4)}
@@ -108,7 +133,8 @@ class LinkedDocument:
 
     id: str
     text: str
-    mentions: tuple[LinkedMention, ...] = ()
+    mentions: Sequence[LinkedMention] = ()
+    """In the order of the text."""
     error: str | None = None
     """What was wrong with the document; the others of its batch are linked all the same."""
     part: int | None = None
@@ -116,14 +142,26 @@ class LinkedDocument:
     offset: int = 0
     """Where `text` starts in the whole document; mentions count from the document's start."""
 
-    def to_record(self) -> dict[str, Any]:
+    @property
+    def surfaces(self) -> Sequence[str]:
+        """The text of each mention."""
+        if isinstance(self.mentions, HasRecords):
+            return self.mentions.surfaces
+        return [mention.surface for mention in self.mentions]
+
+    def to_record(self, *, all_candidates: bool = True) -> dict[str, Any]:
         """Return plain values for JSON; the text itself stays out."""
         record: dict[str, Any] = {"id": self.id}
         if self.part is not None:
             record |= {"part": self.part, "offset": self.offset, "length": len(self.text)}
         if self.error is not None:
             return record | {"error": self.error}
-        return record | {"mentions": [mention.to_record() for mention in self.mentions]}
+        if isinstance(self.mentions, HasRecords) and not all_candidates:
+            record["mentions"] = self.mentions.records()
+        else:
+            records = (m.to_record(all_candidates=all_candidates) for m in self.mentions)
+            record["mentions"] = list(records)
+        return record
 
 
 def merge_parts(linked: Iterable[LinkedDocument]) -> Iterator[LinkedDocument]:

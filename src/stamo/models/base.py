@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -19,101 +19,13 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
 from stamo.models.blocks import blocks
+from stamo.models.tables import MASKED, Tables, Vectors, gather, local_tables
 from stamo.system.arrays import Float32, Int32, Int64
-
-MASKED = -1e9
-"""The score of padding; no real score comes near it, and it survives softmax and argmax."""
 
 Theta: TypeAlias = Mapping[str, Float32]
 """θ(e*) by group, in NumPy."""
 ThetaBack: TypeAlias = Callable[[Float32], dict[str, Float32]]
 """From the gradient of the scores to the gradients of the groups of θ(e*)."""
-
-
-class Vectors(Protocol):
-    """Vectors by id: an array, or a table on disk."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of vectors and Q."""
-        ...
-
-    def __getitem__(self, ids: Any, /) -> Float32: ...
-
-
-@dataclass(frozen=True)
-class Tables:
-    """The frozen vectors of words and known entities, looked up by id."""
-
-    words: Vectors  # (V, Q)
-    entities: Vectors  # (n, Q)
-
-    @property
-    def dimensions(self) -> int:
-        """Return Q."""
-        return int(self.words.shape[1])
-
-    def word_vectors(self, ids: Int32) -> Tensor:
-        """Return word vectors, zero for padding, ids.shape + (Q,)."""
-        return _gather(self.words, ids)
-
-    def entity_vectors(self, ids: Int32) -> Tensor:
-        """Return entity vectors, zero for padding, ids.shape + (Q,)."""
-        return _gather(self.entities, ids)
-
-
-def _gather(table: Vectors, ids: Int32) -> Tensor:
-    if isinstance(table, LocalVectors):
-        return table.pick(table.place[ids])
-    distinct, place = np.unique(ids, return_inverse=True)
-    rows = np.asarray(table[np.maximum(distinct, 0)], dtype=np.float32)
-    rows[distinct < 0] = 0.0
-    if np.array_equal(distinct, ids):
-        return torch.from_numpy(rows)  # the large case, once a pile: no second copy
-    return torch.from_numpy(rows)[torch.from_numpy(place.reshape(ids.shape))]
-
-
-@dataclass(frozen=True)
-class LocalVectors:
-    """The vectors that some mentions use, in memory, looked up by place without searching."""
-
-    place: Int32  # row of each id; the last one, of id -1, is that of padding
-    rows: Tensor  # (n + 1, Q), the last one is the zero of padding
-
-    @classmethod
-    def of(cls, table: Vectors, *ids: Int32) -> LocalVectors:
-        """Gather the distinct vectors of some ids, padded with -1."""
-        seen = np.zeros(max(int(part.max(initial=-1)) for part in ids) + 2, dtype=np.bool_)
-        for part in ids:
-            seen[part] = True  # padding, -1, marks the last cell
-        distinct = np.flatnonzero(seen[:-1])
-        place = np.empty(len(seen), dtype=np.int32)  # read only where an id was seen
-        place[distinct] = np.arange(len(distinct), dtype=np.int32)
-        place[-1] = len(distinct)
-        rows = np.zeros((len(distinct) + 1, table.shape[1]), dtype=np.float32)
-        rows[:-1] = table[distinct]
-        return cls(place, torch.from_numpy(rows))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of ids and Q."""
-        return len(self.place) - 1, self.rows.shape[1]
-
-    def __getitem__(self, ids: Any, /) -> Float32:
-        return np.asarray(self.rows.numpy()[self.place[ids]])
-
-    def pick(self, place: Int32) -> Tensor:
-        """Return the rows at some places, place.shape + (Q,)."""
-        picked = self.rows.index_select(0, torch.from_numpy(place.ravel()))
-        return picked.view(*place.shape, self.rows.shape[1])
-
-
-def local_tables(tables: Tables, mentions: EncodedMentions) -> Tables:
-    """Gather the vectors that some mentions use, so that blocks of them look up by place."""
-    return Tables(
-        LocalVectors.of(tables.words, mentions.words),
-        LocalVectors.of(tables.entities, mentions.candidates, mentions.context),
-    )
 
 
 @dataclass(frozen=True)
@@ -329,7 +241,5 @@ def mean_vectors(table: Vectors, ids: Int32, block: int = 256) -> Tensor:
     means = torch.zeros(len(ids), table.shape[1])
     for start in range(0, len(ids), block):
         rows = ids[start : start + block]
-        means[start : start + block] = masked_mean(
-            _gather(table, rows), torch.from_numpy(rows >= 0)
-        )
+        means[start : start + block] = masked_mean(gather(table, rows), torch.from_numpy(rows >= 0))
     return means

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
@@ -45,6 +45,8 @@ def fit_calibration(scores: Float32, gold: Int64) -> Calibration:
         scores: g(e; m), padding at a very low value, shape (M, C).
         gold: Column of the gold entity, -1 where it is no candidate, shape (M,).
     """
+    from scipy import optimize  # here: linking needs none of it, and it takes a while to load
+
     inside = gold >= 0
     if inside.sum() < 10:
         return Calibration()
@@ -67,6 +69,7 @@ def fit_logistic(
     x: Float64, y: Bools, *, slope: float = 1.0, strength: float = 1.0
 ) -> tuple[float, float]:
     """Fit P(y | x) = σ(a x + b), with a pull of `strength` labels towards `slope` and 0."""
+    from scipy import optimize
 
     def loss(parameters: Float64) -> float:
         a, b = parameters

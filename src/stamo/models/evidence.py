@@ -28,7 +28,8 @@ from stamo.features.pile import Pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import View, ViewRows, group_of, view_mentions
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import MASKED, Scorer
+from stamo.models.base import Scorer
+from stamo.models.tables import MASKED
 from stamo.system.arrays import Float32, Float64
 
 SCALE, BIAS = "evidence scale", "evidence bias"

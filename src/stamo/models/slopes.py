@@ -12,7 +12,8 @@ import numpy as np
 
 from stamo.features.pile import Pile
 from stamo.features.slopes import Lookup, lookup_slope
-from stamo.models.base import MASKED, Combine
+from stamo.models.base import Combine
+from stamo.models.tables import MASKED
 from stamo.system.arrays import Bools, Float32
 
 

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
+import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.numpy import save
 
-from stamo.errors import ArtifactMismatchError, ModelError, SettingsError
+from stamo.errors import ArtifactMismatchError, ModelError
 from stamo.features.base import Feature
-from stamo.features.encoding import EncodingSettings
-from stamo.features.keyphrase import Keyphrase
-from stamo.features.name import NameSimilarity
-from stamo.features.relatedness import Relatedness
+from stamo.features.encoding import EncodedMentions, EncodingSettings
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import LinkingModel, Tables
 from stamo.models.calibration import Calibration
-from stamo.models.deeped.model import DeepED
+from stamo.models.deeped.known import KnownDeepED
+from stamo.models.tables import Tables
 from stamo.models.words import WordKind, check_kind, model_tables
-from stamo.models.yamada.model import Yamada
+from stamo.system.arrays import Float32
 from stamo.system.files import write_atomic
+
+if TYPE_CHECKING:
+    from stamo.models.base import LinkingModel
 
 MODEL_VERSION = 1
 MAX_MODEL_BYTES = 64 * 2**20
@@ -38,41 +39,26 @@ _KEYS = {"format", "version", "model", "extra", "dimensions", "kb", "encoding", 
     CHECKSUM,
 }
 
-MODELS: Mapping[str, type[LinkingModel]] = {DeepED.name: DeepED, Yamada.name: Yamada}
-"""The linking models that the command line knows by name."""
 
-EXTRA_FEATURES: Mapping[str, Feature] = {
-    feature.name: feature for feature in (Keyphrase(), NameSimilarity(), Relatedness())
-}
-"""Features that a model may have besides its own; each one adds a score."""
+class KnownScorer(Protocol):
+    """What linking asks of a model: the scores of known candidates."""
 
+    @property
+    def encoded_features(self) -> tuple[Feature, ...]:
+        """Return the features that are looked up once, when mentions are encoded."""
+        ...
 
-def make_model(name: str, dimensions: int, extra: Sequence[str] = ()) -> LinkingModel:
-    """Create an untrained model by name, with extra features by name."""
-    if name not in MODELS:
-        raise SettingsError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
-    unknown = [feature for feature in extra if feature not in EXTRA_FEATURES]
-    if unknown:
-        raise SettingsError(
-            f"There is no extra feature {unknown[0]!r}; choose of {', '.join(EXTRA_FEATURES)}."
-        )
-    plain = MODELS[name](dimensions)
-    twice = [feature for feature in extra if feature in {f.name for f in plain.features}]
-    if twice:
-        raise SettingsError(
-            f"The model {name!r} has the feature {twice[0]!r} of its own; leave it out."
-        )
-    if not extra:
-        return plain
-    features = (*plain.features, *(EXTRA_FEATURES[feature] for feature in extra))
-    return MODELS[name](dimensions, features=features)
+    def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
+        """Return g(e; m) of mentions whose candidates are all known, (M, C)."""
+        ...
 
 
 @dataclass(frozen=True)
 class TrainedModel:
     """A linking model with what is needed to use it."""
 
-    model: LinkingModel
+    source: LinkingModel | KnownDeepED
+    """φ: a model, or the arrays of one."""
     dimensions: int
     kb_fingerprint: str
     encoding: EncodingSettings = field(default_factory=EncodingSettings)
@@ -81,6 +67,16 @@ class TrainedModel:
     calibration: Calibration = field(default_factory=Calibration)
     report: Mapping[str, Any] = field(default_factory=dict)
     """How it was trained and what it reached; plain values only."""
+
+    @cached_property
+    def model(self) -> LinkingModel:
+        """The model; of one that was loaded as arrays it is made when it is first needed."""
+        return self.source.to_model() if isinstance(self.source, KnownDeepED) else self.source
+
+    @property
+    def known(self) -> KnownScorer:
+        """What scores known candidates, without torch where that is possible."""
+        return self.source
 
     def check(self, kb: KnowledgeBase) -> None:
         """Refuse a knowledge base that the model was not trained with."""
@@ -109,8 +105,8 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
     metadata = {
         "format": "stamo-model",
         "version": MODEL_VERSION,
-        "model": trained.model.name,
-        "extra": list(trained.model.extra),
+        "model": trained.source.name,
+        "extra": list(trained.source.extra),
         "dimensions": trained.dimensions,
         "kb": trained.kb_fingerprint,
         "encoding": asdict(trained.encoding),
@@ -119,9 +115,15 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
         "report": trained.report,
         **({CHECKSUM: checksum} if checksum else {}),
     }
-    tensors = {name: value.contiguous() for name, value in trained.model.state_dict().items()}
+    arrays = {name: np.ascontiguousarray(values) for name, values in _state(trained).items()}
     # One key keeps the order of the bytes fixed whatever the order of the fields.
-    return bytes(save(tensors, {"stamo": json.dumps(metadata, sort_keys=True)}))
+    return bytes(save(arrays, {"stamo": json.dumps(metadata, sort_keys=True)}))
+
+
+def _state(trained: TrainedModel) -> Mapping[str, Float32]:
+    if isinstance(trained.source, KnownDeepED):
+        return trained.source.state
+    return {name: value.detach().numpy() for name, value in trained.source.state_dict().items()}
 
 
 def load_model(path: str | Path) -> TrainedModel:
@@ -138,7 +140,7 @@ def load_model(path: str | Path) -> TrainedModel:
             f"{path.name} has more than {MAX_MODEL_BYTES} bytes; it is no stamo model."
         )
     try:
-        with safe_open(path, "pt") as file:
+        with safe_open(path, "numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("stamo", "{}"))
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
@@ -157,23 +159,19 @@ def _numbers(record: object) -> list[float]:
     return [float(value) for value in values if isinstance(value, int | float)]
 
 
-def _from_parts(
-    path: Path, metadata: dict[str, Any], state: dict[str, torch.Tensor]
-) -> TrainedModel:
+def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32]) -> TrainedModel:
     is_model = isinstance(metadata, dict) and metadata.get("format") == "stamo-model"
     if not is_model or metadata.get("version") != MODEL_VERSION or set(metadata) - _KEYS:
         raise ModelError(
             f"{path.name} is not a stamo model of version {MODEL_VERSION}; train it again."
         )
     calibration = metadata.get("calibration")
-    numbers = [*state.values(), *(torch.as_tensor(v) for v in _numbers(calibration))]
-    if not numbers or not all(bool(torch.isfinite(values).all()) for values in numbers):
+    numbers = [*state.values(), *map(np.asarray, _numbers(calibration))]
+    if not numbers or not all(bool(np.isfinite(values).all()) for values in numbers):
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
     try:
-        model = make_model(metadata["model"], metadata["dimensions"], metadata["extra"])
-        model.load_state_dict(state)
         return TrainedModel(
-            model=model.eval().requires_grad_(False),
+            source=_source(metadata, state),
             dimensions=int(metadata["dimensions"]),
             kb_fingerprint=str(metadata["kb"]),
             encoding=EncodingSettings(**metadata["encoding"]),
@@ -181,7 +179,22 @@ def _from_parts(
             calibration=Calibration(**metadata["calibration"]),
             report=metadata["report"],
         )
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError, ModelError) as error:
         raise ModelError(
             f"{path.name} does not hold what a stamo model needs ({error}); train it again."
         ) from error
+
+
+def _source(metadata: dict[str, Any], state: dict[str, Float32]) -> LinkingModel | KnownDeepED:
+    """Return DeepED with its own features as arrays, any other model as it is."""
+    if metadata["model"] == KnownDeepED.name and metadata["extra"] == []:
+        arrays = KnownDeepED(state)
+        arrays.check(int(metadata["dimensions"]))
+        return arrays
+    import torch  # here, so that linking with DeepED starts without it
+
+    from stamo.models.kinds import make_model
+
+    model = make_model(metadata["model"], metadata["dimensions"], metadata["extra"])
+    model.load_state_dict({name: torch.from_numpy(values) for name, values in state.items()})
+    return model.eval().requires_grad_(False)

@@ -14,9 +14,11 @@ from stamo.features.articles import flatten_articles, most_frequent_entities
 from stamo.features.base import encode_features
 from stamo.features.encoding import EncodedMentions, EncodingSettings, encode
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import LinkingModel, Tables
+from stamo.models.base import LinkingModel
 from stamo.models.calibration import Calibration, fit_calibration
-from stamo.models.store import TrainedModel, make_model
+from stamo.models.kinds import make_model
+from stamo.models.store import TrainedModel
+from stamo.models.tables import Tables
 from stamo.models.training import (
     Epoch,
     TrainingArgs,
@@ -116,7 +118,7 @@ def train_linking_model(
     gold = test.gold_column()
     best = predict(trained, test, tables)
     return TrainedModel(
-        model=trained.requires_grad_(False),
+        trained.requires_grad_(False),
         dimensions=kb.dimensions,
         kb_fingerprint=kb.fingerprint,
         encoding=EncodingSettings(),

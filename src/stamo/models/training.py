@@ -12,7 +12,8 @@ from torch import Tensor
 
 from stamo.errors import LearningError, SettingsError
 from stamo.features.encoding import EncodedMentions
-from stamo.models.base import LinkingModel, Tables, make_batch
+from stamo.models.base import LinkingModel, make_batch
+from stamo.models.tables import Tables
 from stamo.system.arrays import Float32, Int32, Int64
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import Tables, Vectors
+from stamo.models.tables import Tables, Vectors
 from stamo.system.arrays import Float32
 
 WordKind = Literal["plain", "weighted"]

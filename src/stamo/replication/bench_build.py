@@ -13,7 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +24,8 @@ from stamo.build.dump.reader import Chunk, DumpReader, RawPage, parse_chunk
 from stamo.build.dump.site import Site
 from stamo.build.wikitext.clean import find_redirect
 from stamo.errors import SettingsError, SuiteError
-from stamo.replication.usage import Usage, measure, one_after_the_other
+from stamo.replication.usage import MB, Say, Usage, measure, one_after_the_other
 
-MB = 1_000_000
 COPY_CHUNK_BYTES = 1 << 20
 
 OURS = """
@@ -54,9 +53,6 @@ print(json.dumps({
     "aliases": len(mentions.mention_trie),
 }))
 """
-
-Say = Callable[[str], None]
-"""Told what is being measured."""
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,9 @@ from stamo.kb.word_weights import background_vector, word_weights
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.loop import Estimate, Task, self_train
 from stamo.learning.paper import StamoArgs
-from stamo.models.base import PlainScorer, Tables
+from stamo.models.base import PlainScorer
 from stamo.models.deeped.model import DeepED
+from stamo.models.tables import Tables
 from stamo.system.arrays import Float32, Int32, Int64
 from stamo.system.processes import Workers
 

@@ -1,46 +1,66 @@
-"""How fast text is linked, beside simpler ways to do it in the same run."""
+"""How fast `stamo link` is, bytes in and lines of JSON out, beside simpler ways to do it."""
 
 from __future__ import annotations
 
-import resource
+import json
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from stamo.corpus.parts import Part
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import Located
-from stamo.linking.linker import Linker, LinkerSettings
-from stamo.linking.parallel import link_in_processes
+from stamo.linking.linker import Linker
 from stamo.linking.rank import rank_by_model
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.base import make_batch
-from stamo.models.store import TrainedModel
+from stamo.models.store import load_model
+from stamo.replication.usage import MB, Say, Usage, measure
 from stamo.system.arrays import Int64
+from stamo.system.threads import one_thread
 
 N_PLAIN = 16
 """Documents linked mention by mention; more would only take time."""
 
 
 @dataclass(frozen=True)
+class SpeedArgs:
+    """What to measure."""
+
+    workers: int = 2
+    """Processes of the second setting."""
+    seconds: float = 20.0
+    """How long each setting runs at least; 0 links the documents once."""
+    before: Path | None = None
+    """The folder `src` of another version of this program, to compare with."""
+
+
+@dataclass(frozen=True)
 class Speed:
-    """One way to link, measured."""
+    """One way to link, measured from the start of the command to its end."""
 
     name: str
+    seconds: float
+    megabytes_per_second: float
+    """Of text, not of the JSON around it."""
     documents_per_second: float
     mentions_per_second: float
-    documents_per_cpu_second: float
+    megabytes_per_cpu_second: float
     """What a core gives when nothing else uses it."""
-    ratio: float
-    """Documents a second over those of the linker in one process."""
+    peak_memory: int | None
+    """Bytes of all processes, pages that they share counted once; None where it is unknown."""
+    ratio: float = 1.0
+    """Text a second over that of the command in one process."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +70,12 @@ class SpeedReport:
     model: str
     n_documents: int
     n_characters: int
-    n_mentions: int
     n_scored: int
     """Mentions with two candidates or more."""
     scored_per_second: float
     """Mentions scored a second of one core, once encoded: features, model and ranking."""
     start_seconds: float
-    """Time until the first text can be linked."""
-    peak_memory: int
-    """Bytes of this process at its largest, mapped files included."""
+    """Processor seconds of the command with one sentence: nearly all of it is to start."""
     ways: tuple[Speed, ...]
 
     def to_record(self) -> dict[str, Any]:
@@ -82,70 +99,119 @@ def news_size_documents(kb: KnowledgeBase, n: int, length: int = 3000) -> list[D
 
 
 def measure_speed(
-    kb: KnowledgeBase,
-    trained: TrainedModel,
+    kb_path: Path,
+    model_path: Path,
     documents: Sequence[Document],
+    args: SpeedArgs = SpeedArgs(),
     *,
-    n_workers: int = 2,
-    settings: LinkerSettings = LinkerSettings(),
+    say: Say = lambda text: None,
 ) -> SpeedReport:
-    """Link the same documents in several ways, each after a warm-up."""
-    torch.set_num_threads(1)
-    started = time.perf_counter()
-    linker = Linker(kb, trained, settings=settings)
-    linker.warm_up()
-    start_seconds = time.perf_counter() - started
-    by_prior = Linker(kb, trained, settings=replace(settings, n_passes=1))
-    linked = list(linker.link_documents(documents))
-    n_mentions = sum(len(document.mentions) for document in linked)
-    ways = [
-        _measure("linker, 1 process", documents, linker.link_documents),
-        _measure(f"linker, {n_workers} processes", documents, _in_processes(linker, n_workers)),
-        _measure("prior alone, 1 process", documents, by_prior.link_documents),
-        _measure("mention by mention", documents[:N_PLAIN], lambda d: link_plainly(linker, d)),
-    ]
-    n_scored, scored_per_second = _scoring_speed(linker, documents)
+    """Link the same documents in several ways, one after the other.
+
+    Raises:
+        SuiteError: A command failed.
+    """
+    linker = Linker(KnowledgeBase.open(kb_path), load_model(model_path))
+    alone, together = "1 process", f"{args.workers} processes"
+    with tempfile.TemporaryDirectory(prefix="stamo-bench-") as folder:
+        bench = _Bench(kb_path, model_path, documents, args.seconds, Path(folder), say)
+        ways = [
+            bench.measure(f"stamo link, {alone}"),
+            bench.measure(f"stamo link, {together}", f"--workers={args.workers}"),
+            bench.measure(f"by prior alone, {alone}", "--passes=1"),
+        ]
+        if args.before is not None:
+            ways += [
+                bench.measure(f"before, {alone}", source=args.before),
+                bench.measure(
+                    f"before, {together}", f"--workers={args.workers}", source=args.before
+                ),
+            ]
+        start_seconds = bench.start_seconds()
+    with one_thread():
+        ways.append(_measure_plainly(linker, documents[:N_PLAIN]))
+        n_scored, scored_per_second = _scoring_speed(linker, documents)
+    first = ways[0].megabytes_per_second
     return SpeedReport(
-        model=trained.model.name,
+        model=linker.trained.source.name,
         n_documents=len(documents),
         n_characters=sum(len(document.text) for document in documents),
-        n_mentions=n_mentions,
         n_scored=n_scored,
         scored_per_second=scored_per_second,
         start_seconds=start_seconds,
-        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        * (1 if sys.platform == "darwin" else 1024),
-        ways=tuple(
-            replace(w, ratio=w.documents_per_second / ways[0].documents_per_second) for w in ways
-        ),
+        ways=tuple(replace(way, ratio=way.megabytes_per_second / first) for way in ways),
     )
 
 
-Way = Callable[[Sequence[Document]], Iterator[LinkedDocument]]
+@dataclass(frozen=True)
+class _Bench:
+    """Runs the command on files of as many documents as a setting needs to last."""
+
+    kb_path: Path
+    model_path: Path
+    documents: Sequence[Document]
+    seconds: float
+    folder: Path
+    say: Say
+
+    def measure(self, name: str, *options: str, source: Path | None = None) -> Speed:
+        """Run a setting: first a short time to learn its speed, then for long enough."""
+        self.say(name)
+        n = len(self.documents)
+        usage = self._run(name, n, options, source)
+        # Starting is a part of every run, so the speed without it tells how much more is needed.
+        start = self._run(name, 0, options, source).seconds if self.seconds else 0.0
+        while usage.seconds < self.seconds:
+            rate = n / max(usage.seconds - start, 1e-3)
+            n = max(int(rate * (self.seconds * 1.2 - start)), n + 1)
+            usage = self._run(name, n, options, source)
+        return self._speed(name, n, usage)
+
+    def start_seconds(self) -> float:
+        """Return the processor seconds of the command with one sentence."""
+        return self._run("one sentence", 0, (), None).cpu_seconds
+
+    def _run(self, name: str, n: int, options: Sequence[str], source: Path | None) -> Usage:
+        path = self.folder / "documents.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            for i, document in enumerate(islice(cycle(self.documents), n)):
+                file.write(json.dumps({"id": str(i), "text": document.text}) + "\n")
+            if not n:
+                file.write(json.dumps({"text": "London is in England."}) + "\n")
+        command = (sys.executable, "-m", "stamo", "link", str(self.kb_path), str(self.model_path))
+        usage, _ = measure(name, [*command, str(path), *options], self.folder, source=source)
+        return usage
+
+    def _speed(self, name: str, n: int, usage: Usage) -> Speed:
+        n_bytes = sum(len(d.text.encode()) for d in islice(cycle(self.documents), n))
+        with (self.folder / "stdout").open("rb") as file:
+            n_mentions = sum(line.count(b'"surface":') for line in file)
+        return Speed(
+            name,
+            usage.seconds,
+            n_bytes / usage.seconds / MB,
+            n / usage.seconds,
+            n_mentions / usage.seconds,
+            n_bytes / max(usage.cpu_seconds, 1e-9) / MB,
+            usage.peak_proportional,
+        )
 
 
-def _measure(name: str, documents: Sequence[Document], link: Way) -> Speed:
-    list(link(documents[: max(len(documents) // 8, 1)]))
-    started, cpu_started = time.perf_counter(), _cpu_seconds()
-    n_mentions = sum(len(linked.mentions) for linked in link(documents))
-    seconds, cpu_seconds = time.perf_counter() - started, _cpu_seconds() - cpu_started
-    n = len(documents)
-    return Speed(name, n / seconds, n_mentions / seconds, n / max(cpu_seconds, 1e-9), 1.0)
-
-
-def _cpu_seconds() -> float:
-    """Return the seconds that this process and the workers it has ended spent on a core."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
-
-
-def _in_processes(linker: Linker, n_workers: int) -> Way:
-    def link(documents: Sequence[Document]) -> Iterator[LinkedDocument]:
-        parts = (Part(document) for document in documents)
-        for batch in link_in_processes(linker, parts, lambda linked: linked, n_workers):
-            yield from batch
-
-    return link
+def _measure_plainly(linker: Linker, documents: Sequence[Document]) -> Speed:
+    list(link_plainly(linker, documents[:1]))
+    begin, cpu_begin = time.perf_counter(), time.process_time()
+    n_mentions = sum(len(linked.mentions) for linked in link_plainly(linker, documents))
+    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu_begin
+    n_bytes = sum(len(document.text.encode()) for document in documents)
+    return Speed(
+        "mention by mention",
+        seconds,
+        n_bytes / seconds / MB,
+        len(documents) / seconds,
+        n_mentions / seconds,
+        n_bytes / max(cpu_seconds, 1e-9) / MB,
+        None,
+    )
 
 
 def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, float]:
@@ -170,7 +236,7 @@ def _ambiguous(linker: Linker, located: Located) -> Int64:
 
 def _rank(linker: Linker, mentions: EncodedMentions) -> None:
     rank_by_model(
-        linker.trained.model,
+        linker.trained.known,
         mentions,
         linker.tables,
         linker.relatedness,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from stamo.evaluation.intervals import Interval
-from stamo.evaluation.metrics import Outcome, Summary, bootstrap_auc, bootstrap_f1
+from stamo.evaluation.metrics import (
+    Outcome,
+    Summary,
+    bootstrap_auc,
+    bootstrap_f1,
+    bootstrap_macro_f1,
+)
 from stamo.evaluation.tables import Table
 from stamo.replication.published import PRINTED, printed_row
 from stamo.replication.suites.problem import TEST_SETS, SetName
@@ -23,6 +29,8 @@ MAIN_ROWS = (
     "estimation",
     "estimation+bias",
     "estimation+evidence",
+    "estimation+evidence+f1",
+    "estimation+evidence+encoder",
     "estimation(all)",
     "self-training",
     "self-training+intra",
@@ -31,6 +39,9 @@ MAIN_ROWS = (
     "paper",
     "published",
     "default",
+    "default+f1",
+    "default+encoder",
+    "default+encoder+f1",
     "supervised",
 )
 INTER_ROWS = (
@@ -44,9 +55,18 @@ FEATURE_ROWS = tuple(
     for name in ("stamo", "default")
     for part in ("", " without prior", " without relatedness", " without embedding")
 )
-BOOTSTRAPS = {"F1": bootstrap_f1, "AUC": bootstrap_auc}
+Bootstraps = Mapping[str, Callable[..., Interval]]
+BOOTSTRAPS: Bootstraps = {"F1": bootstrap_f1, "AUC": bootstrap_auc}
 """The metrics that stand beside each other, with their intervals over entities."""
-COMPARED = ("estimation", "estimation+bias", "estimation(all)", "stamo", "paper", "published")
+COMPARED = (
+    "estimation",
+    "estimation+bias",
+    "estimation+evidence",
+    "estimation(all)",
+    "stamo",
+    "paper",
+    "published",
+)
 """Methods that the default is compared with, entity by entity."""
 
 
@@ -228,10 +248,16 @@ def _share(value: float, low: float, high: float) -> str:
 
 
 def compare(
-    results: Results, model: str, set_name: SetName, first: str, second: str
+    results: Results,
+    model: str,
+    set_name: SetName,
+    first: str,
+    second: str,
+    n_labels: int | None = None,
+    bootstraps: Bootstraps = BOOTSTRAPS,
 ) -> dict[str, Interval]:
     """Return the difference of two methods in each metric with its interval; empty without any."""
-    n_labels = results.n_labels()
+    n_labels = results.n_labels() if n_labels is None else n_labels
     seeds = [
         {row["seed"] for row in results.of(method, model, n_labels) if row["n_labels"]}
         for method in (first, second)
@@ -244,7 +270,7 @@ def compare(
     if not problems:
         return {}
     pairs = [one[p] for p in problems], [two[p] for p in problems]
-    return {metric: bootstrap(*pairs) for metric, bootstrap in BOOTSTRAPS.items()}
+    return {metric: bootstrap(*pairs) for metric, bootstrap in bootstraps.items()}
 
 
 def comparison_table(results: Results, model: str, method: str = "default") -> Table:
@@ -252,6 +278,26 @@ def comparison_table(results: Results, model: str, method: str = "default") -> T
     pairs = {f"{method} - {other}": (method, other) for other in COMPARED}
     title = f"Points of F1 and AUC gained, paired bootstrap over entities (95 %), {model}"
     return _differences(results, model, title, pairs)
+
+
+def pile_table(results: Results, model: str) -> Table:
+    """Return what the pile adds to the labels alone, for each number of labels."""
+    sizes = sorted({row["n_labels"] for row in results.rows if row["n_labels"]})
+    bootstraps = {"macro F1": bootstrap_macro_f1, **BOOTSTRAPS}
+    rows = []
+    for way in ("", "+f1", "+encoder", "+encoder+f1"):
+        for n_labels in sizes:
+            pair = f"default{way}", f"estimation+evidence{way}"
+            found = [
+                compare(results, model, name, *pair, n_labels, bootstraps)
+                for name in results.test_sets
+            ]
+            if any(found):
+                cells = [_gap(gap.get(metric)) for gap in found for metric in bootstraps]
+                rows.append((f"{n_labels} labels, {' - '.join(pair)}", *cells))
+    columns = [f"{name} {metric}" for name in results.test_sets for metric in bootstraps]
+    title = f"Points gained by the pile, paired bootstrap over entities (95 %), {model}"
+    return Table(title, ("labels and methods", *columns), tuple(rows))
 
 
 def quirk_table(results: Results, model: str) -> Table:
@@ -262,6 +308,12 @@ def quirk_table(results: Results, model: str) -> Table:
     return _differences(results, model, title, pairs)
 
 
+def _gap(gap: Interval | None) -> str:
+    if gap is None:
+        return "-"
+    return f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+
+
 def _differences(
     results: Results, model: str, title: str, pairs: Mapping[str, tuple[str, str]]
 ) -> Table:
@@ -270,12 +322,7 @@ def _differences(
     for label, (first, second) in pairs.items():
         found = [compare(results, model, name, first, second) for name in results.test_sets]
         gaps = [gap.get(metric) for gap in found for metric in BOOTSTRAPS]
-        cells = [
-            "-"
-            if gap is None
-            else f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
-            for gap in gaps
-        ]
+        cells = [_gap(gap) for gap in gaps]
         if any(found):
             rows.append((label, *cells))
     columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]

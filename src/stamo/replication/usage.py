@@ -12,7 +12,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,13 @@ import psutil
 
 from stamo.errors import SuiteError
 
+MB = 1_000_000
 SECONDS_BETWEEN_SAMPLES = 0.1
+MAX_PRINTED = 1 << 20
+"""Bytes of the end of an output that are handed back."""
+
+Say = Callable[[str], None]
+"""Told what is being measured."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +56,30 @@ def one_after_the_other(usages: Sequence[Usage]) -> Usage:
     )
 
 
-def measure(name: str, command: Sequence[str], folder: Path) -> tuple[Usage, str]:
-    """Run a command to its end and watch its processes; return also what it printed.
+def measure(
+    name: str, command: Sequence[str], folder: Path, *, source: Path | None = None
+) -> tuple[Usage, str]:
+    """Run a command to its end and watch its processes; return also what it printed at the end.
 
     Args:
         name: What to call the command in a message.
         command: The program and its arguments.
-        folder: Where its output is kept meanwhile.
+        folder: Where its output is kept meanwhile, in the file `stdout`.
+        source: A folder whose Python packages come before those that are installed.
 
     Raises:
         SuiteError: The command failed.
     """
     resident: int | None = None
     proportional: int | None = None
-    with (folder / "stdout").open("w+") as stdout, (folder / "stderr").open("w+") as stderr:
+    with (
+        (folder / "stdout").open("w+", errors="replace") as stdout,
+        (folder / "stderr").open("w+") as stderr,
+    ):
         begin, cpu_before = time.perf_counter(), _cpu_of_children()
-        process = subprocess.Popen(command, stdout=stdout, stderr=stderr, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=stdout, stderr=stderr, start_new_session=True, env=_environment(source)
+        )
         try:
             while process.poll() is None:
                 now, shared = tree_memory(process.pid)
@@ -80,9 +94,13 @@ def measure(name: str, command: Sequence[str], folder: Path) -> tuple[Usage, str
         seconds = time.perf_counter() - begin
         if process.returncode:
             raise SuiteError(_failure(name, process.returncode, stderr))
-        stdout.seek(0)
         cpu_seconds = _cpu_of_children() - cpu_before
+        stdout.seek(max(stdout.seek(0, os.SEEK_END) - MAX_PRINTED, 0))
         return Usage(seconds, resident, proportional, cpu_seconds), stdout.read()
+
+
+def _environment(source: Path | None) -> dict[str, str] | None:
+    return None if source is None else {**os.environ, "PYTHONPATH": str(source.resolve())}
 
 
 def _cpu_of_children() -> float:

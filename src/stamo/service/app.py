@@ -30,6 +30,7 @@ from stamo.service.linking import LinkPool, link_routes, pack_routes
 from stamo.service.parts import ServiceParts
 from stamo.service.schemas import ErrorOut
 from stamo.service.security import Guard
+from stamo.system.files import DISK_FULL
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +96,12 @@ def _add_handlers(app: FastAPI) -> None:
     @app.exception_handler(StamoError)
     async def user_error(request: Request, error: StamoError) -> JSONResponse:
         return _sentence(status_of(error), str(error))
+
+    @app.exception_handler(OSError)
+    async def system_error(request: Request, error: OSError) -> JSONResponse:
+        if error.errno not in DISK_FULL:
+            raise error
+        return _sentence(507, "The service's disk is full; nothing was changed. Free some space.")
 
     @app.exception_handler(RequestValidationError)
     async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:

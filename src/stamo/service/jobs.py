@@ -17,11 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stamo.errors import StamoError, UnknownEntityError, WorkspaceError
+from stamo.system.files import explain_os_error
 
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 5
 """A job that was interrupted so often probably ends the process itself."""
+RETRY_SECONDS = 5.0
+"""When the table is tried again after the disk refused it."""
 
 Work = Callable[[str, Callable[[float, str], None]], str]
 """Works on the workspace of a name and returns a closing line; runs in the jobs' thread.
@@ -78,7 +81,7 @@ class JobStore:
         except sqlite3.Error as error:
             raise WorkspaceError(
                 f"The jobs in {path.parent.name!r} cannot be opened ({error}); end the other "
-                "service that uses this folder, or use another one."
+                "service that uses this folder, free some space, or use another folder."
             ) from error
 
     def close(self) -> None:
@@ -129,8 +132,13 @@ class JobStore:
         self._run(f"UPDATE jobs SET {assignments} WHERE id = ?", (*fields.values(), key))
 
     def _run(self, statement: str, values: tuple[object, ...] = ()) -> list[Job]:
-        with self._lock:
-            return [Job(*row) for row in self._db.execute(statement, values).fetchall()]
+        try:
+            with self._lock:
+                return [Job(*row) for row in self._db.execute(statement, values).fetchall()]
+        except sqlite3.Error as error:
+            raise WorkspaceError(
+                f"The list of jobs cannot be used now ({error}); check the disk and its free space."
+            ) from error
 
 
 def _now() -> str:
@@ -189,12 +197,17 @@ class JobRunner:
 
     def _loop(self) -> None:
         while not self._stop.is_set():
-            waiting = self.store.unfinished()
-            if waiting:
-                self._run(waiting[0])
-            else:
-                self._wake.wait()
-                self._wake.clear()
+            try:
+                waiting = self.store.unfinished()
+                if waiting:
+                    self._run(waiting[0])
+                    continue
+                pause = None
+            except WorkspaceError:
+                logger.exception("The list of jobs could not be written; tried again soon")
+                pause = RETRY_SECONDS
+            self._wake.wait(pause)
+            self._wake.clear()
 
     def _run(self, job: Job) -> None:
         store = self.store
@@ -216,6 +229,8 @@ class JobRunner:
             store.update(job.id, state="queued", attempts=job.attempts)
         except StamoError as error:
             store.update(job.id, state="failed", message=str(error))
+        except OSError as error:
+            store.update(job.id, state="failed", message=explain_os_error(error)[:500])
         except Exception:
             logger.exception("The job %s on %r failed", job.id, job.workspace)
             store.update(job.id, state="failed", message="It failed; the server's log says why.")

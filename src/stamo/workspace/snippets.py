@@ -40,6 +40,8 @@ def _one_line(text: str) -> str:
 
 def printable(text: str) -> str:
     """Return a text that a terminal shows and never obeys: control characters become "�"."""
+    if text.isprintable():
+        return text
     return "".join(
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSAFE and c not in _SAFE else c
         for c in text

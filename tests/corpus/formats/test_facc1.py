@@ -184,3 +184,12 @@ def test_lines_of_another_form_are_refused(line):
 def test_freebase_ids_have_one_spelling():
     """The id of a dump and the id of FACC1 are the same id."""
     assert normalise_mid("m.0abc") == normalise_mid("/m/0abc") == "/m/0abc"
+
+
+@pytest.mark.parametrize("name", ["UTF-8\0", "hex", "undefined", "idna", "punycode", "no such"])
+def test_a_codec_that_is_none_is_taken_for_utf_8(tmp_path, name):
+    """Damage to the name of an encoding costs no page."""
+    raw = page(f"{FILLER} The Earth turns. {FILLER}")
+    tsv = annotate(trec(1), raw, "Earth", "/m/02j71").replace("UTF-8", name)
+    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
+    assert [mention.surface for mention in document.mentions] == ["Earth"]

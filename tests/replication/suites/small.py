@@ -1,6 +1,7 @@
 """Suites made from the embedded world by the real build, shared by the tests of suites."""
 
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +35,7 @@ SMALL = ConflatedSettings(
     n_training_mentions=400,
     names=NameSettings(least_link_probability=0.05),
 )
+RARE = replace(SMALL, level="rare", share=(0.1, 0.9), fewest_documents=20, unknown=0.5, inside=1.0)
 SMALL_NATURAL = NaturalSettings(
     n_entities=6,
     frequency=(4, 200),
@@ -72,9 +74,10 @@ def pile_path() -> Path:
 
 @cache
 def levels() -> tuple[Suite, ...]:
-    made = make_levels(
-        kb(), read_documents([pile_path()]), root() / "conflated", SMALL, n_workers=1
-    )
+    settings = [replace(SMALL, level=level) for level in ("easy", "mid", "hard")]
+    settings.append(RARE)
+    documents = read_documents([pile_path()])
+    made = make_levels(kb(), documents, root() / "conflated", settings, n_workers=1)
     return tuple(made)
 
 

@@ -46,7 +46,7 @@ def test_contexts_are_the_text_around_each_mention(texts):
     (context,) = texts.contexts("W", row, frozenset())
     before, after = context.split(MENTION)
     number = int(data.corpora.web.flat.documents[row[0]])
-    whole = " ".join(texts._web.texts[number].as_py().split())
+    whole = " ".join(texts.data.web_library.texts[number].as_py().split())
     surface = data.corpora.web.flat.surface_table[data.corpora.web.flat.surfaces[row[0]]]
     assert before.strip() in whole
     assert after.strip() in whole
@@ -61,7 +61,7 @@ def test_nothing_names_the_group(texts):
     """Neither contexts nor descriptions contain words of the group's names."""
     data = small.easy_data()
     problem = data.suite.problems[0]
-    masked = texts.masked(problem)
+    masked = data.masked_in_text(problem)
     assert masked <= data.masked_names(problem)
     loaded = load_problem(data, problem)
     labelled = loaded.choose_labels(8, 0)

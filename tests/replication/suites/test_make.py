@@ -1,18 +1,28 @@
 """Making suites: exact gold, disjoint training groups, files that vouch for themselves."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
 from stamo.corpus.readers import read_documents
+from stamo.corpus.tokenizer import tokenize
 from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
+from stamo.features.encoding import OTHER
+from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.conflated import ConflatedSettings
 from stamo.replication.suites.corpora import join_flat, load_corpora, write_corpora
-from stamo.replication.suites.make import make_conflated
+from stamo.replication.suites.library import rest_of_name
+from stamo.replication.suites.load import SuiteData, load_problem
+from stamo.replication.suites.make import conflated_problems, make_conflated
 from stamo.replication.suites.names import NameFinder, unambiguous_names
 from stamo.replication.suites.natural import NaturalSettings
 from stamo.replication.suites.store import open_suite
+from stamo.replication.suites.titles import is_entity_title, name_entities
+from tests.build.dumps import make_pages, write_dump
 from tests.replication.suites import small
 
 
@@ -22,7 +32,7 @@ def groups(suite, split):
 
 def test_levels_share_their_documents():
     """Three levels are made from one annotation: the large files are one and the same."""
-    easy, mid, hard = (suite.path for suite in small.levels())
+    easy, mid, hard, _ = (suite.path for suite in small.levels())
     for name in ("documents.parquet", "documents.npz", "articles.npz"):
         assert (easy / name).stat().st_ino == (mid / name).stat().st_ino
         assert (easy / name).stat().st_ino == (hard / name).stat().st_ino
@@ -171,3 +181,121 @@ def test_bad_natural_settings_are_refused(wrong):
     """Settings outside their range raise at once."""
     with pytest.raises(SettingsError):
         NaturalSettings(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("title", "is_entity"),
+    [
+        ("January 1", False),
+        ("1987", False),
+        ("1980s", False),
+        ("19th century", False),
+        ("44 BC", False),
+        ("List of rivers of Europe", False),
+        ("6 (number)", False),
+        ("May", False),
+        ("Dawn (spacecraft)", True),
+        ("1984 (novel)", True),
+        ("Apollo 11", True),
+        ("2001: A Space Odyssey", True),
+        ("March on Rome", True),
+        ("7-Eleven", True),
+    ],
+)
+def test_dates_numbers_and_lists_are_no_entities(title, is_entity):
+    """What a title looks like decides."""
+    assert is_entity_title(title) == is_entity
+
+
+def test_common_nouns_are_no_entities(tmp_path):
+    """What the dump links in lower case more often than not bears no name."""
+    links = (
+        "[[Cuisine|cuisine]] [[Rey]]",
+        "[[Cuisine|cuisine]] [[Rey]]",
+        "[[Cuisine]] [[Rey|rey]]",
+    )
+    pages = [(title, f"{text} {links[i % 3]}") for i, (title, text) in enumerate(make_pages(30))]
+    dump = write_dump(tmp_path / "dump.xml", pages)
+    settings = BuildSettings(dimensions=8, held_out=0.2)
+    kb = KnowledgeBase.open(build_knowledge_base(dump, tmp_path / "kb", settings).path)
+    found = name_entities(kb, np.array(kb.entity_ids(["Cuisine", "Rey"]), dtype=np.int64))
+    assert found.tolist() == [False, True]
+
+
+def test_another_seed_makes_other_groups(tmp_path):
+    """The same seed gives the same problems; another one other rivals, in the same split."""
+    data = small.easy_data()
+    names = unambiguous_names(data.kb, small.SMALL.names)
+    first, again, other = (
+        {p.title: p for p in conflated_problems(data.kb, data.corpora, names, settings)}
+        for settings in (small.SMALL, small.SMALL, replace(small.SMALL, seed=1))
+    )
+    assert {t: p.group for t, p in first.items()} == {t: p.group for t, p in again.items()}
+    shared = first.keys() & other.keys()
+    assert shared
+    assert any(first[t].group != other[t].group for t in shared)
+    assert all(first[t].split == other[t].split for t in shared)
+
+
+def test_rare_entities_have_unknown_rivals():
+    """Half of the rivals are no candidates; what means one of them has no column."""
+    suite = small.levels()[3]
+    data = SuiteData.load(suite, small.kb())
+    problems = [p for p in suite.problems if p.split != "training"]
+    for problem in problems[:3]:
+        assert len(problem.hidden) == (len(problem.group) - 1) // 2
+        loaded = load_problem(data, problem)
+        mentions, place = loaded.learning.pile.mentions, problem.gold["W"]
+        assert not np.isin(mentions.candidates, problem.hidden).any()
+        is_hidden = np.isin(np.array(problem.group)[place], problem.hidden)
+        assert is_hidden.any()
+        assert (loaded.learning.gold[is_hidden] == -1).all()
+        assert (mentions.gold[is_hidden] == OTHER).all()
+        assert (loaded.learning.gold[~is_hidden] >= 0).all()
+    assert all(not p.hidden for p in suite.problems if p.split == "training")
+    assert len({len(p.rows["W"]) for p in problems}) > 1
+
+
+def test_text_of_a_conflated_group_names_nobody():
+    """The shared name stands in the place of every mention, and no word of a name around it."""
+    data = small.easy_data()
+    problem = data.suite.problems[0]
+    masked = data.masked_in_text(problem)
+    for name in ("W", "test-web", "test-wiki"):
+        text = data.surroundings(problem, name)
+        assert len(text.texts) == len(problem.rows[name])
+        for whole, start, end in zip(text.texts, text.starts, text.ends, strict=True):
+            assert whole[start:end] == problem.aliases[0]
+            assert not set(tokenize(whole[:start] + whole[end:])[0]) & masked
+
+
+def test_natural_names_stand_where_they_stood():
+    """Nothing is renamed."""
+    data = SuiteData.load(small.natural(), small.kb())
+    problem = data.suite.problems[0]
+    text = data.surroundings(problem, "W")
+    flat = data.corpus("W").flat
+    found = [t[s:e] for t, s, e in zip(text.texts, text.starts, text.ends, strict=True)]
+    assert found == [flat.surface_table[i] for i in flat.surfaces[problem.rows["W"]]]
+
+
+def test_some_mentions_stand_inside_longer_names():
+    """One end of the name is renamed, the rest stays beside it, and in the entity's own name."""
+    assert rest_of_name("Dawn") == ("", "")
+    kept = {rest_of_name(f"{first} French") for first in ("Dawn", "Anna", "Nick", "Jean", "Mary")}
+    assert ("", "French") in kept
+    assert len(kept) > 1
+    data = SuiteData.load(small.levels()[3], small.kb())
+    for problem in data.suite.problems[:5]:
+        own = data.kb.title(problem.group[0]).partition(" (")[0]
+        before, after = rest_of_name(own)
+        assert data.entity(problem).id.split() == [
+            *f"{before} {problem.aliases[0]} {after}".split()
+        ]
+        text = data.surroundings(problem, "W")
+        names = [
+            own.casefold() == data.web_library.around(row, 0)[1].casefold()
+            for row in problem.rows["W"].tolist()
+        ]
+        for is_whole, whole in zip(names, text.texts, strict=True):
+            assert not is_whole or data.entity(problem).id in " ".join(whole.split())

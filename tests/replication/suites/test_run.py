@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from stamo.cli import suite as suite_commands
 from stamo.errors import ArtifactMismatchError, DivergenceError, SettingsError, SuiteError
+from stamo.features.encoder import load_encoder
+from stamo.features.encoder_cache import CachedEncoder
 from stamo.features.prior import Prior
 from stamo.replication.suites import run as run_module
 from stamo.replication.suites import training as training_module
@@ -19,7 +21,7 @@ from stamo.replication.suites.load import load_problem
 from stamo.replication.suites.methods import METHODS, Absent, Trial, run_method
 from stamo.replication.suites.phi import kb_tables, train_suite_model
 from stamo.replication.suites.report import find_runs, write_suite_report
-from stamo.replication.suites.results import read_results, to_line
+from stamo.replication.suites.results import read_results, results_lock, to_line
 from stamo.replication.suites.run import (
     Cell,
     RunSettings,
@@ -44,7 +46,7 @@ SIZES = {"run": ["--sizes", ""]}
 
 
 @pytest.fixture(scope="module")
-def trial():
+def trial(tmp_path_factory):
     data, trained = small.easy_data(), small.easy_model()
     problem = max(data.suite.problems[:5], key=lambda p: len(p.rows["W"]))
     loaded = load_problem(data, problem)
@@ -53,7 +55,17 @@ def trial():
         for feature in ("prior", "relatedness", "embedding")
     }
     labelled = loaded.choose_labels(10, 0)
-    return Trial(data, loaded, labelled, trained, kb_tables(small.kb()), ablated, n_slots=2)
+    path = tmp_path_factory.mktemp("readings") / "rows.safetensors"
+    return Trial(
+        data,
+        loaded,
+        labelled,
+        trained,
+        kb_tables(small.kb()),
+        ablated,
+        n_slots=2,
+        encoder=CachedEncoder(load_encoder(), path),
+    )
 
 
 @pytest.fixture
@@ -78,6 +90,35 @@ def test_every_method_scores_every_test_mention(trial, name):
         assert outcome["gold"] == int(test.is_emerging.sum())
         assert outcome["hits"] <= min(outcome["gold"], outcome["predicted"])
         assert outcome["hits"] <= outcome["right"] <= outcome["n"]
+
+
+def test_encoder_methods_without_an_encoder_say_what_to_do(trial):
+    """The option is named; nothing is run."""
+    with pytest.raises(SuiteError, match="--encoder"):
+        run_method(METHODS["default+encoder"], replace(trial, encoder=None))
+
+
+def test_a_line_for_f1_links_at_least_as_much(trial):
+    """The best line for F1 never lies above even odds, and the ranking stays."""
+    for way in ("", "+encoder"):
+        even, f1 = (run_method(METHODS[f"default{way}{line}"], trial) for line in ("", "+f1"))
+        for name, outcome in even["outcomes"].items():
+            assert f1["outcomes"][name]["predicted"] >= outcome["predicted"]
+            assert f1["outcomes"][name]["auc"] == pytest.approx(outcome["auc"])
+
+
+def test_another_seed_draws_other_labels():
+    """The draws of two seeds follow one another."""
+    seeds = [
+        {c.seed for c in plan(RunSettings(methods=("default",), n_seeds=2, seed=s))} for s in (0, 2)
+    ]
+    assert seeds == [{0, 1}, {2, 3}]
+
+
+def test_second_run_in_one_directory_is_refused(tmp_path):
+    """Two writers would leave every result twice."""
+    with results_lock(tmp_path), pytest.raises(SuiteError, match="Another run writes"):
+        run_suite(small.levels()[0], small.kb(), tmp_path, CHEAP, n_workers=1)
 
 
 def test_label_everything_has_full_recall(trial):
@@ -277,8 +318,9 @@ def test_unknown_names_are_refused():
         with pytest.raises(SettingsError):
             RunSettings(**wrong)
     quirks = set(expand_methods(["quirks"]))
+    readers = {name for name, method in METHODS.items() if method.reads}
     assert {"estimation with odds prior", "stamo with random restart"} <= quirks
-    assert set(expand_methods(["all"])) == set(METHODS) - {"bert"} - quirks
+    assert set(expand_methods(["all"])) == set(METHODS) - {"bert"} - quirks - readers
     assert expand_methods(["default"], bert=True) == ("default", "bert")
 
 
@@ -294,7 +336,11 @@ def test_commands_make_run_and_report(models, tmp_path, monkeypatch):
 
     app = typer.Typer()
     suite_commands.register(app)
-    monkeypatch.setattr(conflated, "ConflatedSettings", lambda **given: small.SMALL)
+    monkeypatch.setattr(
+        conflated.ConflatedSettings,
+        "of_level",
+        lambda level, **given: small.RARE if level == "rare" else replace(small.SMALL, level=level),
+    )
     runner = CliRunner()
     kb = str(small.kb().path)
     suites, results = str(tmp_path / "suites"), str(tmp_path / "results")

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from stamo.replication.wild.load import load_wild
 from stamo.replication.wild.measures import at_draws, difference_of, measure_rows, trust
 from stamo.replication.wild.report import write_wild_report
 from stamo.replication.wild.run import WildSettings, expand_wild_methods, run_wild, wild_cells
+from stamo.replication.wild.suite import open_wild
 
 CHEAP = WildSettings(methods=("default", "estimation+evidence", "estimation"), sizes=(0, 8))
 
@@ -260,3 +262,21 @@ def test_wild_suite_names_what_it_needs(world_kb, tmp_path):
     done = CliRunner().invoke(app, ["suite", *line.split()])
     assert isinstance(done.exception, SettingsError)
     assert "--entities" in str(done.exception)
+
+
+def test_readings_are_kept_beside_the_suite(wild, world_kb, tmp_path):
+    """A second run reads nothing again and says the same; without line and encoder it says else."""
+    settings = WildSettings(methods=("default", "default+f1", "about"), sizes=(8,), n_draws=1)
+    settings = replace(settings, n_problems=1)
+    rows = []
+    for name in ("first", "second"):
+        run_wild(wild, world_kb, tmp_path / name, settings, n_workers=1)
+        rows.append([without_time(row) for row in read_results(tmp_path / name)])
+    assert rows[0] == rows[1]
+    assert (wild.path / "readings" / "0000.safetensors").is_file()
+    assert open_wild(wild.path, world_kb).checksum == wild.checksum
+    bare = replace(settings, encoder=None, about=False)
+    run_wild(wild, world_kb, tmp_path / "bare", bare, n_workers=1)
+    default, _, about = read_results(tmp_path / "bare")
+    assert default["probability"] != rows[0][0]["probability"]
+    assert "--encoder" in about["error"]

@@ -236,6 +236,35 @@ def test_reading_writes_nothing(store, tmp_path):
     assert not (tmp_path / "none.sqlite").exists()
 
 
+def test_a_log_that_was_only_begun_is_empty(tmp_path):
+    """Who is killed between making the file and its tables leaves no damage."""
+    path = tmp_path / "begun.sqlite"
+    with sqlite3.connect(path) as begun:
+        begun.execute("PRAGMA journal_mode = WAL")
+    begun.close()
+    assert path.stat().st_size > 0
+    with LabelStore.read(path) as read:
+        assert read.current() == []
+    with LabelStore.open(path) as opened:
+        opened.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
+    with LabelStore.read(path) as read:
+        assert len(read.current()) == 1
+
+
+def test_a_damaged_name_of_a_column_is_one_sentence(store, tmp_path):
+    """A flipped bit in the table's own description is damage like any other."""
+    store.add(target(), EMERGING_CHOICE, labeller="ada", at=AT)
+    with sqlite3.connect(tmp_path / "labels.sqlite") as damaged:
+        damaged.execute("PRAGMA writable_schema = 1")
+        damaged.execute("UPDATE sqlite_master SET sql = replace(sql, 'surface', 'surfacd')")
+    damaged.close()
+    with (
+        LabelStore.open(tmp_path / "labels.sqlite") as opened,
+        pytest.raises(WorkspaceError, match="it is damaged"),
+    ):
+        opened.current()
+
+
 def test_labels_added_together_hold_all_or_none(store):
     """A failure in the block takes back what was added before it."""
 

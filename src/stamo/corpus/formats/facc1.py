@@ -33,6 +33,9 @@ _MARK = re.compile("\ue000([\ue010-\ue019]+)|\ue001")
 _MARK_CHARACTERS = re.compile("[\ue000\ue001\ue010-\ue019]")
 
 
+_NO_PAGES = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape"})
+
+
 def read_facc1(
     warc_paths: Sequence[str | Path],
     annotation_paths: Sequence[str | Path],
@@ -135,10 +138,13 @@ def _plain(text: str) -> str:
 
 
 def _codec(name: str) -> str:
+    """Return a codec of texts; some that Python knows are none, or take quadratic time."""
     try:
-        return codecs.lookup(name).name
-    except LookupError:
+        codec = codecs.lookup(name).name
+        b" ".decode(codec, "replace")
+    except (LookupError, ValueError):
         return "utf-8"
+    return "utf-8" if codec in _NO_PAGES else codec
 
 
 def _mark(raw: bytes, annotations: Sequence[Annotation], encoding: str) -> str:

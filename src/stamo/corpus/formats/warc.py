@@ -22,6 +22,8 @@ MAX_HEADER_BYTES = 1 << 16
 _RECORD = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?=[A-Za-z-]+:)")
 _LONGEST_MARK = 80
 _STEP = 1 << 20
+_HEAD_BYTES = 4096
+_EMPTY_LINES = re.compile(rb"(?:\r\n)+\n*|\n+")
 _VERSION = re.compile(rb"WARC/\d\.\d+\s*\r?\n")
 _PAGE_TYPES = ("text/html", "application/xhtml+xml", "")
 
@@ -68,7 +70,12 @@ class _Buffer:
     def peek(self, size: int, skip: int = 0) -> bytes:
         """Return up to `size` bytes behind the next `skip`; fewer only at the end."""
         n = self.fill(skip + size)
-        return bytes(self._data[self._at + skip : self._at + n])
+        with memoryview(self._data) as view:  # a slice of the array itself would be a second copy
+            return bytes(view[self._at + skip : self._at + n])
+
+    def move(self, size: int) -> None:
+        """Move behind bytes that were looked at."""
+        self._at += size
 
     def take(self, size: int) -> bytes:
         """Return up to `size` next bytes and move behind them."""
@@ -134,12 +141,11 @@ def read_records(
 
 
 def _read_headers(buffer: _Buffer) -> dict[str, str] | None:
-    # Records are separated by empty lines.
-    while buffer.peek(2) == b"\r\n":
-        buffer.take(2)
-    while buffer.peek(1) == b"\n":
-        buffer.take(1)
-    start = buffer.peek(4096)
+    start = buffer.peek(_HEAD_BYTES)
+    while lines := _EMPTY_LINES.match(start):
+        buffer.move(lines.end())
+        # Few of them: the rest of what was looked at will do.
+        start = start[lines.end() :] if lines.end() < 5 else buffer.peek(_HEAD_BYTES)
     if not _VERSION.match(start):
         return None
     head, size = split_head(start)
@@ -148,7 +154,7 @@ def _read_headers(buffer: _Buffer) -> dict[str, str] | None:
         head, size = split_head(buffer.peek(buffer.next_start(MAX_HEADER_BYTES)))
     if not size:
         return None
-    buffer.take(size)
+    buffer.move(size)
     return header_fields(head)
 
 

@@ -15,8 +15,10 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import MASKED, Batch, Combine, LinkingModel, Tables, masked_mean
-from stamo.models.deeped.scorer import DeepEDScorer, prepare_deeped, score_deeped
+from stamo.models.base import Batch, Combine, LinkingModel, masked_mean
+from stamo.models.deeped.known import N_ATTENDED, KnownDeepED
+from stamo.models.deeped.scorer import DeepEDScorer, prepare_deeped
+from stamo.models.tables import MASKED, Tables
 from stamo.system.arrays import Bools, Float32
 
 
@@ -29,7 +31,7 @@ class DeepED(LinkingModel):
         self,
         dimensions: int,
         features: tuple[Feature, ...] = (Prior(), Relatedness(), Embedding()),
-        n_attended: int = 50,
+        n_attended: int = N_ATTENDED,
     ) -> None:
         """Create a model.
 
@@ -106,7 +108,8 @@ class DeepED(LinkingModel):
 
     def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
         """Return what `forward` gives for mentions of known entities, faster, (M, C)."""
-        return score_deeped(self, mentions, tables)
+        state = {name: value.numpy() for name, value in self.state_dict().items()}
+        return KnownDeepED(state, self.extra, self.n_attended).score_known(mentions, tables)
 
     def prepare(self, pile: Pile, tables: Tables) -> DeepEDScorer:
         """Compute everything that does not depend on θ(e*) once."""

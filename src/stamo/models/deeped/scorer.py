@@ -1,4 +1,4 @@
-"""DeepED's scores with everything prepared that does not change: under θ(e*), and for linking."""
+"""DeepED's scores under θ(e*), with everything prepared that does not change."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag, normalize
+from torch.nn.functional import normalize
 
-from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
-from stamo.models.base import MASKED, LocalVectors, Tables, Theta, ThetaBack, mean_vectors
-from stamo.models.blocks import MAX_BLOCK_MENTIONS, blocks
+from stamo.models.base import Theta, ThetaBack, mean_vectors
 from stamo.models.slopes import ScoredFeatures, Unit
+from stamo.models.tables import MASKED, Tables
 from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
@@ -224,56 +223,3 @@ def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
 def _rows_by_surface(surfaces: Int32) -> list[Int64]:
     order = np.argsort(surfaces, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(surfaces[order])) + 1) if len(order) else []
-
-
-@torch.inference_mode()
-def score_deeped(model: DeepED, mentions: EncodedMentions, tables: Tables) -> Float32:
-    """Return g(e; m) of mentions whose candidates are all known, (M, C).
-
-    The numbers of blocks of `DeepED.forward` in 0.7 of their time (11,531 mentions: 0.29 against
-    0.41 s), which is most of linking: nothing large is allocated twice, and means over contexts are
-    taken without copying what they are means of.
-    """
-    scores = torch.full(mentions.candidates.shape, MASKED)
-    width = mentions.mask.sum(axis=1)
-    words = LocalVectors.of(tables.words, mentions.words)
-    word_place = torch.from_numpy(words.place[mentions.words])
-    # Where there is no candidate the mention's first one is repeated: no maximum changes by that.
-    filled = np.where(mentions.mask, mentions.candidates, mentions.candidates[:, :1])
-    entities = LocalVectors.of(tables.entities, mentions.context, filled)
-    candidates, context = entities.place[filled], torch.from_numpy(entities.place[mentions.context])
-    # One space for the words of every block: fresh memory would cost more than copying into it.
-    space = torch.empty(MAX_BLOCK_MENTIONS * mentions.words.shape[1], tables.dimensions)
-    names = ("prior", "relatedness", *model.extra)
-    known = torch.from_numpy(np.stack([mentions.known[name] for name in names], axis=-1))
-    for rows in blocks(width):
-        n_columns = int(width[rows[-1]])
-        index = torch.from_numpy(rows)
-        vectors = entities.pick(candidates[rows, :n_columns])  # (b, c, Q)
-        attended = _attended(model, vectors, words.rows, word_place[index], space)
-        coherence = _mean(entities.rows, context[index]) * model.phi3
-        mixed = torch.stack([attended, coherence], dim=2)  # (b, Q, 2)
-        values = known[index, :n_columns]
-        psi = torch.cat([values[..., :1], vectors @ mixed, values[..., 1:]], dim=2)
-        scores[index, :n_columns] = model.combine(psi).squeeze(-1)
-    return np.where(mentions.mask, scores.numpy(), np.float32(MASKED))
-
-
-def _mean(rows: Tensor, place: Tensor) -> Tensor:
-    """Return the mean vector of each row of places, padding, the last one, left out, (m, Q)."""
-    size = (place < len(rows) - 1).sum(dim=1, keepdim=True).clamp_min(1)
-    return embedding_bag(place, rows, mode="sum") / size
-
-
-def _attended(model: DeepED, vectors: Tensor, rows: Tensor, place: Tensor, space: Tensor) -> Tensor:
-    """Return φ₁ times the attended sum of the context words (Eq. 7 to 9), (b, Q)."""
-    gathered = space[: place.numel()]
-    torch.index_select(rows, 0, place.view(-1), out=gathered)
-    gathered = gathered.view(*place.shape, -1)
-    support = torch.bmm(vectors * model.phi2, gathered.transpose(1, 2)).amax(dim=1)  # (b, H)
-    support.masked_fill_(place == len(rows) - 1, MASKED)
-    if model.n_attended < support.shape[1]:
-        support, kept = support.topk(model.n_attended, dim=1, sorted=False)
-        place = place.gather(1, kept)
-    alpha = torch.softmax(support, dim=1) * (support > MASKED / 2)
-    return embedding_bag(place, rows, mode="sum", per_sample_weights=alpha) * model.phi1

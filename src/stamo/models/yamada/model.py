@@ -13,7 +13,8 @@ from stamo.features.embedding import Embedding
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.surface import Surface
-from stamo.models.base import MASKED, Batch, Combine, LinkingModel, Tables, masked_mean
+from stamo.models.base import Batch, Combine, LinkingModel, masked_mean
+from stamo.models.tables import MASKED, Tables
 from stamo.models.yamada.scorer import YamadaScorer, prepare_yamada
 
 

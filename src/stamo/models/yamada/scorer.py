@@ -12,8 +12,9 @@ from torch.nn.functional import normalize
 
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
-from stamo.models.base import MASKED, Tables, Theta, ThetaBack, mean_vectors
+from stamo.models.base import Theta, ThetaBack, mean_vectors
 from stamo.models.slopes import ScoredFeatures, Unit
+from stamo.models.tables import MASKED, Tables
 from stamo.system.arrays import Float32, Int64
 
 if TYPE_CHECKING:

@@ -8,21 +8,22 @@ but the surroundings can tell them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from stamo.errors import SettingsError, SuiteError
 from stamo.features.encoding import FlatCorpus
 from stamo.kb.base import KnowledgeBase
+from stamo.replication.suites.cells import check_names
 from stamo.replication.suites.names import NameSettings
-from stamo.replication.suites.problem import Problem, SetName, split_of, stable_hash
+from stamo.replication.suites.problem import Problem, SetName, lot, split_of, stable_hash
 from stamo.system.arrays import Int64
 
-Level = Literal["easy", "mid", "hard"]
-LEVELS: tuple[Level, ...] = ("easy", "mid", "hard")
+Level = Literal["easy", "mid", "hard", "rare"]
+LEVELS: tuple[Level, ...] = ("easy", "mid", "hard", "rare")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class ConflatedSettings:
     """How groups are formed."""
 
     level: Level = "easy"
-    """Rivals: random (easy), of related type (mid: neighbour ranks 9 to 70), nearest (hard)."""
+    """Rivals: random (easy, rare), of related type (mid: neighbour ranks 9 to 70), nearest (hard).
+    `of_level` knows what else is different where entities are rare."""
     n_entities: int = 100
     """Emerging entities at most, development and held-out together."""
     n_rivals: tuple[int, int] = (3, 8)
@@ -38,6 +40,13 @@ class ConflatedSettings:
     """Share of the mentions that mean the emerging entity."""
     n_documents: int = 1000
     """|W| at most."""
+    fewest_documents: int | None = None
+    """Draw |W| between this and `n_documents`; W and the share are then log-uniform."""
+    unknown: float = 0.0
+    """Share of the rivals that the knowledge base does not know."""
+    inside: float = 0.0
+    """Share of the mentions of several words that stand inside a longer name: the text keeps the
+    other words beside the shared name."""
     n_test: int = 200
     """Test mentions of each set at most."""
     test_share: float = 0.3
@@ -56,6 +65,10 @@ class ConflatedSettings:
     training_share: float = 1 / 3
     """Share of the entities that only serve to train the linking model."""
     n_training_mentions: int = 12_000
+    any_title: bool = False
+    """Let dates, numbers, lists and common nouns play entities too."""
+    seed: int = 0
+    """Another one takes other entities and forms other groups; the split stays."""
     names: NameSettings = field(default_factory=NameSettings)
 
     def __post_init__(self) -> None:
@@ -64,8 +77,33 @@ class ConflatedSettings:
             raise SettingsError(f"The share {self.share} must lie between 0 and 1.")
         if not 1 <= self.n_rivals[0] <= self.n_rivals[1]:
             raise SettingsError(f"The number of rivals {self.n_rivals} is no range from 1 on.")
-        if self.level not in LEVELS:
-            raise SettingsError(f"The level is {self.level!r}; choose easy, mid or hard.")
+        if not 0 <= self.unknown < 1 or not 0 <= self.inside <= 1:
+            raise SettingsError("The shares of unknown rivals and longer names lie in [0, 1].")
+        if not 1 <= (self.fewest_documents or 1) <= self.n_documents:
+            raise SettingsError("The fewest documents must be from 1 to the most.")
+        check_names("levels", [self.level], LEVELS)
+
+    @classmethod
+    def of_level(cls, level: Level, **given: Any) -> ConflatedSettings:
+        """Return the settings of a level; what is given goes before."""
+        return cls(**{"level": level, **(RARE if level == "rare" else {}), **given})
+
+
+RARE: Mapping[str, Any] = {
+    "n_entities": 200,
+    "n_rivals": (4, 12),
+    "share": (0.02, 0.9),
+    "n_documents": 500,
+    "fewest_documents": 30,
+    "unknown": 0.5,
+    "inside": 0.3,
+    "least_documents": 40,
+    "least_emerging": 3,
+    "least_mentions": 30,
+    "least_test": 3,
+}
+"""How real new names differ from the other levels: seldom meant, in few documents, among namesakes
+that the knowledge base does not know, and often a part of a longer name."""
 
 
 @dataclass(frozen=True)
@@ -128,26 +166,28 @@ class GroupMaker:
     def emerging(self) -> list[int]:
         """Return the entities that can play the emerging one, in an order of their titles' hash."""
         able = [int(e) for e in self.pool if self._web.count(e) >= self._settings.least_documents]
-        able.sort(key=lambda e: stable_hash("order " + self._kb.title(e), 2**62))
+        able.sort(key=lambda e: lot("order " + self._kb.title(e), self._settings.seed))
         return able[: self._settings.n_entities]
 
     def make(self, entity: int, pool: Int64, *, training: bool = False) -> Problem:
         """Form the group of one emerging entity and choose its mentions."""
         settings, title = self._settings, self._kb.title(entity)
-        rng = np.random.default_rng(stable_hash(f"{settings.level} {title}", 2**62))
+        rng = np.random.default_rng(lot(f"{settings.level} {title}", settings.seed))
         group = (entity, *self._rivals(entity, pool, rng))
-        share = float(rng.uniform(*settings.share))
+        share, n_documents = self._sizes(rng)
+        # φ is trained on known entities only.
+        n_hidden = 0 if training else int(settings.unknown * (len(group) - 1))
         web_rows, web_gold = self._mentions(self._web, self._corpus, group, share, None, rng)
         document = self._corpus.documents[web_rows]
         is_test = np.array([stable_hash(f"document {d}", 1000) for d in document.tolist()])
         is_test = is_test < 1000 * settings.test_share
         rows: dict[SetName, Int64] = {
-            "W": web_rows[~is_test][: settings.n_documents],
+            "W": web_rows[~is_test][:n_documents],
             "test-web": web_rows[is_test][: settings.n_test],
             "test-wiki": np.zeros(0, dtype=np.int64),
         }
         gold: dict[SetName, Int64] = {
-            "W": web_gold[~is_test][: settings.n_documents],
+            "W": web_gold[~is_test][:n_documents],
             "test-web": web_gold[is_test][: settings.n_test],
             "test-wiki": np.zeros(0, dtype=np.int64),
         }
@@ -163,7 +203,18 @@ class GroupMaker:
             counts=tuple(float(self._kb.entity_counts[e]) for e in group),
             rows=rows,
             gold=gold,
+            hidden=group[1 : 1 + n_hidden],  # the rivals are in the order of their lot
         )
+
+    def _sizes(self, rng: np.random.Generator) -> tuple[float, int]:
+        """Draw the share of the emerging entity and |W|."""
+        low, most = self._settings.fewest_documents, self._settings.n_documents
+        if low is None:
+            return float(rng.uniform(*self._settings.share)), most
+        share, n_documents = (
+            np.exp(rng.uniform(*np.log(bounds))) for bounds in (self._settings.share, (low, most))
+        )
+        return float(share), round(float(n_documents))
 
     def _rivals(self, entity: int, pool: Int64, rng: np.random.Generator) -> tuple[int, ...]:
         low, high = self._settings.n_rivals
@@ -174,7 +225,7 @@ class GroupMaker:
                 f"Only {len(others)} entities can be rivals, but {n} are needed; use a larger "
                 "corpus or ask for fewer documents of each."
             )
-        if self._settings.level != "easy":
+        if self._settings.level in {"mid", "hard"}:
             vectors = self._kb.entity_vectors()
             order = np.argsort(-(vectors[others] @ vectors[entity]), kind="stable")
             others = others[order[:n]] if self._settings.level == "hard" else others[order[8:70]]

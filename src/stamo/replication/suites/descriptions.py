@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from stamo.corpus.tokenizer import tokenize
-from stamo.errors import SuiteError
-from stamo.features.encoding import FlatCorpus
 from stamo.replication.baselines.bert import MENTION, CrossEncoder, Description, Example
-from stamo.replication.suites.corpora import DOCUMENTS
+from stamo.replication.suites.library import Library, cut_words
 from stamo.replication.suites.load import LoadedProblem, SuiteData
 from stamo.replication.suites.problem import Problem, SetName
-from stamo.system.arrays import Bools, Int32, Int64
+from stamo.system.arrays import Bools, Int64
 
 _Rows = Int64
 _MENTIONS_READ = 16
@@ -33,55 +27,6 @@ LABELLED_IN_TRAINING = (4, 14)
 
 
 @dataclass(frozen=True)
-class Library:
-    """The documents of one corpus as text, with the place of every mention."""
-
-    texts: pa.ChunkedArray
-    documents: Int32  # (M,)
-    starts: Int32  # (M,)
-    ends: Int32  # (M,)
-
-    @classmethod
-    def of(cls, table: pa.Table, flat: FlatCorpus) -> Library:
-        """Take texts and places from a table whose mentions are the rows of a flat corpus."""
-        mentions = table["mentions"].combine_chunks()
-        spans = mentions.flatten()
-        lengths = np.diff(mentions.offsets.to_numpy())
-        documents = np.repeat(np.arange(len(table), dtype=np.int32), lengths)
-        if not np.array_equal(documents, flat.documents):
-            raise SuiteError("Text and mentions of the suite do not agree; make the suite again.")
-        starts, ends = (spans.field(name).to_numpy() for name in ("start", "end"))
-        return cls(table["text"], documents, starts, ends)
-
-    def around(self, row: int, n_characters: int) -> tuple[str, str]:
-        """Return whole words before and after a mention."""
-        text = self.texts[int(self.documents[row])].as_py()
-        start, end = int(self.starts[row]), int(self.ends[row])
-        first, last = max(0, start - n_characters), end + n_characters
-        before, after = text[first:start], text[end:last]
-        if first:
-            before = before.partition(" ")[2]
-        return before, after.rpartition(" ")[0] if last < len(text) else after
-
-    def beginning(self, document: int, n_characters: int) -> str:
-        """Return the first words of a document, without what is left of its tables."""
-        lines = self.texts[document].as_py().splitlines()
-        text = " ".join(line for line in lines if not line.lstrip().startswith(("|", "!", "{")))
-        return text[:n_characters].rpartition(" ")[0] if len(text) > n_characters else text
-
-
-def cut_words(text: str, masked: frozenset[str]) -> str:
-    """Remove some lower-cased words from a text, and squeeze its white space."""
-    words, starts, ends = tokenize(text)
-    kept, place = [], 0
-    for word, start, end in zip(words, starts.tolist(), ends.tolist(), strict=True):
-        if word in masked:
-            kept.append(text[place:start])
-            place = end
-    return " ".join("".join([*kept, text[place:]]).split())
-
-
-@dataclass(frozen=True)
 class Texts:
     """Writes contexts and descriptions for one suite."""
 
@@ -90,17 +35,9 @@ class Texts:
     """Characters on either side of a mention, and half those of a description; more than the
     encoder can read, which cuts by its own tokens."""
 
-    def masked(self, problem: Problem) -> frozenset[str]:
-        """Return the words of the group's names; stop words tell nobody apart and stay."""
-        lexicon = self.data.phrasebook.lexicon
-        names = sorted(self.data.masked_names(problem))
-        ids = lexicon.words.find_many(names)
-        stop = (ids >= 0) & lexicon.is_stop_word[ids]
-        return frozenset(name for name, is_stop in zip(names, stop, strict=True) if not is_stop)
-
     def contexts(self, name: SetName, rows: _Rows, masked: frozenset[str]) -> list[str]:
         """Return the text around each mention of a set; the mention itself is `MENTION`."""
-        library = self._web if self.data.suite.corpus_of(name) == "web" else self._wiki
+        library = self.data.library(name)
         return [self._context(library, row, masked) for row in rows.tolist()]
 
     def description(self, entity: int, masked: frozenset[str], unseen: _Rows) -> Description:
@@ -109,7 +46,7 @@ class Texts:
         Where neither the dump nor the documents hold its article, the contexts of its links in
         the dump describe it, but for links in the documents of the mentions `unseen`.
         """
-        libraries = (self._wiki, self._web)
+        libraries = (self.data.wiki_library, self.data.web_library)
         for library, (_, number_by_entity) in zip(
             libraries, self.data.phrasebook.sources, strict=True
         ):
@@ -119,12 +56,14 @@ class Texts:
         flat = self.data.corpora.wiki.flat
         rows = np.flatnonzero(flat.entities == entity)
         rows = rows[~np.isin(flat.documents[rows], flat.documents[unseen])]
-        return tuple(self._context(self._wiki, row, masked) for row in rows.tolist()[:N_LINKS])
+        return tuple(
+            self._context(self.data.wiki_library, row, masked) for row in rows.tolist()[:N_LINKS]
+        )
 
     def descriptions(self, problem: Problem, masked: frozenset[str]) -> list[Description]:
         """Describe the rivals of a conflated problem."""
         unseen = problem.rows["test-wiki"]
-        return [self.description(entity, masked, unseen) for entity in problem.group[1:]]
+        return [self.description(entity, masked, unseen) for entity in problem.rivals]
 
     def from_labels(
         self, loaded: LoadedProblem, labelled: Bools, masked: frozenset[str]
@@ -144,7 +83,7 @@ class Texts:
                 yield from self._group_examples(problem, rng)
 
     def _group_examples(self, problem: Problem, rng: np.random.Generator) -> Iterator[Example]:
-        masked = self.masked(problem)
+        masked = self.data.masked_in_text(problem)
         order = rng.permutation(len(problem.rows["W"]))
         rows, gold = problem.rows["W"][order], problem.gold["W"][order]
         read, others = rows[:_MENTIONS_READ], rows[_MENTIONS_READ:]
@@ -159,18 +98,8 @@ class Texts:
             yield Example(context, (tuple(contexts), *rivals), place, known)
 
     def _context(self, library: Library, row: int, masked: frozenset[str]) -> str:
-        before, after = library.around(row, self.n_characters)
+        before, _, after = library.around(row, self.n_characters)
         return f"{cut_words(before, masked)} {MENTION} {cut_words(after, masked)}"
-
-    @cached_property
-    def _web(self) -> Library:
-        table = pq.read_table(self.data.suite.path / DOCUMENTS, columns=["text", "mentions"])
-        return Library.of(table, self.data.corpora.web.flat)
-
-    @cached_property
-    def _wiki(self) -> Library:
-        batches = list(self.data.kb.articles(columns=["text", "mentions"]))
-        return Library.of(pa.Table.from_batches(batches), self.data.corpora.wiki.flat)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from stamo.corpus.types import EmergingEntity
 from stamo.features.base import Feature, encode_features
 from stamo.features.encoding import (
+    OTHER,
     UNKNOWN,
     EncodedMentions,
     EncodingSettings,
@@ -21,6 +22,7 @@ from stamo.features.encoding import (
 )
 from stamo.features.pile import Pile, linked_pairs, make_pile, positions
 from stamo.features.surface import Surface
+from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
 from stamo.replication.suites.altered_kb import AlteredKb
@@ -70,6 +72,7 @@ def encode_problem(
     settings: EncodingSettings,
     neighbours: Int32 | None = None,
     features: Sequence[Feature] = (Surface(),),
+    text: Surroundings | None = None,
 ) -> EncodedProblem:
     """Encode one set of a problem.
 
@@ -83,14 +86,15 @@ def encode_problem(
         neighbours: Support of the relatedness rows; by default all entities of the documents.
         features: What the models look up of known candidates. Prior and relatedness are always
             there, counted as if the documents of the set were unseen.
+        text: Where the mentions stand, for views of the text.
 
     Where the problem does not list its rivals, they are what the knowledge base knows under the
     aliases without the emerging entity, and no word is masked.
     """
     if not problem.is_conflated:
-        return _encode_natural(problem, set_name, corpus, kb, settings, neighbours, features)
+        return _encode_natural(problem, set_name, corpus, kb, settings, neighbours, features, text)
     rows, place = problem.rows[set_name], problem.gold[set_name]
-    group = np.array(problem.group, dtype=np.int32)
+    group, rivals = (np.array(e, dtype=np.int32) for e in (problem.group, problem.rivals))
     numbers, documents = np.unique(corpus.flat.documents[rows], return_inverse=True)
     pairs = _pairs_of(corpus, numbers, group)
     if neighbours is None:
@@ -101,10 +105,10 @@ def encode_problem(
     mentions = EncodedMentions(
         documents=documents.astype(np.int32),
         surfaces=np.zeros(len(rows), dtype=np.int32),
-        gold=group[place],
+        gold=np.where(np.isin(group, problem.hidden), OTHER, group)[place].astype(np.int32),
         words=words,
         context=entity_context(corpus.flat, rows, entities.astype(np.int32), settings.n_context),
-        candidates=np.broadcast_to(group[1:], (len(rows), len(group) - 1)),
+        candidates=np.broadcast_to(rivals, (len(rows), len(rivals))),
         known={},
         surface_table=problem.aliases,
     )
@@ -112,8 +116,8 @@ def encode_problem(
     known = _known(problem, mentions, kb, leave_out)
     mentions = encode_features(replace(mentions, known=known), features, kb)
     entity = EmergingEntity(problem.title, problem.aliases)
-    pile = make_pile([entity], mentions, pairs, len(numbers), kb, neighbours)
-    return EncodedProblem(pile, np.where(place == 0, len(group) - 1, place - 1))
+    pile = make_pile([entity], mentions, pairs, len(numbers), kb, neighbours, text=text)
+    return EncodedProblem(pile, np.where(place == 0, len(rivals), mentions.gold_column()))
 
 
 def _encode_natural(
@@ -124,6 +128,7 @@ def _encode_natural(
     settings: EncodingSettings,
     neighbours: Int32 | None,
     features: Sequence[Feature],
+    text: Surroundings | None,
 ) -> EncodedProblem:
     """Encode a problem whose rivals are the aliases' other meanings."""
     flat, rows, entity = corpus.flat, problem.rows[set_name], problem.group[0]
@@ -144,7 +149,7 @@ def _encode_natural(
     if neighbours is None:
         neighbours = np.unique(pairs[:, 1]).astype(np.int32)
     emerging = EmergingEntity(problem.title, problem.aliases)
-    pile = make_pile([emerging], mentions, pairs, len(numbers), kb, neighbours)
+    pile = make_pile([emerging], mentions, pairs, len(numbers), kb, neighbours, text=text)
     width = mentions.candidates.shape[1]
     gold = np.where(mentions.gold == entity, width, mentions.gold_column())
     return EncodedProblem(pile, gold)
@@ -215,10 +220,10 @@ def _known(
     problem: Problem, mentions: EncodedMentions, kb: KnowledgeBase, leave_out: Bools
 ) -> Mapping[str, Float32]:
     """Return prior and relatedness of the rivals, (M, C) each."""
-    counts = np.array(problem.counts[1:], dtype=np.float64)
+    rivals = np.array(problem.rivals, dtype=np.int32)
+    counts = np.array(problem.counts, dtype=np.float64)[np.isin(problem.group, rivals)]
     prior = (counts / max(counts.sum(), 1.0)).astype(np.float32)
     shape = mentions.candidates.shape
-    rivals = np.array(problem.group[1:], dtype=np.int32)
     inside = leave_out[:, None] & (mentions.gold[:, None] == rivals)
     return {
         "prior": np.broadcast_to(prior, shape).copy(),

@@ -7,15 +7,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from stamo.corpus.types import EmergingEntity
 from stamo.errors import SuiteError
 from stamo.features.base import Feature
-from stamo.features.encoding import EncodingSettings
+from stamo.features.encoding import EncodingSettings, Lexicon
+from stamo.features.pile import Pile, TextEncoder
 from stamo.features.surface import Surface
+from stamo.features.surroundings import Surroundings
+from stamo.features.views import VIEWS
+from stamo.features.views.base import view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.baselines.keyphrase import Phrasebook
 from stamo.replication.suites.corpora import DOCUMENTS, Corpora, load_corpora
 from stamo.replication.suites.encode import EncodedProblem, SuiteCorpus, encode_problem
+from stamo.replication.suites.library import Library, rest_of_name
 from stamo.replication.suites.names import NameSettings, unambiguous_names, words_of_names
 from stamo.replication.suites.problem import TEST_SETS, Problem, SetName
 from stamo.replication.suites.store import Suite
@@ -29,6 +37,15 @@ class LoadedProblem:
     problem: Problem
     learning: EncodedProblem  # W
     tests: Mapping[SetName, EncodedProblem]
+
+    def with_encoder(self, encoder: TextEncoder) -> LoadedProblem:
+        """Return the problem with an encoder that reads the text around its mentions."""
+
+        def read(encoded: EncodedProblem) -> EncodedProblem:
+            return replace(encoded, pile=replace(encoded.pile, encoder=encoder, extra={}))
+
+        tests = {name: read(test) for name, test in self.tests.items()}
+        return replace(self, learning=read(self.learning), tests=tests)
 
     def choose_labels(self, n: int, seed: int) -> Bools:
         """Draw the mentions of n random documents of W as L, redrawn until both kinds are there.
@@ -82,6 +99,52 @@ class SuiteData:
         names = [n for e in group for n in [*self._names.get(e, []), self.kb.title(e)]]
         return frozenset(words_of_names(names))
 
+    def masked_in_text(self, problem: Problem) -> frozenset[str]:
+        """Return the words to cut out of texts; stop words tell nobody apart and stay."""
+        names = sorted(self.masked_names(problem))
+        ids = self.kb.word_ids(names)
+        stop = (ids >= 0) & self._is_stop_word[ids]
+        return frozenset(name for name, is_stop in zip(names, stop, strict=True) if not is_stop)
+
+    @cached_property
+    def _is_stop_word(self) -> Bools:
+        return Lexicon.of(self.kb).is_stop_word
+
+    @cached_property
+    def web_library(self) -> Library:
+        """The documents as text."""
+        table = pq.read_table(self.suite.path / DOCUMENTS, columns=["text", "mentions"])
+        return Library.of(table, self.corpora.web.flat)
+
+    @cached_property
+    def wiki_library(self) -> Library:
+        """The dump's articles as text."""
+        batches = list(self.kb.articles(columns=["text", "mentions"]))
+        return Library.of(pa.Table.from_batches(batches), self.corpora.wiki.flat)
+
+    def library(self, set_name: SetName) -> Library:
+        """Return the texts that a set's mentions come from."""
+        return self.web_library if self.suite.corpus_of(set_name) == "web" else self.wiki_library
+
+    def surroundings(self, problem: Problem, set_name: SetName) -> Surroundings:
+        """Return where the mentions of a set stand; those of a conflated group are renamed."""
+        rows, library = problem.rows[set_name], self.library(set_name)
+        if not problem.is_conflated:
+            return library.surroundings(rows)
+        masked = self.masked_in_text(problem)
+        return library.renamed(rows, problem.aliases[0], masked, self._inside)
+
+    @property
+    def _inside(self) -> float:
+        return float(self.suite.manifest["settings"].get("inside", 0.0))
+
+    def entity(self, problem: Problem) -> EmergingEntity:
+        """Return the emerging entity; where names are renamed in part, so is its own."""
+        if not problem.is_conflated or not self._inside:
+            return EmergingEntity(problem.title, problem.aliases)
+        before, after = rest_of_name(problem.title.partition(" (")[0])
+        return EmergingEntity(f"{before} {problem.aliases[0]} {after}".strip(), problem.aliases)
+
     def masked_words(self, problem: Problem) -> Int32:
         """Return the words of all names of a conflated group that have a number, sorted."""
         ids = self.kb.word_ids(sorted(self.masked_names(problem)))
@@ -128,18 +191,29 @@ def load_problem(
     if not len(problem.rows["W"]):
         raise SuiteError(f"The problem {problem.title!r} has no mentions to learn from.")
     masked = data.masked_words(problem)
-    learning = encode_problem(
-        problem, "W", data.corpus("W"), data.kb, masked, settings, features=features
-    )
+
+    def encode(name: SetName, neighbours: Int32 | None) -> EncodedProblem:
+        text = data.surroundings(problem, name)
+        corpus = data.corpus(name)
+        encoded = encode_problem(
+            problem, name, corpus, data.kb, masked, settings, neighbours, features, text
+        )
+        return replace(encoded, pile=replace(encoded.pile, entities=(data.entity(problem),)))
+
+    learning = encode("W", None)
     neighbours = learning.pile.neighbours
     if background:
         pile = replace(learning.pile, background=data.background(neighbours))
         learning = replace(learning, pile=pile)
-    tests = {
-        name: encode_problem(
-            problem, name, data.corpus(name), data.kb, masked, settings, neighbours, features
-        )
-        for name in TEST_SETS
-        if len(problem.rows[name])
-    }
-    return LoadedProblem(problem, learning, tests)
+    tests = {name: encode(name, neighbours) for name in TEST_SETS if len(problem.rows[name])}
+    return LoadedProblem(problem, learning, _with_words_of(learning.pile, tests, data.kb))
+
+
+def _with_words_of(
+    pile: Pile, tests: Mapping[SetName, EncodedProblem], kb: KnowledgeBase
+) -> dict[SetName, EncodedProblem]:
+    """Look at the tests' text with the words of W: what was not learned there is not known."""
+    named = [view for view in VIEWS if view.has_vocabulary]
+    view_mentions(pile, kb, named)
+    words = {view.name: pile.vocabulary(view.name) for view in named}
+    return {n: replace(t, pile=replace(t.pile, vocabularies=words)) for n, t in tests.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from stamo.replication.suites.conflated import (
     ConflatedSettings,
     EntityOccurrences,
     GroupMaker,
-    Level,
 )
 from stamo.replication.suites.corpora import (
     DOCUMENTS,
@@ -33,6 +32,7 @@ from stamo.replication.suites.natural import NaturalSettings, natural_problems
 from stamo.replication.suites.phi import MENTIONS_OF_A_GROUP
 from stamo.replication.suites.problem import Problem
 from stamo.replication.suites.store import Suite, new_suite, open_suite, save_problems
+from stamo.replication.suites.titles import name_entities
 
 __all__ = ["Corpora", "load_corpora", "make_conflated", "make_facc1", "make_levels", "make_natural"]
 
@@ -70,8 +70,7 @@ def make_levels(
     kb: KnowledgeBase,
     documents: Iterable[Document],
     out: Path,
-    settings: ConflatedSettings = ConflatedSettings(),
-    levels: Sequence[Level] = ("easy", "mid", "hard"),
+    levels: Sequence[ConflatedSettings],
     *,
     corpus_name: str = "",
     overwrite: bool = False,
@@ -79,13 +78,14 @@ def make_levels(
     on_document: OnDocuments = lambda n: None,
 ) -> list[Suite]:
     """Write a conflated suite for each level below `out`; they share the files of the documents."""
-    first = out / levels[0]
+    settings, *others = levels
+    first = out / settings.level
     suites = [
         make_conflated(
             kb,
             documents,
             first,
-            replace(settings, level=levels[0]),
+            settings,
             corpus_name=corpus_name,
             overwrite=overwrite,
             n_workers=n_workers,
@@ -93,13 +93,12 @@ def make_levels(
         )
     ]
     corpora, names = load_corpora(first / DOCUMENTS, kb), unambiguous_names(kb, settings.names)
-    for level in levels[1:]:
-        here = replace(settings, level=level)
-        with new_suite(out / level, overwrite=overwrite) as directory:
+    for here in others:
+        with new_suite(out / here.level, overwrite=overwrite) as directory:
             _share(first, directory)
             problems = conflated_problems(kb, corpora, names, here)
             save_problems(directory, problems, _manifest("conflated", corpus_name, here), kb)
-        suites.append(open_suite(out / level, kb))
+        suites.append(open_suite(out / here.level, kb))
     return suites
 
 
@@ -157,6 +156,8 @@ def conflated_problems(
 ) -> list[Problem]:
     """Form the groups of all emerging entities, and those that train the linking model."""
     pool = np.unique(names.entities).astype(np.int64)
+    if not settings.any_title:
+        pool = pool[name_entities(kb, pool)]
     web = EntityOccurrences.of(corpora.web.flat, corpora.web_titles, kb, pool)
     wiki = EntityOccurrences.of(corpora.wiki.flat, corpora.wiki_titles, kb, pool)
     maker = GroupMaker(kb, corpora.web.flat, web, corpora.wiki.flat, wiki, settings)

@@ -17,17 +17,17 @@ from stamo.evaluation.metrics import Outcome
 from stamo.features.base import Feature, estimate
 from stamo.features.encoding import EncodedMentions
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Pile, Sample
+from stamo.features.pile import Pile, Sample, TextEncoder
 from stamo.features.prior import Prior
 from stamo.features.slopes import Back, lookup_slope
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
 from stamo.learning.loop import Slot, Task
-from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
-from stamo.models.base import LinkingModel, Scorer, Tables
+from stamo.models.base import LinkingModel, Scorer
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
 from stamo.models.store import TrainedModel
+from stamo.models.tables import Tables
 from stamo.replication.baselines.keyphrase import keyphrase_scores, rarity
 from stamo.replication.suites.descriptions import Reader
 from stamo.replication.suites.encode import EncodedProblem
@@ -55,6 +55,8 @@ class Trial:
     """T at most."""
     reader: Reader | None = None
     """BERT, fine-tuned, where it is asked for."""
+    encoder: TextEncoder | None = None
+    """Reads the text around mentions for the methods that want it."""
     watch: tuple[int, ...] = ()
     """Slots after which the test mentions are linked, for the figures."""
 
@@ -103,6 +105,8 @@ class Method:
     uses_model: bool = True
     is_slow: bool = False
     """Whether it runs on fewer seeds."""
+    reads: bool = False
+    """Whether it reads the text with a sentence encoder."""
     ablates: bool = False
     """Whether it belongs to an ablation, which the paper shows for DeepED only."""
     in_all: bool = True
@@ -151,19 +155,21 @@ def _read(reading: Reading, trial: Trial) -> Answer:
         if slot.number in trial.watch:
             curve[slot.number] = judge.outcomes(slot.theta)
 
-    reading = _fit(reading, trial)
-    learned = run_reading(trial.task(), reading, on_slot=on_slot)
+    learned = run_reading(trial.task(), reading.at_most(trial.n_slots), on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
     return Answer(
         judge.scores(learned.theta), len(seconds), slot_seconds, curve, learned.pile_helped
     )
 
 
-def _fit(reading: Reading, trial: Trial) -> Reading:
-    """Limit the slots of Algorithm 1; the few of the default stay."""
-    if not isinstance(reading.args, StamoArgs):
-        return reading
-    return reading.with_slots(min(reading.args.n_slots, trial.n_slots))
+def _with_encoder(reading: Reading, trial: Trial) -> Answer:
+    """Learn the way a reading says, with the sentence encoder's view of the text."""
+    if trial.encoder is None:
+        raise SuiteError(
+            "The method reads text with a sentence encoder, and there is none; install "
+            "stamo[encoder] or name a folder with --encoder."
+        )
+    return _read(reading, replace(trial, loaded=trial.loaded.with_encoder(trial.encoder)))
 
 
 def _estimation_on_all(trial: Trial) -> Answer:
@@ -243,7 +249,7 @@ def _bert(trial: Trial) -> Answer:
     if trial.reader is None:
         raise SuiteError("BERT was not fine-tuned for this run; start it with --bert.")
     encoder, texts, problem = trial.reader.encoder, trial.reader.texts, trial.loaded.problem
-    masked = texts.masked(problem)
+    masked = trial.data.masked_in_text(problem)
     emerging = texts.from_labels(trial.loaded, trial.labelled, masked)
     descriptions = [*texts.descriptions(problem, masked), emerging]
     scores: dict[SetName, Scores] = {}
@@ -293,11 +299,8 @@ def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
     if feature not in trial.ablated:
         raise SuiteError(f"No model was trained without {feature}; it cannot be left out.")
     own = reading.features[feature]
-    reading = replace(reading, features={**reading.features, feature: Absent(own, feature)})
-    if isinstance(reading.args, StamoArgs):
-        frozen = {**reading.args.intra.learning_rate, feature: 0.0}
-        intra = replace(reading.args.intra, learning_rate=frozen)
-        reading = replace(reading, args=replace(reading.args, intra=intra))
+    features = {**reading.features, feature: Absent(own, feature)}
+    reading = replace(reading, features=features, args=reading.args.without(feature))
 
     def bare(encoded: EncodedProblem) -> EncodedProblem:
         mentions, _ = leave_out_feature(encoded.pile.mentions, trial.tables, feature)
@@ -312,6 +315,8 @@ def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
 
 
 _SLOW = {"self-training+intra", "stamo", "paper", "published"}
+_LINED = ("estimation+evidence", "default")
+"""Labels alone and labels with the pile: their line is at even odds, or where F1 is best."""
 _INTER = ("adaptive delta", "small eta", "warm-up")
 
 
@@ -321,6 +326,17 @@ def _methods() -> list[Method]:
         Method(name, partial(_read, reading), is_slow=name in _SLOW)
         for name, reading in READINGS.items()
         if "without" not in name
+    ]
+    lines = [
+        Method(f"{name}+f1", partial(_read, READINGS[name].with_decision("f1"))) for name in _LINED
+    ]
+    readers = [
+        Method(f"{name}+encoder{line}", partial(_with_encoder, reading), reads=True, in_all=False)
+        for name in _LINED
+        for line, reading in (
+            ("", READINGS[name]),
+            ("+f1", READINGS[name].with_decision("f1")),
+        )
     ]
     inter = [
         Method(name, partial(_read, READINGS[name]), is_slow=True, ablates=True)
@@ -355,6 +371,8 @@ def _methods() -> list[Method]:
         Method("estimation(all)", _estimation_on_all, **fixed),
         Method("supervised", _supervised, **fixed),
         *readings,
+        *lines,
+        *readers,
         *inter,
         *features,
         *quirks,
@@ -362,7 +380,7 @@ def _methods() -> list[Method]:
 
 
 METHODS: Mapping[str, Method] = {method.name: method for method in _methods()}
-"""Every method by name; `all` leaves out BERT, which needs an extra, and the quirks one by one."""
+"""Every method by name; `all` leaves out what needs an extra, and the quirks one by one."""
 
 
 def run_method(method: Method, trial: Trial) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from stamo.errors import SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.corpora import Corpora
 from stamo.replication.suites.encode import SuiteCorpus
-from stamo.replication.suites.problem import Problem, SetName, split_of, stable_hash
+from stamo.replication.suites.problem import Problem, SetName, lot, split_of, stable_hash
+from stamo.replication.suites.titles import name_entities
 from stamo.system.arrays import Bools, Float64, Int64
 
 IntRows = Int64
@@ -57,6 +58,10 @@ class NaturalSettings:
     """Candidate documents that W must have."""
     least_test: int = 5
     """Test mentions that must mean the entity, and that must not."""
+    any_title: bool = False
+    """Let dates, numbers, lists and common nouns play the emerging entity too."""
+    seed: int = 0
+    """Another one takes other entities and documents; the split stays."""
 
     def __post_init__(self) -> None:
         low, high = self.ambiguity
@@ -125,9 +130,12 @@ def natural_problems(
     able = {e for e in _frequent(source, usable, settings) if takes_part[e]}
     if settings.missing != "keep":
         able = {e for e in able if kb.has_article[e]}
+    if not settings.any_title:
+        numbers = np.array(sorted(able), dtype=np.int64)
+        able = set(numbers[name_entities(kb, numbers)].tolist())
     by_entity = links.by_entity(able)
     namesakes = _Namesakes(kb) if settings.missing == "drop namesakes" else None
-    order = sorted(able, key=lambda e: stable_hash("order " + kb.title(e), 2**62))
+    order = sorted(able, key=lambda e: lot("order " + kb.title(e), settings.seed))
     divide = _Divide(corpora, settings, takes_part, from_web)
     problems: list[Problem] = []
     for entity in order:
@@ -228,7 +236,7 @@ class _Divide:
     def problem(
         self, title: str, entity: int, aliases: tuple[str, ...], hidden: tuple[int, ...] = ()
     ) -> Problem:
-        rng = np.random.default_rng(stable_hash(f"natural {title}", 2**62))
+        rng = np.random.default_rng(lot(f"natural {title}", self._settings.seed))
         corpora, settings = self._corpora, self._settings
         usable = self._takes_part.copy()
         usable[list(hidden)] = False

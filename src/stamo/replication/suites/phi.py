@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from stamo.features.base import Feature
 from stamo.features.encoding import UNKNOWN, EncodedMentions, EncodingSettings
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import LinkingModel, Tables
-from stamo.models.store import TrainedModel, make_model
+from stamo.models.base import LinkingModel
+from stamo.models.kinds import make_model
+from stamo.models.store import TrainedModel
+from stamo.models.tables import Tables
 from stamo.models.trainer import calibrate, encode_held_out
 from stamo.models.training import Epoch, TrainingArgs, train
 from stamo.replication.suites.encode import SuiteCorpus, encode_problem
@@ -136,7 +138,7 @@ def _train(
     mentions, tables = leave_out_feature(mentions, kb_tables(kb), without)
     trained = train(model, mentions, tables, args, on_epoch=on_epoch)
     return TrainedModel(
-        model=trained.requires_grad_(False),
+        trained.requires_grad_(False),
         dimensions=kb.dimensions,
         kb_fingerprint=kb.fingerprint,
         calibration=calibrate(trained, mentions, tables, args),

@@ -21,6 +21,11 @@ def stable_hash(text: str, modulus: int) -> int:
     return int.from_bytes(digest, "big") % modulus
 
 
+def lot(text: str, seed: int) -> int:
+    """Return a number that depends on a text and a seed."""
+    return stable_hash(f"{seed} {text}" if seed else text, 2**62)
+
+
 def split_of(title: str) -> SplitName:
     """Return whether an emerging entity is for development or held out."""
     return "development" if stable_hash("split " + title, 2) == 0 else "held-out"
@@ -45,9 +50,15 @@ class Problem:
     """Place in the group of each mention's entity, 0 for the emerging one; in a problem without
     listed rivals 1 stands for any other entity."""
     hidden: tuple[int, ...] = ()
-    """Entities hidden together with the emerging one, because they are likely redirects to it."""
+    """Entities hidden together with the emerging one: likely redirects to it, or rivals that the
+    knowledge base does not know."""
 
     @property
     def is_conflated(self) -> bool:
         """Return whether the rivals are listed."""
         return len(self.group) > 1
+
+    @property
+    def rivals(self) -> tuple[int, ...]:
+        """Return the listed rivals that the knowledge base knows."""
+        return tuple(e for e in self.group[1:] if e not in self.hidden)

@@ -27,6 +27,7 @@ from stamo.replication.tables import (
     comparison_table,
     gap_table,
     main_table,
+    pile_table,
     printed_table,
     quirk_table,
     size_table,
@@ -57,6 +58,7 @@ def report_tables(results: Results) -> list[Table]:
     for model in results.models:
         tables += [main_table(results, model), printed_table(3, model)]
         tables += [gap_table(results, model), comparison_table(results, model)]
+        tables.append(pile_table(results, model))
     for number, methods in ((4, INTER_ROWS), (5, FEATURE_ROWS)):
         ablation = ablation_table(results, number, methods)
         if ablation.rows:

@@ -10,14 +10,19 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from stamo.errors import ArtifactMismatchError, SuiteError
+from stamo.features.encoder_cache import CachedEncoder
+from stamo.features.encoder_choice import encoder_of
+from stamo.features.pile import TextEncoder
 from stamo.system.processes import Workers
 
 RESULTS, RUN, LOCK = "results.jsonl", "run.json", ".run.lock"
+KEPT_READINGS = "readings"
+"""Where a suite keeps what the sentence encoder read; it may be deleted."""
 
 Row = dict[str, Any]
 OnProblem = Callable[[int, int], None]
@@ -78,6 +83,20 @@ def read_results(out: Path) -> list[Row]:
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     whole, _, _ = text.rpartition("\n")
     return [json.loads(line) for line in whole.splitlines() if line]
+
+
+@contextmanager
+def kept_readings(encoder: str | None, suite: Path, number: int) -> Iterator[TextEncoder | None]:
+    """Yield the encoder that reads one problem; what it read stays beside the suite if it can."""
+    reader = encoder_of(encoder)
+    if reader is None:
+        yield None
+        return
+    kept = CachedEncoder(reader, suite / KEPT_READINGS / f"{number:04d}.safetensors")
+    yield kept
+    with suppress(OSError):  # a suite that may only be read is read again
+        (suite / KEPT_READINGS).mkdir(exist_ok=True)
+        kept.save()
 
 
 def run_works(

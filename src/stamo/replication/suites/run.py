@@ -7,44 +7,46 @@ models are trained once and kept beside the results.
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from stamo.errors import LearningError, SettingsError, SuiteError
+from stamo.features.encoder_choice import INSTALLED
+from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.readings import QUIRKS
-from stamo.models.base import Tables
-from stamo.models.store import MODELS, TrainedModel, load_model
+from stamo.models.kinds import MODELS
+from stamo.models.store import TrainedModel, load_model
+from stamo.models.tables import Tables
 from stamo.replication.baselines.bert import (
     BertArgs,
     load_tuned,
 )
+from stamo.replication.suites.cells import CellRun, CellWork, Place, check_names, expand_names
 from stamo.replication.suites.descriptions import Reader, Texts
 from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
 from stamo.replication.suites.methods import LEARNED_FEATURES, METHODS, Method, Trial, run_method
 from stamo.replication.suites.phi import kb_tables
-from stamo.replication.suites.problem import Problem
-from stamo.replication.suites.results import (
-    OnProblem,
-    Row,
-    claim_results,
-    read_results,
-    results_lock,
-    run_works,
-)
+from stamo.replication.suites.results import OnProblem, Row, kept_readings
 from stamo.replication.suites.store import Suite, open_suite
-from stamo.replication.suites.training import BERT, OnModel, Place, train_models
+from stamo.replication.suites.training import BERT, OnModel, train_models
 
 logger = logging.getLogger(__name__)
 
 LABEL_SIZES = (5, 10, 20, 50, 100, 250)
-SIZED_METHODS = ("estimation", "estimation+bias", "stamo", "default")
+SIZED_METHODS = (
+    "estimation",
+    "estimation+bias",
+    "estimation+evidence",
+    "stamo",
+    "default",
+    "estimation+evidence+encoder",
+    "default+encoder",
+)
 WATCHED = (*range(1, 11), *range(15, 101, 5))
 WATCHED_METHODS = (
     "self-training",
@@ -53,8 +55,6 @@ WATCHED_METHODS = (
     "stamo",
     "default",
 )
-
-CellKey = tuple[str, str, str, int, int]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class RunSettings:
     models: tuple[str, ...] = ("deeped", "yamada")
     n_seeds: int = 3
     """Draws of labels."""
+    seed: int = 0
+    """The first draw; the others follow it."""
     n_slow_seeds: int = 1
     """Draws for methods with many slots of intra-slot optimisation."""
     n_labels: int = 20
@@ -78,17 +80,14 @@ class RunSettings:
     """Problems at most, the first of the split; None runs all."""
     background: bool = False
     """Take the neighbours' frequencies from the crawl instead of the knowledge base."""
+    encoder: str | None = INSTALLED
+    """The folder of a sentence encoder, for the methods that read; None for none."""
     bert: BertArgs = field(default_factory=BertArgs)
     """How BERT is fine-tuned, where it is among the methods."""
 
     def __post_init__(self) -> None:
-        for name, known in (("methods", METHODS), ("models", MODELS)):
-            unknown = [m for m in getattr(self, name) if m not in known]
-            if unknown:
-                raise SettingsError(
-                    f"There are no {name} {', '.join(map(repr, unknown))}; choose from: "
-                    f"{', '.join(known)}."
-                )
+        check_names("methods", self.methods, METHODS)
+        check_names("models", self.models, MODELS)
         if min(self.n_seeds, self.n_slow_seeds, self.n_labels) < 1:
             raise SettingsError("Give at least one seed and one label.")
         if self.n_problems is not None and self.n_problems < 1:
@@ -108,10 +107,6 @@ class Cell:
     seed: int
     n_labels: int
 
-    def key(self, problem: str) -> CellKey:
-        """Return what identifies the result."""
-        return (problem, self.method, self.model, self.seed, self.n_labels)
-
 
 def plan(settings: RunSettings) -> list[Cell]:
     """Return what is run on each problem, cheap and common things first."""
@@ -124,7 +119,7 @@ def plan(settings: RunSettings) -> list[Cell]:
         for n_labels in settings.label_sizes:
             for name in [n for n in SIZED_METHODS if n in settings.methods]:
                 n_seeds = settings.n_slow_seeds if METHODS[name].is_slow else settings.n_seeds
-                for seed in range(n_seeds):
+                for seed in range(settings.seed, settings.seed + n_seeds):
                     cells[Cell(name, "deeped", seed, n_labels)] = None
     return list(cells)
 
@@ -137,7 +132,7 @@ def _main_cells(method: Method, model: str, settings: RunSettings) -> Iterator[C
     n_seeds = settings.n_seeds if method.uses_labels else 1
     if method.is_slow:
         n_seeds = min(n_seeds, settings.n_slow_seeds)
-    for seed in range(n_seeds):
+    for seed in range(settings.seed, settings.seed + n_seeds):
         yield Cell(method.name, model, seed, settings.n_labels if method.uses_labels else 0)
 
 
@@ -166,21 +161,20 @@ def _open_reader(place: Place) -> Reader:
     return Reader(load_tuned(place.out / BERT), Texts(open_place(place).data))
 
 
-@dataclass(frozen=True)
-class ProblemCells:
-    """Some cells of one problem that lack a result; an interruption loses no more than these."""
-
-    number: int
-    cells: tuple[Cell, ...]
-    n_slots: int
-    background: bool
-
-
-def run_work(place: Place, work: ProblemCells) -> list[Row]:
+def run_work(place: Place, work: CellWork[Cell, RunSettings]) -> list[Row]:
     """Run the cells of one problem; runs in worker processes."""
+    reads = any(METHODS[cell.method].reads for cell in work.cells)
+    encoder = work.settings.encoder if reads else None
+    with kept_readings(encoder, place.suite_path, work.number) as reader:
+        return _run_cells(place, work, reader)
+
+
+def _run_cells(
+    place: Place, work: CellWork[Cell, RunSettings], encoder: TextEncoder | None
+) -> list[Row]:
     opened = open_place(place)
     problem = opened.data.suite.problems[work.number]
-    loaded = _load(place, work.number, work.background)
+    loaded = _load(place, work.number, work.settings.background)
     rows: list[Row] = []
     for cell in work.cells:
         if cell.n_labels > loaded.learning.pile.n_documents:
@@ -197,8 +191,9 @@ def run_work(place: Place, work: ProblemCells) -> list[Row]:
                 for f in LEARNED_FEATURES
                 if (k := f"{name}-without-{f}") in opened.models
             },
-            work.n_slots,
+            work.settings.n_slots,
             _open_reader(place) if cell.method == "bert" else None,
+            encoder,
             WATCHED if _is_watched(cell) else (),
         )
         about = {"problem": problem.title, "split": problem.split, **asdict(cell)}
@@ -260,63 +255,44 @@ def run_suite(
         on_model: Called before a linking model is trained.
         on_problem: Called with the problems done so far and their total.
     """
-    n_workers = n_workers or os.cpu_count() or 1
-    with results_lock(out):
-        _claim(out, suite, settings)
-        train_models(suite, kb, out, settings, on_model, n_workers)
-        chosen = [
-            (number, problem)
-            for number, problem in enumerate(suite.problems)
-            if problem.split != "training" and settings.split in {problem.split, "all"}
-        ]
-        chosen = chosen[: settings.n_problems]
-        if not chosen:
-            raise SuiteError(f"The suite has no problems in the split {settings.split!r}.")
-        done = {key_of(row) for row in read_results(out)}
-        works = list(_missing(chosen, done, settings))
-        run = partial(run_work, Place(suite.path, kb.path, out))
-        return run_works(out, run, works, len(chosen), n_workers, on_problem)
-
-
-def _missing(
-    problems: Iterable[tuple[int, Problem]], done: set[CellKey], settings: RunSettings
-) -> Iterator[ProblemCells]:
-    cells = plan(settings)
-    for number, problem in problems:
-        parts: dict[tuple[str, str], list[Cell]] = {}
-        for cell in cells:
-            if cell.key(problem.title) not in done:
-                slow = cell.method if METHODS[cell.method].is_slow else ""
-                parts.setdefault((cell.model, slow), []).append(cell)
-        for part in parts.values():
-            yield ProblemCells(number, tuple(part), settings.n_slots, settings.background)
-
-
-def _claim(out: Path, suite: Suite, settings: RunSettings) -> None:
-    """Note what is run; refuse a directory with the results of something else."""
-    fixed = {"suite": suite.checksum, "n_slots": settings.n_slots, "bg": settings.background}
-    about = {"suite": suite.name, "settings": asdict(settings)}
-    claim_results(out, fixed, about | {"problems": suite.manifest.get("counts", {})})
-
-
-def key_of(row: Mapping[str, Any]) -> CellKey:
-    """Return what identifies a result."""
-    return (row["problem"], row["method"], row["model"], row["seed"], row["n_labels"])
+    chosen = {
+        number: problem.title
+        for number, problem in enumerate(suite.problems)
+        if problem.split != "training" and settings.split in {problem.split, "all"}
+    }
+    if not chosen:
+        raise SuiteError(f"The suite has no problems in the split {settings.split!r}.")
+    run = CellRun(
+        Place(suite.path, kb.path, out),
+        settings,
+        plan(settings),
+        dict(list(chosen.items())[: settings.n_problems]),
+        run_work,
+        fixed={
+            "suite": suite.checksum,
+            "n_slots": settings.n_slots,
+            "bg": settings.background,
+            "encoder": settings.encoder,
+        },
+        about={"suite": suite.name, "problems": suite.manifest.get("counts", {})},
+        part=lambda cell: (cell.model, METHODS[cell.method].is_slow and cell.method),
+    )
+    return run.start(
+        n_workers, on_problem, partial(train_models, suite, kb, out, settings, on_model, n_workers)
+    )
 
 
 def expand_methods(names: Sequence[str], *, bert: bool = False) -> tuple[str, ...]:
     """Return the methods that some words name.
 
-    `all` is everything but BERT and the published quirks one by one, which `quirks` names.
+    `all` is everything but BERT, what reads with the encoder, and the published quirks one by one,
+    which `quirks` names.
     """
     groups = {
         "all": [name for name, method in METHODS.items() if method.in_all],
         "quirks": [name for name in METHODS if _is_quirk(name)],
     }
-    found: dict[str, None] = {}
-    for name in names:
-        found |= dict.fromkeys(groups.get(name, [name]))
-    return tuple(found) + (("bert",) if bert and "bert" not in found else ())
+    return expand_names([*names, *["bert"] * bert], groups)
 
 
 def _is_quirk(name: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ import torch
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.baselines.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
+from stamo.replication.suites.cells import Place
 from stamo.replication.suites.descriptions import Texts
 from stamo.replication.suites.load import SuiteData
 from stamo.replication.suites.methods import LEARNED_FEATURES
@@ -28,22 +29,13 @@ BERT = "bert/model.safetensors"
 OnModel = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Place:
-    """What a worker process opens: paths only, since it is sent to it."""
-
-    suite_path: Path
-    kb_path: Path
-    out: Path
-
-
 def train_models(
     suite: Suite,
     kb: KnowledgeBase,
     out: Path,
     settings: RunSettings,
     on_model: OnModel,
-    n_workers: int,
+    n_workers: int | None,
 ) -> None:
     """Train the models that lack beside the results, several at a time."""
     if "bert" in settings.methods and suite.kind != "conflated":
@@ -59,7 +51,7 @@ def train_models(
     if missing:
         on_model(", ".join(missing))
         place = Place(suite.path, kb.path, out)
-        with Workers(min(n_workers, len(missing))) as workers:
+        with Workers(min(n_workers or os.cpu_count() or 1, len(missing))) as workers:
             list(workers.map(partial(_train_model, place), [(m, wanted[m]) for m in missing]))
     if "bert" in settings.methods and not _is_tuned(out / BERT, settings.bert):
         on_model("bert")

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stamo.corpus.types import Corpus
-from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.encoding import EMERGING, OTHER, UNKNOWN
-from stamo.features.pile import Pile
+from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import EncodedPile, encode_pile
 from stamo.replication.baselines.windows import sentence_window
@@ -52,11 +51,18 @@ class LoadedWild:
         return found
 
 
-def load_wild(suite: WildSuite, number: int, kb: KnowledgeBase) -> LoadedWild:
-    """Read and encode the pile of one problem."""
+def load_wild(
+    suite: WildSuite,
+    number: int,
+    kb: KnowledgeBase,
+    encoder: TextEncoder | None = None,
+    *,
+    about: bool = True,
+) -> LoadedWild:
+    """Read and encode the pile of one problem, with or without the line about its entity."""
     problem, corpus = suite.problems[number], suite.corpus(number)
-    encoder = encoder_of(INSTALLED)
-    pile = encode_pile([problem.entity], corpus, kb, suite.trained, encoder=encoder).pile
+    entity = problem.entity if about else replace(problem.entity, about="")
+    pile = encode_pile([entity], corpus, kb, suite.trained, encoder=encoder).pile
     row_by_key = {
         key: row
         for row, key in enumerate(

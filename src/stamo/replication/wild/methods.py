@@ -13,7 +13,6 @@ from stamo.errors import LearningError
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import make_task
 from stamo.learning.loop import Learned, Task
-from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import READINGS, Reading, run_reading
 from stamo.models.evidence import BIAS, margins_under
 from stamo.models.store import TrainedModel
@@ -31,8 +30,6 @@ class WildTrial:
     draw: LabelDraw
     kb: KnowledgeBase
     trained: TrainedModel
-    encode: Callable[[Sequence[str]], Float32]
-    """Turns texts into vectors of unit length, (n, d)."""
     n_slots: int = 100
     """T at most."""
 
@@ -40,6 +37,16 @@ class WildTrial:
     def task(self) -> Task:
         """What learning works on."""
         return make_task(self.loaded.label(self.draw.labelled), self.kb, self.trained)
+
+    def encode(self, texts: Sequence[str]) -> Float32:
+        """Turn texts into vectors of unit length, (n, d)."""
+        encoder = self.loaded.pile.encoder
+        if encoder is None:
+            raise LearningError(
+                "The method reads text with a sentence encoder, and there is none; install "
+                "stamo[encoder] or name a folder with --encoder."
+            )
+        return encoder.encode(texts)
 
     @property
     def labelled(self) -> Bools:
@@ -78,9 +85,7 @@ class WildMethod:
 
 def _read(reading: Reading, trial: WildTrial) -> WildAnswer:
     """Learn the way a reading says; the pile's own posterior answers."""
-    if isinstance(reading.args, StamoArgs):
-        reading = reading.with_slots(min(reading.args.n_slots, trial.n_slots))
-    learned = run_reading(trial.task, reading)
+    learned = run_reading(trial.task, reading.at_most(trial.n_slots))
     rows = trial.loaded.rows
     if BIAS not in learned.theta.groups:
         return WildAnswer.of(_model_probability(learned, trial.task)[rows])
@@ -118,6 +123,10 @@ WILD_METHODS: Mapping[str, WildMethod] = {
         *(
             WildMethod(name, partial(_read, reading), in_all=name in _IN_ALL)
             for name, reading in READINGS.items()
+        ),
+        *(
+            WildMethod(f"{name}+f1", partial(_read, READINGS[name].with_decision("f1")))
+            for name in ("default", "estimation+evidence")
         ),
         WildMethod("minilm", _minilm, needs_labels=True, in_all=True),
         WildMethod("about", _about, uses_labels=False, in_all=True),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -189,7 +190,7 @@ def make_wild(
     out: Path,
     *,
     overwrite: bool = False,
-    n_workers: int = 1,
+    n_workers: int | None = None,
     on_entity: OnEntity = lambda done, total: None,
 ) -> WildSuite:
     """Collect the pile of every entity and find the judged mentions in it.
@@ -207,7 +208,7 @@ def make_wild(
         judgements = [[w for w in labels if w.alias in {e.key, *e.aliases}] for e in entities]
         numbered = [*zip(range(len(entities)), entities, judgements, strict=True)]
         problems: list[WildProblem] = []
-        with Workers(min(n_workers, len(entities))) as workers:
+        with Workers(min(n_workers or os.cpu_count() or 1, len(entities))) as workers:
             for problem in workers.map(job, numbered):
                 problems.append(problem)
                 on_entity(len(problems), len(entities))

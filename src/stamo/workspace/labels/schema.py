@@ -77,8 +77,15 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     Raises:
         WorkspaceError: The file is damaged, holds something else, or is of another version.
     """
-    if not path.exists() or not path.stat().st_size:
-        return _opened(path, ":memory:", _create_or_check)
+    if path.exists() and path.stat().st_size:
+        connection = _open_to_read(path)
+        if _check(connection, path):
+            return connection
+        connection.close()  # whoever began it was killed before there was a table
+    return _opened(path, ":memory:", _create_or_check)
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode=ro"
     try:
         return _opened(path, address, _check)

@@ -154,10 +154,7 @@ class LabelStore(Closing):
 
     def _select(self, query: str) -> list[LabelEvent]:
         with self._lock, _explained(self.path):
-            try:
-                return [_event(row) for row in self._connection.execute(query)]
-            except (ValueError, TypeError) as error:  # a date or a text that no label has
-                raise sqlite3.DatabaseError(str(error)) from error
+            return [_event(row) for row in self._connection.execute(query)]
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -262,9 +259,14 @@ def _insert(connection: sqlite3.Connection, event: LabelEvent) -> None:
 
 
 def _event(row: sqlite3.Row) -> LabelEvent:
-    target = LabelTarget(row["document"], row["mention"], row["surface"], row["start"], row["end_"])
-    at = datetime.fromisoformat(row["at"])
-    return LabelEvent(row["uid"], row["labeller"], at, target, row["choice"], row["undoes"])
+    try:
+        place = (row[name] for name in ("document", "mention", "surface", "start", "end_"))
+        at = datetime.fromisoformat(row["at"])
+        return LabelEvent(
+            row["uid"], row["labeller"], at, LabelTarget(*place), row["choice"], row["undoes"]
+        )
+    except (ValueError, TypeError, IndexError) as error:  # no label has such a value or column
+        raise sqlite3.DatabaseError(str(error)) from error
 
 
 @contextmanager

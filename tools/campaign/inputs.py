@@ -1,27 +1,15 @@
-"""Attack every door of stamo with hostile input: `make campaign`; minutes, seeded, not a test.
-
-Each target runs in a process of its own, so that a crash is a row of the table. A trial fails when
-it raises anything but one of our own errors, or takes longer or more memory than is allowed.
-"""
+"""Damaged and odd content for all that is read: it is taken, or refused by one of our errors."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
-import multiprocessing
 import random
-import resource
 import shutil
-import sys
-import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +18,9 @@ import numpy as np
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.corpus.formats import html_process
-from stamo.corpus.readers import read_documents
-from stamo.corpus.types import Document, EmergingEntity
+from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
 from stamo.errors import StamoError
+from stamo.integrations.label_studio import import_tasks
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
@@ -46,89 +34,11 @@ from stamo.workspace.labels.export import from_jsonl, to_jsonl
 from stamo.workspace.labels.store import LabelStore
 from stamo.world.generate import generate_world
 from stamo.world.settings import WorldSettings
-
-MAX_SECONDS = 10.0
-MAX_MEGABYTES = 500
+from tools.campaign import readers
+from tools.campaign.readers import mutate, odd_value
+from tools.campaign.table import Attack, Row, last_lines, run_apart
 
 Trial = Callable[[random.Random], object]
-
-
-@dataclass
-class Row:
-    """What happened to one target."""
-
-    target: str
-    n_trials: int = 0
-    n_refused: int = 0
-    n_failed: int = 0
-    worst_seconds: float = 0.0
-    megabytes: int = 0
-    first_failure: str = ""
-
-
-def mutate(data: bytes, rng: random.Random) -> bytes:
-    """Change bytes as discs, networks and attackers do."""
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        at = rng.randrange(len(changed) + 1)
-        kind = rng.randrange(5)
-        if kind == 0 and at < len(changed):
-            changed[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            del changed[at : at + rng.choice((1, 4, 100))]
-        elif kind == 2:
-            changed[at:at] = rng.randbytes(rng.choice((1, 4, 30)))
-        elif kind == 3:
-            changed[at:at] = changed[: rng.choice((10, 200))]
-        else:
-            changed[at:at] = rng.choice(TOKENS)
-    return bytes(changed)
-
-
-TOKENS = (
-    *(b"\xff\xfe", b"\xed\xa0\x80", b"\0", b"\r\n\r\n", b'{"a":' * 300, b"[" * 3000, b"1e999"),
-    *(b"WARC/1.0\r\nContent-Length: 99999999\r\n\r\n", b"Content-Length: -1\r\n", b'"\\ud800"'),
-    *(b"<ul>" * 400, b"<li>x" * 400, b"<p><b><i>" * 90, b"<table><a>" * 90, b"NaN", b"\x1b[31m"),
-)
-
-SEEDS = {
-    "a.jsonl": b'{"id": "d1", "text": "Rey met Finn.", "mentions": [[0, 3]], "title": "T"}\n' * 3,
-    "a.html": b"<html><title>T</title><body><ul><li>Rey<p>met <b>Finn</b> x<table><tr><td>y" * 3,
-    "a.txt": "Rey met Finn in Zürich.\n\nRey went on.\n".encode(),
-    "a.warc": (
-        b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 68\r\n\r\nHTTP/1.1 200 OK\r\n"
-        b"Content-Type: text/html\r\n\r\n<html><p>Rey met Finn now</p>\r\n\r\n"
-    )
-    * 3,
-}
-
-
-def read_file(folder: Path, name: str, rng: random.Random) -> int:
-    """Read a damaged file of one format."""
-    path = folder / name
-    path.write_bytes(mutate(SEEDS[name], rng))
-    return len(list(read_documents([path])))
-
-
-HTML_PIECES = tuple(
-    f"<{tag}>"
-    for tag in (
-        *("ul", "li", "p", "b", "font size=1", "table", "td", "div", "a", "select", "svg"),
-        *("/p", "/b", "/table", "!--x--", "template", "nobr", "button", "h1", "dd", "option"),
-    )
-)
-
-
-def read_hostile_html(folder: Path, rng: random.Random) -> int:
-    """Read a page of a few patterns, repeated very often."""
-    parts = [
-        ("".join(rng.choices(HTML_PIECES, k=rng.choice((1, 2, 3)))) + rng.choice(("", "x")))
-        * rng.choice((3, 50, 400, 4000, 20_000))
-        for _ in range(rng.choice((1, 2, 3)))
-    ]
-    path = folder / "hostile.html"
-    path.write_text("".join(parts)[:400_000])
-    return len(list(read_documents([path])))
 
 
 def make_model(kb: KnowledgeBase) -> TrainedModel:
@@ -206,14 +116,31 @@ def read_model(folder: Path, rng: random.Random) -> TrainedModel:
     return load_model(path)
 
 
-def open_kb(folder: Path, rng: random.Random) -> int:
-    """Flip a bit in one file of a knowledge base, open it and look things up."""
-    path = rng.choice(sorted((folder / "kb").iterdir()))
-    good = path.read_bytes()
-    data = bytearray(good)
+def damage_file(data: bytes, others: Sequence[Path], rng: random.Random) -> bytes | None:
+    """Return what a file holds after an accident; None when it is gone."""
+    kind = rng.randrange(10)
+    if kind == 0:
+        return None
+    if kind == 1:
+        return data[: rng.randrange(len(data) + 1)]
+    if kind == 2:
+        return rng.choice(others).read_bytes()
+    changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 5))):
-        data[rng.randrange(min(len(data), rng.choice((128, len(data)))))] ^= 1 << rng.randrange(8)
-    path.write_bytes(data)
+        at = rng.randrange(min(len(changed), rng.choice((128, len(changed)))))
+        changed[at] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def open_kb(folder: Path, rng: random.Random) -> int:
+    """Damage, remove or swap one file of a knowledge base, open it and look things up."""
+    files = sorted((folder / "kb").iterdir())
+    path = rng.choice(files)
+    good = path.read_bytes()
+    data = damage_file(good, files, rng)
+    path.unlink()
+    if data is not None:
+        path.write_bytes(data)
     try:
         kb = KnowledgeBase.open(folder / "kb")
         kb.candidates("Java")
@@ -252,6 +179,30 @@ def import_labels(folder: Path, rng: random.Random) -> int:
     return len(from_jsonl(mutate(text.encode(), rng).decode("utf-8", "replace")))
 
 
+def import_from_label_studio(folder: Path, rng: random.Random) -> int:
+    """Import tasks with odd values; what is refused adds nothing."""
+    if not _kept:
+        _kept["store"] = LabelStore.open(folder / "imported.sqlite")
+    store, text = _kept["store"], "Rey met Finn."
+    region: dict[str, Any] = {"start": 0, "end": 3, "text": "Rey", "labels": ["@emerging"]}
+    data: dict[str, Any] = {"text": text, "document_id": "d", "stamo_events": []}
+    result: dict[str, Any] = {"id": "r", "type": "labels", "value": region}
+    task: dict[str, Any] = {"data": data, "annotations": [{"result": [result]}]}
+    for _ in range(rng.choice((1, 2))):
+        changed = rng.choice((task, data, region, result))
+        changed[rng.choice(sorted(changed))] = odd_value(rng)
+    corpus = Corpus((Document("d", text, (Mention("Rey", 0, 3),)),))
+    at = datetime(rng.choice((1, 1969, 2024, 9999)), 5, 1, tzinfo=UTC)
+    before = len(store.events())
+    try:
+        import_tasks(store, json.dumps(task), corpus, labeller="ada", at=at)
+    except StamoError:
+        if len(store.events()) != before:
+            raise RuntimeError("a refused import added labels") from None
+        raise
+    return len(store.current())
+
+
 def judge_request(rng: random.Random) -> tuple[int, str] | None:
     """Ask the guard of the service about odd headers."""
     values = ("", "http://[", "[::1", "127.0.0.1", "@", "é", "Bearer x", "a" * 5000, "stamo-pass=;")
@@ -275,26 +226,38 @@ def link_text(folder: Path, rng: random.Random) -> int:
 
 def targets(folder: Path) -> Iterator[tuple[str, Trial, float]]:
     """Yield name, trial and share of the time."""
-    for name in SEEDS:
-        yield f"reader {name[2:]}", partial(read_file, folder, name), 1
-    yield "hostile pages", partial(read_hostile_html, folder), 3
+    for name in readers.SEEDS:
+        yield f"reader {name[2:]}", partial(readers.read_file, folder, name), 1
+    yield "reader jsonl, odd values", partial(readers.read_json_lines, folder), 1
+    yield "reader warc, odd heads", partial(readers.read_warc, folder), 1
+    yield "reader compressed", partial(readers.read_archive, folder), 1
+    yield "reader annotations", partial(readers.read_annotations, folder), 1
+    yield "reader dump", partial(readers.read_dump, folder), 1
+    yield "wikitext", readers.clean_wikitext, 1
+    yield "hostile pages", partial(readers.read_hostile_html, folder), 3
     yield "pack bytes", partial(read_pack, folder), 1
     yield "pack content, linked", partial(link_with_pack, folder), 2
     yield "model", partial(read_model, folder), 1
     yield "knowledge base", partial(open_kb, folder), 2
     yield "labels", partial(open_labels, folder), 1
     yield "labels import", partial(import_labels, folder), 0.5
-    yield "requests", judge_request, 0.5
+    yield "Label Studio import", partial(import_from_label_studio, folder), 0.5
+    yield "headers", judge_request, 0.5
     yield "texts, linked", partial(link_text, folder), 1
 
 
 def prepare(folder: Path) -> None:
     """Make a small knowledge base, a model, a pack and labels to damage."""
     sizes = WorldSettings(
-        n_articles=250, n_emerging=1, documents_per_entity=10, background_documents=5
+        n_articles=250,
+        n_emerging=1,
+        documents_per_entity=40,
+        background_documents=20,
+        compress=False,
     )
     world = generate_world(sizes, folder / "world")
     build_knowledge_base(world.paths.dump_path, folder / "kb", BuildSettings(dimensions=8))
+    shutil.copy(world.paths.dump_path, folder / "dump.xml")
     kb = KnowledgeBase.open(folder / "kb")
     trained = make_model(kb)
     trained.save(folder / "model.safetensors")
@@ -304,94 +267,33 @@ def prepare(folder: Path) -> None:
             add_label(store, number)
 
 
-def attack(name: str, trial: Trial, seconds: float, seed: int, results: Connection) -> None:
-    """Run trials for some time and send the row so far after each."""
-    logging.disable()
-    row = Row(name)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        rng = random.Random(f"{seed}/{name}/{row.n_trials}")
-        start = time.perf_counter()  # not CPU time: pages are parsed in another process
-        try:
-            trial(rng)
-        except StamoError:
-            row.n_refused += 1
-        except BaseException:
-            row.n_failed += 1
-            last = traceback.format_exc().strip().splitlines()[-3:]
-            row.first_failure = row.first_failure or f"trial {row.n_trials}: {' / '.join(last)}"
-        row.n_trials += 1
-        row.worst_seconds = max(row.worst_seconds, time.perf_counter() - start)
-        usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, CHILDREN)]
-        row.megabytes = max(u.ru_maxrss for u in usage) // 1024
-        results.send(row)
-    html_process.close()  # only a process that has ended tells how much memory it took
-    row.megabytes = max(row.megabytes, resource.getrusage(CHILDREN).ru_maxrss // 1024)
-    results.send(row)
+def attack(trial: Trial, seconds: float, seed: str) -> Attack:
+    """Return what runs trials for some time."""
+
+    def run(row: Row, tell: Callable[[], None]) -> None:
+        logging.disable()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            start = time.perf_counter()  # not CPU time: pages are parsed in another process
+            try:
+                trial(random.Random(f"{seed}/{row.target}/{row.n_trials}"))
+            except StamoError:
+                row.n_refused += 1
+            except BaseException:
+                row.fail(last_lines())
+            row.took(time.perf_counter() - start)
+            if row.n_trials % 20 == 0 or time.perf_counter() - start > 0.5:
+                row.remember_memory()
+                tell()
+        html_process.close()  # only a process that has ended tells how much memory it took
+        row.remember_memory()
+
+    return run
 
 
-CHILDREN = resource.RUSAGE_CHILDREN
-
-
-def run(name: str, trial: Trial, seconds: float, seed: int) -> Row:
-    """Attack one target in a process of its own."""
-    receiver, sender = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(
-        target=attack, args=(name, trial, seconds, seed, sender)
-    )
-    process.start()
-    sender.close()
-    row = Row(name)
-    deadline = time.monotonic() + seconds + 60
-    try:
-        while receiver.poll(max(deadline - time.monotonic(), 0)):
-            row = receiver.recv()
-        row.n_failed += 1
-        row.first_failure = f"it hangs in trial {row.n_trials}"
-        process.kill()
-    except EOFError:
-        pass
-    process.join()
-    if process.exitcode and not row.first_failure:
-        row.n_failed += 1
-        row.first_failure = f"the process ended with {process.exitcode} in trial {row.n_trials}"
-    return row
-
-
-def main() -> None:
-    """Attack everything and print the table; exit code 1 when anything failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20, help="for one share of a target")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="part of a target's name")
-    args = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="stamo-campaign-"))
-    say = sys.stdout.write
-    try:
-        prepare(folder)
-        say("| target | trials | refused | failures | worst s | MB |\n| --- |" + " --- |" * 5)
-        rows = []
-        for name, trial, share in targets(folder):
-            if args.only not in name:
-                continue
-            row = run(name, trial, share * args.seconds, args.seed)
-            slow = row.worst_seconds > MAX_SECONDS or row.megabytes > MAX_MEGABYTES
-            row.n_failed += slow
-            rows.append(row)
-            say(
-                f"\n| {name} | {row.n_trials:,} | {row.n_refused:,} | {row.n_failed} | "
-                f"{row.worst_seconds:.2f} | {row.megabytes} |"
-            )
-            sys.stdout.flush()
-        n_trials, n_failed = sum(r.n_trials for r in rows), sum(r.n_failed for r in rows)
-        say(f"\n| all | {n_trials:,} | | {n_failed} | | |\n")
-        for row in rows:
-            if row.first_failure:
-                say(f"{row.target}: {row.first_failure}\n")
-        sys.exit(bool(n_failed))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    main()
+def rows(folder: Path, seconds: float, seed: int, only: str = "") -> Iterator[Row]:
+    """Attack every target for its share of the time."""
+    for name, trial, share in targets(folder):
+        if only in name:
+            time_for_it = share * seconds
+            yield run_apart(name, attack(trial, time_for_it, f"{seed}"), time_for_it)
