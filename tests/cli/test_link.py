@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import stamo
 from stamo.cli.bench_link import print_speeds, register_bench
 from stamo.cli.link import register
-from stamo.errors import ArtifactMismatchError, SettingsError
+from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.replication.bench_link import Speed, SpeedReport
 from tests.corpus.archives import page
 from tests.linking.small import small_kb, untrained, world_kb
@@ -211,3 +211,10 @@ def test_linking_starts_without_torch(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [m["surface"] for m in json.loads(done.stdout)["mentions"]] == ["Java", "Sumatra"]
+
+
+def test_a_folder_without_packs_is_refused(run, tmp_path):
+    """A folder stands for its packs; one without any is a mistake."""
+    result = run("--with", tmp_path, stdin="Java")
+    assert isinstance(result.exception, PackError)
+    assert "holds no pack" in str(result.exception)

@@ -1,11 +1,13 @@
 """Whatever the system refuses, a command says it in one line, exits with 1 and leaves no litter."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -108,3 +110,100 @@ def test_sigterm_is_ctrl_c(tmp_path):
     assert process.returncode == 130
     assert "stopped on request" in message
     assert list(tmp_path.iterdir()) == []
+
+
+NO_TORCH = """
+import contextlib, io, json, sys
+sys.modules["torch"] = None  # as if it were not installed
+from stamo.cli.main import main
+said = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["stamo", *words]
+    error = io.StringIO()
+    code = 0
+    with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    said.append([code or 0, error.getvalue()])
+print(json.dumps(said))
+"""
+
+
+def test_without_torch_one_sentence_names_the_extra(small_kb, tmp_path):
+    """A bare installation says what to install, in every command that needs it."""
+    kb, rey = str(small_kb.path), str(tmp_path / "rey")
+    artifacts = ["--kb", kb, "--model", str(tmp_path / "m")]
+    fine = [["new", rey, "Rey", "--kb", kb], ["status", rey], ["packs", "versions", rey]]
+    needing = [
+        ["train", kb],
+        ["evaluate", kb, "model", "--held-out"],
+        ["serve", kb, "model", "--port", "0"],
+        ["update", rey, "--from", __file__, *artifacts],
+        ["learn", rey, *artifacts],
+        ["report", rey, *artifacts],
+    ]
+    commands = json.dumps([*fine, *needing])
+    done = run(commands, code=NO_TORCH, cwd=tmp_path, stdout=subprocess.PIPE)
+    said = json.loads(done.stdout)
+    assert said[: len(fine)] == [[0, ""]] * len(fine)
+    for command, (code, message) in zip(needing, said[len(fine) :], strict=True):
+        assert (code, is_one_line(message)) == (1, True), (command, message)
+        assert "pip install 'stamo[torch]'" in message
+
+
+def test_other_missing_modules_are_no_secret(monkeypatch):
+    """A module that no extra brings is a fault of ours and keeps its trace."""
+
+    def fail():
+        raise ModuleNotFoundError("No module named 'nonsense'", name="nonsense")
+
+    monkeypatch.setattr(cli, "create_app", lambda: fail)
+    monkeypatch.setattr(signal, "signal", lambda *args: None)
+    with pytest.raises(ModuleNotFoundError):
+        cli.main()
+
+
+def test_short_options_and_flags_without_types(capsys):
+    """-h and -V work, and no flag shows a type."""
+    app = cli.create_app()
+    for words, expected in ((["-V"], "stamo "), (["packs", "list", "-h"], "--json")):
+        with pytest.raises(SystemExit) as ended:
+            app(words)
+        said = capsys.readouterr().out
+        assert ended.value.code == 0
+        assert expected in said
+        assert "bool" not in said
+
+
+def test_narrow_ascii_and_closed_outputs_give_no_trace(tmp_path):
+    """40 columns of ASCII show an entity of another script; a reader may leave early."""
+    plain = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "40"}
+    pipe = {"stdout": subprocess.PIPE, "env": plain}
+    done = run("new", tmp_path / "x", "Ångström 北京", "--about", "… a name", **pipe)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert "\\u5317" in done.stdout
+    done = run("status", tmp_path, "--json", **pipe)
+    assert json.loads(done.stdout)[0]["entity"] == "Ångström 北京"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run("status", tmp_path, stdout=writer)
+    os.close(writer)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_workspace_hides_no_other(tmp_path, capsys):
+    """It is named; the others are shown."""
+    app = cli.create_app()
+    with suppress(SystemExit):
+        app(["new", str(tmp_path / "a"), "Rey"])
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "entity.json").write_text("{}")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        app(["status", str(tmp_path)])
+    said = capsys.readouterr()
+    assert ended.value.code == 0
+    assert "Rey" in said.out
+    assert "b: The entity.json" in said.err

@@ -3,6 +3,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -12,7 +13,9 @@ from stamo.cli import workspace as commands
 from stamo.errors import StamoError, WorkspaceError
 from stamo.service.jobs import JobStore
 from stamo.service.wiring import JOBS_FILE
-from tests.workspace.small_world import copy_labelled, make_small_world
+from stamo.workspace.folder import Workspace
+from stamo.workspace.gold import label_by_gold
+from tests.workspace.small_world import NOON, copy_labelled, make_small_world
 
 runner = CliRunner()
 
@@ -182,3 +185,95 @@ def test_a_second_labelling_page_on_a_folder_is_refused(run, small, tmp_path):
             run("label", space.path, "--no-browser")
     finally:
         held.close()
+
+
+def test_a_week_of_entities(run, app, small, tmp_path):
+    """A table, one pass, labels, learning and reports for all; one that fails stops no other."""
+    first, second = small.world.emerging
+    table = tmp_path / "entities.csv"
+    rows = [f'"{e.id}",{"|".join(e.aliases)},Q{i}' for i, e in enumerate((first, second), 1)]
+    table.write_text("\n".join(["name,aliases,id", *rows, "Nobody Xyzzyq,,Q3"]) + "\n")
+    week = tmp_path / "week"
+    out = run("new", week, "--from", table, "--kb", small.kb_path)
+    assert "3 new workspaces." in out
+    out = run(
+        "collect", week, "--kb", small.kb_path, "--model", small.model_path,
+        "--from", small.world.paths.pile_path,
+    )  # fmt: skip
+    assert out.count("nobody-xyzzyq") == 1
+    paths = sorted(week.iterdir())
+    assert "collect (nothing kept)" in run("status", week)
+    for path in paths:
+        space = Workspace.open(path)
+        corpus = space.documents.read()
+        keys = [
+            (d.id, next(i for i, m in enumerate(d.mentions) if m.entity is None))
+            for d in list(corpus)[::5]
+        ]
+        label_by_gold(space, corpus, small.gold, keys, at=NOON)
+    result = runner.invoke(app, ["learn", str(week), "--folds", "0", "--encoder", "none", "--json"])
+    assert result.exit_code == 1
+    assert "nobody-xyzzyq: No documents are collected" in result.stderr
+    learned = json.loads(result.stdout)
+    assert [one["id"] for one in learned] == ["Q1", "Q2"]
+    records = json.loads(run("status", week, "--json"))
+    assert sorted(r["stage"] for r in records) == ["collect (nothing kept)", "report", "report"]
+    report = json.loads(run("report", *(one["workspace"] for one in learned), "--json"))
+    assert all(Path(one["report"]).exists() for one in report)
+    with Workspace.open(learned[0]["workspace"]).open_labels() as store:
+        event = store.current()[0]
+        other = "@none" if event.choice != "@none" else "@emerging"
+        store.add(event.target, other, labeller="ada", at=NOON)
+    assert "labels changed: learn again" in run("status", week)
+
+
+def test_nothing_kept_has_an_exit_code_of_its_own(app, small, tmp_path):
+    """A script can tell an empty pile from an error."""
+    source = tmp_path / "dull.jsonl"
+    source.write_text('{"text": "nothing"}\n')
+    runner.invoke(app, ["new", str(tmp_path / "rey"), "Rey"])
+    where = ["--kb", str(small.kb_path), "--model", str(small.model_path), "--from", str(source)]
+    result = runner.invoke(app, ["collect", str(tmp_path / "rey"), *where])
+    assert result.exit_code == 3
+    assert "No document contained an alias" in result.stdout
+
+
+def test_new_documents_make_a_new_version(run, app, small, tmp_path):
+    """Update says what the new pack decides otherwise; rolling back brings the old bytes back."""
+    space = copy_labelled(small, tmp_path / "rey")
+    run("learn", space.path, "--folds", "0")
+    first = space.pack_path.read_bytes()
+    assert run("packs", "versions", space.path).count("current") == 1
+    alias, known = small.entity.aliases[0], next(iter(space.documents)).text
+    today = tmp_path / "today.jsonl"
+    texts = [f"{known[:200]} {alias} spoke on day {i} of {'x' * i}." for i in range(3)]
+    today.write_text(
+        "".join(json.dumps({"id": f"t{i}", "text": t}) + "\n" for i, t in enumerate(texts))
+    )
+    (one,) = json.loads(run("update", space.path, "--from", today, "--folds", "0", "--json"))
+    assert one["new_documents"] == space.documents.manifest.n_documents - len(
+        list(small_documents(small))
+    )
+    assert one["version"] == 2
+    change = one["change"]
+    assert change["n_after"] - change["n_before"] == change["n_gained"] - change["n_lost"]
+    assert change["n_mentions"] > 50
+    assert set(change["priors"]) == set(small.entity.aliases)
+    assert space.pack_path.read_bytes() != first
+    out = run("packs", "rollback", space.path, "1")
+    assert "version 1 again" in out
+    assert space.pack_path.read_bytes() == first
+    assert space.status().stage == "documents changed: learn again"
+    run("learn", space.path, "--folds", "0")
+    versions = json.loads(run("packs", "versions", space.path, "--json"))
+    assert [(v["number"], v["is_current"]) for v in versions] == [(1, False), (2, True)]
+    with pytest.raises(WorkspaceError, match="no version 9"):
+        run("packs", "rollback", space.path, "9")
+    dull = tmp_path / "dull.jsonl"
+    dull.write_text('{"text": "nothing"}\n')
+    result = runner.invoke(app, ["update", str(space.path), "--from", str(dull)])
+    assert result.exit_code == 3
+
+
+def small_documents(small):
+    return Workspace.open(small.folder / "collected").documents

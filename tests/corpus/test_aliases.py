@@ -3,11 +3,12 @@
 import html
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.aliases import AliasGroups, AliasMatcher
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError
 
@@ -109,12 +110,23 @@ def test_markup_hides_no_alias(page):
 words = st.text(st.sampled_from("aBé\u0301北ß 1-KİK"), min_size=1, max_size=6)
 
 
-@given(words.filter(lambda a: a.strip()), words, words, st.booleans())
-def test_the_quick_tests_are_safe(alias, before, after, casefold):
+FILLERS = [f"Filler{i} Name{i}" for i in range(5)]
+
+
+@given(words.filter(lambda a: a.strip()), words, words, st.booleans(), st.booleans())
+def test_the_quick_tests_are_safe(alias, before, after, casefold, many):
     """Whenever a mention is found in the text, the raw bytes were not ruled out."""
-    matcher = AliasMatcher([alias], casefold=casefold)
-    text = before + alias.swapcase() + after + " " + alias
+    fillers = FILLERS if many else []
+    matcher = AliasMatcher([alias, *fillers], casefold=casefold)
+    text = before + alias.swapcase() + after + "\n" + alias
     if matcher.find(text):
+        owners = AliasGroups([FILLERS, [alias]], casefold=casefold)
+        assert 1 in owners.of(text)
+        for plain in (False, True):
+            lines = [json.dumps({"text": t}, ensure_ascii=plain) for t in ("b", text, "a")]
+            raw = ("\n".join(lines) + "\n").encode()
+            rows = matcher.lines_in_json(raw, np.array([i for i, c in enumerate(raw) if c == 10]))
+            assert rows is None or 1 in rows
         assert matcher.may_be_in_text(text.encode())
         assert matcher.may_be_in_json(json.dumps(text).encode())
         assert matcher.may_be_in_json(json.dumps(text, ensure_ascii=False).encode())
@@ -128,3 +140,19 @@ def test_names_that_steer_a_terminal_are_refused(name):
         EmergingEntity("Rey", (name,))
     with pytest.raises(SettingsError, match="control character"):
         EmergingEntity(name, ("Rey",))
+
+
+def test_many_aliases_are_ruled_out_in_one_look():
+    """Of a name of two words both must be there, as whole words; a line break is no letter."""
+    names = ["Art", "Artemis One", "Rey Skywalker", "Pence", "Beyoncé", "Ada", "Bo"]
+    matcher = AliasMatcher(names)
+    for text in ("Spence Pences", "Artemis Two", "Skywalker Reys", "Adam 2Bo", "smart"):
+        assert not matcher.may_be_in_text(text.encode()), text
+        assert not matcher.may_be_in_json(json.dumps(text).encode()), text
+    for text in ("x\nPence", "One of Artemis", "\u2013Bo", "Beyonce\u0301", "Rey\n \nSkywalker"):
+        assert matcher.may_be_in_text(text.encode()), text
+        assert matcher.may_be_in_json(json.dumps(text).encode()), text
+    assert matcher.may_be_in_html(b"<p>foo</p><p>P<b>ence</b>")
+    groups = AliasGroups([["Art", "Ada"], ["Artemis One"], ["\u5317\u4eac"], ["Ada"]])
+    assert groups.of("Ada saw Artemis One") == [0, 1, 2, 3]
+    assert groups.of("nobody") == [2]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError, UnknownEntityError
 from stamo.packs import pack_bytes
-from stamo.packs.pack import EntityPack, PackFolder, pack_file_name
+from stamo.packs.folder import PackFolder, pack_file_name, refuse_twins
+from stamo.packs.pack import EntityPack
 
 KB, MODEL, LABELS = "a1" * 32, "b2" * 32, "c3" * 32
 TITLES = ("Jakku", "Kylo Ren", "The Force", "Zürich\u2028lake")
@@ -422,3 +423,42 @@ def test_a_changed_file_is_read_again(tmp_path):
     assert folder.inspect(entry.key).pack.description == "other"
     entry.path.write_bytes(GOOD[:-1])
     assert folder.packs() == []
+
+
+def test_identity_travels_in_a_pack():
+    """Id, type and URL are read back; a pack without them keeps its old bytes."""
+    plain = EntityPack.from_bytes(GOOD)
+    entity = replace(plain.entity, external_id="Q1", type="person", url="https://example.org")
+    named = replace(plain, entity=entity)
+    assert EntityPack.from_bytes(named.to_bytes()).entity == entity
+    assert plain.to_bytes() == GOOD
+    assert b"identity" not in GOOD
+
+
+@pytest.mark.parametrize("identity", [[], {"id": 3}, {"name": "x"}, {"url": "javascript:x"}])
+def test_a_foreign_identity_is_refused(identity):
+    """Whatever a pack says of its identity, it is a line of text or the pack is none."""
+    record, tensors = pack_bytes.parse_bytes(GOOD)
+    with pytest.raises(PackError):
+        EntityPack.from_bytes(pack_bytes.to_bytes(record | {"identity": identity}, tensors))
+
+
+def test_packs_of_one_name_are_told_apart_by_id(tmp_path):
+    """Two ids are two entities; one name without ids, or one id, is one."""
+    plain = EntityPack.from_bytes(GOOD)
+    one, two = (replace(plain, entity=replace(plain.entity, external_id=q)) for q in ("Q1", "Q2"))
+    folder = PackFolder(tmp_path)
+    folder.add(one.to_bytes())
+    folder.add(two.to_bytes())
+    assert len(folder.entries()) == 2
+    with pytest.raises(PackError, match="already"):
+        folder.add(plain.to_bytes())
+    refuse_twins([("a", one), ("b", two)])
+    with pytest.raises(PackError, match="a and b are both packs of"):
+        refuse_twins([("a", one), ("b", plain)])
+
+
+def test_a_missing_folder_is_no_empty_one(tmp_path):
+    """A misspelled folder is told."""
+    with pytest.raises(PackError, match="no folder"):
+        PackFolder.existing(tmp_path / "pakcs")

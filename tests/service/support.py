@@ -16,7 +16,8 @@ import uvicorn
 
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.linking.results import Contribution, LinkedMention, Reason, ScoredCandidate
-from stamo.packs.pack import EntityPack, PackFolder
+from stamo.packs.folder import PackFolder
+from stamo.packs.pack import EntityPack
 from stamo.service.app import create_app
 from stamo.service.folders import Guess, WorkspaceFolders, candidate_mentions
 from stamo.service.jobs import JobRunner

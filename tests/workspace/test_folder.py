@@ -103,7 +103,7 @@ def test_status_leads_through_the_whole_story(tmp_path):
     assert "stamo collect" in workspace.status().next_step
     workspace.documents.append(documents("a"), state={"position": [0, "a", 1]})
     status = workspace.status()
-    assert "interrupted after 1 documents" in status.next_step
+    assert "interrupted after 1 document;" in status.next_step
     assert (status.n_documents, status.n_mentions, status.is_collected) == (1, 1, False)
     workspace.documents.append(documents("b"), state={}, complete=True)
     assert "Label 2 more mentions" in workspace.status().next_step
@@ -117,9 +117,11 @@ def test_status_leads_through_the_whole_story(tmp_path):
     (workspace.slots_dir / "slot-001.npz").touch()
     assert "slot 1" in workspace.status().next_step
     workspace.packs_dir.mkdir()
-    (workspace.packs_dir / "rey.stamo").touch()
-    assert workspace.status().packs == ("rey.stamo",)
+    (workspace.packs_dir / "other.stamo").touch()
+    assert workspace.status().packs == ("other.stamo",)
     assert "stamo report" in workspace.status().next_step
+    (workspace.packs_dir / "rey.stamo").touch()
+    assert workspace.status().stage == "pack damaged: learn again"
 
 
 def test_nothing_found_is_told(tmp_path):

@@ -149,7 +149,7 @@ def test_no_inner_name_of_a_choice_is_shown(labelled, kb, trained):
     assert "labelled none of these" in text
     assert "@none" not in text
     assert "labels have changed since" in text
-    assert "The labels changed: learn again" in labelled.status().next_step
+    assert labelled.status().stage == "labels changed: learn again"
     assert outcome.pack.entity.id in text
 
 

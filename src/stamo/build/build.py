@@ -37,6 +37,7 @@ from stamo.build.export import (
     write_entities,
     write_redirects,
 )
+from stamo.build.external_ids import write_external_ids
 from stamo.build.extract import (
     LINK_SCHEMA,
     MAX_SURFACE,
@@ -49,7 +50,7 @@ from stamo.build.extract import (
 from stamo.build.name_tables import write_matcher, write_strings
 from stamo.build.occurrences import counted_texts, write_link_probability
 from stamo.build.settings import BuildProgress, BuildSettings, Report
-from stamo.errors import KnowledgeBaseError
+from stamo.errors import DumpError, KnowledgeBaseError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
 from stamo.system.files import RESULT_DIR, DirectoryKind, staged_directory
 from stamo.system.processes import Workers, give_back_memory, plain_allocator
@@ -143,6 +144,8 @@ def build_knowledge_base(
     """
     settings = settings or BuildSettings()
     target = Path(kb_path)
+    if settings.ids is not None and not settings.ids.is_file():
+        raise DumpError(f"There is no file of ids {str(settings.ids)!r}; check its path.")
     with (
         staged_directory(target.absolute(), KIND, overwrite=settings.overwrite) as work,
         Workers(settings.workers) as workers,
@@ -175,6 +178,13 @@ def _run(build: _Build) -> Manifest:
     with build.stage("writing names"):
         _write_names(build)
     sources = {"dump": SourceFile.of(build.dump_path)}
+    if settings.ids is not None:
+        with build.stage("ids"):
+            ids = write_external_ids(settings.ids, build.result, site, build.counts["entities"])
+        sources["ids"] = SourceFile.of(settings.ids)
+        build.counts["entities with an id"] = ids.n_entities
+        if ids.n_unknown:
+            build.skipped["id of a title or page that is no entity"] = ids.n_unknown
     if settings.vectors is not None:
         sources["vectors"] = SourceFile.of(settings.vectors)
     build.counts["dimensions"] = build.counts["words"] = 0

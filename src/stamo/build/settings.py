@@ -33,6 +33,9 @@ class BuildSettings:
     missing_targets: bool = True
     """Whether a link target without a page is an entity too."""
 
+    ids: Path | None = None
+    """The ids of entities elsewhere: page_props or wb_items_per_site as SQL, or two columns."""
+
     disambiguation_templates: frozenset[str] = frozenset()
     """Names of further templates that mark a disambiguation page."""
 

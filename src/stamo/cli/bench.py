@@ -18,7 +18,7 @@ from stamo.errors import SettingsError
 if TYPE_CHECKING:
     from stamo.replication.bench_build import BuildBench, Measured
 
-BENCH_MODULES: tuple[str, ...] = ("bench_link", "bench_learn", "bench_encode")
+BENCH_MODULES: tuple[str, ...] = ("bench_collect", "bench_link", "bench_learn", "bench_encode")
 """Other modules of this package with benchmarks; each has `register_bench(sub)`."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from stamo.cli.tables import Console, rich_table
+from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
@@ -56,6 +55,10 @@ def build(
     index: Annotated[
         Path | None, typer.Option(help="Index of a multistream archive, found by itself beside it.")
     ] = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(help="Ids of entities: page_props or wb_items_per_site SQL, or two columns."),
+    ] = None,
     disambiguation_template: Annotated[
         list[str] | None, typer.Option(help="Another template that marks disambiguation pages.")
     ] = None,
@@ -78,6 +81,7 @@ def build(
         held_out=held_out,
         missing_targets=missing_targets,
         index=index,
+        ids=ids,
         disambiguation_templates=frozenset(disambiguation_template or ()),
         memory=memory,
         overwrite=overwrite,
@@ -85,7 +89,7 @@ def build(
     with _progress() as progress:
         summary = build_knowledge_base(dump, kb, settings, progress)
     if as_json:
-        _print_json(asdict(summary) | {"path": str(summary.path)})
+        print_json(asdict(summary) | {"path": str(summary.path)})
     else:
         _print_summary(summary)
 
@@ -112,7 +116,7 @@ def info(
     if figure is not None:
         plot_ambiguity(base, figure)
     if as_json:
-        _print_json(_info_record(base) | {"ambiguity": [asdict(c) for c in classes]})
+        print_json(_info_record(base) | {"ambiguity": [asdict(c) for c in classes]})
         return
     console = Console()
     console.print(_counts_table(base))
@@ -135,7 +139,7 @@ def show(
     alias = view_alias(base, name, n) if base.alias_id(name) >= 0 else None
     entity = view_entity(base, entity_of(base, name), n)
     if as_json:
-        _print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
+        print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
         return
     console = Console()
     if alias is not None:
@@ -172,10 +176,6 @@ def _progress() -> Iterator[Callable[[str, float | None], None]]:
             bars.update(tasks[stage], completed=done or 0.0, total=None if done is None else 1.0)
 
         yield report
-
-
-def _print_json(record: Any) -> None:
-    typer.echo(json.dumps(record, ensure_ascii=False, indent=1))
 
 
 def _print_summary(summary: BuildSummary) -> None:

@@ -68,7 +68,7 @@ def link(
     ] = None,
     packs: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="An entity pack that is linked too; repeat it."),
+        typer.Option("--with", help="An entity pack or a folder of packs; repeat it."),
     ] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
@@ -138,9 +138,26 @@ def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
     if not paths:
         return linker
     from stamo.linking.packed import PackedLinker  # with torch, which takes a second
+    from stamo.packs.folder import refuse_twins
     from stamo.packs.pack import EntityPack
 
-    return PackedLinker(linker, [EntityPack.load(path, linker.kb) for path in paths])
+    packs = [(str(path), EntityPack.load(path, linker.kb)) for path in _pack_files(paths)]
+    refuse_twins(packs)
+    return PackedLinker(linker, [pack for _, pack in packs])
+
+
+def _pack_files(paths: list[Path]) -> list[Path]:
+    """Return the files of packs; a folder stands for all packs in it."""
+    from stamo.errors import PackError
+    from stamo.packs.folder import PackFolder
+
+    files: list[Path] = []
+    for path in paths:
+        some = [e.path for e in PackFolder(path).entries()] if path.is_dir() else [path]
+        if not some:
+            raise PackError(f"The folder {str(path)!r} holds no pack; learn an entity first.")
+        files += some
+    return files
 
 
 def to_line(linked: LinkedDocument, *, all_candidates: bool = False) -> tuple[bytes, bool]:

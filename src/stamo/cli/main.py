@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import os
 import signal
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from stamo import __version__
-from stamo.errors import StamoError
+from stamo.errors import MissingExtraError, StamoError
 from stamo.system.files import explain_os_error
 
 COMMAND_MODULES = (
@@ -33,20 +34,56 @@ COMMAND_MODULES = (
 
 INTERRUPTED = 130
 """The exit code of a command that was stopped."""
+EXTRAS = {
+    "torch": "torch",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+    "resiliparse": "web",
+    "tokenizers": "encoder",
+    "transformers": "bert",
+    "pyspark": "spark",
+}
+"""The packages that come with an extra, and which."""
+
+
+class _App(typer.Typer):
+    """An application whose help shows no type beside a flag: a flag takes no value."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _without_flag_types(typer.main.get_command(self))(*args, **kwargs)
+
+
+def _without_flag_types(command: Any) -> Any:
+    for option in command.params:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    make_help = command.get_help_option
+
+    def help_option(context: Any) -> Any:
+        option = make_help(context)
+        if option is not None:
+            option.metavar = ""
+        return option
+
+    command.get_help_option = help_option
+    for part in getattr(command, "commands", {}).values():
+        _without_flag_types(part)
+    return command
 
 
 def create_app() -> typer.Typer:
     """Collect the commands of all groups in one application."""
-    app = typer.Typer(
+    app = _App(
         name="stamo",
         no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         help="Make a brand-new entity linkable from twenty labels and a pile of text.",
     )
 
     @app.callback(invoke_without_command=True)
     def options(
-        version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+        version: bool = typer.Option(False, "--version", "-V", help="Print the version and stop."),
         verbose: bool = typer.Option(False, "--verbose", help="Log what happens to stderr."),
     ) -> None:
         logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
@@ -62,10 +99,16 @@ def create_app() -> typer.Typer:
 def main() -> None:
     """Run one command; turn our errors and the system's into one line on stderr and exit code 1."""
     signal.signal(signal.SIGTERM, _terminate)
+    _write_anything()
     try:
         _run()
     except StamoError as error:
         _end(str(error))
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        _end(str(MissingExtraError(package, EXTRAS[package], "This command")))
     except MemoryError:
         _end("The memory ran out; use fewer workers, smaller inputs or a larger machine.")
     except BrokenPipeError:
@@ -87,6 +130,13 @@ def _run() -> None:
         # What is still buffered is written here, where a full disk is told in one line.
         sys.stdout.flush()
         raise
+
+
+def _write_anything() -> None:
+    """Let a terminal that cannot show a character get its escape, and no command end by it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _end(sentence: str) -> NoReturn:

@@ -29,11 +29,12 @@ def train(
         "weighted", help="Word vectors: weighted as entities' are, or plain."
     ),
     seed: int = typer.Option(0, help="Same seed, same bytes."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON for programs."),
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
     from rich.progress import Progress
 
-    from stamo.cli.tables import Console
+    from stamo.cli.tables import Console, print_json
     from stamo.kb.base import KnowledgeBase
     from stamo.models.trainer import train_linking_model
     from stamo.models.training import TrainingArgs
@@ -56,6 +57,9 @@ def train(
         progress.update(task, completed=n_epochs)
     trained.save(path)
     report = trained.report
+    if as_json:
+        print_json({"path": str(path), "fingerprint": trained.fingerprint, "report": dict(report)})
+        return
     Console().print(
         f"Saved [bold]{path}[/]: on {report['test_mentions']} ambiguous mentions of unseen "
         f"articles it is right in {report['test_accuracy']:.3f}, the prior alone in "

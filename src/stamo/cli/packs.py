@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stamo.cli.tables import Console
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, print_json
+
+if TYPE_CHECKING:
+    from stamo.packs.folder import PackEntry
+    from stamo.packs.pack import EntityPack
 
 Packs = Annotated[Path, typer.Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, typer.Argument(metavar="PACK", help="File of a pack.")]
@@ -23,20 +29,50 @@ def register(app: typer.Typer) -> None:
     group.command("add")(add)
     group.command("replace")(replace)
     group.command("remove")(remove)
+    group.command("versions")(versions)
+    group.command("rollback")(rollback)
     group.command("merge")(merge)
     group.command("graduate")(graduate)
     app.add_typer(group, name="packs")
 
 
-def list_packs(packs: Packs) -> None:
+def _entry_record(entry: PackEntry) -> dict[str, Any]:
+    pack = entry.pack
+    record: dict[str, Any] = {"key": entry.key, "path": str(entry.path)}
+    return record | ({"problem": entry.problem} if pack is None else _pack_record(pack))
+
+
+def _pack_record(pack: EntityPack) -> dict[str, Any]:
+    entity = pack.entity
+    return {
+        "entity": entity.id,
+        "id": entity.external_id or None,
+        "type": entity.type or None,
+        "url": entity.url or None,
+        "about": entity.about,
+        "priors": dict(zip(entity.aliases, map(float, pack.priors), strict=True)),
+        "kb": pack.kb_fingerprint,
+        "model": pack.model_fingerprint,
+        "description": pack.description,
+        "notes": dict(pack.notes),
+        "fingerprint": pack.fingerprint,
+    }
+
+
+def list_packs(packs: Packs, as_json: AsJson = False) -> None:
     """List the packs of a folder; damaged ones with what is wrong."""
+    from stamo.cli.tables import print_table
     from stamo.cli.workspace_views import packs_table
-    from stamo.packs.pack import PackFolder
+    from stamo.packs.folder import PackFolder
 
-    Console(highlight=False).print(packs_table(PackFolder(packs).entries()))
+    entries = PackFolder.existing(packs).entries()
+    if as_json:
+        print_json([_entry_record(entry) for entry in entries])
+    else:
+        print_table(packs_table(entries))
 
 
-def inspect(pack: PackPath) -> None:
+def inspect(pack: PackPath, as_json: AsJson = False) -> None:
     """Show what a pack holds."""
     from stamo.cli.workspace_views import pack_table
     from stamo.packs.pack import EntityPack
@@ -44,49 +80,106 @@ def inspect(pack: PackPath) -> None:
     loaded = EntityPack.load(pack)
     order = sorted(zip(loaded.relatedness.tolist(), loaded.titles, strict=True), reverse=True)
     related = [(title, value) for value, title in order[:8]]
+    if as_json:
+        print_json(_pack_record(loaded) | {"related": dict(related)})
+        return
     Console(highlight=False).print(pack_table(loaded, related))
 
 
-def add(packs: Packs, pack: PackPath) -> None:
+def add(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     """Put a pack into a folder."""
-    _put(packs, pack, replace=False)
+    _put(packs, pack, replace=False, as_json=as_json)
 
 
-def replace(packs: Packs, pack: PackPath) -> None:
+def replace(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     """Put a pack into a folder in place of the entity's former one."""
-    _put(packs, pack, replace=True)
+    _put(packs, pack, replace=True, as_json=as_json)
 
 
-def _put(packs: Path, pack: Path, *, replace: bool) -> None:
-    from stamo.packs.pack import PackFolder
+def _put(packs: Path, pack: Path, *, replace: bool, as_json: bool) -> None:
+    from stamo.packs.folder import PackFolder
     from stamo.packs.pack_bytes import read_bytes
 
     entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
+    if as_json:
+        print_json(_entry_record(entry))
+        return
     Console(highlight=False).print(f"{entry.path}", soft_wrap=True, markup=False)
 
 
-def remove(packs: Packs, key: PackKey) -> None:
+def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
     """Take a pack out of a folder; nothing else changes."""
-    from stamo.packs.pack import PackFolder
+    from stamo.packs.folder import PackFolder
 
-    PackFolder(packs).remove(key)
+    PackFolder.existing(packs).remove(key)
+    if as_json:
+        print_json({"removed": key})
+        return
     Console(highlight=False).print(f"Removed {key}.", markup=False)
+
+
+SpacePath = Annotated[
+    Path, typer.Argument(metavar="WORKSPACE", help="Workspace that the pack was learned in.")
+]
+
+
+def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
+    """List the versions of a workspace's pack: each one that was learned."""
+    from stamo.cli.tables import print_table
+    from stamo.cli.workspace_views import versions_table
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.versions import pack_versions
+
+    found = pack_versions(Workspace.open(workspace))
+    if as_json:
+        print_json(
+            [
+                asdict(v) | {"path": str(v.path), "written_at": v.written_at.isoformat()}
+                for v in found
+            ]
+        )
+    else:
+        print_table(versions_table(found))
+
+
+def rollback(
+    workspace: SpacePath,
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="As `versions` shows it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make an earlier version of a workspace's pack the current one."""
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.versions import restore_version
+
+    space = Workspace.open(workspace)
+    pack = restore_version(space, version)
+    if as_json:
+        print_json({"path": str(space.pack_path), "version": version} | _pack_record(pack))
+        return
+    line = f"{space.pack_path} is version {version} again."
+    Console(highlight=False).print(line, soft_wrap=True, markup=False)
 
 
 def merge(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the joined workspace.")],
     workspaces: Annotated[list[Path], typer.Argument(help="Workspaces of one entity.")],
+    as_json: AsJson = False,
 ) -> None:
     """Join the documents and labels of several workspaces of one entity."""
     from stamo.workspace.folder import Workspace
     from stamo.workspace.lifecycle import merge_workspaces
+    from stamo.workspace.wording import count_of
 
     opened = [Workspace.open(path) for path in workspaces]
     merged = merge_workspaces(out, opened, at=datetime.now(UTC))
+    if as_json:
+        counts = {"documents": merged.n_documents, "copies": merged.n_copies}
+        print_json({"workspace": str(out), **counts, "label_events": merged.n_events})
+        return
     console = Console(highlight=False)
     console.print(
-        f"{merged.n_documents:,} documents ({merged.n_copies:,} copies left out) and "
-        f"{merged.n_events:,} label events."
+        f"{count_of(merged.n_documents, 'document')} ({count_of(merged.n_copies, 'copy')} left "
+        f"out) and {count_of(merged.n_events, 'label event')}."
     )
     console.print(merged.workspace.status().next_step, soft_wrap=True, markup=False)
 
@@ -100,6 +193,7 @@ def graduate(
     learned_with: Annotated[
         Path | None, typer.Option("--learned-with", help="The knowledge base of the pack.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare what was learned with a later knowledge base that knows the entity."""
     from stamo.cli.workspace_views import graduation_table
@@ -111,4 +205,7 @@ def graduate(
     compared = compare_with_kb(
         EntityPack.load(pack), KnowledgeBase.open(kb), title=title, former=former
     )
+    if as_json:
+        print_json(asdict(compared))
+        return
     Console(highlight=False).print(graduation_table(compared))

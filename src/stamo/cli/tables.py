@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 import rich.console
+import typer
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from stamo.workspace.snippets import printable
+
+PIPE_WIDTH = 100_000
 
 
 class Console(rich.console.Console):
@@ -39,9 +44,25 @@ def bare_table(*headings: str, **style: Any) -> Table:
     return rich_table(*headings, **{"box": None, "padding": (0, 2), "header_style": "dim"} | style)
 
 
+def print_table(table: Table) -> None:
+    """Print a table; what a pipe or a file gets is never cut to a terminal's width."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    console.print(table)
+
+
+def print_json(value: object) -> None:
+    """Print a result for programs; plain ASCII where the output cannot take more."""
+    is_wide = (getattr(sys.stdout, "encoding", None) or "ascii").lower().startswith("utf")
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=not is_wide))
+
+
 def named_values(rows: Iterable[tuple[str, str]]) -> Table:
     """Show values beside their names."""
     table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(Text(name, style="dim"), Text(value))
     return table

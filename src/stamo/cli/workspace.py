@@ -1,112 +1,47 @@
-"""The commands of one emerging entity: new, status, collect, label, learn, report, packs."""
+"""The commands of emerging entities: label, learn and report, besides those of `entities`."""
 
 from __future__ import annotations
 
-import getpass
 import threading
 import webbrowser
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 import typer
+from rich.markup import escape
 
-from stamo.cli.tables import Console
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, print_json
+from stamo.cli.workspaces import (
+    Folders,
+    KbOption,
+    ModelOption,
+    common_artifacts,
+    for_each,
+    open_all,
+    say_next,
+    user_name,
+)
 
 if TYPE_CHECKING:
     from stamo.workspace.artifacts import Artifacts
     from stamo.workspace.folder import Workspace
+    from stamo.workspace.learn import LearnedPack
 
 HOST = "127.0.0.1"
 
 Folder = Annotated[Path, typer.Argument(metavar="WORKSPACE", help="Folder of the new entity.")]
-KbOption = Annotated[
-    Path | None, typer.Option("--kb", help="Knowledge base; that of collecting by default.")
-]
-ModelOption = Annotated[
-    Path | None, typer.Option("--model", help="Linking model; that of collecting by default.")
-]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to an application."""
-    from stamo.cli import packs
+    from stamo.cli import entities, packs
 
-    for command in (new, status, collect, label, learn, report):
+    entities.register(app)
+    for command in (label, learn, report):
         app.command(command.__name__)(command)
     packs.register(app)
-
-
-def new(
-    workspace: Folder,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the entity is called.")],
-    alias: Annotated[
-        list[str] | None,
-        typer.Option(help="A name that texts use, at most ten; NAME itself is one if it fits."),
-    ] = None,
-    about: Annotated[
-        str, typer.Option(help="A line about it, or @FILE with one: strong where labels are few.")
-    ] = "",
-    who: Annotated[str, typer.Option(help="Who starts it.")] = "",
-) -> None:
-    """Start the workspace of an emerging entity."""
-    from stamo.corpus.types import MAX_ALIASES, EmergingEntity
-    from stamo.workspace.folder import Workspace
-
-    aliases = list(dict.fromkeys(alias or []))
-    # "Rey (film)" is how an encyclopaedia would title it; no text says so.
-    if not aliases or (len(aliases) < MAX_ALIASES and not name.endswith(")")):
-        aliases = list(dict.fromkeys([*aliases, name]))
-    made = Workspace.create(
-        workspace,
-        EmergingEntity(name, tuple(aliases), _about(about)),
-        created_by=who or _user(),
-        at=datetime.now(UTC),
-    )
-    _show_status(made)
-
-
-def status(workspace: Folder) -> None:
-    """Say where a workspace stands and what comes next."""
-    _show_status(_open(workspace))
-
-
-def collect(
-    workspace: Folder,
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin."),
-    ] = None,
-    kb: KbOption = None,
-    model: ModelOption = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what was collected.")] = False,
-    casefold: Annotated[bool, typer.Option(help="Find aliases in any case.")] = False,
-    most: Annotated[int | None, typer.Option(help="Stop after so many kept documents.")] = None,
-) -> None:
-    """Collect documents that mention the entity's names and link their other mentions."""
-    from stamo.cli.workspace_views import collect_view, collected_table
-    from stamo.workspace.artifacts import open_artifacts
-    from stamo.workspace.collect import CollectSettings
-    from stamo.workspace.collect import collect as run
-
-    opened = _open(workspace)
-    artifacts = open_artifacts(opened, kb, model)
-    settings = CollectSettings(casefold=casefold, max_documents=most)
-    with collect_view(Console(stderr=True), f"Collecting {opened.entity.id}") as show:
-        collected = run(
-            opened,
-            source or [],
-            artifacts.kb,
-            artifacts.trained,
-            origin=artifacts.origin,
-            settings=settings,
-            fresh=fresh,
-            on_progress=show,
-        )
-    console = Console(highlight=False)
-    console.print(collected_table(collected))
-    _say_next(opened, console)
 
 
 def label(
@@ -129,9 +64,9 @@ def label(
 
         console = Console(highlight=False)
         label_in_terminal(
-            opened, artifacts.kb, artifacts.trained, console=console, labeller=who or _user()
+            opened, artifacts.kb, artifacts.trained, console=console, labeller=who or user_name()
         )
-        _say_next(opened, console)
+        say_next(opened, console)
     else:
         _label_in_browser(opened, artifacts, port, browser, who)
 
@@ -178,7 +113,7 @@ def _label_in_browser(
 
 
 def learn(
-    workspace: Folder,
+    workspaces: Folders,
     reading: Annotated[
         str, typer.Option(help="default, paper, published or a variant of the paper.")
     ] = "default",
@@ -202,14 +137,15 @@ def learn(
     ] = False,
     kb: KbOption = None,
     model: ModelOption = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Learn the entity from its labels and the pile; write its pack and say if it is fit."""
-    from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table, verdict_view
+    """Learn entities from their labels and their piles; write their packs, say if they are fit."""
+    from stamo.cli.workspace_views import learn_view, learned_record, show_learned
     from stamo.workspace import learn as learning
-    from stamo.workspace.artifacts import open_artifacts, verify_unchanged
+    from stamo.workspace.artifacts import verify_unchanged
 
-    opened = _open(workspace)
-    artifacts = open_artifacts(opened, kb, model)
+    spaces = open_all(workspaces)
+    artifacts = common_artifacts(spaces, kb, model)
     settings = learning.LearnSettings(
         reading=reading,
         n_slots=slots,
@@ -217,92 +153,85 @@ def learn(
         encoder=None if encoder == "none" else encoder,
         decision=decision,
     )
-    if rollback is not None:
-        outcome = learning.rollback(opened, artifacts.kb, artifacts.trained, rollback, settings)
-    else:
+
+    def run(space: Workspace) -> LearnedPack:
+        if rollback is not None:
+            return learning.rollback(space, artifacts.kb, artifacts.trained, rollback, settings)
         with learn_view(Console(stderr=True)) as show:
-            outcome = learning.learn_pack(
-                opened, artifacts.kb, artifacts.trained, settings, on_step=show
+            return learning.learn_pack(
+                space, artifacts.kb, artifacts.trained, settings, on_step=show
             )
-    console = Console(highlight=False)
-    console.print(slots_table(outcome.records))
-    for line in outcome_lines(outcome):
-        console.print(line, soft_wrap=True)
-    found = verify_unchanged(opened, artifacts)
-    console.print(
-        f"Unchanged: knowledge base {found['kb'][:12]}, model {found['model'][:12]}.", style="dim"
-    )
-    verdict = outcome.verdict
-    console.print(verdict_view(verdict))
-    if strict and verdict.exit_code:
-        raise typer.Exit(verdict.exit_code)
+
+    learned = for_each(spaces, run)
+    for space in spaces:
+        verify_unchanged(space, artifacts)
+    if as_json:
+        print_json([learned_record(space, outcome) for space, outcome in learned])
+    else:
+        show_learned(learned, artifacts.fingerprints, Console(highlight=False))
+    if len(learned) < len(spaces):
+        raise typer.Exit(1)
+    if strict:
+        raise typer.Exit(max(outcome.verdict.exit_code for _, outcome in learned))
 
 
 def report(
-    workspace: Folder,
+    workspaces: Folders,
     reference: Annotated[
         list[str] | None,
         typer.Option("--reference", help="Documents to look for collisions in; the pile if none."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write; report.html in the workspace if not given.")
+        Path | None,
+        typer.Option(help="Where to write one report; report.html in the workspace if not given."),
     ] = None,
     kb: KbOption = None,
     model: ModelOption = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Write one HTML file about what was learned, and what it changes."""
+    """Write one HTML file for each entity about what was learned, and what it changes."""
     from stamo.cli.workspace_views import verdict_view
+    from stamo.errors import SettingsError
     from stamo.system.files import check_writable
-    from stamo.workspace.artifacts import open_artifacts
-    from stamo.workspace.report import write_report
+    from stamo.workspace.report import Written, write_report
 
-    opened = _open(workspace)
+    spaces = open_all(workspaces)
     if out is not None:
+        if len(spaces) > 1:
+            raise SettingsError("--out names one file; write one report at a time with it.")
         check_writable(out)
-    artifacts = open_artifacts(opened, kb, model)
-    with Console(stderr=True).status("Writing the report"):
-        written = write_report(
-            opened, artifacts.kb, artifacts.trained, reference=reference or (), out_path=out
-        )
+    artifacts = common_artifacts(spaces, kb, model)
+
+    def run(space: Workspace) -> Written:
+        with Console(stderr=True).status(f"Writing the report on {escape(space.entity.id)}"):
+            return write_report(
+                space, artifacts.kb, artifacts.trained, reference=reference or (), out_path=out
+            )
+
     console = Console(highlight=False)
-    if written.verdict is not None:
-        console.print(verdict_view(written.verdict))
-    for path in (written.path, *written.figures):
-        console.print(str(path), soft_wrap=True)
+    written = for_each(spaces, run)
+    if as_json:
+        print_json(
+            [
+                {
+                    "workspace": str(space.path),
+                    "report": str(one.path),
+                    "figures": [str(path) for path in one.figures],
+                    "verdict": one.verdict.to_json() if one.verdict else None,
+                }
+                for space, one in written
+            ]
+        )
+    for _, one in [] if as_json else written:
+        if one.verdict is not None:
+            console.print(verdict_view(one.verdict))
+        for path in (one.path, *one.figures):
+            console.print(str(path), soft_wrap=True)
+    if len(written) < len(spaces):
+        raise typer.Exit(1)
 
 
 def _open(path: Path) -> Workspace:
     from stamo.workspace.folder import Workspace
 
     return Workspace.open(path)
-
-
-def _show_status(workspace: Workspace) -> None:
-    from stamo.cli.workspace_views import status_table
-
-    Console(highlight=False).print(status_table(workspace.status()))
-
-
-def _say_next(workspace: Workspace, console: Console) -> None:
-    console.print(workspace.status().next_step, soft_wrap=True, markup=False)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody"
-
-
-def _about(text: str) -> str:
-    """Return a line about an entity, or the beginning of the file or web page that it names."""
-    if not text.startswith("@"):
-        return " ".join(text.split())
-    from stamo.corpus.readers import read_documents
-    from stamo.corpus.types import MAX_ABOUT
-    from stamo.errors import CorpusFormatError
-
-    document = next(iter(read_documents([text[1:]])), None)
-    if document is None:
-        raise CorpusFormatError(f"{text[1:]!r} holds no text about the entity; give another file.")
-    return " ".join(document.text.split())[:MAX_ABOUT]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,16 +21,20 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from stamo.cli.tables import bare_table, named_values
+from stamo.cli.tables import bare_table, named_values, print_table
+from stamo.workspace.wording import count_of
 
 if TYPE_CHECKING:
-    from stamo.packs.pack import EntityPack, PackEntry
-    from stamo.workspace.collect import Collected, OnCollect
-    from stamo.workspace.folder import Status
+    from stamo.packs.folder import PackEntry
+    from stamo.packs.pack import EntityPack
+    from stamo.workspace.collect import CollectProgress, OnCollect
+    from stamo.workspace.folder import Status, Workspace
+    from stamo.workspace.intake import Collected
     from stamo.workspace.learn import FoldDone, LearnedPack, OnStep
     from stamo.workspace.lifecycle import Graduation
     from stamo.workspace.slots import SlotRecord
     from stamo.workspace.verdict import Verdict
+    from stamo.workspace.versions import PackVersion
 
 HEADINGS = {
     "relatedness": "rel",
@@ -46,11 +50,14 @@ HEADINGS = {
 
 def status_table(status: Status) -> Table:
     """Show where a workspace stands."""
-    labels = status.labels
+    labels, entity = status.labels, status.entity
+    mentions = count_of(status.n_mentions, "candidate mention")
     rows = [
-        ("Entity", status.entity.id),
-        ("Aliases", ", ".join(status.entity.aliases)),
-        ("Documents", f"{status.n_documents:,} with {status.n_mentions:,} candidate mentions"),
+        ("Entity", entity.id),
+        *((name.capitalize(), value) for name, value in entity.identity.items()),
+        *([("About", entity.about)] if entity.about else []),
+        ("Aliases", ", ".join(entity.aliases)),
+        ("Documents", f"{status.n_documents:,} with {mentions}"),
         (
             "Labels",
             f"{labels.n_labelled} ({labels.n_emerging} the entity, {labels.n_other} another, "
@@ -61,6 +68,40 @@ def status_table(status: Status) -> Table:
         ("Next", status.next_step),
     ]
     return named_values(rows)
+
+
+def overview_table(rows: Sequence[tuple[Workspace, Status]]) -> Table:
+    """Show where many workspaces stand, one a line."""
+    headings = ("Workspace", "Entity", "Id", ">Documents", ">Mentions", ">Labels", "Next")
+    table = bare_table(*headings, padding=(0, 2, 0, 0))
+    for workspace, status in rows:
+        table.add_row(
+            escape(str(workspace.path)),
+            escape(status.entity.id),
+            escape(status.entity.external_id),
+            f"{status.n_documents:,}",
+            f"{status.n_mentions:,}",
+            f"{status.labels.n_labelled:,}",
+            escape(status.stage),
+        )
+    return table
+
+
+def collected_overview(rows: Sequence[tuple[Workspace, Collected]]) -> Table:
+    """Show what many workspaces collected, one a line."""
+    table = bare_table(
+        "Workspace", "Entity", ">Kept", ">New", ">Mentions", ">Copies", padding=(0, 2, 0, 0)
+    )
+    from stamo.workspace.intake import COPY
+
+    for workspace, collected in rows:
+        numbers = (collected.n_kept, collected.n_new, collected.n_mentions)
+        table.add_row(
+            escape(str(workspace.path)),
+            escape(workspace.entity.id),
+            *(f"{n:,}" for n in (*numbers, collected.skipped.get(COPY, 0))),
+        )
+    return table
 
 
 @contextmanager
@@ -76,10 +117,8 @@ def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(escape(title), total=1.0, kept=0, read=0)
 
-        def show(collected: Collected) -> None:
-            progress.update(
-                task, completed=collected.share, kept=collected.n_kept, read=collected.n_read
-            )
+        def show(reached: CollectProgress) -> None:
+            progress.update(task, completed=reached.share, kept=reached.n_kept, read=reached.n_read)
 
         yield show
 
@@ -89,7 +128,7 @@ def collected_table(collected: Collected) -> Table:
     from stamo.workspace.snippets import printable
 
     table = bare_table(">", "", show_header=False)
-    mentions = f"kept, with {collected.n_mentions:,} candidate mentions"
+    mentions = f"kept, with {count_of(collected.n_mentions, 'candidate mention')}"
     table.add_row(f"[bold]{collected.n_kept:,}[/]", mentions)
     for reason, count in collected.skipped.items():
         where = collected.examples.get(reason)
@@ -161,7 +200,12 @@ def outcome_lines(outcome: LearnedPack) -> list[Text]:
     """Say what learning gave, and what to worry about."""
     lines = []
     if outcome.n_stale:
-        text = f"{outcome.n_stale} labels were left out: their mentions are gone."
+        were = (
+            "was left out: its mention is"
+            if outcome.n_stale == 1
+            else "were left out: their mentions are"
+        )
+        text = f"{count_of(outcome.n_stale, 'label')} {were} gone."
         lines.append(Text(text, style="yellow"))
     if not outcome.pile_helped:
         text = "The unlabelled documents did not help: the pack holds what the labels alone say."
@@ -199,17 +243,90 @@ def _plain(text: str) -> str:
     return printable(text)
 
 
+def show_learned(
+    learned: Sequence[tuple[Workspace, LearnedPack]],
+    fingerprints: Mapping[str, str],
+    console: Console,
+) -> None:
+    """Show what was learned: one entity slot by slot, many as a table, then each verdict."""
+    if len(learned) == 1:
+        console.print(slots_table(learned[0][1].records))
+    elif learned:
+        print_table(learned_table(learned))
+    for _, outcome in learned:
+        for line in outcome_lines(outcome):
+            console.print(line, soft_wrap=True)
+    kb, model = (fingerprints[name][:12] for name in ("kb", "model"))
+    console.print(f"Unchanged: knowledge base {kb}, model {model}.", style="dim")
+    for _, outcome in learned:
+        console.print(verdict_view(outcome.verdict))
+
+
+def learned_table(rows: Sequence[tuple[Workspace, LearnedPack]]) -> Table:
+    """Show what was learned in many workspaces, one a line."""
+    headings = ("Workspace", "Entity", ">Labels", ">Share", ">P", ">R", ">F1")
+    table = bare_table(*headings, padding=(0, 2, 0, 0))
+    for workspace, outcome in rows:
+        record = learned_record(workspace, outcome)
+        rates = [record[name] for name in ("precision", "recall", "f1")]
+        table.add_row(
+            escape(str(workspace.path)),
+            escape(workspace.entity.id),
+            str(record["labels"]),
+            f"{record['share']:.0%}",
+            *("" if rate is None else f"{rate:.2f}" for rate in rates),
+        )
+    return table
+
+
+def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]:
+    """Return what learning gave, for programs; precision and recall are of left-out labels."""
+    record = next(r for r in reversed(outcome.records) if r.number <= outcome.used_slot)
+    left_out = record.left_out
+    return {
+        "workspace": str(workspace.path),
+        "entity": workspace.entity.id,
+        "id": workspace.entity.external_id or None,
+        "pack": str(outcome.path),
+        "fingerprint": outcome.pack.fingerprint,
+        "labels": workspace.status().labels.n_labelled,
+        "slot": outcome.used_slot,
+        "share": record.share,
+        "precision": left_out.precision if left_out else None,
+        "recall": left_out.recall if left_out else None,
+        "f1": left_out.f1 if left_out else None,
+        "pile_helped": outcome.pile_helped,
+        "alarm": outcome.alarm,
+        "doubtful": list(outcome.findings.doubtful),
+        "stale_labels": outcome.n_stale,
+        "verdict": outcome.verdict.to_json(),
+    }
+
+
 def packs_table(entries: Sequence[PackEntry]) -> Table:
     """Show the packs of a folder; damaged ones with their problem."""
-    table = bare_table("Key", "Entity", "Aliases", "Knowledge base", "Labels")
+    table = bare_table("Key", "Entity", "Id", "Aliases", "Knowledge base", "Labels")
+    table.columns[0].no_wrap = True
     for entry in entries:
         if entry.pack is None:
             table.add_row(escape(entry.key), Text(entry.problem, style="red"))
             continue
         pack = entry.pack
-        names = escape(pack.entity.id), escape(", ".join(pack.entity.aliases))
+        entity = pack.entity
+        names = map(escape, (entity.id, entity.external_id, ", ".join(entity.aliases)))
         by = escape(pack.notes.get("labelled by", ""))
         table.add_row(escape(entry.key), *names, pack.kb_fingerprint[:12], by)
+    return table
+
+
+def versions_table(versions: Sequence[PackVersion]) -> Table:
+    """Show the versions of a pack; the current one is marked."""
+    table = bare_table(">Version", "", "Written", "Fingerprint", "")
+    for version in versions:
+        at = f"{version.written_at:%Y-%m-%d %H:%M}"
+        mark = "current" if version.is_current else ""
+        said = Text(version.problem, style="red") if version.problem else Text(version.description)
+        table.add_row(str(version.number), mark, at, version.fingerprint[:12], said)
     return table
 
 
@@ -218,6 +335,8 @@ def pack_table(pack: EntityPack, related: Sequence[tuple[str, float]]) -> Table:
     priors = zip(pack.entity.aliases, pack.priors.tolist(), strict=True)
     rows = [
         ("Entity", pack.entity.id),
+        *((name.capitalize(), value) for name, value in pack.entity.identity.items()),
+        *([("About", pack.entity.about)] if pack.entity.about else []),
         ("Prior", ", ".join(f"{alias} {p:.2f}" for alias, p in priors)),
         ("Most related", ", ".join(f"{title} {r:.2f}" for title, r in related)),
         ("Vector", f"{len(pack.vector)} dimensions"),
@@ -233,6 +352,8 @@ def pack_table(pack: EntityPack, related: Sequence[tuple[str, float]]) -> Table:
 def graduation_table(compared: Graduation) -> Table:
     """Show what was learned beside what a later knowledge base counted."""
     table = bare_table("", ">learned", ">later")
+    if compared.id:
+        table.add_row("id", "", escape(compared.id))
     for prior in compared.priors:
         later = "unknown" if prior.later is None else f"{prior.later:.2f}"
         table.add_row(escape(f"P({compared.title} | {prior.alias})"), f"{prior.learned:.2f}", later)

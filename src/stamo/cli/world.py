@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from stamo.cli.tables import Console, rich_table
+from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.world.settings import World
@@ -26,6 +26,7 @@ def world(
     emerging: Annotated[int, typer.Option(help="Entities that only the pile mentions.")] = 6,
     documents: Annotated[int, typer.Option(help="Documents per emerging entity.")] = 300,
     plain: Annotated[bool, typer.Option("--plain", help="Do not compress the dump.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Write an invented encyclopaedia, later documents, and the answers."""
     from stamo.world import WorldSettings, generate_world
@@ -40,8 +41,12 @@ def world(
     console = Console()
     with Console(stderr=True).status("Inventing a world"):
         made = generate_world(settings, out)
+    paths = (made.paths.dump_path, made.paths.pile_path, made.paths.gold_path)
+    if as_json:
+        print_json({"emerging": made.describe(), "files": [str(path) for path in paths]})
+        return
     console.print(_emerging_table(made))
-    for path in (made.paths.dump_path, made.paths.pile_path, made.paths.gold_path):
+    for path in paths:
         console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB", highlight=False)
 
 

@@ -7,13 +7,14 @@ of characters, and the encoding is the only place that needs tokens.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stamo.errors import CorpusFormatError, SettingsError
 
 MAX_ALIASES = 10
 MAX_ABOUT = 2000
+MAX_IDENTITY = 300
 
 LabelKey = tuple[str, int]
 """A candidate mention: (document id, index in `Document.mentions`)."""
@@ -30,6 +31,40 @@ class EmergingEntity:
     aliases: tuple[str, ...]
     about: str = ""
     """What a person wrote about it; empty where nobody did."""
+    external_id: str = ""
+    """What it is called elsewhere, such as Q29584 in Wikidata."""
+    type: str = ""
+    """What kind of thing it is, in the user's words."""
+    url: str = ""
+    """A page about it."""
+
+    @classmethod
+    def named(
+        cls,
+        name: str,
+        aliases: Sequence[str] = (),
+        *,
+        about: str = "",
+        external_id: str = "",
+        type: str = "",
+        url: str = "",
+    ) -> EmergingEntity:
+        """Describe an entity by its name, which is one of its aliases where it fits.
+
+        "Rey (film)" is how an encyclopaedia would title it: no text says so, and it is no alias
+        where another one is given.
+        """
+        name = name.strip()
+        given = dict.fromkeys(alias.strip() for alias in aliases)
+        if not given or (len(given) < MAX_ALIASES and not name.endswith(")")):
+            given[name] = None
+        return cls(name, tuple(given), about, external_id.strip(), type.strip(), url.strip())
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What it is called elsewhere, where anything is known: "id", "type" and "url"."""
+        known = {"id": self.external_id, "type": self.type, "url": self.url}
+        return {name: value for name, value in known.items() if value}
 
     def __post_init__(self) -> None:
         if not self.id.strip():
@@ -50,6 +85,16 @@ class EmergingEntity:
             raise SettingsError(
                 f"The text about {self.id!r} has {len(self.about)} characters; a few sentences, "
                 f"at most {MAX_ABOUT} characters, are enough."
+            )
+        for what, value in (("id", self.external_id), ("type", self.type), ("URL", self.url)):
+            if len(value) > MAX_IDENTITY or not (value.isprintable() or not value):
+                raise SettingsError(
+                    f"The {what} of {self.id!r} is no line of at most {MAX_IDENTITY} characters; "
+                    "give a shorter one."
+                )
+        if self.url and not self.url.lower().startswith(("http://", "https://")):
+            raise SettingsError(
+                f"The URL of {self.id!r} is {self.url!r}; it begins with http:// or https://."
             )
 
 

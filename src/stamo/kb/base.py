@@ -17,6 +17,7 @@ from scipy import sparse
 
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.candidates import Candidates, CandidateTable
+from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, normalise_surface
@@ -160,6 +161,28 @@ class KnowledgeBase:
     def titles(self, entities: ArrayLike) -> list[str]:
         """Return the titles of entities."""
         return self._entities.texts(entities)
+
+    # What entities are called elsewhere
+
+    @cached_property
+    def _external(self) -> ExternalIds | None:
+        return ExternalIds.open(self.path) if EXTERNAL_IDS in self.manifest.files else None
+
+    @property
+    def has_external_ids(self) -> bool:
+        """Whether the build was given ids, such as those of Wikidata."""
+        return self._external is not None
+
+    def external_ids(self, entities: ArrayLike) -> list[str]:
+        """Return the id of each entity elsewhere, empty where none is known."""
+        numbers = np.asarray(entities, dtype=np.int64)
+        return [""] * len(numbers) if self._external is None else self._external.texts(numbers)
+
+    def entities_with_ids(self, external_ids: Sequence[str]) -> Int32:
+        """Return the entity of each id, -1 where none has it, shape (n,)."""
+        if self._external is None:
+            return np.full(len(external_ids), -1, dtype=np.int32)
+        return self._external.find(external_ids)
 
     # Aliases
 

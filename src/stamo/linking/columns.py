@@ -25,6 +25,8 @@ class MentionColumns:
     confidence: NDArray[np.floating]  # (M, S) of each candidate, 0 where there is none
     threshold: float
     titles: Callable[[Int32], list[str]]
+    external_ids: Callable[[Int32], list[str]] | None = None
+    """What entities are called elsewhere, where the knowledge base says it."""
     score_names: tuple[str, ...] = ()
     """The scores of explanations, none without them."""
 
@@ -34,6 +36,23 @@ class MentionColumns:
         ids = np.unique(self.ranking.candidates)
         ids = ids[ids >= 0]
         return dict(zip(ids.tolist(), self.titles(ids), strict=True))
+
+    @cached_property
+    def external_id_by_id(self) -> dict[int, str]:
+        """The ids elsewhere of all candidates that are shown, where there are any."""
+        if self.external_ids is None:
+            return {}
+        numbers = np.array(list(self.title_by_id), dtype=np.int32)
+        return dict(zip(numbers.tolist(), self.external_ids(numbers), strict=True))
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """What the entity of each mention is called elsewhere, empty where that is unknown."""
+        if self.external_ids is None:
+            return [""] * len(self.starts)
+        known, best = self.external_id_by_id, self.ranking.best.tolist()
+        pairs = zip(best, self.entities, strict=True)
+        return [known.get(e, "") if entity is not None else "" for e, entity in pairs]
 
     @cached_property
     def entities(self) -> list[str | None]:
@@ -52,7 +71,7 @@ class MentionColumns:
 
     def values(self, rows: slice, surfaces: Sequence[str]) -> Iterator[LinkedMention]:
         """Make the values of some mentions."""
-        ranking, title_by_id = self.ranking, self.title_by_id
+        ranking, title_by_id, elsewhere = self.ranking, self.title_by_id, self.external_id_by_id
         columns = zip(
             surfaces,
             self.starts[rows].tolist(),
@@ -67,7 +86,7 @@ class MentionColumns:
         )
         for surface, start, end, entity, ids, sure, scores, priors, why in columns:
             shown = tuple(
-                ScoredCandidate(title_by_id[e], c, g, p)
+                ScoredCandidate(title_by_id[e], c, g, p, elsewhere.get(e, ""))
                 for e, c, g, p in zip(ids, sure, scores, priors, strict=True)
                 if e >= 0
             )
@@ -115,6 +134,7 @@ class MentionRows(Sequence[LinkedMention]):
                 self.surfaces,
                 columns.entities[rows],
                 columns.rounded[rows],
+                columns.ids[rows],
             )
         )
 

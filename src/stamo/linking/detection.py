@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,10 +79,19 @@ class MentionDetector:
             extra_aliases: Names that are always looked for.
         """
         self.settings = settings
-        self.extra_aliases = tuple(extra_aliases)
         self._kb = kb
-        self._extra_ids = kb.alias_ids(self.extra_aliases)
-        self._wanted = _Wanted(kb, settings, self._extra_ids)
+        self._wanted = _Wanted(kb, settings)
+        self._look_for(extra_aliases)
+
+    def with_names(self, extra_aliases: Sequence[str]) -> MentionDetector:
+        """Return a detector with other extra aliases; what is known of all names is shared."""
+        other = copy(self)
+        other._look_for(extra_aliases)
+        return other
+
+    def _look_for(self, extra_aliases: Sequence[str]) -> None:
+        self.extra_aliases = tuple(extra_aliases)
+        self._extra_ids = self._kb.alias_ids(self.extra_aliases)
         plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
         self._extras = NameMatcher.build(plain) if plain else None
         self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
@@ -107,23 +117,24 @@ class MentionDetector:
         if self._extras is None:
             return found.starts, found.ends, aliases, none, priority
         more = self._extras.find_all(tokens, self._extras_wanted)
+        # An extra alias that the knowledge base knows too is found once, as an extra one.
+        other = np.flatnonzero(~np.isin(aliases, self._extra_ids))
         return (
-            np.concatenate([found.starts, more.starts]),
-            np.concatenate([found.ends, more.ends]),
-            np.concatenate([aliases, self._extra_ids[more.names]]),
-            np.concatenate([none, more.names]),
-            np.concatenate([priority, np.full(len(more), EXTRA_PRIORITY)]),
+            np.concatenate([found.starts[other], more.starts]),
+            np.concatenate([found.ends[other], more.ends]),
+            np.concatenate([aliases[other], self._extra_ids[more.names]]),
+            np.concatenate([none[other], more.names]),
+            np.concatenate([priority[other], np.full(len(more), EXTRA_PRIORITY)]),
         )
 
 
 class _Wanted:
     """Which names of the knowledge base are mentions, decided when a name is first met."""
 
-    def __init__(self, kb: KnowledgeBase, settings: DetectionSettings, but: Int32) -> None:
+    def __init__(self, kb: KnowledgeBase, settings: DetectionSettings) -> None:
         self._kb = kb
         self._settings = settings
         self._verdicts = np.zeros(kb.n_aliases, dtype=np.uint8)
-        self._verdicts[but[but >= 0]] = _UNWANTED
 
     def __getitem__(self, names: Int32, /) -> Bools:
         likely = self._kb.link_probability[names] >= self._settings.least_link_probability

@@ -293,6 +293,7 @@ class PackedLinker:
                 float(share),
                 float(scores[i].scores[j, -1]),
                 float(scores[i].prior[j]),
+                self.packs[i].entity.external_id,
             )
             for (i, j), share in zip(packed, shares, strict=True)
         ]

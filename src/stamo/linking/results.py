@@ -23,6 +23,8 @@ class ScoredCandidate(NamedTuple):
     It ranks the candidates of one mention and means nothing across mentions."""
     prior: float
     """P(e | m) of the knowledge base."""
+    id: str = ""
+    """What the entity is called elsewhere, such as Q29584; empty where it is not known."""
 
 
 class Contribution(NamedTuple):
@@ -72,6 +74,11 @@ class LinkedMention(NamedTuple):
     """The packed entity that `reasons` speak of; empty where they were not asked for."""
 
     @property
+    def id(self) -> str:
+        """What its entity is called elsewhere; empty for NIL and where it is not known."""
+        return next((c.id for c in self.candidates if c.entity == self.entity), "")
+
+    @property
     def runner_up(self) -> ScoredCandidate | None:
         """The second-best candidate."""
         return self.candidates[1] if len(self.candidates) > 1 else None
@@ -79,7 +86,7 @@ class LinkedMention(NamedTuple):
     def to_record(self, *, all_candidates: bool = True) -> dict[str, Any]:
         """Return plain values for JSON, with or without the candidates that did not win."""
         record = mention_record(
-            self.start, self.end, self.surface, self.entity, round(self.confidence, 4)
+            self.start, self.end, self.surface, self.entity, round(self.confidence, 4), self.id
         )
         if all_candidates:
             second = self.runner_up
@@ -108,7 +115,7 @@ class LinkedMention(NamedTuple):
 
 
 def mention_record(
-    start: int, end: int, surface: str, entity: str | None, confidence: float
+    start: int, end: int, surface: str, entity: str | None, confidence: float, id: str = ""
 ) -> dict[str, Any]:
     """Return the fields that the record of every mention has."""
     return {
@@ -116,6 +123,7 @@ def mention_record(
         "end": end,
         "surface": surface,
         "entity": entity,
+        "id": id or None,
         "confidence": confidence,
     }
 
@@ -135,7 +143,8 @@ class HasRecords(Protocol):
 
 
 def _named(candidate: ScoredCandidate) -> dict[str, Any]:
-    return {"entity": candidate.entity, "confidence": round(candidate.confidence, 4)}
+    known = {"id": candidate.id} if candidate.id else {}
+    return {"entity": candidate.entity, **known, "confidence": round(candidate.confidence, 4)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,8 @@ with it. Whatever the bytes of a file are, loading gives a valid pack or raises 
 
 from __future__ import annotations
 
-import hashlib
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stamo.corpus.types import MAX_ALIASES, EmergingEntity
-from stamo.errors import ArtifactMismatchError, PackError, SettingsError, UnknownEntityError
+from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.groups import (
     ALIASES,
@@ -35,7 +33,6 @@ from stamo.packs.pack_bytes import (
     MAX_PACK_BYTES,
     MAX_TEXT,
     PACK_FORMAT,
-    PACK_SUFFIX,
     PACK_VERSION,
     content_hash,
     is_line,
@@ -46,7 +43,7 @@ from stamo.packs.pack_bytes import (
     to_bytes,
 )
 from stamo.system.arrays import Float32, Int32
-from stamo.system.files import sweep, write_atomic
+from stamo.system.files import write_atomic
 
 MAX_SLOTS = 10_000
 MAX_VOCABULARIES = 10
@@ -198,6 +195,8 @@ class EntityPack:
             "model": self.model_fingerprint,
             "labels": self.labels_fingerprint,
             "about": self.entity.about,
+            # Left out where nothing is known, so that older packs keep their fingerprint.
+            **({"identity": self.entity.identity} if self.entity.identity else {}),
             "encoder": self.encoder,
             "vocabularies": {name: list(words) for name, words in self.vocabularies.items()},
             "history": [dict(slot) for slot in self.history],
@@ -276,7 +275,7 @@ def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> 
     try:
         blob = tensors["titles"].tobytes().decode()
         return EntityPack(
-            entity=EmergingEntity(str(record["entity"]), tuple(aliases), record.get("about", "")),
+            entity=_entity(record, aliases),
             priors=tensors["prior"],
             neighbours=tensors["neighbours"],
             titles=tuple(blob.split("\n")) if blob else (),
@@ -298,6 +297,22 @@ def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> 
         raise PackError(str(error)) from error
 
 
+def _entity(record: Mapping[str, Any], aliases: list[str]) -> EmergingEntity:
+    identity = record.get("identity", {})
+    if not isinstance(identity, dict) or not set(identity) <= {"id", "type", "url"}:
+        raise PackError("what it says of the entity's identity is no table of texts.")
+    if any(not isinstance(value, str) or not value for value in identity.values()):
+        raise PackError("what it says of the entity's identity is no table of texts.")
+    return EmergingEntity(
+        str(record["entity"]),
+        tuple(aliases),
+        record.get("about", ""),
+        identity.get("id", ""),
+        identity.get("type", ""),
+        identity.get("url", ""),
+    )
+
+
 def _vocabularies(value: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict) or len(value) > MAX_VOCABULARIES:
         raise PackError("its vocabularies are no table of words.")
@@ -307,117 +322,3 @@ def _vocabularies(value: object) -> dict[str, tuple[str, ...]]:
         if any(not is_line(word, MAX_NAME) for word in words):
             raise PackError("a vocabulary in it holds something else than words.")
     return {str(name): tuple(words) for name, words in value.items()}
-
-
-@dataclass(frozen=True)
-class PackEntry:
-    """One file of a folder: its pack, or what is wrong with it."""
-
-    key: str
-    path: Path
-    pack: EntityPack | None
-    problem: str = ""
-
-
-class PackFolder:
-    """The packs that a linker uses; adding and removing never touches the knowledge base."""
-
-    def __init__(
-        self,
-        path: str | Path,
-        kb: KnowledgeBase | None = None,
-        model_fingerprint: str | None = None,
-    ) -> None:
-        self.path = Path(path)
-        self._kb = kb
-        self._model = model_fingerprint
-        self._known: dict[Path, tuple[tuple[int, int, int], PackEntry]] = {}
-
-    def __iter__(self) -> Iterator[PackEntry]:
-        return iter(self.entries())
-
-    def entries(self) -> list[PackEntry]:
-        """Return all packs by their file names; damaged ones carry their problem."""
-        if not self.path.is_dir():
-            return []
-        return [self._entry(path) for path in sorted(self.path.glob(f"*{PACK_SUFFIX}"))]
-
-    def packs(self) -> list[EntityPack]:
-        """Return the usable packs."""
-        return [entry.pack for entry in self.entries() if entry.pack is not None]
-
-    def inspect(self, key: str) -> PackEntry:
-        """Return one pack.
-
-        Raises:
-            UnknownEntityError: There is no pack with this key.
-        """
-        return self._entry(self._find(key))
-
-    def add(self, data: bytes, *, replace: bool = False) -> PackEntry:
-        """Check a pack's content and put it into the folder under a name of ours.
-
-        Raises:
-            PackError: It is damaged, or its entity is there already and `replace` is False.
-            ArtifactMismatchError: It belongs to another knowledge base or model.
-        """
-        pack = EntityPack.from_bytes(data)
-        if self._kb is not None:
-            pack.check(self._kb, self._model)
-        held = next(
-            (e for e in self.entries() if e.pack and e.pack.entity.id == pack.entity.id), None
-        )
-        if held is not None and not replace:
-            raise PackError(
-                f"There is a pack of {pack.entity.id!r} already; remove it first or replace it."
-            )
-        self.path.mkdir(parents=True, exist_ok=True)
-        sweep(self.path)
-        path = held.path if held is not None else self.path / pack_file_name(pack.entity.id)
-        write_atomic(path, data)
-        return PackEntry(path.name.removesuffix(PACK_SUFFIX), path, pack)
-
-    def remove(self, key: str) -> None:
-        """Take a pack out of the folder.
-
-        Raises:
-            UnknownEntityError: There is no pack with this key.
-        """
-        self._find(key).unlink(missing_ok=True)
-
-    def _find(self, key: str) -> Path:
-        # The key is compared with what is there; it never becomes a path.
-        found = [
-            p for p in self.path.glob(f"*{PACK_SUFFIX}") if p.name.removesuffix(PACK_SUFFIX) == key
-        ]
-        if not found:
-            raise UnknownEntityError(f"There is no pack {key[:80]!r}; list the packs to see them.")
-        return found[0]
-
-    def _entry(self, path: Path) -> PackEntry:
-        """Read a pack, or take it from memory while its file is the same."""
-        try:
-            stat = path.stat()
-        except OSError:  # removed since it was listed
-            return self._read_entry(path)
-        version = stat.st_ino, stat.st_mtime_ns, stat.st_size
-        known = self._known.get(path)
-        if known is None or known[0] != version:
-            known = version, self._read_entry(path)
-            self._known[path] = known
-        return known[1]
-
-    def _read_entry(self, path: Path) -> PackEntry:
-        key = path.name.removesuffix(PACK_SUFFIX)
-        try:
-            return PackEntry(key, path, EntityPack.load(path, self._kb, self._model))
-        except (PackError, ArtifactMismatchError) as error:
-            return PackEntry(key, path, None, str(error))
-
-
-def pack_file_name(entity: str) -> str:
-    """Return a safe file name for an entity's pack: readable letters, then a hash of the name."""
-    plain = unicodedata.normalize("NFKD", entity).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].strip("-")
-    digest = hashlib.sha256(entity.encode("utf-8", "replace")).hexdigest()[:12]
-    return f"{slug or 'entity'}-{digest}{PACK_SUFFIX}"

@@ -414,8 +414,8 @@ class WorkspaceFolders:
 def _next_step(status: Status) -> str:
     if not status.n_documents:
         return "Collect documents first"
-    if status.packs and status.labels_changed:
-        return "Labels changed: learn again"
+    if status.outdated:
+        return status.stage[:1].upper() + status.stage[1:]
     if status.packs:
         return "Learned"
     wanted = min(N_LABELS, status.n_mentions)

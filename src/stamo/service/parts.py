@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stamo.linking.results import LinkedMention
-from stamo.packs.pack import PackFolder
+from stamo.packs.folder import PackFolder
 from stamo.service.folders import WorkspaceFolders
 from stamo.service.jobs import JobRunner
 from stamo.service.security import SecuritySettings

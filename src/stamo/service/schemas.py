@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from stamo.packs.pack import EntityPack, PackEntry
+from stamo.packs.folder import PackEntry
+from stamo.packs.pack import EntityPack
 from stamo.service.folders import LabellingProgress
 
 N_SHOWN = 20

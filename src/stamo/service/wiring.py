@@ -14,7 +14,8 @@ from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedMention
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-from stamo.packs.pack import EntityPack, PackFolder
+from stamo.packs.folder import PackFolder
+from stamo.packs.pack import EntityPack
 from stamo.service.folders import Describe, Find, Guess, GuessEntity, WorkspaceFolders
 from stamo.service.jobs import JobRunner, Work
 from stamo.service.parts import ServiceParts

@@ -21,6 +21,11 @@ class Artifacts:
     model_path: Path
 
     @property
+    def fingerprints(self) -> dict[str, str]:
+        """Return their fingerprints, by "kb" and "model"."""
+        return {"kb": self.kb.fingerprint, "model": self.trained.fingerprint}
+
+    @property
     def origin(self) -> dict[str, str]:
         """Return where they lie, to be kept with collected documents."""
         return {"kb": str(self.kb_path.resolve()), "model": str(self.model_path.resolve())}
@@ -59,7 +64,7 @@ def verify_unchanged(workspace: Workspace, artifacts: Artifacts) -> dict[str, st
     """
     artifacts.kb.verify()
     state = workspace.documents.manifest.state
-    found = {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
+    found = artifacts.fingerprints
     for name, fingerprint in found.items():
         expected = state.get(f"{name}_fingerprint", fingerprint)
         if expected != fingerprint:

@@ -1,85 +1,56 @@
-"""Collect candidate documents: scan, keep those with a candidate mention, link the rest of them.
+"""Collect the candidate documents of one or many workspaces in one pass over the sources.
 
-    documents ─alias in the bytes?─▶ mentions ─copy?─▶ link the other mentions ─▶ parts on disk
+One automaton over all aliases rules out most of a crawl before it is parsed. What is left goes to
+the workspaces whose names it may hold, and each decides as if it were alone.
 
-Everything is decided batch by batch, in the order of the documents. After a part is written, the
-manifest says how far reading came; a run that was killed goes on there and ends with the same
-documents as one that was not.
+Every workspace writes down how far it came: after each batch, and after so many bytes for all of
+them. A run that was killed goes on there and ends with the same documents as one that was not.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
-from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.duplicates import NearDuplicates
-from stamo.corpus.readers import Position, Progress, count_bytes, read_documents
-from stamo.corpus.skips import NO_MENTION, SkipCounter
-from stamo.corpus.types import Document, Mention
+from stamo.corpus.aliases import AliasGroups, AliasMatcher
+from stamo.corpus.readers import STDIN, Position, Progress, count_bytes, read_documents
+from stamo.corpus.skips import SkipCounter
+from stamo.corpus.types import Document
 from stamo.errors import WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-from stamo.workspace.documents import CollectedParts, DocumentParts
+from stamo.workspace.documents import CollectedParts
 from stamo.workspace.folder import Workspace
+from stamo.workspace.intake import Collected, CollectSettings, Intake, Reached
 
-LONGER_NAME = "alias only inside longer names"
-COPY = "near-duplicate of a document that was kept"
-
-
-@dataclass(frozen=True)
-class CollectSettings:
-    """What is kept, and how."""
-
-    context_confidence: float = 0.5
-    """Other mentions linked with at least this confidence become entity context."""
-    duplicate_threshold: float = 0.8
-    """Documents this similar to one that was kept are left out; 1 leaves out exact copies."""
-    casefold: bool = False
-    """Whether an alias in another case is a candidate mention too."""
-    batch_size: int = 64
-    """Documents decided together; a part is written after each batch that kept some."""
-    max_documents: int | None = None
-    """Stop after so many documents were kept."""
+CHECKPOINT_BYTES = 32_000_000
+"""After so many bytes of the sources, as they are stored, all workspaces write down where they
+stand."""
+REPORTED_BYTES = 1_000_000
+"""After so many bytes the caller hears how far reading is."""
+MAX_WAITING = 32_000_000
+"""Characters of documents that wait to be decided, of all workspaces together."""
 
 
 @dataclass(frozen=True)
-class Collected:
-    """How far collecting has come."""
+class CollectProgress:
+    """How far a pass over the sources has come."""
 
     n_kept: int
-    n_mentions: int
-    """Candidate mentions of the kept documents."""
-    skipped: dict[str, int]
-    """Documents left out, by reason."""
-    mended: dict[str, int]
-    """Documents kept after repair, by what was repaired."""
-    examples: dict[str, str]
-    """Where each reason was met first."""
-    n_bytes: int
-    n_bytes_total: int
+    """Documents kept, of all workspaces together."""
+    n_read: int
+    """Documents looked at or ruled out."""
+    share: float
+    """How much of the sources is read, 0 to 1."""
     complete: bool = False
 
-    @property
-    def n_read(self) -> int:
-        """Return how many documents were looked at."""
-        return self.n_kept + sum(self.skipped.values())
 
-    @property
-    def share(self) -> float:
-        """Return how much of the sources is read, 0 to 1."""
-        return 1.0 if self.complete else min(1.0, self.n_bytes / max(self.n_bytes_total, 1))
-
-
-OnCollect = Callable[[Collected], None]
+OnCollect = Callable[[CollectProgress], None]
 
 
 def collect(
@@ -92,15 +63,43 @@ def collect(
     settings: CollectSettings = CollectSettings(),
     fresh: bool = False,
     stdin: BinaryIO | None = None,
-    on_progress: OnCollect = lambda collected: None,
+    on_progress: OnCollect = lambda progress: None,
 ) -> Collected:
-    """Collect the candidate documents of a workspace.
+    """Collect the candidate documents of one workspace; see `collect_many`."""
+    (collected,) = collect_many(
+        [workspace],
+        sources,
+        kb,
+        trained,
+        origin=origin,
+        settings=settings,
+        fresh=fresh,
+        stdin=stdin,
+        on_progress=on_progress,
+    )
+    return collected
+
+
+def collect_many(
+    workspaces: Sequence[Workspace],
+    sources: Sequence[str | Path],
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    *,
+    origin: dict[str, str] | None = None,
+    settings: CollectSettings = CollectSettings(),
+    fresh: bool = False,
+    stdin: BinaryIO | None = None,
+    on_progress: OnCollect = lambda progress: None,
+) -> list[Collected]:
+    """Collect the candidate documents of workspaces; each ends as if it were alone.
 
     An interrupted collecting goes on when it is given the same sources, or none. After a complete
-    one, further sources are added.
+    one, further sources are added. The sources are read once, unless the workspaces wait for
+    different ones.
 
     Args:
-        workspace: The folder of the emerging entity.
+        workspaces: The folders of the emerging entities.
         sources: Files, folders or "-"; empty goes on with those of an interrupted collecting.
         kb: The knowledge base.
         trained: The linking model that links the other mentions.
@@ -108,23 +107,60 @@ def collect(
         settings: What is kept.
         fresh: Forget what was collected before.
         stdin: What "-" reads.
-        on_progress: Called after each batch.
+        on_progress: Called after each batch and from time to time.
 
     Raises:
         WorkspaceError: There is nothing to read, or other sources wait to be finished.
+        CorpusFormatError: A source does not exist; nothing is changed then.
     """
-    with workspace.lock("collect"):
-        parts = workspace.documents
+    if len({workspace.path.resolve() for workspace in workspaces}) < len(workspaces):
+        raise WorkspaceError("A workspace is named twice; name each one once.")
+    given = [str(source) for source in sources]
+    with ExitStack() as locks:
+        for workspace in workspaces:
+            locks.enter_context(workspace.lock("collect"))
+        states = [
+            _next_state(
+                CollectedParts() if fresh else w.documents.manifest, w, given, kb, trained, origin
+            )
+            for w in workspaces
+        ]
+        _check_sources(states)
         if fresh:
-            parts.clear()
-        manifest = parts.manifest
-        state = _next_state(manifest, [str(s) for s in sources], kb, trained, origin)
-        run = _Run(workspace, parts, kb, trained, settings, state, on_progress)
-        return run.finish(stdin)
+            for workspace in workspaces:
+                workspace.documents.clear()
+        choice = LinkerSettings(batch_size=settings.batch_size)
+        finder = Linker(kb, trained, settings=replace(choice, mentions="detect"))
+        linker = Linker(kb, trained, settings=replace(choice, mentions="given"))
+        intakes = [
+            Intake(workspace, state, settings, finder, linker)
+            for workspace, state in zip(workspaces, states, strict=True)
+        ]
+        collected: dict[int, Collected] = {}
+        for group in _groups(intakes):
+            some = [intakes[number] for number in group]
+            results = _Pass(some, settings, on_progress).run(stdin)
+            collected |= dict(zip(group, results, strict=True))
+        return [collected[number] for number in range(len(intakes))]
+
+
+def _check_sources(states: Sequence[dict[str, Any]]) -> None:
+    """Refuse sources that do not exist before anything is changed."""
+    for source in dict.fromkeys(s for state in states for s in state["sources"][state["begun"] :]):
+        read_documents([source])
+
+
+def _groups(intakes: Sequence[Intake]) -> list[list[int]]:
+    """Put workspaces together that read the same sources."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, intake in enumerate(intakes):
+        groups.setdefault(tuple(intake.sources), []).append(number)
+    return list(groups.values())
 
 
 def _next_state(
     manifest: CollectedParts,
+    workspace: Workspace,
     sources: list[str],
     kb: KnowledgeBase,
     trained: TrainedModel,
@@ -132,242 +168,145 @@ def _next_state(
 ) -> dict[str, Any]:
     """Return where to begin: a new state, the old one, or the old one with more sources."""
     fingerprints = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
-    old = dict(manifest.state)
+    old, name = dict(manifest.state), workspace.entity.id
     if not old:
         if not sources:
-            raise WorkspaceError("There is nothing to collect from; name documents with --from.")
-        start = Position().to_json()
-        return {"sources": sources, "position": start} | fingerprints | (origin or {})
+            raise WorkspaceError(
+                f"There is nothing to collect from for {name!r}; name documents with --from."
+            )
+        start = {"sources": sources, "begun": 0, "position": Position().to_json()}
+        return start | fingerprints | (origin or {})
     if any(old.get(name) != value for name, value in fingerprints.items()):
         raise WorkspaceError(
-            "The documents were collected with another knowledge base or model; use those, or "
-            "collect all anew with --fresh."
+            f"The documents of {name!r} were collected with another knowledge base or model; use "
+            "those, or collect all anew with --fresh."
         )
     known: list[str] = list(old["sources"])
+    begun = int(old.get("begun", 0))
     if not manifest.complete:
-        if sources and sources != known:
+        if sources and sources not in (known, known[begun:]):
             raise WorkspaceError(
-                f"Collecting from {', '.join(known)} was interrupted; finish it without --from, or "
-                "start anew with --fresh."
+                f"Collecting for {name!r} from {', '.join(known[begun:])} was interrupted; finish "
+                "it without --from, or start anew with --fresh."
             )
-        return old
-    more = [source for source in sources if source not in known]
+        return old | {"begun": begun}
+    more = [source for source in sources if source == STDIN or source not in known]
     if not more:
         raise WorkspaceError(
-            f"All of {', '.join(known)} is collected; name other documents with --from, or start "
-            "anew with --fresh."
+            f"All of {', '.join(known)} is collected for {name!r}; name other documents with "
+            "--from, or start anew with --fresh."
         )
-    return old | {"sources": known + more, "position": Position(len(known)).to_json()}
+    position = Position(len(known)).to_json()
+    return old | {
+        "sources": known + more,
+        "begun": len(known),
+        "position": position,
+        "n_bytes": 0,
+    }
 
 
-@dataclass
-class _Snapshot:
-    """Reading as it was at a position from which it can go on."""
-
-    position: Position
-    n_bytes: int = 0
-    skipped: dict[str, int] = field(default_factory=dict)
-    mended: dict[str, int] = field(default_factory=dict)
-
-
-class _Run:
-    """One collecting from its start, or where it was left, to its end."""
+class _Pass:
+    """One reading of the sources, from where the first of the workspaces stands to the end."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        parts: DocumentParts,
-        kb: KnowledgeBase,
-        trained: TrainedModel,
-        settings: CollectSettings,
-        state: dict[str, Any],
-        on_progress: OnCollect,
+        self, intakes: Sequence[Intake], settings: CollectSettings, on_progress: OnCollect
     ) -> None:
-        self.parts, self.settings, self.state, self.on_progress = (
-            parts,
-            settings,
-            state,
-            on_progress,
-        )
-        self.aliases = frozenset(workspace.entity.aliases)
-        self.matcher = AliasMatcher(workspace.entity.aliases, casefold=settings.casefold)
-        choice = LinkerSettings(batch_size=settings.batch_size)
-        extra = workspace.entity.aliases
-        self.finder = Linker(
-            kb, trained, settings=replace(choice, mentions="detect"), extra_aliases=extra
-        )
-        self.linker = Linker(kb, trained, settings=replace(choice, mentions="given"))
-        self.copies = NearDuplicates(settings.duplicate_threshold)
-        self.ids: set[str] = set()
-        self.n_kept = self.n_mentions = 0
-        for document in parts:
-            self.copies.add(document)
-            self._count(document)
-        self.counter = SkipCounter(
-            Counter(state.get("skipped", {})),
-            Counter(state.get("mended", {})),
-            dict(state.get("examples", {})),
-        )
-        self.decided = Counter(state.get("decided", {}))
-        self.n_bytes_total = count_bytes([s for s in state["sources"] if s != "-"])
+        self.intakes, self.settings, self.on_progress = list(intakes), settings, on_progress
+        self.sources = intakes[0].sources
+        names = [sorted(intake.aliases) for intake in intakes]
+        union = sorted({alias for group in names for alias in group})
+        self.matcher = AliasMatcher(union, casefold=settings.casefold)
+        self.owners = AliasGroups(names, casefold=settings.casefold)
+        self.n_bytes_total = count_bytes([s for s in self.sources if s != STDIN])
+        self.counter = SkipCounter()
+        first = min(intakes, key=lambda intake: intake.start)
+        self.reached = Reached(first.start, int(first.state.get("n_bytes", 0)))
+        self.asleep = list(intakes)
+        self.n_handed = 0
+        self.n_checked = self.n_reported = self.reached.n_bytes
 
-    def _count(self, document: Document) -> None:
-        self.ids.add(document.id)
-        self.n_kept += 1
-        self.n_mentions += sum(m.entity is None for m in document.mentions)
-
-    def finish(self, stdin: BinaryIO | None) -> Collected:
+    def run(self, stdin: BinaryIO | None) -> list[Collected]:
         """Read the sources to their end."""
-        start = Position.from_json(self.state["position"])
-        reached = _Snapshot(start, int(self.state.get("n_bytes", 0)), *self._counts())
-
-        def note(progress: Progress) -> None:
-            nonlocal reached
-            reached = _Snapshot(progress.position, progress.n_bytes, *self._counts())
-
         reader = read_documents(
-            self.state["sources"],
+            self.sources,
             on_skip=self.counter,
-            on_progress=note,
+            on_progress=self._note,
             matcher=self.matcher,
-            start=start,
+            start=self.reached.position,
             stdin=stdin,
         )
-        batch: list[Document] = []
+        for intake in self.intakes:
+            intake.remember()
+        self._wake()
         for document in reader:
             # `reached` covers exactly the documents before this one.
-            if len(batch) == self.settings.batch_size:
-                self._keep(batch, reached)
-                batch = []
-                if self._is_enough():
-                    break
-            batch.append(document)
-        reached = _Snapshot(reached.position, reached.n_bytes, *self._counts())
-        self._keep(batch, reached, complete=True)
-        return self._collected(reached, complete=True)
+            if self._n_waiting() > MAX_WAITING:
+                self._flush(self.intakes)
+            self._hand(document)
+            if all(intake.done for intake in self.intakes):
+                break
+        else:
+            self.reached = self._reach(self.reached.position, self.reached.n_bytes)
+        self._wake(everyone=True)
+        self._flush(self.intakes, complete=True)
+        return [intake.collected(self.reached) for intake in self.intakes]
 
-    def _is_enough(self) -> bool:
-        most = self.settings.max_documents
-        return most is not None and self.n_kept >= most
+    def _hand(self, document: Document) -> None:
+        """Give a document to the workspaces whose names it may hold."""
+        for number in self.owners.of(document.text):
+            intake = self.intakes[number]
+            if intake.done or intake in self.asleep:
+                continue
+            if intake.is_full:
+                self._flush([intake])
+            if not intake.done:
+                intake.take(document)
+        self.n_handed += 1
 
-    def _counts(self) -> tuple[dict[str, int], dict[str, int]]:
-        return dict(self.counter.skipped), dict(self.counter.mended)
+    def _wake(self, *, everyone: bool = False) -> None:
+        """Let those begin whose position is reached; the others had read this already."""
+        for intake in [i for i in self.asleep if everyone or i.start <= self.reached.position]:
+            intake.begin_at(replace(self.reached, n_handed=self.n_handed))
+            self.asleep.remove(intake)
 
-    def _keep(self, batch: list[Document], reached: _Snapshot, *, complete: bool = False) -> None:
-        kept = list(self._link(self._without_copies(self._with_mentions(batch))))
-        for document in kept:
-            self._count(document)
-        state = self.state | {
-            "position": reached.position.to_json(),
-            "n_bytes": reached.n_bytes,
-            "skipped": reached.skipped,
-            "mended": reached.mended,
-            "examples": self.counter.examples,
-            "decided": dict(self.decided),
-        }
-        self.parts.append(kept, state=state, complete=complete)
-        self.on_progress(self._collected(reached, complete=complete))
+    def _n_waiting(self) -> int:
+        return sum(intake.n_characters for intake in self.intakes)
 
-    def _collected(self, reached: _Snapshot, *, complete: bool) -> Collected:
-        skipped = Counter(reached.skipped) + self.decided
-        return Collected(
-            n_kept=self.n_kept,
-            n_mentions=self.n_mentions,
-            skipped=dict(sorted(skipped.items(), key=lambda item: (-item[1], item[0]))),
-            mended=reached.mended,
-            examples=self.counter.examples,
-            n_bytes=reached.n_bytes,
-            n_bytes_total=self.n_bytes_total,
-            complete=complete,
+    def _reach(self, position: Position, n_bytes: int) -> Reached:
+        counter = self.counter
+        return Reached(
+            position,
+            n_bytes,
+            self.n_handed,
+            dict(counter.skipped),
+            dict(counter.mended),
+            dict(counter.examples),
         )
 
-    def _with_mentions(self, batch: list[Document]) -> Iterator[Document]:
-        """Find all mentions; an alias inside a longer name that is known is no candidate."""
-        found = [(d, m) for d in batch if (m := self.matcher.find(d.text))]
-        self.decided[NO_MENTION] += len(batch) - len(found)
-        if not found:
-            return
-        located = self.finder.locate([replace(d, mentions=()) for d, _ in found])
-        edges = np.searchsorted(located.documents, np.arange(len(found) + 1)).tolist()
-        for i, (document, candidates) in enumerate(found):
-            rows = slice(edges[i], edges[i + 1])
-            spans = zip(located.starts[rows].tolist(), located.ends[rows].tolist(), strict=True)
-            mentions = join_mentions(document.text, candidates, list(spans))
-            if any(m.surface in self.aliases and m.entity is None for m in mentions):
-                yield replace(document, mentions=mentions)
-            else:
-                self.decided[LONGER_NAME] += 1
+    def _note(self, progress: Progress) -> None:
+        """Take down where reading is; all documents before it were handed out."""
+        self.reached = self._reach(progress.position, progress.n_bytes)
+        self._wake()
+        if progress.n_bytes // CHECKPOINT_BYTES > self.n_checked // CHECKPOINT_BYTES:
+            self.n_checked = progress.n_bytes
+            self._flush([i for i in self.intakes if i not in self.asleep])
+        elif progress.n_bytes - self.n_reported >= REPORTED_BYTES:
+            self._report()
 
-    def _without_copies(self, documents: Iterator[Document]) -> Iterator[Document]:
-        for document in documents:
-            if self.copies.add(document) is None:
-                yield document
-            else:
-                self.decided[COPY] += 1
+    def _flush(self, intakes: Sequence[Intake], *, complete: bool = False) -> None:
+        for intake in intakes:
+            if not intake.done:
+                intake.flush(self.reached, complete=complete)
+        self._report(complete=complete)
 
-    def _link(self, documents: Iterator[Document]) -> Iterator[Document]:
-        """Link the mentions that are no candidates; those without a sure link are left out."""
-        waiting = list(documents)
-        shown = [
-            replace(d, mentions=tuple(_as_written(m, d.text) for m in d.mentions)) for d in waiting
-        ]
-        taken = self.ids.copy()
-        least = self.settings.context_confidence
-        for document, linked in zip(waiting, self.linker.link_documents(shown), strict=True):
-            if linked.error is not None:
-                raise WorkspaceError(f"Linking {document.id!r} failed: {linked.error}")
-            sure = {
-                (m.start, m.end): m.entity
-                for m in linked.mentions
-                if m.entity is not None and m.confidence >= least
-            }
-            mentions = tuple(
-                m if m.surface in self.aliases else replace(m, entity=sure[m.start, m.end])
-                for m in document.mentions
-                if m.surface in self.aliases or (m.start, m.end) in sure
+    def _report(self, *, complete: bool = False) -> None:
+        self.n_reported = self.reached.n_bytes
+        share = min(1.0, self.reached.n_bytes / max(self.n_bytes_total, 1))
+        self.on_progress(
+            CollectProgress(
+                n_kept=sum(intake.n_kept for intake in self.intakes),
+                n_read=self.reached.n_handed + sum(self.reached.skipped.values()),
+                share=1.0 if complete else share,
+                complete=complete,
             )
-            name = free_id(document.id, taken)
-            taken.add(name)
-            yield replace(document, id=name, mentions=mentions)
-
-
-def join_mentions(
-    text: str, candidates: Sequence[Mention], others: Sequence[tuple[int, int]]
-) -> tuple[Mention, ...]:
-    """Join candidate mentions with the spans of all names that were detected.
-
-    A candidate that lies inside a longer name is left out ("Rey" in "Rey Island"), and so is a
-    name that overlaps a candidate otherwise. Both are in order and free of overlaps.
-    """
-    starts, ends = [s for s, _ in others], [e for _, e in others]
-    kept: list[Mention] = []
-    hidden: set[int] = set()
-    for candidate in candidates:
-        first = bisect_right(ends, candidate.start)
-        over = list(range(first, bisect_left(starts, candidate.end, lo=first)))
-        length = candidate.end - candidate.start
-        if any(
-            starts[i] <= candidate.start
-            and candidate.end <= ends[i]
-            and ends[i] - starts[i] > length
-            for i in over
-        ):
-            continue
-        kept.append(candidate)
-        hidden.update(over)
-    free = [Mention(text[s:e], s, e) for i, (s, e) in enumerate(others) if i not in hidden]
-    return tuple(sorted([*kept, *free], key=lambda m: (m.start, m.end)))
-
-
-def _as_written(mention: Mention, text: str) -> Mention:
-    # A candidate's surface is the declared alias; linking wants what the text says.
-    return replace(mention, surface=text[mention.start : mention.end])
-
-
-def free_id(name: str, taken: set[str]) -> str:
-    """Return a document id that is not taken: two sources may use the same ones."""
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}~{number}"
-    return free
+        )

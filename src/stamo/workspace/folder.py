@@ -17,18 +17,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import SettingsError, WorkspaceError
+from stamo.errors import PackError, SettingsError, WorkspaceError
+from stamo.packs.pack import EntityPack
 from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.files import read_json, sweep, to_json, write_new
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.labels.store import LabelProgress, LabelStore
+from stamo.workspace.wording import count_of
 
 FORMAT = "stamo-workspace"
 VERSION = 1
 N_LABELS = 20
 SUMMARY = ".summary.json"
 """What is kept of a learning run, in the folder of its slots."""
+DAMAGED = "damaged"
 
 LockedTask = Literal["collect", "learn"]
 
@@ -45,10 +48,13 @@ class Status:
     labels: LabelProgress
     n_slots: int
     packs: tuple[str, ...]
+    outdated: str
+    """Why the pack is to be learned again: its file is damaged, or what it was learned from
+    ("labels", "documents") changed; empty where it is not."""
     next_step: str
     """One sentence."""
-    labels_changed: bool = False
-    """Whether the labels are others than those of the last run."""
+    stage: str
+    """The same in a few words, for a table."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,7 @@ class Workspace:
             "name": entity.id,
             "aliases": list(entity.aliases),
             "about": entity.about,
+            **entity.identity,
             "created_by": created_by,
             "created_at": at.astimezone(UTC).isoformat(),
         }
@@ -127,7 +134,7 @@ class Workspace:
             entity = EmergingEntity(
                 _text(value["name"]),
                 tuple(map(_text, value["aliases"])),
-                _text(value.get("about", "")),
+                *(_text(value.get(name, "")) for name in ("about", "id", "type", "url")),
             )
             created_at = datetime.fromisoformat(_text(value["created_at"]))
             return cls(folder, entity, _text(value["created_by"]), created_at)
@@ -162,6 +169,11 @@ class Workspace:
         """Return the folder of learned packs; `learn` makes it."""
         return self.path / "packs"
 
+    @property
+    def pack_path(self) -> Path:
+        """Return where the pack is written; the folder's own name names it."""
+        return self.packs_dir / f"{self.path.resolve().name}{PACK_SUFFIX}"
+
     def open_labels(self) -> LabelStore:
         """Open the labels; the file is made when there is none."""
         return LabelStore.open(self.labels_path)
@@ -194,10 +206,10 @@ class Workspace:
     def status(self) -> Status:
         """Tell what is there and what comes next."""
         manifest = self.documents.manifest
-        labels, learned_from, now = LabelProgress(), self._learned_from(), None
+        labels, events = LabelProgress(), []
         if self.labels_path.exists():
             with self.read_labels() as store:
-                labels, now = store.progress(), labels_fingerprint(store.current())
+                labels, events = store.progress(), store.current()
         slots = _names(self.slots_dir)
         packs = tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX))
         partial = Status(
@@ -208,45 +220,64 @@ class Workspace:
             labels,
             len(slots),
             packs,
+            self._outdated(manifest.n_documents, labels_fingerprint(events)),
             "",
-            labels_changed=bool(learned_from and now and learned_from != now),
+            "",
         )
         started = bool(manifest.parts or manifest.state)
-        step = _next_step(partial, started, shlex.quote(str(self.path)))
-        return replace(partial, next_step=step)
+        stage, step = _next_step(partial, started, shlex.quote(str(self.path)))
+        return replace(partial, next_step=step, stage=stage)
 
-    def _learned_from(self) -> str | None:
-        """Return the fingerprint of the labels that the last run knew."""
-        path = self.slots_dir / SUMMARY
-        value = read_json(path) if path.exists() else None
-        return value.get("labels") if isinstance(value, dict) else None
+    def _outdated(self, n_documents: int, labels: str) -> str:
+        if not self.pack_path.exists():
+            return ""
+        try:
+            pack = EntityPack.load(self.pack_path)
+        except PackError:
+            return DAMAGED
+        if pack.labels_fingerprint and pack.labels_fingerprint != labels:
+            return "labels"
+        if pack.notes.get("documents", f"{n_documents} ").split(" ")[0] != str(n_documents):
+            return "documents"
+        return ""
 
 
-def _next_step(status: Status, started: bool, folder: str) -> str:
+def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
+    """Return what comes next, in a few words and as a sentence with the command."""
     labels = status.labels
     wanted = min(N_LABELS, status.n_mentions)
+    missing = wanted - labels.n_labelled
     if not status.is_collected and started:
-        step = f"Collecting was interrupted after {status.n_documents:,} documents; go on with"
-        return f"{step}: stamo collect {folder}"
+        done = count_of(status.n_documents, "document")
+        step = f"Collecting was interrupted after {done}; go on with"
+        return "collect (interrupted)", f"{step}: stamo collect {folder}"
     if not status.is_collected:
-        return f"Collect documents that contain an alias with: stamo collect {folder} --from FILE"
+        step = "Collect documents that contain an alias with"
+        return "collect", f"{step}: stamo collect {folder} --from FILE"
     if not status.n_documents:
         step = "No document contained an alias; collect from other documents with"
-        return f"{step}: stamo collect {folder} --from FILE"
-    if status.packs and status.labels_changed:
-        return f"The labels changed: learn again with: stamo learn {folder}"
+        return "collect (nothing kept)", f"{step}: stamo collect {folder} --from FILE"
+    if status.outdated == DAMAGED:
+        step = "The pack is damaged; learn again with"
+        return "pack damaged: learn again", f"{step}: stamo learn {folder}"
+    if status.outdated:
+        what = status.outdated
+        step = f"The {what} changed since the pack was learned; learn again with"
+        return f"{what} changed: learn again", f"{step}: stamo learn {folder}"
     if status.packs:
-        return f"See what was learned with: stamo report {folder}"
+        return "report", f"See what was learned with: stamo report {folder}"
     if status.n_slots:
         step = f"Learning was interrupted at slot {status.n_slots}; go on with"
-        return f"{step}: stamo learn {folder}"
-    if labels.n_labelled < wanted:
-        step = f"Label {wanted - labels.n_labelled} more mentions ({labels.n_labelled} done) with"
-        return f"{step}: stamo label {folder}"
+        return "learn (interrupted)", f"{step}: stamo learn {folder}"
+    if missing > 0:
+        step = f"Label {missing} more {'mention' if missing == 1 else 'mentions'}"
+        step = f"{step} ({labels.n_labelled} done) with: stamo label {folder}"
+        return f"label {missing} more", step
     if not labels.n_emerging:
         step = f"None of the {labels.n_labelled} labels is {status.entity.id!r}; label some with"
-        return f"{step}: stamo label {folder}"
-    return f"Learn the entity from {labels.n_labelled} labels with: stamo learn {folder}"
+        return "label the entity", f"{step}: stamo label {folder}"
+    count = count_of(labels.n_labelled, "label")
+    return "learn", f"Learn the entity from {count} with: stamo learn {folder}"
 
 
 def _refuse_used(folder: Path) -> None:

@@ -24,7 +24,6 @@ from stamo.learning.loop import Checkpoint, Learned, Slot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.files import to_json, write_atomic
 from stamo.workspace.findings import find_out
 from stamo.workspace.folder import SUMMARY, Workspace
@@ -34,6 +33,7 @@ from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
 from stamo.workspace.summary import LearnSummary
 from stamo.workspace.verdict import Findings, Verdict, judge
+from stamo.workspace.versions import write_version
 
 LABELS_ALONE = 0
 """The slot before the first one: what the labels say without the pile."""
@@ -244,7 +244,7 @@ class _Packing:
             self._checked(done.used_slot),
         )
         write_atomic(self.workspace.slots_dir / SUMMARY, to_json(summary.to_json()))
-        write_atomic(done.path, done.pack.to_bytes())
+        write_version(self.workspace, done.pack.to_bytes())
         return done
 
     def _take_up(self, store: SlotStore | None, n_done: int) -> Checkpoint | None:
@@ -286,7 +286,7 @@ class _Packing:
         )
         return LearnedPack(
             pack=pack,
-            path=pack_path(self.workspace),
+            path=self.workspace.pack_path,
             records=tuple(self.records),
             left_out=self.left_out,
             pile_helped=learned.pile_helped is not False,
@@ -359,8 +359,8 @@ def _movement(before: FeatureParams, after: FeatureParams) -> dict[str, float]:
 
 
 def pack_path(workspace: Workspace) -> Path:
-    """Return where the pack of a workspace is written; the folder's own name names it."""
-    return workspace.packs_dir / f"{workspace.path.resolve().name}{PACK_SUFFIX}"
+    """Return where the pack of a workspace is written."""
+    return workspace.pack_path
 
 
 def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:

@@ -67,7 +67,18 @@ def _common_entity(workspaces: Sequence[Workspace]) -> EmergingEntity:
             f"Together the folders have {len(aliases)} aliases; an entity has at most "
             f"{MAX_ALIASES}: collect one of them again with fewer."
         )
-    return EmergingEntity(names.pop(), tuple(aliases))
+    ids = {w.entity.external_id for w in workspaces if w.entity.external_id}
+    if len(ids) > 1:
+        raise WorkspaceError(
+            f"The folders have one name but the ids {', '.join(sorted(ids))}; merge folders of one "
+            "entity."
+        )
+    # What one folder does not say, another may.
+    rest = {
+        field: next((v for w in workspaces if (v := getattr(w.entity, field))), "")
+        for field in ("about", "external_id", "type", "url")
+    }
+    return EmergingEntity(names.pop(), tuple(aliases), **rest)
 
 
 def _common_state(workspaces: Sequence[Workspace]) -> dict[str, object]:
@@ -138,6 +149,8 @@ class Graduation:
     """What was learned of an entity beside what a later knowledge base says of it."""
 
     title: str
+    id: str
+    """Its id in the later knowledge base, or the pack's own; empty where there is none."""
     priors: tuple[PriorPair, ...]
     cosine: float | None
     """Of the vectors; None where the two knowledge bases do not share a space."""
@@ -160,7 +173,7 @@ def compare_with_kb(
     Args:
         pack: What was learned.
         later: The later knowledge base.
-        title: The entity's title there; the pack's own name by default.
+        title: The entity's title there; by default it is found by its id, or by its name.
         former: The knowledge base of the pack. Vectors of two knowledge bases are compared through
             the words that both know, so the cosine needs it.
         n_related: How many of the most related entities to compare.
@@ -168,8 +181,7 @@ def compare_with_kb(
     Raises:
         UnknownEntityError: The later knowledge base does not know the title.
     """
-    name = pack.entity.id if title is None else title
-    entity = later.entity_id(name)
+    entity = _find_later(pack, later, title)
     priors = []
     for alias, learned in zip(pack.entity.aliases, pack.priors.tolist(), strict=True):
         found = later.candidates(alias)
@@ -181,11 +193,21 @@ def compare_with_kb(
     mine = {title for title, value in strongest_neighbours(pack, n_related) if value > 0}
     return Graduation(
         title=later.title(entity),
+        id=later.external_ids([entity])[0] or pack.entity.external_id,
         priors=tuple(priors),
         cosine=_cosine(pack, later, entity, former),
         shared=tuple(title for title in there if title in mine),
         n_related=min(len(there), len(mine)),
     )
+
+
+def _find_later(pack: EntityPack, later: KnowledgeBase, title: str | None) -> int:
+    """Return the entity there: by the title given, by the pack's id, or by its name."""
+    if title is None and pack.entity.external_id:
+        (found,) = later.entities_with_ids([pack.entity.external_id]).tolist()
+        if found >= 0:
+            return int(found)
+    return later.entity_id(pack.entity.id if title is None else title)
 
 
 def _cosine(

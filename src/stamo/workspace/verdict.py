@@ -15,6 +15,7 @@ import numpy as np
 
 from stamo.evaluation.intervals import Interval, wilson
 from stamo.system.arrays import Bools
+from stamo.workspace.wording import count_of
 
 LEAST_PRECISION = 0.8
 """What the entity takes must be right this often."""
@@ -207,7 +208,7 @@ def _too_early(found: Findings) -> tuple[Decision, str] | None:
         )
     if n < FEW_LABELS:
         return Decision.label_more, (
-            f"Label more before you ship it: {_count(n, 'label')} cannot tell how good it is; "
+            f"Label more before you ship it: {count_of(n, 'label')} cannot tell how good it is; "
             f"label about {MANY_LABELS}."
         )
     if found.n_emerging < FEW_POSITIVE:
@@ -254,21 +255,21 @@ def _reasons(
     hits = int((taken & labels).sum())
     if precision is not None:
         lines.append(
-            f"Precision {_rate(precision)}: of {_count(int(taken.sum()), 'left-out label')} that "
+            f"Precision {_rate(precision)}: of {count_of(int(taken.sum()), 'left-out label')} that "
             f"it takes, {hits} {_are(hits)} {found.entity}."
         )
     if recall is not None:
         lines.append(
-            f"Recall {_rate(recall)}: of {_count(int(labels.sum()), 'left-out label')} that "
+            f"Recall {_rate(recall)}: of {count_of(int(labels.sum()), 'left-out label')} that "
             f"{_are(int(labels.sum()))} {found.entity}, it finds {hits}."
         )
     lines.append(
-        f"It takes {found.n_taken:,} of {_count(found.n_mentions, 'unlabelled mention')} "
+        f"It takes {found.n_taken:,} of {count_of(found.n_mentions, 'unlabelled mention')} "
         f"({found.share:.0%}){_from(found.taken_from)}."
     )
     if found.n_unsure:
         lines.append(
-            f"It is unsure of {_count(found.n_unsure, 'mention')} (between 20% and 80%); "
+            f"It is unsure of {count_of(found.n_unsure, 'mention')} (between 20% and 80%); "
             f"the line is at {found.line:.0%}."
         )
     return lines
@@ -302,10 +303,6 @@ def _often(rate: Interval) -> str:
 
 def _rate(rate: Interval) -> str:
     return f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _are(n: int) -> str:

@@ -18,6 +18,7 @@ _HEADER_LIMIT = 1 << 18  # a real siteinfo is about 3 kB; more than this is no h
 _SITEINFO = re.compile(r"<siteinfo\b[^<>]*>(.*?)(?:</siteinfo|<page\b|\Z)", re.DOTALL)
 _NAMESPACE = re.compile(r"<namespace\b([^<>]*?)(?:/>|>([^<>]*)</namespace)")
 _KEY = re.compile(r"""\bkey\s*=\s*["']?(-?\d{1,9})""")
+_DATABASE = re.compile(r"<dbname>\s*([a-z0-9_-]{1,60})\s*</dbname>")
 _CASE = re.compile(r"<case>\s*([a-z-]{1,40})\s*</case>")
 _LANGUAGE = re.compile(r"""<mediawiki\b[^<>]*?\bxml:lang\s*=\s*["']([\w-]{1,40})""")
 
@@ -52,6 +53,13 @@ class Site:
     """Case-folded prefix -> namespace key; the canonical English names are always among them."""
     interwiki: frozenset[str] = LANGUAGE_CODES | SISTER_PROJECTS
     """Case-folded prefixes that lead out of this wiki."""
+    name: str = ""
+    """What the wiki's database is called (`dbname`), where the dump says it."""
+
+    @property
+    def database(self) -> str:
+        """Return the name of the wiki's database, such as enwiki."""
+        return self.name or f"{self.language.replace('-', '_')}wiki"
 
     def __hash__(self) -> int:
         # Asked for several times on each page, so it leaves the rest to the comparison.
@@ -71,7 +79,7 @@ class Site:
         code = language[1].casefold() if language else "en"
         siteinfo = _SITEINFO.search(text)
         body = siteinfo[1] if siteinfo else ""
-        case = _CASE.search(body)
+        case, database = _CASE.search(body), _DATABASE.search(body)
         namespaces = _default_namespaces()
         namespaces.update(dict.fromkeys(FILE_ALIASES.get(code.partition("-")[0], ()), 6))
         if code == "en":
@@ -82,6 +90,7 @@ class Site:
             case_first=case is None or case[1] == "first-letter",
             namespaces=namespaces,
             interwiki=(LANGUAGE_CODES | SISTER_PROJECTS) - namespaces.keys(),
+            name=database[1] if database else "",
         )
 
     def normalise_title(self, title: str) -> str:

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats.base import (
     UTF8_MARK,
     ReadItem,
@@ -17,8 +20,10 @@ from stamo.corpus.formats.base import (
 )
 from stamo.corpus.skips import NO_MENTION, BadRecordError, clean_surrogates, cut_text, decode_utf8
 from stamo.corpus.types import Document, Mention
+from stamo.system.arrays import Int64
 from stamo.system.streams import read_line_blocks
 
+_LINE_BREAK = ord("\n")
 _OBJECT = re.compile(rb"\{\s*[\"}]")
 _EXAMPLE = 'give one object like {"id": "a", "text": "b"} a line'
 _LONG_LINE, _LONG_ADVICE = "line longer than the limit", "give long texts as plain text files"
@@ -43,29 +48,61 @@ class JsonLines:
 
         for block in read_line_blocks(blocks, _most(task), on_long):
             n_lines = block.count(b"\n")
-            if n + n_lines <= task.first:
-                n += n_lines
-            elif task.matcher and n >= task.first and not task.matcher.may_be_in_json(block):
-                n += n_lines
-                task.skip(NO_MENTION, task.place, n_lines)
-            else:
-                for line in block[:-1].split(b"\n"):
-                    n += 1
-                    if n > task.first and line.strip():
-                        yield n, _read_line(line, n, task)
+            if n + n_lines > task.first:
+                for number, line, is_checked in _suspects(block, n, task):
+                    yield number, _read_line(line, number, task, is_checked)
+            n += n_lines
             yield n, None
+
+
+def _suspects(block: bytes, n: int, task: ReadTask) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield the lines to look at, with their numbers and whether they are known to hold a name.
+
+    The others are counted and left out: lines of JSON objects, by their first and last sign, that
+    cannot contain an alias. What is no object is looked at, to be told what it is.
+    """
+    ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == _LINE_BREAK)
+    rows = None
+    if task.matcher and n >= task.first and _are_objects(block, ends):
+        rows = task.matcher.lines_in_json(block, ends)
+    if rows is None:
+        for number, line in enumerate(block[:-1].split(b"\n"), n + 1):
+            if number > task.first and line.strip():
+                yield number, line, False
+        return
+    done = 0
+    for row in [*rows, len(ends)]:
+        # Counted just before the next suspect: who stops there has counted no line twice.
+        if row > done:
+            task.skip(NO_MENTION, task.place, row - done)
+        done = row + 1
+        if row < len(ends):
+            yield n + row + 1, block[int(ends[row - 1]) + 1 if row else 0 : int(ends[row])], True
+
+
+def _are_objects(block: bytes, ends: Int64) -> bool:
+    codes = np.frombuffer(block, dtype=np.uint8)
+    starts = np.append(0, ends[:-1] + 1)
+    return bool((codes[starts] == ord("{")).all() and (codes[ends - 1] == ord("}")).all())
+
+
+def _is_ruled_out(line: bytes, matcher: AliasMatcher) -> bool:
+    """Tell of one line whether it is an object without any alias."""
+    inside = line.removeprefix(UTF8_MARK).strip()
+    is_object = inside[:1] == b"{" and inside[-1:] == b"}"
+    return is_object and not matcher.may_be_in_json(line)
 
 
 def _most(task: ReadTask) -> int:
     return task.limits.max_line_bytes or task.limits.max_record_bytes
 
 
-def _read_line(line: bytes, number: int, task: ReadTask) -> Document | None:
+def _read_line(line: bytes, number: int, task: ReadTask, is_checked: bool) -> Document | None:
     where = task.where("line", number)
     if len(line) > _most(task):
         task.skip(_LONG_LINE, where, advice=_LONG_ADVICE)
         return None
-    if task.matcher and not task.matcher.may_be_in_json(line):
+    if task.matcher and not is_checked and _is_ruled_out(line, task.matcher):
         task.skip(NO_MENTION, where)
         return None
     line = line.removeprefix(UTF8_MARK)

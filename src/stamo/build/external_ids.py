@@ -1,0 +1,194 @@
+"""Read the ids of entities from what Wikimedia publishes beside a dump, or from a table.
+
+- `page_props.sql`: the ids by page number, `(12,'wikibase_item','Q6199',NULL)`;
+- `wb_items_per_site.sql`: the ids by site and title, `(55,6199,'enwiki','Anarchism')`;
+- any file with two columns, title and id, separated by a tab or a comma.
+
+All of them plain or compressed. SQL is read by its pattern and never run: inside of a string every
+quote is escaped, so that no text can look like a row.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from stamo.build.dump.site import Site
+from stamo.errors import DumpError
+from stamo.kb.external_ids import ExternalIds
+from stamo.kb.names import ARTICLES_FILE
+from stamo.kb.storage import StringTable
+from stamo.system.arrays import Int32, Int64
+from stamo.system.streams import read_blocks, read_line_blocks
+
+MAX_ID = 100
+MAX_ROW_BYTES = 8192
+_ROWS = _ENOUGH_TO_TELL = 1 << 16
+_PAGE_PROPS = re.compile(rb"\((\d{1,18}),'wikibase_item','(Q\d{1,18})'")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_KNOWN = "give page_props.sql, wb_items_per_site.sql or a file of titles and ids"
+
+
+@dataclass
+class WrittenIds:
+    """What became of a file of ids."""
+
+    n_entities: int
+    """Entities that have an id now."""
+    n_unknown: int
+    """Rows whose title or page is no entity."""
+
+
+def write_external_ids(path: Path, result: Path, site: Site, n_entities: int) -> WrittenIds:
+    """Write the ids of a file into a knowledge base that has its names and articles already.
+
+    Raises:
+        DumpError: The file cannot be read, or holds no id of this wiki.
+    """
+    entities: list[Int32] = []
+    ids: list[str] = []
+    n_rows = 0
+    find = _Finder(result)
+    for rows in _in_groups(_read_rows(path, site)):
+        n_rows += len(rows)
+        found = find(rows)
+        kept = np.flatnonzero(found >= 0)
+        entities.append(found[kept])
+        ids += [rows[place][1] for place in kept.tolist()]
+    if not n_rows:
+        raise DumpError(f"{path.name} holds no id of {site.database}; {_KNOWN} of this wiki.")
+    joined = np.concatenate(entities).astype(np.int32)
+    written = ExternalIds.build(result, n_entities, joined, ids)
+    return WrittenIds(written, n_rows - len(joined))
+
+
+_Row = tuple[int | str, str]
+"""The page number or the title, and the id."""
+
+
+def _in_groups(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
+    group: list[_Row] = []
+    for row in rows:
+        group.append(row)
+        if len(group) == _ROWS:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+class _Finder:
+    """Finds the entities of pages and titles."""
+
+    def __init__(self, result: Path) -> None:
+        self._titles = StringTable.open(result, "entities")
+        self._result = result
+        self._pages: tuple[Int64, Int32] | None = None
+
+    def __call__(self, rows: list[_Row]) -> Int32:
+        keys = [key for key, _ in rows]
+        if isinstance(keys[0], str):
+            return self._titles.find_many([str(key) for key in keys])
+        if self._pages is None:
+            self._pages = self._read_pages()
+        pages, entities = self._pages
+        wanted = np.array(keys, dtype=np.int64)
+        place = np.minimum(np.searchsorted(pages, wanted), max(len(pages) - 1, 0))
+        if not len(pages):
+            return np.full(len(wanted), -1, dtype=np.int32)
+        return np.where(pages[place] == wanted, entities[place], -1).astype(np.int32)
+
+    def _read_pages(self) -> tuple[Int64, Int32]:
+        """Return the page numbers of all articles, ascending, with their entities."""
+        pages, entities = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        with pq.ParquetFile(self._result / ARTICLES_FILE) as file:
+            for batch in file.iter_batches(_ROWS, columns=["page_id", "title"]):
+                pages.append(batch["page_id"].to_numpy(zero_copy_only=False).astype(np.int64))
+                entities.append(self._titles.find_many(batch["title"].to_pylist()))
+        joined, found = np.concatenate(pages), np.concatenate(entities)
+        order = np.argsort(joined, kind="stable")
+        return joined[order], found[order]
+
+
+def _read_rows(path: Path, site: Site) -> Iterator[_Row]:
+    faults: list[str] = []
+    try:
+        with path.open("rb") as file:
+            blocks = read_blocks(file, faults.append)
+            head = b""
+            while len(head) < _ENOUGH_TO_TELL and (block := next(blocks, b"")):
+                head += block
+            if b"`page_props`" in head:
+                yield from _page_props(_chained(head, blocks))
+            elif b"`wb_items_per_site`" in head:
+                yield from _items(_chained(head, blocks), site)
+            else:
+                yield from _columns(_chained(head, blocks), path.name, site)
+    except OSError as error:
+        raise DumpError(
+            f"{str(path)!r} cannot be read ({error.strerror}); check its path."
+        ) from error
+    if faults:
+        raise DumpError(f"{path.name} is damaged: {faults[0]}; download it again.")
+
+
+def _chained(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    yield head
+    yield from blocks
+
+
+def _matches(blocks: Iterable[bytes], pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    """Find a pattern in a stream; a match is shorter than `MAX_ROW_BYTES`."""
+    rest = b""
+    for block in blocks:
+        rest += block
+        end = 0
+        for match in pattern.finditer(rest):
+            end = match.end()
+            yield match
+        rest = rest[max(end, len(rest) - MAX_ROW_BYTES) :]
+
+
+def _page_props(blocks: Iterable[bytes]) -> Iterator[_Row]:
+    for match in _matches(blocks, _PAGE_PROPS):
+        yield int(match[1]), match[2].decode()
+
+
+def _items(blocks: Iterable[bytes], site: Site) -> Iterator[_Row]:
+    name = re.escape(site.database.encode())
+    pattern = re.compile(
+        rb"\(\d{1,18},(\d{1,18}),'" + name + rb"','((?:[^'\\]|\\.){1,1024})'\)", re.DOTALL
+    )
+    for match in _matches(blocks, pattern):
+        title = _ESCAPE.sub(r"\1", match[2].decode("utf-8", "replace"))
+        yield site.normalise_title(title), f"Q{int(match[1])}"
+
+
+def _columns(blocks: Iterable[bytes], name: str, site: Site) -> Iterator[_Row]:
+    number = 0
+    delimiter = ""
+    for block in read_line_blocks(iter(blocks), MAX_ROW_BYTES, lambda: None):
+        try:
+            lines = block.decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            raise DumpError(f"{name} is not UTF-8 ({error}); {_KNOWN}.") from error
+        if lines and not delimiter:
+            delimiter = "\t" if "\t" in lines[0] else ","
+        for row in csv.reader(lines, delimiter=delimiter):
+            number += 1
+            if not row:
+                continue
+            if len(row) != 2 or not all(cell.strip() for cell in row) or len(row[1]) > MAX_ID:
+                raise DumpError(
+                    f"{name}, line {number} is not a title and an id of at most {MAX_ID} "
+                    f"characters; {_KNOWN}."
+                )
+            if not row[1].strip().isprintable():
+                raise DumpError(f"{name}, line {number} has an id that cannot be printed.")
+            yield site.normalise_title(row[0]), row[1].strip()

@@ -1,0 +1,68 @@
+"""`stamo bench collect`: how fast a crawl is searched for many entities."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stamo.cli.tables import Console, print_table, rich_table
+
+if TYPE_CHECKING:
+    from stamo.replication.bench_collect import CollectSpeed
+
+
+def register_bench(app: typer.Typer) -> None:
+    """Add the command to the group of benchmarks."""
+    app.command("collect")(bench_collect)
+
+
+def bench_collect(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE...", help="Documents as `collect` reads them.")
+    ],
+    entities: Annotated[
+        str, typer.Option(help="Numbers of entities; the first is compared with.")
+    ] = "1,10,100",
+    aliases: Annotated[int, typer.Option(min=1, help="Names of each entity.")] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="Passes of each size; the best counts.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
+    from stamo.cli.bench import parse_sizes
+    from stamo.replication.bench_collect import measure_passes
+
+    with Console(stderr=True).status("drawing names") as status:
+        speed = measure_passes(
+            sources,
+            parse_sizes(entities),
+            n_aliases=aliases,
+            n_rounds=rounds,
+            on_pass=lambda size: status.update(f"searching for {size}"),
+        )
+    if as_json:
+        typer.echo(json.dumps(speed.to_record(), indent=1))
+    else:
+        _print(speed)
+
+
+def _print(speed: CollectSpeed) -> None:
+    title = (
+        f"{speed.n_bytes / 1e6:,.1f} MB as stored, peak memory {speed.peak_memory / 1e6:,.0f} MB"
+    )
+    counts = (">entities", ">documents", ">mentions", ">CPU s", ">MB/CPU s")
+    ratios = (">speed of one", ">nothing found", ">one by one takes")
+    table = rich_table(*counts, *ratios, title=title)
+    for one in speed.passes:
+        table.add_row(
+            str(one.n_entities),
+            f"{one.n_documents:,}",
+            f"{one.n_mentions:,}",
+            f"{one.seconds:.2f}",
+            f"{one.megabytes_per_second:.1f}",
+            f"{one.ratio:.0%}",
+            f"{one.scan_ratio:.0%}",
+            f"{one.saved:.1f} times",
+        )
+    print_table(table)

@@ -1,0 +1,358 @@
+"""The commands that begin and feed workspaces, one or many: new, status, collect, update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, print_json, print_table
+from stamo.cli.workspaces import (
+    NOTHING_KEPT,
+    Folders,
+    KbOption,
+    ModelOption,
+    common_artifacts,
+    for_each,
+    open_all,
+    say_next,
+    user_name,
+    warn,
+)
+
+if TYPE_CHECKING:
+    from stamo.workspace.artifacts import Artifacts
+    from stamo.workspace.changes import PackChange
+    from stamo.workspace.folder import Status, Workspace
+    from stamo.workspace.intake import Collected
+    from stamo.workspace.learn import LearnSettings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application."""
+    for command in (new, status, collect, update):
+        app.command(command.__name__)(command)
+
+
+def new(
+    workspace: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="WORKSPACE", help="Folder of the new entity; with --from, of all of them."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="What the entity is called.")
+    ] = None,
+    alias: Annotated[
+        list[str] | None,
+        typer.Option(help="A name that texts use, at most ten; NAME itself is one if it fits."),
+    ] = None,
+    about: Annotated[
+        str, typer.Option(help="A line about it, or @FILE with one: strong where labels are few.")
+    ] = "",
+    id: Annotated[str, typer.Option("--id", help="Its id elsewhere, such as Q29584.")] = "",
+    type: Annotated[str, typer.Option("--type", help="What kind of thing it is.")] = "",
+    url: Annotated[str, typer.Option("--url", help="A page about it.")] = "",
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="CSV of entities: name, aliases (a|b), about, id, type, url, folder."
+        ),
+    ] = None,
+    kb: Annotated[
+        Path | None, typer.Option("--kb", help="Look the names up in this knowledge base.")
+    ] = None,
+    who: Annotated[str, typer.Option(help="Who starts it.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Start the workspace of an emerging entity, or those of a table."""
+    from stamo.corpus.types import EmergingEntity
+    from stamo.errors import SettingsError
+    from stamo.kb.base import KnowledgeBase
+    from stamo.workspace.declared import create_workspaces, read_entities
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.foresight import look_up
+
+    by, at = who or user_name(), datetime.now(UTC)
+    base = None if kb is None else KnowledgeBase.open(kb)  # before anything is made
+    if table is not None:
+        if name is not None or alias or about or id or type or url:
+            raise SettingsError("A table with --from names the entities itself; give the folder.")
+        root = workspace or Path()
+        created = create_workspaces(root, read_entities(table), created_by=by, at=at)
+        spaces, n_new = [*created.made, *created.there], len(created.made)
+    else:
+        if workspace is None or name is None:
+            raise SettingsError("Give the folder and the name: stamo new WORKSPACE NAME.")
+        entity = EmergingEntity.named(
+            name, alias or (), about=_about(about), external_id=id, type=type, url=url
+        )
+        spaces, n_new = [Workspace.create(workspace, entity, created_by=by, at=at)], 1
+    known = {str(s.path): look_up(s.entity, base) for s in spaces if base is not None}
+    if as_json:
+        print_json([_record(w, w.status(), known.get(str(w.path), [])) for w in spaces])
+        return
+    _show_new(spaces, n_new, is_table=table is not None)
+    _warn(spaces, known)
+
+
+def _show_new(spaces: Sequence[Workspace], n_new: int, *, is_table: bool) -> None:
+    from stamo.cli.workspace_views import status_table
+    from stamo.workspace.wording import count_of
+
+    console = Console(highlight=False)
+    if not is_table:
+        print_table(status_table(spaces[0].status()))
+        return
+    _print_overview(spaces)
+    there = len(spaces) - n_new
+    line = f"{count_of(n_new, 'new workspace')}"
+    line += f", {there} {'was' if there == 1 else 'were'} there already." if there else "."
+    console.print(line)
+
+
+def status(
+    workspaces: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[WORKSPACE]...", help="Workspaces, or folders of them; here."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say where workspaces stand and what comes next."""
+    from stamo.cli.workspace_views import status_table
+
+    given = workspaces or [Path()]
+    spaces = open_all(given)
+    if as_json:
+        print_json([_record(space, space.status()) for space in spaces])
+    elif len(given) == 1 and [space.path for space in spaces] == given:
+        print_table(status_table(spaces[0].status()))
+    else:
+        _print_overview(spaces)
+
+
+def _print_overview(spaces: Sequence[Workspace]) -> None:
+    from stamo.cli.workspace_views import overview_table
+
+    print_table(overview_table([(space, space.status()) for space in spaces]))
+
+
+def collect(
+    workspaces: Folders,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin."),
+    ] = None,
+    kb: KbOption = None,
+    model: ModelOption = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what was collected.")] = False,
+    casefold: Annotated[bool, typer.Option("--casefold", help="Find aliases in any case.")] = False,
+    most: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many kept documents of each.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Collect documents that mention the entities' names and link their other mentions.
+
+    All workspaces are fed in one pass over the documents.
+    """
+    from stamo.workspace.intake import CollectSettings
+
+    spaces = open_all(workspaces)
+    settings = CollectSettings(casefold=casefold, max_documents=most)
+    collected, warnings = collect_spaces(spaces, source or [], kb, model, settings, fresh=fresh)
+    if as_json:
+        print_json(
+            [
+                _record(space, space.status(), warnings[str(space.path)]) | {"collected": asdict(c)}
+                for space, c in zip(spaces, collected, strict=True)
+            ]
+        )
+    else:
+        _show_collected(spaces, collected)
+        _warn(spaces, warnings)
+        if len(spaces) == 1:
+            say_next(spaces[0], Console(highlight=False))
+    if not any(one.n_kept for one in collected):
+        raise typer.Exit(NOTHING_KEPT)
+
+
+def collect_spaces(
+    spaces: Sequence[Workspace],
+    sources: Sequence[str],
+    kb: Path | None,
+    model: Path | None,
+    settings: Any,
+    *,
+    fresh: bool,
+) -> tuple[list[Collected], dict[str, list[str]]]:
+    """Collect for workspaces, with a bar; return what was collected and what to worry about."""
+    from stamo.cli.workspace_views import collect_view
+    from stamo.workspace.collect import collect_many
+    from stamo.workspace.foresight import look_at, look_up
+
+    artifacts = common_artifacts(spaces, kb, model)
+    title = spaces[0].entity.id if len(spaces) == 1 else f"{len(spaces)} entities"
+    warnings = {str(space.path): look_up(space.entity, artifacts.kb) for space in spaces}
+    with collect_view(Console(stderr=True), f"Collecting {title}") as show:
+        collected = collect_many(
+            spaces,
+            sources,
+            artifacts.kb,
+            artifacts.trained,
+            origin=artifacts.origin,
+            settings=settings,
+            fresh=fresh,
+            on_progress=show,
+        )
+    for space, one in zip(spaces, collected, strict=True):
+        warnings[str(space.path)] += look_at(space.entity, one)
+    return collected, warnings
+
+
+def update(
+    workspaces: Folders,
+    source: Annotated[
+        list[str], typer.Option("--from", help="New documents, as `collect` takes them.")
+    ],
+    kb: KbOption = None,
+    model: ModelOption = None,
+    folds: Annotated[int, typer.Option(help="Parts for cross-validation; 0 for none.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Add new documents to piles, learn again, and say what the packs decide otherwise."""
+    from stamo.workspace.intake import CollectSettings
+    from stamo.workspace.learn import LearnSettings
+
+    spaces = open_all(workspaces)
+    artifacts = common_artifacts(spaces, kb, model)
+    collected, _ = collect_spaces(spaces, source, kb, model, CollectSettings(), fresh=False)
+    fed = {str(s.path): one for s, one in zip(spaces, collected, strict=True) if one.n_new}
+    settings = LearnSettings(n_folds=folds)
+    changed = [space for space in spaces if str(space.path) in fed]
+    done = for_each(changed, lambda space: _learn_again(space, artifacts, settings))
+    if as_json:
+        print_json(
+            [
+                {
+                    "workspace": str(space.path),
+                    "entity": space.entity.id,
+                    "new_documents": fed[str(space.path)].n_new,
+                    "version": version,
+                    "change": None if change is None else asdict(change),
+                }
+                for space, (version, change) in done
+            ]
+        )
+    else:
+        _show_collected(spaces, collected)
+        for space, (version, change) in done:
+            _show_change(space, fed[str(space.path)].n_new, version, change)
+    if not changed:
+        raise typer.Exit(NOTHING_KEPT)
+    if len(done) < len(changed):
+        raise typer.Exit(1)
+
+
+def _learn_again(
+    space: Workspace, artifacts: Artifacts, settings: LearnSettings
+) -> tuple[int, PackChange | None]:
+    """Learn a workspace anew; return the version of its pack and what changed."""
+    from stamo.cli.workspace_views import learn_view
+    from stamo.workspace.changes import compare_packs, former_pack
+    from stamo.workspace.learn import learn_pack
+    from stamo.workspace.versions import pack_versions
+
+    kb, trained = artifacts.kb, artifacts.trained
+    before = former_pack(space, kb, trained.fingerprint)
+    with learn_view(Console(stderr=True)) as show:
+        learned = learn_pack(space, kb, trained, settings, on_step=show)
+    version = next(v.number for v in pack_versions(space) if v.is_current)
+    if before is None:
+        return version, None
+    return version, compare_packs(space, before, learned.pack, kb, trained)
+
+
+def _show_change(space: Workspace, n_new: int, version: int, change: PackChange | None) -> None:
+    from stamo.workspace.wording import count_of
+
+    console = Console(highlight=False)
+
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True, markup=False)
+
+    say(f"{space.entity.id}: {count_of(n_new, 'new document')}, pack version {version}.")
+    if change is None:
+        return
+    say(
+        f"  Of {count_of(change.n_mentions, 'mention')}, {change.n_after:,} mean it; by the former "
+        f"pack {change.n_before:,} ({change.n_gained:,} gained, {change.n_lost:,} lost)."
+    )
+    for sign, lines in (("+", change.gained), ("-", change.lost)):
+        for line in lines:
+            say(f"  {sign} {line}")
+    for alias, (before, after) in change.priors.items():
+        say(f"  P({space.entity.id} | {alias}): {before:.2f} before, {after:.2f} now")
+
+
+def _show_collected(spaces: Sequence[Workspace], collected: Sequence[Collected]) -> None:
+    from stamo.cli.workspace_views import collected_overview, collected_table
+
+    if len(spaces) == 1:
+        Console(highlight=False).print(collected_table(collected[0]))
+    else:
+        print_table(collected_overview(list(zip(spaces, collected, strict=True))))
+
+
+def _warn(spaces: Sequence[Workspace], warnings: dict[str, list[str]]) -> None:
+    for space in spaces:
+        for line in warnings.get(str(space.path), []):
+            warn(f"{space.path}: {line}" if len(spaces) > 1 else line)
+
+
+def _record(space: Workspace, status: Status, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    entity = status.entity
+    return {
+        "workspace": str(space.path),
+        "entity": entity.id,
+        "id": entity.external_id or None,
+        "type": entity.type or None,
+        "url": entity.url or None,
+        "about": entity.about,
+        "aliases": list(entity.aliases),
+        "documents": status.n_documents,
+        "mentions": status.n_mentions,
+        "collected": status.is_collected,
+        "labels": {
+            "labelled": status.labels.n_labelled,
+            "entity": status.labels.n_emerging,
+            "other": status.labels.n_other,
+            "none": status.labels.n_none,
+            "skipped": status.labels.n_skipped,
+        },
+        "packs": list(status.packs),
+        "outdated": status.outdated or None,
+        "stage": status.stage,
+        "next": status.next_step,
+        "warnings": list(warnings),
+    }
+
+
+def _about(text: str) -> str:
+    """Return a line about an entity, or the beginning of the file or web page that it names."""
+    if not text.startswith("@"):
+        return " ".join(text.split())
+    from stamo.corpus.readers import read_documents
+    from stamo.corpus.types import MAX_ABOUT
+    from stamo.errors import CorpusFormatError
+
+    document = next(iter(read_documents([text[1:]])), None)
+    if document is None:
+        raise CorpusFormatError(f"{text[1:]!r} holds no text about the entity; give another file.")
+    return " ".join(document.text.split())[:MAX_ABOUT]

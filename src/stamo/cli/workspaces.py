@@ -1,0 +1,122 @@
+"""What the commands of workspaces share: which are meant, and with which artifacts they work."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from stamo.cli.tables import Console
+
+if TYPE_CHECKING:
+    from stamo.workspace.artifacts import Artifacts
+    from stamo.workspace.folder import Workspace
+
+_Result = TypeVar("_Result")
+
+NOTHING_KEPT = 3
+"""The exit code of a command that ran to its end and found nothing to keep."""
+
+Folders = Annotated[
+    list[Path],
+    typer.Argument(metavar="WORKSPACE...", help="Folders of new entities, or a folder of them."),
+]
+KbOption = Annotated[
+    Path | None, typer.Option("--kb", help="Knowledge base; that of collecting by default.")
+]
+ModelOption = Annotated[
+    Path | None, typer.Option("--model", help="Linking model; that of collecting by default.")
+]
+
+
+def open_all(paths: Sequence[Path]) -> list[Workspace]:
+    """Open workspaces; a folder that holds workspaces stands for all of them.
+
+    Raises:
+        WorkspaceError: One is missing or damaged.
+    """
+    from stamo.workspace.folder import Workspace
+
+    opened: list[Workspace] = []
+    for path in paths:
+        is_one = (path / "entity.json").exists()
+        below = [] if is_one else [p.parent for p in sorted(path.glob("*/entity.json"))]
+        opened += _open_each(below) or [Workspace.open(path)]
+    return opened
+
+
+def _open_each(folders: Sequence[Path]) -> list[Workspace]:
+    """Open the workspaces of a folder; one that is damaged is named and left out."""
+    from stamo.errors import StamoError
+    from stamo.workspace.folder import Workspace
+
+    opened = []
+    for folder in folders:
+        try:
+            opened.append(Workspace.open(folder))
+        except StamoError as error:
+            warn(f"{folder}: {error}")
+    return opened
+
+
+def warn(line: str) -> None:
+    """Print what to worry about, in one line on stderr."""
+    Console(stderr=True, highlight=False).print(line, style="yellow", soft_wrap=True, markup=False)
+
+
+def common_artifacts(spaces: Sequence[Workspace], kb: Path | None, model: Path | None) -> Artifacts:
+    """Open the knowledge base and model that all the workspaces work with.
+
+    Raises:
+        WorkspaceError: None is given and none is known, or they work with different ones.
+    """
+    from stamo.errors import WorkspaceError
+    from stamo.workspace.artifacts import open_artifacts
+
+    states = [dict(space.documents.manifest.state) for space in spaces]
+    for name, given in (("kb", kb), ("model", model)):
+        known = {state[name] for state in states if name in state}
+        if given is None and len(known) > 1:
+            raise WorkspaceError(
+                f"The workspaces work with different ones: {', '.join(sorted(known))}; give one "
+                f"with --{name}, or run the command for some of them at a time."
+            )
+    knowing = next((s for s, state in zip(spaces, states, strict=True) if state), spaces[0])
+    return open_artifacts(knowing, kb, model)
+
+
+def for_each(
+    spaces: Sequence[Workspace], work: Callable[[Workspace], _Result]
+) -> list[tuple[Workspace, _Result]]:
+    """Do something for each workspace; one of many that fails says why and the others go on.
+
+    Raises:
+        StamoError: There is one workspace, and it fails.
+    """
+    from stamo.errors import StamoError
+
+    done = []
+    for space in spaces:
+        try:
+            done.append((space, work(space)))
+        except StamoError as error:
+            if len(spaces) == 1:
+                raise
+            warn(f"{space.path}: {error}")
+    return done
+
+
+def say_next(workspace: Workspace, console: Console) -> None:
+    """Print what comes next."""
+    console.print(workspace.status().next_step, soft_wrap=True, markup=False)
+
+
+def user_name() -> str:
+    """Return who runs the command."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"

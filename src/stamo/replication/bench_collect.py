@@ -1,0 +1,145 @@
+"""How fast a crawl is searched for the names of one, ten or a hundred entities in one pass."""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stamo.corpus.aliases import AliasGroups, AliasMatcher
+from stamo.corpus.readers import count_bytes, read_documents
+from stamo.errors import SettingsError
+
+N_DOCUMENTS = 2000
+"""Documents that names are drawn from."""
+MAX_SHARE = 0.002
+"""A name that stands in more than this share of the documents is no new entity's."""
+_NAME = re.compile(r"\b[A-Z][a-z]{3,14}(?: [A-Z][a-z]{3,14})?\b")
+
+
+@dataclass(frozen=True)
+class PassSpeed:
+    """One pass for some entities."""
+
+    n_entities: int
+    n_documents: int
+    """Documents in which one of their names was found."""
+    n_mentions: int
+    seconds: float
+    """Of the processor."""
+    megabytes_per_second: float
+    """Of the sources as they are stored."""
+    ratio: float
+    """Speed over that of the first size; the documents that are found are parsed and searched."""
+    scan_ratio: float
+    """The same for as many names that do not occur: what looking for them costs."""
+    saved: float
+    """How many times as long one pass for each entity would take."""
+
+
+@dataclass(frozen=True)
+class CollectSpeed:
+    """What `stamo bench collect` measures."""
+
+    n_bytes: int
+    passes: tuple[PassSpeed, ...]
+    peak_memory: int
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def measure_passes(
+    sources: Sequence[str | Path],
+    sizes: Sequence[int] = (1, 10, 100),
+    *,
+    n_aliases: int = 2,
+    n_rounds: int = 1,
+    seed: int = 0,
+    on_pass: Callable[[int], None] = lambda size: None,
+) -> CollectSpeed:
+    """Search sources for names of entities, in one pass for each size; nothing is linked or kept.
+
+    Args:
+        sources: Files or folders.
+        sizes: Numbers of entities; the first one is what the others are compared with.
+        n_aliases: Names of each entity, drawn from the sources themselves.
+        n_rounds: How often each pass is measured; the fastest counts.
+        seed: Which names.
+        on_pass: Told the size of each pass before it starts.
+
+    Raises:
+        SettingsError: The sources do not hold enough rare names.
+    """
+    if not sizes or min(sizes) < 1 or n_aliases < 1 or n_rounds < 1:
+        raise SettingsError("Give at least one entity, one alias and one round.")
+    names = draw_names(sources, max(sizes) * n_aliases, seed)
+    n_bytes = count_bytes(sources)
+    measured: list[PassSpeed] = []
+    first_scan = 0.0
+    for size in sizes:
+        on_pass(size)
+        groups = [names[i * n_aliases : (i + 1) * n_aliases] for i in range(size)]
+        absent = [[name[::-1] for name in group] for group in groups]
+        runs = [_search(sources, groups) for _ in range(n_rounds)]
+        seconds = max(min(run[0] for run in runs), 1e-9)
+        scan = max(min(_search(sources, absent)[0] for _ in range(n_rounds)), 1e-9)
+        first_scan = first_scan or scan
+        first = measured[0].seconds if measured else seconds
+        measured.append(
+            PassSpeed(
+                n_entities=size,
+                n_documents=runs[0][1],
+                n_mentions=runs[0][2],
+                seconds=seconds,
+                megabytes_per_second=n_bytes / seconds / 1e6,
+                ratio=first / seconds,
+                scan_ratio=first_scan / scan,
+                saved=first / sizes[0] * size / seconds,
+            )
+        )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return CollectSpeed(n_bytes, tuple(measured), peak * (1 if sys.platform == "darwin" else 1024))
+
+
+def _search(
+    sources: Sequence[str | Path], groups: Sequence[Sequence[str]]
+) -> tuple[float, int, int]:
+    """Return the processor seconds of a pass, and how many documents and mentions it found."""
+    begin = time.process_time()
+    union = AliasMatcher(sorted({name for group in groups for name in group}))
+    owners, matchers = AliasGroups(groups), [AliasMatcher(group) for group in groups]
+    n_documents = n_mentions = 0
+    for document in read_documents(sources, matcher=union):
+        found = sum(len(matchers[i].find(document.text)) for i in owners.of(document.text))
+        n_documents += found > 0
+        n_mentions += found
+    return time.process_time() - begin, n_documents, n_mentions
+
+
+def draw_names(sources: Sequence[str | Path], n: int, seed: int) -> list[str]:
+    """Draw names that stand in a few of the first documents: that often is a new entity met."""
+    counts: Counter[str] = Counter()
+    n_documents = 0
+    for document in islice(read_documents(sources), N_DOCUMENTS):
+        counts.update(set(_NAME.findall(document.text)))
+        n_documents += 1
+    most = max(1, int(n_documents * MAX_SHARE))
+    rare = sorted(name for name, count in counts.items() if count <= most)
+    if len(rare) < n:
+        raise SettingsError(
+            f"The sources hold {len(rare)} rare names, {n} are needed; give more text or ask for "
+            "fewer entities."
+        )
+    chosen = np.random.default_rng(seed).choice(len(rare), size=n, replace=False)
+    return [rare[i] for i in chosen.tolist()]

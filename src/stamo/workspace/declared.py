@@ -1,0 +1,188 @@
+"""Entities declared in a table: a CSV or TSV file with one new entity a line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from stamo.corpus.types import EmergingEntity
+from stamo.errors import CorpusFormatError, SettingsError, WorkspaceError
+from stamo.packs.folder import slug
+from stamo.system.files import explain_os_error
+from stamo.workspace.folder import Workspace
+
+_HEADINGS = ("name", "aliases", "about", "id", "type", "url", "folder")
+MAX_BYTES = 50_000_000
+_SAFE_FOLDER = re.compile(r"[\w][\w .-]{0,99}")
+
+
+@dataclass(frozen=True)
+class DeclaredEntity:
+    """One line of a table of entities."""
+
+    line: int
+    entity: EmergingEntity
+    folder: str
+    """The folder's name that was asked for; empty for one made from the entity's name."""
+
+
+def read_entities(path: str | Path) -> list[DeclaredEntity]:
+    """Read a table with the columns name, aliases, about, id, type, url and folder.
+
+    Only `name` is needed. Aliases are separated by "|" or ";". The name itself is an alias too,
+    as `EmergingEntity.named` says.
+
+    Raises:
+        CorpusFormatError: The file or a line of it is not of this form; the message names both.
+    """
+    name = Path(path).name
+    text = _read(Path(path))
+    first = text.partition("\n")[0]
+    delimiter = max(",\t;", key=first.count)
+    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    try:
+        headings = [str(h).strip().lower() for h in rows.fieldnames or []]
+        rows.fieldnames = headings
+        _check_headings(name, headings)
+        declared = [
+            _declared(name, rows.line_num, row)
+            for row in rows
+            if any(map(_is_filled, row.values()))
+        ]
+    except csv.Error as error:
+        raise CorpusFormatError(f"{name}, line {rows.line_num} is no CSV ({error}).") from error
+    if not declared:
+        raise CorpusFormatError(f"{name} declares no entity; give one a line under the headings.")
+    return declared
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise CorpusFormatError(explain_os_error(error)) from error
+    if len(data) > MAX_BYTES:
+        raise CorpusFormatError(f"{path.name} has more than {MAX_BYTES:,} bytes; split the table.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CorpusFormatError(f"{path.name} is not UTF-8 ({error}); convert it.") from error
+    if "\0" in text:
+        raise CorpusFormatError(f"{path.name} is a binary file; give a CSV or TSV table.")
+    return text
+
+
+def _check_headings(name: str, headings: Sequence[str]) -> None:
+    unknown = [heading for heading in headings if heading not in _HEADINGS]
+    if "name" not in headings or unknown or len(set(headings)) < len(headings):
+        said = ", ".join(headings)[:200] or "nothing"
+        raise CorpusFormatError(
+            f"{name} has the headings {said}; its first line names the columns, of "
+            f"{', '.join(_HEADINGS)}, each once, and `name` is needed."
+        )
+
+
+def _is_filled(value: object) -> bool:
+    return bool(str(value or "").strip())
+
+
+def _declared(file: str, line: int, row: Mapping[str | None, str | None]) -> DeclaredEntity:
+    if None in row:
+        raise CorpusFormatError(
+            f"{file}, line {line} has more fields than headings; put quotes around commas."
+        )
+    fields = {column: " ".join((row.get(column) or "").split()) for column in _HEADINGS}
+    aliases = [alias.strip() for alias in re.split(r"[|;]", fields["aliases"]) if alias.strip()]
+    if fields["folder"] and not _SAFE_FOLDER.fullmatch(fields["folder"]):
+        raise CorpusFormatError(
+            f"{file}, line {line} names the folder {fields['folder']!r}; a folder has letters, "
+            "digits, spaces, dots, dashes and underscores."
+        )
+    try:
+        entity = EmergingEntity.named(
+            fields["name"],
+            aliases,
+            about=fields["about"],
+            external_id=fields["id"],
+            type=fields["type"],
+            url=fields["url"],
+        )
+    except SettingsError as error:
+        raise CorpusFormatError(f"{file}, line {line}: {error}") from error
+    return DeclaredEntity(line, entity, fields["folder"])
+
+
+@dataclass(frozen=True)
+class CreatedWorkspaces:
+    """The workspaces of a table."""
+
+    made: tuple[Workspace, ...]
+    there: tuple[Workspace, ...]
+    """Those that another run had made."""
+
+
+def create_workspaces(
+    root: str | Path, declared: Sequence[DeclaredEntity], *, created_by: str, at: datetime
+) -> CreatedWorkspaces:
+    """Make a workspace for each entity that has none in the folder yet.
+
+    An entity has one already where its name and id are the same. Two entities of one name get
+    folders of different names, by their ids.
+
+    Raises:
+        WorkspaceError: A folder is in use for something else, or an entity comes twice; nothing is
+            made then.
+    """
+    folder = Path(root)
+    held = {_key(w.entity): w for w in open_workspaces(folder)}
+    taken = {path.name.casefold() for path in folder.iterdir()} if folder.is_dir() else set()
+    plan: dict[tuple[str, str], tuple[str, EmergingEntity]] = {}
+    for one in declared:
+        key = _key(one.entity)
+        if key in plan:
+            raise WorkspaceError(
+                f"Line {one.line} declares {one.entity.id!r} again; give two entities of one name "
+                "different ids."
+            )
+        if key in held:
+            continue
+        if one.folder.casefold() in taken:
+            raise WorkspaceError(
+                f"Line {one.line} asks for the folder {one.folder!r}, which is taken; name another."
+            )
+        name = one.folder or free_folder(one.entity, taken)
+        taken.add(name.casefold())
+        plan[key] = (name, one.entity)
+    made = tuple(
+        Workspace.create(folder / name, entity, created_by=created_by, at=at)
+        for name, entity in plan.values()
+    )
+    there = tuple(w for one in declared if (w := held.get(_key(one.entity))) is not None)
+    return CreatedWorkspaces(made, there)
+
+
+def _key(entity: EmergingEntity) -> tuple[str, str]:
+    return entity.id, entity.external_id
+
+
+def free_folder(entity: EmergingEntity, taken: set[str]) -> str:
+    """Return a short name for the folder of an entity that no other has (case does not count)."""
+    name = slug(entity.id) or "entity"
+    if name in taken and entity.external_id:
+        name = f"{name}-{slug(entity.external_id)}".strip("-")
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+def open_workspaces(root: str | Path) -> list[Workspace]:
+    """Open all workspaces right below a folder, in the order of their names."""
+    return [Workspace.open(path.parent) for path in sorted(Path(root).glob("*/entity.json"))]

@@ -1,0 +1,102 @@
+"""A table of entities becomes a folder of workspaces, or one sentence about its wrong line."""
+
+import pytest
+
+from stamo.corpus.types import EmergingEntity
+from stamo.errors import CorpusFormatError, SettingsError, WorkspaceError
+from stamo.packs.folder import slug
+from stamo.workspace.declared import create_workspaces, open_workspaces, read_entities
+from tests.workspace.small_world import NOON
+
+TABLE = """name,aliases,about,id,type,url
+Rey Skywalker,Rey|Rey S.,"a scavenger, later a Jedi",Q29584,person,https://example.org/rey
+Dawn (spacecraft),Dawn,,,,
+
+Ada
+"""
+
+
+def write(tmp_path, text, name="entities.csv"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def create(root, path):
+    return create_workspaces(root, read_entities(path), created_by="ada", at=NOON)
+
+
+def test_a_table_becomes_workspaces(tmp_path):
+    """Every field travels; the name is an alias where texts would say it."""
+    created = create(tmp_path / "week", write(tmp_path, TABLE))
+    rey, dawn, ada = (space.entity for space in created.made)
+    assert rey == EmergingEntity(
+        "Rey Skywalker",
+        ("Rey", "Rey S.", "Rey Skywalker"),
+        "a scavenger, later a Jedi",
+        "Q29584",
+        "person",
+        "https://example.org/rey",
+    )
+    assert dawn.aliases == ("Dawn",)
+    assert ada.aliases == ("Ada",)
+    names = [space.path.name for space in open_workspaces(tmp_path / "week")]
+    assert names == ["ada", "dawn-spacecraft", "rey-skywalker"]
+
+
+def test_a_longer_table_adds_what_is_new(tmp_path):
+    """Run again with one more line, one more workspace is made and none is touched."""
+    create(tmp_path / "week", write(tmp_path, TABLE))
+    again = create(tmp_path / "week", write(tmp_path, TABLE + "Bo\n"))
+    assert [space.entity.id for space in again.made] == ["Bo"]
+    assert len(again.there) == 3
+
+
+def test_two_entities_of_one_name_are_told_apart(tmp_path):
+    """Different ids give different folders; without ids the second one is refused."""
+    table = "name;id\nDawn;Q1\nDawn;Q2\n"
+    created = create(tmp_path / "week", write(tmp_path, table))
+    assert [space.path.name for space in created.made] == ["dawn", "dawn-q2"]
+    with pytest.raises(WorkspaceError, match="Line 3 declares 'Dawn' again"):
+        create(tmp_path / "other", write(tmp_path, "name\nDawn\nDawn\n"))
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("title,id\na,b\n", "headings title, id"),
+        ("", "headings nothing"),
+        ("name\n", "declares no entity"),
+        ("name,id\nRey,Q1,more\n", "line 2 has more fields"),
+        ("name,url\nRey,javascript:alert(1)\n", "line 2: The URL of 'Rey'"),
+        ("name,aliases\nRey," + "|".join("abcdefghijk") + "\n", "line 2: 'Rey' has 11 aliases"),
+        ("name,folder\nRey,../out\n", "line 2 names the folder"),
+        ("name,id\n,Q1\n", "line 2: An emerging entity needs a name"),
+        ("name\nRey\0\n", "binary file"),
+    ],
+)
+def test_a_wrong_table_is_one_sentence(tmp_path, text, match):
+    """The file and the line are named, and nothing is made."""
+    with pytest.raises(CorpusFormatError, match=match):
+        read_entities(write(tmp_path, text))
+
+
+def test_files_that_are_no_tables(tmp_path):
+    """A missing file and one in another encoding are named."""
+    with pytest.raises(CorpusFormatError, match=r"none\.csv"):
+        read_entities(tmp_path / "none.csv")
+    (tmp_path / "latin.csv").write_bytes("name\nBeyoncé\n".encode("latin-1"))
+    with pytest.raises(CorpusFormatError, match="not UTF-8"):
+        read_entities(tmp_path / "latin.csv")
+
+
+def test_names_and_identities():
+    """The full name is an alias by default; an id is one printable line."""
+    assert EmergingEntity.named("Rey Skywalker", ["Rey"]).aliases == ("Rey", "Rey Skywalker")
+    assert EmergingEntity.named("Rey (film)").aliases == ("Rey (film)",)
+    assert EmergingEntity.named("Rey", type="person").identity == {"type": "person"}
+    with pytest.raises(SettingsError, match="id of 'Rey'"):
+        EmergingEntity("Rey", ("Rey",), external_id="Q1\n")
+    assert slug("Ångström & Söhne!") == "angstrom-sohne"
+    assert slug("北京") == "北京"
