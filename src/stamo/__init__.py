@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase as KnowledgeBase
     from stamo.learning.learn import learn as learn
     from stamo.linking.linker import Linker as Linker
+    from stamo.linking.output import to_arrow as to_arrow
+    from stamo.linking.output import to_pandas as to_pandas
     from stamo.linking.packed import PackedLinker as PackedLinker
     from stamo.models.store import load_model as load_model
     from stamo.models.trainer import train_linking_model as train_linking_model
@@ -43,6 +45,8 @@ _MODULES = {
     "learn": "stamo.learning.learn",
     "load_model": "stamo.models.store",
     "read_documents": "stamo.corpus.readers",
+    "to_arrow": "stamo.linking.output",
+    "to_pandas": "stamo.linking.output",
     "train_linking_model": "stamo.models.trainer",
 }
 

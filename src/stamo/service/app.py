@@ -28,6 +28,7 @@ from stamo.service.folders import MissingWorkspaceError
 from stamo.service.history import history_routes
 from stamo.service.labelling import job_routes, workspace_routes
 from stamo.service.linking import LinkPool, link_routes, pack_routes
+from stamo.service.nif import nif_routes
 from stamo.service.parts import ServiceParts
 from stamo.service.schemas import ErrorOut
 from stamo.service.security import Guard
@@ -78,6 +79,7 @@ def create_app(parts: ServiceParts) -> FastAPI:
     app.add_middleware(Guard, settings=parts.security)
     for router in (
         link_routes(parts, pool),
+        nif_routes(parts, pool),
         pack_routes(parts),
         workspace_routes(parts),
         history_routes(parts),

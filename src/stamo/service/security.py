@@ -22,8 +22,10 @@ from stamo.errors import SettingsError
 REQUEST_HEADER = "x-stamo"
 """A page of another site cannot send this header without asking first, and we never allow it."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-STATELESS_PATHS = frozenset({"/api/link"})
+STATELESS_PATHS = frozenset({"/api/link", "/nif"})
 """Routes that are called by POST because of their body, but change nothing."""
+DATA_PATHS = ("/api/", "/nif", "/metrics")
+"""What the routes that hold data start with; the pages hold none."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_TOKEN = 16
 PASS_COOKIE = "stamo-pass"
@@ -130,7 +132,7 @@ def _refuse_reading(
     settings: SecuritySettings, path: str, headers: Mapping[str, str]
 ) -> tuple[int, str] | None:
     # The pages hold no data; they are what asks people for the token.
-    if not settings.guards_reading or not path.startswith("/api/"):
+    if not settings.guards_reading or not path.startswith(DATA_PATHS):
         return None
     assert settings.token is not None
     if _has_token(settings.token, headers) or _has_pass(settings.token, headers):

@@ -7,13 +7,14 @@ from pathlib import PurePath
 from stamo.corpus.formats.base import UTF8_MARK, UTF16_MARKS, Format
 from stamo.corpus.formats.html import WebPage
 from stamo.corpus.formats.jsonl import JsonLines
+from stamo.corpus.formats.nif import NifFile
 from stamo.corpus.formats.text import PlainText
 from stamo.corpus.formats.warc import WebArchive
 from stamo.system.streams import UNSUPPORTED
 
 ARCHIVE, PAGE, LINES, TEXT = WebArchive(), WebPage(), JsonLines(), PlainText()
-FORMATS: tuple[Format, ...] = (ARCHIVE, PAGE, LINES, TEXT)
-KNOWN = "give plain text, JSON lines, HTML or WARC, also as .gz, .bz2, .xz or .zst"
+FORMATS: tuple[Format, ...] = (ARCHIVE, PAGE, LINES, NifFile(), TEXT)
+KNOWN = "give plain text, JSON lines, HTML, WARC or NIF, also as .gz, .bz2, .xz or .zst"
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _SNIFF_BYTES = 4096
 _FOREIGN = {magic: f"{kind} archive" for magic, kind in UNSUPPORTED.items()} | {
