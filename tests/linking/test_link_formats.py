@@ -9,7 +9,7 @@ import pytest
 
 from stamo.corpus.formats.nif import EMERGING_IRI, NOT_IN_KB, parse_nif
 from stamo.errors import SettingsError
-from stamo.linking.output import MENTION_COLUMNS, link_format, to_arrow, to_pandas
+from stamo.linking.output import LINK_COLUMNS, link_format, to_arrow, to_pandas
 from stamo.linking.results import LinkedDocument, LinkedMention, ScoredCandidate
 
 HOSTILE = '<script>alert(1)</script> & "Rey"'
@@ -45,7 +45,7 @@ def test_csv_has_a_row_for_each_mention():
     """Rows of one table, quoted where needed; what failed is a row too."""
     text = write("csv", LINKED, PART, FAILED, LONE).decode()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    assert tuple(rows[0]) == MENTION_COLUMNS
+    assert tuple(rows[0]) == LINK_COLUMNS
     assert (rows[0]["id"], rows[0]["entity"], rows[0]["runner_up"]) == (
         "a, b\n",
         "Rey (film)",
@@ -100,12 +100,12 @@ def test_html_shows_entities_and_runs_nothing():
 def test_tables_of_arrow_and_pandas():
     """One row each, with types; an empty result has the same columns."""
     table = to_arrow([LINKED, FAILED])
-    assert table.column_names == list(MENTION_COLUMNS)
+    assert table.column_names == list(LINK_COLUMNS)
     assert table["entity"].to_pylist() == ["Rey (film)", "Finn <b>", None, None]
     assert str(table.schema.field("start").type) == "int64"
     assert to_arrow([]).schema == table.schema
     frame = to_pandas([LINKED])
-    assert list(frame.columns) == list(MENTION_COLUMNS)
+    assert list(frame.columns) == list(LINK_COLUMNS)
     assert frame["confidence"].tolist() == [0.75, 0.5, 0.0]
 
 

@@ -66,7 +66,7 @@ def link(
         list[Path] | None,
         typer.Argument(
             metavar="[FILES]...",
-            help="Texts, JSON lines, HTML, WARC, NIF, or folders; - or none for stdin.",
+            help="Texts, JSON lines, tables, web pages, feeds, or folders; - or none for stdin.",
         ),
     ] = None,
     packs: Annotated[
@@ -76,6 +76,9 @@ def link(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
     ] = False,
+    text_column: Annotated[
+        str, typer.Option(help="The column of CSV, TSV and Parquet that holds the texts.")
+    ] = "",
     threshold: Annotated[
         float, typer.Option(help="Leave mentions below this confidence unlinked (NIL).")
     ] = 0.0,
@@ -120,7 +123,7 @@ def link(
         detection=DetectionSettings(least_link_probability=link_probability),
     )
     linker = _with_packs(_open_linker(kb, model, settings), packs or [])
-    sources = read_parts(files or ["-"], window, json_lines=jsonl)
+    sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
     as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
     if as_text:
         n_linked, n_failed = _write_text(linker, sources, workers)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-MENTION_COLUMNS = (
+LINK_COLUMNS = (
     "id",
     "start",
     "end",
@@ -89,7 +89,7 @@ def link_format(
     new = frozenset(emerging)
     formats = {
         "jsonl": LinkFormat(partial(linked_to_jsonl, all_candidates=all_candidates)),
-        "csv": LinkFormat(linked_to_csv, _csv([MENTION_COLUMNS])),
+        "csv": LinkFormat(linked_to_csv, _csv([LINK_COLUMNS])),
         "nif": LinkFormat(partial(linked_to_nif, emerging=new)),
         "html": LinkFormat(
             partial(linked_to_html, emerging=new), _HEAD.encode(), b"</body></html>\n"
@@ -176,9 +176,9 @@ def _marked(linked: LinkedDocument, emerging: Collection[str]) -> str:
 
 
 def _rows(linked: LinkedDocument) -> list[tuple[Any, ...]]:
-    """Return a document's rows of `MENTION_COLUMNS`."""
+    """Return a document's rows of `LINK_COLUMNS`."""
     if linked.error is not None:
-        return [(linked.id, *[None] * (len(MENTION_COLUMNS) - 2), linked.error)]
+        return [(linked.id, *[None] * (len(LINK_COLUMNS) - 2), linked.error)]
     return [
         (
             linked.id,
@@ -211,9 +211,9 @@ def to_arrow(linked: Iterable[LinkedDocument]) -> pa.Table:
     text, number, share = pa.string(), pa.int64(), pa.float64()
     kinds = (text, number, number, text, text, share, text, share, text)
     rows = [row for document in linked for row in _rows(document)]
-    columns = list(zip(*rows, strict=True)) or [()] * len(MENTION_COLUMNS)
+    columns = list(zip(*rows, strict=True)) or [()] * len(LINK_COLUMNS)
     arrays = [pa.array(c, type=k) for c, k in zip(columns, kinds, strict=True)]
-    return pa.table(arrays, names=list(MENTION_COLUMNS))
+    return pa.table(arrays, names=list(LINK_COLUMNS))
 
 
 def to_pandas(linked: Iterable[LinkedDocument]) -> pd.DataFrame:
