@@ -38,6 +38,11 @@ class LinkPool:
         self._pool = ThreadPoolExecutor(limits.link_threads, thread_name_prefix="stamo-link")
         self._n_inside = 0
 
+    @property
+    def n_inside(self) -> int:
+        """Texts that are linked or wait for it."""
+        return self._n_inside
+
     async def link(self, text: str) -> Sequence[LinkedMention]:
         """Link a text.
 

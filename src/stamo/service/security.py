@@ -24,6 +24,8 @@ REQUEST_HEADER = "x-stamo"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 STATELESS_PATHS = frozenset({"/api/link", "/nif"})
 """Routes that are called by POST because of their body, but change nothing."""
+HEALTH_PATH = "/healthz"
+"""Answered under any name: those who watch services ask by address, and it tells nothing."""
 DATA_PATHS = ("/api/", "/nif", "/metrics")
 """What the routes that hold data start with; the pages hold none."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -113,6 +115,8 @@ def refusal(
 ) -> tuple[int, str] | None:
     """Return status and sentence when a request is refused, None when it may pass."""
     host = headers.get("host", "")
+    if path == HEALTH_PATH and method in SAFE_METHODS:
+        return None
     if not settings.knows_host(host):
         return 421, f"This service is not known as {host[:100]!r}; use the address it printed."
     if method in SAFE_METHODS:
