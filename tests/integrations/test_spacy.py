@@ -11,8 +11,8 @@ import spacy
 from setuptools import build_meta
 from spacy.tokens import DocBin
 
-from stamo.errors import ArtifactMismatchError, SettingsError
-from stamo.integrations.spacy import NIL, pack_files
+from stamo.errors import ArtifactMismatchError, PackError, SettingsError
+from stamo.integrations.spacy import NIL
 from tests.documents import ROOT
 
 
@@ -145,8 +145,8 @@ def test_what_is_missing_is_said_in_a_sentence(installed, tmp_path):
     nlp.add_pipe("stamo")
     with pytest.raises(SettingsError, match="has no kb; add it with"):
         nlp("Java")
-    with pytest.raises(SettingsError, match="no pack or folder"):
-        pack_files([tmp_path / "nowhere"])
+    with pytest.raises(PackError, match="no pack or folder"):
+        pipeline(installed, packs=[str(tmp_path / "nowhere")])("Java")
     pipeline(installed).to_disk(tmp_path / "pipeline")
     (tmp_path / "pipeline" / "stamo" / "component.json").write_text('{"packs": 3}')
     with pytest.raises(SettingsError, match="is not a saved component"):

@@ -7,11 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from stamo.cli.kb import KbPath
@@ -71,7 +69,7 @@ def link(
     ] = None,
     packs: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="An entity pack that is linked too; repeat it."),
+        typer.Option("--with", help="An entity pack, or a folder of them; repeat it."),
     ] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
@@ -112,6 +110,7 @@ def link(
     from stamo.corpus.readers import read_parts
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
+    from stamo.linking.opening import open_linker
 
     settings = LinkerSettings(
         threshold=threshold,
@@ -122,7 +121,7 @@ def link(
         window=window,
         detection=DetectionSettings(least_link_probability=link_probability),
     )
-    linker = _with_packs(_open_linker(kb, model, settings), packs or [])
+    linker = open_linker(kb, model, packs or [], settings)
     sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
     as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
     if as_text:
@@ -136,23 +135,6 @@ def link(
         Console(stderr=True).print(message, style="yellow", highlight=False)
     if n_failed and not n_linked:
         raise typer.Exit(1)
-
-
-def _open_linker(kb_path: Path, model_path: Path, settings: Any) -> Linker:
-    from stamo.kb.base import KnowledgeBase
-    from stamo.linking.linker import Linker
-    from stamo.models.store import load_model
-
-    return Linker(KnowledgeBase.open(kb_path), load_model(model_path), settings=settings)
-
-
-def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
-    if not paths:
-        return linker
-    from stamo.linking.packed import PackedLinker  # with torch, which takes a second
-    from stamo.packs.pack import EntityPack
-
-    return PackedLinker(linker, [EntityPack.load(path, linker.kb) for path in paths])
 
 
 def _write_bytes(

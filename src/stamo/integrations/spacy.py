@@ -23,7 +23,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
 from spacy.language import Language
 from spacy.pipeline.pipe import Pipe
 from spacy.tokens import Doc, Span, SpanGroup
@@ -33,6 +32,7 @@ from stamo.corpus.types import Document, Mention
 from stamo.errors import SettingsError, StamoError
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
+from stamo.linking.opening import open_linker
 from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.linking.settings import LinkerSettings, MentionChoice
@@ -135,12 +135,11 @@ class StamoComponent(Pipe):
                     f"The component {self.name!r} has no {key}; add it with "
                     'config={"kb": DIRECTORY, "model": FILE}.'
                 )
+        if saved is None:
+            return open_linker(settings.kb, settings.model, settings.packs, self.link_settings)
         kb = KnowledgeBase.open(Path(settings.kb))
-        trained = saved.trained if saved else load_model(Path(settings.model))
-        packs = saved.packs if saved else [EntityPack.load(p) for p in pack_files(settings.packs)]
-        torch.set_num_threads(1)  # the arrays of a batch are small
-        linker = Linker(kb, trained, settings=self.link_settings)
-        return PackedLinker(linker, packs) if packs else linker
+        linker = Linker(kb, saved.trained, settings=self.link_settings)
+        return PackedLinker(linker, saved.packs) if saved.packs else linker
 
     def __call__(self, doc: Doc) -> Doc:
         """Link one document."""
@@ -240,17 +239,3 @@ def _span(doc: Doc, mention: LinkedMention, label: str, kb_id: str) -> Span:
     )
     assert span is not None  # None is for offsets outside the text
     return span
-
-
-def pack_files(paths: Iterable[str | Path]) -> list[Path]:
-    """List packs, also those of folders, in the order of their names.
-
-    Raises:
-        SettingsError: A path does not exist.
-    """
-    found: list[Path] = []
-    for path in map(Path, paths):
-        if not path.exists():
-            raise SettingsError(f"There is no pack or folder of packs {str(path)!r}.")
-        found += sorted(path.glob(f"*{PACK_SUFFIX}")) if path.is_dir() else [path]
-    return found
