@@ -35,9 +35,12 @@ def write(name, *documents):
 
 
 def test_json_lines():
-    """A line each, with what `to_record` gives."""
+    """A line each, with what `to_record` gives, short or with all candidates."""
     lines = write("jsonl", LINKED, FAILED, LONE).splitlines()
-    assert [json.loads(line) for line in lines[:2]] == [LINKED.to_record(), FAILED.to_record()]
+    short = [document.to_record(all_candidates=False) for document in (LINKED, FAILED)]
+    assert [json.loads(line) for line in lines[:2]] == short
+    everything = link_format("jsonl", all_candidates=True).render(LINKED)
+    assert json.loads(everything) == LINKED.to_record(all_candidates=True)
     assert json.loads(lines[2])["id"] == LONE.id
 
 
