@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
-.PHONY: demo test check campaign constraints format clean
+.PHONY: demo docs test check campaign constraints format clean
 
 # The tested versions where they can be had, else whatever pyproject.toml allows.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
@@ -23,6 +23,10 @@ $(TOOLS): $(INSTALLED) tools/get_tools.py
 ## demo: generate a small world and run the main job on it from end to end
 demo: $(INSTALLED)
 	$(BIN)/stamo demo demo
+
+## docs: the documentation as a site, in build/site
+docs: $(INSTALLED)
+	$(BIN)/mkdocs build --strict
 
 ## test: format, lint, types and all tests
 test: check $(TOOLS)

@@ -52,6 +52,49 @@ def test_every_public_name_is_there(name):
     assert getattr(stamo, name).__name__ == name
 
 
+def test_public_names_are_listed():
+    """Completion shows what one needs, before anything is loaded."""
+    code = "import stamo; print(dir(stamo))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ast.literal_eval(done.stdout) == sorted(stamo.__all__)
+    assert {"Linker", "Workspace", "collect", "learn", "open_linker"} <= set(stamo.__all__)
+
+
+def test_values_show_themselves_in_one_line(installed_reprs):
+    """What one meets first in a notebook is short, whatever it holds."""
+    for value in installed_reprs:
+        assert "\n" not in repr(value)
+        assert len(repr(value)) < 120
+        assert type(value).__name__ in repr(value)
+
+
+@pytest.fixture
+def installed_reprs(world, world_corpus, world_kb, world_model):
+    from datetime import UTC, datetime
+
+    linker = stamo.Linker(world_kb, world_model)
+    entity = world.emerging[0]
+    pack = stamo.EntityPack.project(
+        entity,
+        world_kb,
+        priors=[0.5] * len(entity.aliases),
+        neighbours=[0, 2],
+        relatedness=[0.5, 0.25],
+        vector=[1.0] * world_kb.dimensions,
+        model_fingerprint=world_model.fingerprint,
+    )
+    at = datetime.now(UTC)
+    return [
+        world_kb,
+        world_model,
+        linker,
+        pack,
+        stamo.PackedLinker(linker, [pack]),
+        stamo.Corpus(world_corpus),
+        stamo.Workspace(Path("rey"), entity, "me", at),
+    ]
+
+
 def test_unknown_names_are_attribute_errors():
     """A misspelt name fails as in any module."""
     with pytest.raises(AttributeError, match="nonsense"):

@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase as KnowledgeBase
     from stamo.learning.learn import learn as learn
     from stamo.linking.linker import Linker as Linker
+    from stamo.linking.opening import open_linker as open_linker
+    from stamo.linking.output import to_arrow as to_arrow
+    from stamo.linking.output import to_pandas as to_pandas
     from stamo.linking.packed import PackedLinker as PackedLinker
+    from stamo.linking.settings import LinkerSettings as LinkerSettings
     from stamo.models.store import load_model as load_model
     from stamo.models.trainer import train_linking_model as train_linking_model
     from stamo.packs.pack import EntityPack as EntityPack
+    from stamo.workspace.collect import collect as collect
     from stamo.workspace.folder import Workspace as Workspace
+    from stamo.workspace.learn import learn_pack as learn_pack
     from stamo.world.generate import generate_world as generate_world
 
 __version__ = "0.1.0"
@@ -35,14 +41,20 @@ _MODULES = {
     "EntityPack": "stamo.packs.pack",
     "KnowledgeBase": "stamo.kb.base",
     "Linker": "stamo.linking.linker",
+    "LinkerSettings": "stamo.linking.settings",
     "Mention": "stamo.corpus.types",
     "PackedLinker": "stamo.linking.packed",
     "Workspace": "stamo.workspace.folder",
     "build_knowledge_base": "stamo.build.build",
+    "collect": "stamo.workspace.collect",
     "generate_world": "stamo.world.generate",
     "learn": "stamo.learning.learn",
+    "learn_pack": "stamo.workspace.learn",
     "load_model": "stamo.models.store",
+    "open_linker": "stamo.linking.opening",
     "read_documents": "stamo.corpus.readers",
+    "to_arrow": "stamo.linking.output",
+    "to_pandas": "stamo.linking.output",
     "train_linking_model": "stamo.models.trainer",
 }
 
@@ -54,3 +66,8 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'stamo' has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted(__all__)

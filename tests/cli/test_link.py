@@ -1,5 +1,6 @@
 """`stamo link`, `stamo evaluate` and `stamo bench link` from the outside."""
 
+import csv
 import gzip
 import io
 import json
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 import stamo
 from stamo.cli.bench_link import print_speeds, register_bench
 from stamo.cli.link import register
+from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_nif, parse_nif
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.replication.bench_link import Speed, SpeedReport
 from tests.corpus.archives import page
@@ -131,10 +133,27 @@ def test_long_text_in_parts(run):
 
 
 def test_coloured_text(run):
-    """With --output text the entities stand in the text, and a legend below."""
-    result = run("--output", "text", "--explain", stdin="on Java")
+    """With --format text the entities stand in the text, and a legend below."""
+    result = run("--format", "text", "--explain", stdin="on Java")
     assert "on Java [Java" in result.stdout
     assert "NIL: not linked" in result.stdout
+
+
+def test_other_formats(run):
+    """The same links as CSV, NIF and HTML, in one process or two."""
+    (record,) = records(run(stdin="Java lies near Sumatra."))
+    links = [(m["start"], m["end"], m["entity"]) for m in record["mentions"]]
+    rows = list(
+        csv.DictReader(run("--format", "csv", stdin="Java lies near Sumatra.").stdout.splitlines())
+    )
+    assert [(int(r["start"]), int(r["end"]), r["entity"]) for r in rows] == links
+    turtle = run("--format", "nif", "--workers", 2, stdin="Java lies near Sumatra.").stdout
+    (document,) = parse_nif(turtle.encode())
+    assert [(m.start, m.end, m.entity) for m in document.mentions] == links
+    page = run("--format", "html", stdin="Java lies near Sumatra.").stdout
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.endswith("</html>\n")
+    assert [entity in page for *_, entity in links] == [True, True]
 
 
 def test_model_of_another_kb(run):
@@ -154,12 +173,15 @@ def test_evaluate(run, tmp_path):
     gold.write_text(
         json.dumps({"text": title, "index": [[0, len(title)]], "wikipedia_titles": [title]}) + "\n"
     )
-    args = ("--held-out", "--zelda", gold, "--samples", 20)
+    nif = tmp_path / "gold.ttl"
+    phrase = NifPhrase(0, len(title), entity_iri(title))
+    nif.write_bytes(format_nif([(context_iri("a", len(title)), title, [phrase])]))
+    args = ("--held-out", "--zelda", gold, "--nif", nif, "--samples", 20)
     figure = tmp_path / "curve.png"
     result = run(*args, "--json", "--figure", figure, command="evaluate", kb=kb, model=model)
     report = json.loads(result.stdout)
     assert report["held_out"]["rows"][0]["name"] == "prior alone"
-    assert report["zelda"][0]["n_in_kb"] == 1
+    assert report["zelda"][0]["n_in_kb"] == report["nif"][0]["n_in_kb"] == 1
     assert figure.exists()
     tables = run(*args, "--markdown", command="evaluate", kb=kb, model=model).stdout
     assert "| prior alone |" in tables
@@ -217,4 +239,4 @@ def test_a_folder_without_packs_is_refused(run, tmp_path):
     """A folder stands for its packs; one without any is a mistake."""
     result = run("--with", tmp_path, stdin="Java")
     assert isinstance(result.exception, PackError)
-    assert "holds no pack" in str(result.exception)
+    assert "no pack in the folder" in str(result.exception)

@@ -149,7 +149,7 @@ def test_every_format_and_compression(tmp_path, suffix):
     [
         (b"%PDF-1.7\n...", "PDF file"),
         (b"PK\x03\x04....", "zip archive"),
-        (b"PAR1\x15\x04", "Parquet file"),
+        (b'<?xml version="1.0"?><invoice/>', "XML file of another kind"),
         (b"<mediawiki xmlns=...", "MediaWiki dump"),
         (b"\x89PNG\r\n\0\0", "binary file"),
     ],

@@ -2,16 +2,18 @@
 
 import json
 import lzma
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_nif
 from stamo.errors import CorpusFormatError, LearningError, SettingsError
+from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
 from stamo.evaluation.intervals import Interval, bootstrap, by_document, difference, f1, ratio
-from stamo.evaluation.link_tables import held_out_tables, zelda_tables
+from stamo.evaluation.link_tables import gold_tables, held_out_tables
 from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
 from stamo.evaluation.reliability import save_reliability
-from stamo.evaluation.zelda import evaluate_zelda, read_gold
 from stamo.features.articles import flatten_articles
 from stamo.linking.linker import Linker
 from stamo.models.trainer import train_linking_model
@@ -175,7 +177,7 @@ def gold_path(tmp_path):
 def test_gold_documents_by_hand(gold_path):
     """Counts, accuracy, candidate recall and end-to-end scores of five mentions, by hand."""
     kb = small_kb()
-    report = evaluate_zelda(kb, untrained(kb), gold_path, n_samples=20)
+    report = evaluate_gold(kb, untrained(kb), gold_path, n_samples=20)
     assert (report.n_documents, report.n_mentions, report.n_in_kb) == (2, 5, 4)
     assert report.n_dropped == 2
     assert report.candidate_recall.value == 1.0
@@ -184,7 +186,7 @@ def test_gold_documents_by_hand(gold_path):
     assert report.exact.precision.value == report.exact.recall.value
     assert report.exact.detection_recall.value == 1.0
     assert report.exact.n_links == 4
-    assert "gold.jsonl.xz" in zelda_tables([report])[1].markdown()
+    assert "gold.jsonl.xz" in gold_tables([report])[1].markdown()
 
 
 def test_bad_gold_is_refused(tmp_path):
@@ -192,9 +194,9 @@ def test_bad_gold_is_refused(tmp_path):
     path = tmp_path / "gold.jsonl"
     path.write_text('{"text": "a", "index": [[0, 1]]}\n')
     with pytest.raises(CorpusFormatError, match=r"gold\.jsonl:1"):
-        read_gold(path, small_kb())
+        read_zelda(path, small_kb())
     with pytest.raises(CorpusFormatError, match=r"no file .*nowhere\.jsonl\.xz"):
-        read_gold(tmp_path / "nowhere.jsonl.xz", small_kb())
+        read_zelda(tmp_path / "nowhere.jsonl.xz", small_kb())
 
 
 def test_speed_is_measured_on_equal_results():
@@ -206,3 +208,32 @@ def test_speed_is_measured_on_equal_results():
         linker.link_documents(documents), link_plainly(linker, documents), strict=True
     ):
         assert [m.entity for m in fast.mentions] == [m.entity for m in plain.mentions]
+
+
+def test_nif_measures_what_zelda_measures(gold_path, tmp_path):
+    """The same gold in GERBIL's format gives the same figures."""
+    documents = []
+    for i, record in enumerate(GOLD):
+        spans = [
+            (a, b, title)
+            for (a, b), title in zip(record["index"], record["wikipedia_titles"], strict=True)
+            if b <= len(record["text"])
+        ]
+        phrases = [NifPhrase(a, b, entity_iri(title)) for a, b, title in spans]
+        documents.append((context_iri(str(i), len(record["text"])), record["text"], phrases))
+    path = tmp_path / "gold.ttl"
+    path.write_bytes(format_nif(documents))
+    kb = small_kb()
+    trained = untrained(kb)
+    by_nif = evaluate_gold(kb, trained, path, n_samples=20, read=read_nif)
+    by_zelda = evaluate_gold(kb, trained, gold_path, n_samples=20)
+    assert by_nif.n_dropped == 1  # NIF cannot even say the span outside of its text
+    assert replace(by_nif, name="", n_dropped=0) == replace(by_zelda, name="", n_dropped=0)
+
+
+def test_bad_nif_gold_is_named(tmp_path):
+    """The sentence says which file."""
+    path = tmp_path / "gold.ttl"
+    path.write_text("nonsense")
+    with pytest.raises(CorpusFormatError, match=r"gold\.ttl cannot be read as NIF"):
+        read_nif(path, small_kb())

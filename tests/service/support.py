@@ -15,7 +15,13 @@ import numpy as np
 import uvicorn
 
 from stamo.corpus.types import Document, EmergingEntity, Mention
-from stamo.linking.results import Contribution, LinkedMention, Reason, ScoredCandidate
+from stamo.linking.results import (
+    Contribution,
+    LinkedDocument,
+    LinkedMention,
+    Reason,
+    ScoredCandidate,
+)
 from stamo.packs.folder import PackFolder
 from stamo.packs.pack import EntityPack
 from stamo.service.app import create_app
@@ -46,6 +52,12 @@ class WordLinker:
         if "sleep" in text:
             time.sleep(0.5)
         return [_linked(found) for found in re.finditer(r"\b[A-Z][a-z]+\b", text)]
+
+    def link_documents(self, documents):
+        for document in documents:
+            spans = {(m.start, m.end) for m in document.mentions}
+            found = [m for m in self.link(document.text) if not spans or (m.start, m.end) in spans]
+            yield LinkedDocument(document.id, document.text, tuple(found))
 
 
 class GateLinker(WordLinker):

@@ -155,6 +155,7 @@ def test_the_mouse_works_too(address, open_page, root):
         page.wait_for_function(
             "before => document.getElementById('text').textContent !== before", arg=before
         )
+    wait_until_saved(page)
     assert [event.choice for event in events_of(root)] == [KNOWN[0], "@none", "@skip"]
 
 

@@ -10,6 +10,7 @@ unique key, so that it does not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,9 @@ def open_database(directory: Path, *, memory: str, threads: int) -> duckdb.DuckD
     path = directory / "counting.duckdb"
     path.unlink(missing_ok=True)
     connection = duckdb.connect(str(path))
-    connection.execute("SET enable_progress_bar = false")  # it would write to stdout
+    # It would write to stdout. In a notebook without widgets there is none, and no setting either.
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
     connection.execute(f"SET memory_limit = '{memory}'")
     connection.execute(f"SET threads = {threads:d}")
     # The database lives for a minute: compressing its tables takes longer than writing them.

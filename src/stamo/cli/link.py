@@ -7,11 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from stamo.cli.kb import KbPath
@@ -19,8 +17,8 @@ from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
+    from stamo.evaluation.gold import GoldReport
     from stamo.evaluation.linking import HeldOutReport
-    from stamo.evaluation.zelda import ZeldaReport
     from stamo.linking.linker import Linker
     from stamo.linking.packed import PackedLinker
     from stamo.linking.parallel import BatchLinker
@@ -39,8 +37,11 @@ class Output(StrEnum):
     """How linked documents are written."""
 
     auto = "auto"
-    jsonl = "jsonl"
     text = "text"
+    jsonl = "jsonl"
+    csv = "csv"
+    nif = "nif"
+    html = "html"
 
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")]
@@ -63,7 +64,7 @@ def link(
         list[Path] | None,
         typer.Argument(
             metavar="[FILES]...",
-            help="Texts, JSON lines, HTML, WARC, or folders; - or none for stdin.",
+            help="Texts, JSON lines, tables, web pages, feeds, or folders; - or none for stdin.",
         ),
     ] = None,
     packs: Annotated[
@@ -73,6 +74,9 @@ def link(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
     ] = False,
+    text_column: Annotated[
+        str, typer.Option(help="The column of CSV, TSV and Parquet that holds the texts.")
+    ] = "",
     threshold: Annotated[
         float, typer.Option(help="Leave mentions below this confidence unlinked (NIL).")
     ] = 0.0,
@@ -87,7 +91,12 @@ def link(
         Mentions, typer.Option(help="Link given mentions, detect them, or detect where none are.")
     ] = Mentions.auto,
     output: Annotated[
-        Output, typer.Option(help="Coloured text in a terminal and JSON lines elsewhere, or one.")
+        Output,
+        typer.Option(
+            "--format",
+            "--output",
+            help="How to write; auto is coloured text in a terminal and JSON lines elsewhere.",
+        ),
     ] = Output.auto,
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
@@ -101,6 +110,7 @@ def link(
     from stamo.corpus.readers import read_parts
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
+    from stamo.linking.opening import open_linker
 
     settings = LinkerSettings(
         threshold=threshold,
@@ -111,14 +121,15 @@ def link(
         window=window,
         detection=DetectionSettings(least_link_probability=link_probability),
     )
-    linker = _with_packs(_open_linker(kb, model, settings), packs or [])
-    sources = read_parts(files or ["-"], window, json_lines=jsonl)
+    linker = open_linker(kb, model, packs or [], settings)
+    sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
     as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
     if as_text:
         n_linked, n_failed = _write_text(linker, sources, workers)
     else:
+        name = "jsonl" if output is Output.auto else output.value
         everything = all_candidates or explain
-        n_linked, n_failed = _write_jsonl(linker, sources, workers, all_candidates=everything)
+        n_linked, n_failed = _write_bytes(linker, sources, workers, name, everything)
     if n_failed:
         message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
         Console(stderr=True).print(message, style="yellow", highlight=False)
@@ -126,64 +137,32 @@ def link(
         raise typer.Exit(1)
 
 
-def _open_linker(kb_path: Path, model_path: Path, settings: Any) -> Linker:
-    from stamo.kb.base import KnowledgeBase
-    from stamo.linking.linker import Linker
-    from stamo.models.store import load_model
-
-    return Linker(KnowledgeBase.open(kb_path), load_model(model_path), settings=settings)
-
-
-def _with_packs(linker: Linker, paths: list[Path]) -> Linker | PackedLinker:
-    if not paths:
-        return linker
-    from stamo.linking.packed import PackedLinker  # with torch, which takes a second
-    from stamo.packs.folder import refuse_twins
-    from stamo.packs.pack import EntityPack
-
-    packs = [(str(path), EntityPack.load(path, linker.kb)) for path in _pack_files(paths)]
-    refuse_twins(packs)
-    return PackedLinker(linker, [pack for _, pack in packs])
-
-
-def _pack_files(paths: list[Path]) -> list[Path]:
-    """Return the files of packs; a folder stands for all packs in it."""
-    from stamo.errors import PackError
-    from stamo.packs.folder import PackFolder
-
-    files: list[Path] = []
-    for path in paths:
-        some = [e.path for e in PackFolder(path).entries()] if path.is_dir() else [path]
-        if not some:
-            raise PackError(f"The folder {str(path)!r} holds no pack; learn an entity first.")
-        files += some
-    return files
-
-
-def to_line(linked: LinkedDocument, *, all_candidates: bool = False) -> tuple[bytes, bool]:
-    """Write a linked document as a line of JSON; say whether it could be linked."""
-    record = linked.to_record(all_candidates=all_candidates)
-    try:
-        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-    except orjson.JSONEncodeError:
-        # A lone surrogate has no UTF-8 form; as an escape it stays valid JSON.
-        text = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
-        line = text.encode("utf-8", "backslashreplace")
-    return line, linked.error is None
-
-
-def _write_jsonl(
-    linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int, *, all_candidates: bool
+def _write_bytes(
+    linker: Linker | PackedLinker,
+    sources: Iterator[ReadPart],
+    n_workers: int,
+    name: str,
+    all_candidates: bool,
 ) -> tuple[int, int]:
+    from stamo.linking.output import link_format
     from stamo.linking.parallel import link_in_processes
 
+    packs = getattr(linker, "packs", ())
+    emerging = [pack.entity.id for pack in packs]
+    form = link_format(name, emerging, all_candidates=all_candidates)
     counts = [0, 0]
-    finish = partial(to_line, all_candidates=all_candidates)
-    for lines in link_in_processes(linker, sources, finish, n_workers):
-        for line, is_linked in lines:
-            sys.stdout.buffer.write(line)
+
+    def finish(linked: LinkedDocument) -> tuple[bytes, bool]:
+        return form.render(linked), linked.error is None
+
+    out = sys.stdout.buffer
+    out.write(form.head)
+    for pieces in link_in_processes(linker, sources, finish, n_workers):
+        for piece, is_linked in pieces:
+            out.write(piece)
             counts[not is_linked] += 1
-        sys.stdout.buffer.flush()
+        out.flush()
+    out.write(form.tail)
     return counts[0], counts[1]
 
 
@@ -220,6 +199,9 @@ def evaluate(
     zelda: Annotated[
         list[Path] | None, typer.Option(help="Measure on a file in ZELDA's format; repeat it.")
     ] = None,
+    nif: Annotated[
+        list[Path] | None, typer.Option(help="Measure on a file in GERBIL's format; repeat it.")
+    ] = None,
     threshold: Annotated[
         float, typer.Option(help="Leave mentions below this confidence unlinked, end to end.")
     ] = 0.0,
@@ -234,17 +216,17 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
     from stamo.errors import SettingsError
+    from stamo.evaluation.gold import iterate_reports, read_nif, read_zelda
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.reliability import save_reliability
-    from stamo.evaluation.zelda import iterate_reports
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
     from stamo.models.store import load_model
 
-    if not held_out and not folds and not zelda:
+    if not held_out and not folds and not zelda and not nif:
         raise SettingsError(
-            "There is nothing to measure on; give --held-out, --folds N or --zelda FILE."
+            "There is nothing to measure on; give --held-out, --folds N, --zelda or --nif FILE."
         )
     base, trained = KnowledgeBase.open(kb), load_model(model)
     trained.check(base)
@@ -261,7 +243,11 @@ def evaluate(
             )
     elif held_out:
         report = evaluate_held_out(base, trained, settings=settings, n_samples=samples)
-    others = list(iterate_reports(base, trained, zelda, settings, samples)) if zelda else []
+    others = {
+        name: list(iterate_reports(base, trained, paths, settings, samples, read))
+        for name, paths, read in (("zelda", zelda, read_zelda), ("nif", nif, read_nif))
+        if paths
+    }
     if figure is not None and report is not None:
         save_reliability(report.confidence, figure)
     _print_reports(report, others, as_json=as_json, markdown=markdown)
@@ -278,23 +264,27 @@ def _fold_progress(n_folds: int) -> Iterator[Callable[[int], None]]:
 
 def _print_reports(
     held_out: HeldOutReport | None,
-    zelda: list[ZeldaReport],
+    others: dict[str, list[GoldReport]],
     *,
     as_json: bool,
     markdown: bool,
 ) -> None:
-    from stamo.evaluation.link_tables import held_out_tables, zelda_tables
+    from stamo.evaluation.link_tables import gold_tables, held_out_tables
 
     console = Console(highlight=False)
     if as_json:
         record = {
             "held_out": None if held_out is None else held_out.to_record(),
-            "zelda": [report.to_record() for report in zelda],
+            **{
+                name: [report.to_record() for report in others.get(name, ())]
+                for name in ("zelda", "nif")
+            },
         }
         console.out(json.dumps(record, indent=2), highlight=False)
         return
     tables = [] if held_out is None else held_out_tables(held_out)
-    tables += zelda_tables(zelda) if zelda else []
+    for reports in others.values():
+        tables += gold_tables(reports)
     for table in tables:
         if markdown:
             console.out(table.markdown() + "\n", highlight=False)

@@ -81,18 +81,21 @@ def read_documents(
     start: Position | None = None,
     limits: ReadLimits | None = None,
     stdin: BinaryIO | None = None,
+    text_column: str = "",
 ) -> Iterator[Document]:
     """Stream the documents of several sources in a fixed order.
 
     Args:
-        sources: Files (plain text, JSON lines, HTML, WARC; also as .gz, .xz, .bz2, .zst), folders
-            (read recursively, in the order of their names), or "-" for standard input.
+        sources: Files (plain text, JSON lines, CSV, TSV, Parquet, HTML, WARC, RSS, Atom, NIF; also
+            as .gz, .xz, .bz2, .zst), folders (read recursively, in the order of their names), or
+            "-" for standard input.
         on_skip: Called for everything that is left out or mended.
         on_progress: Called from time to time, when all documents before the position were taken.
         matcher: Leave out documents that cannot contain its aliases, mostly before parsing them.
         start: Go on at this position of an earlier reading of the same sources.
         limits: How much of one document is read at most.
         stdin: What "-" reads; the process's standard input by default.
+        text_column: The column of tables that holds the texts; `text` and the like by default.
 
     Raises:
         CorpusFormatError: A source does not exist (raised at once, before the first document).
@@ -104,7 +107,7 @@ def read_documents(
                 f"There is no file or folder {str(source)!r}; give the path of existing documents "
                 'or "-" for standard input.'
             )
-    task = ReadTask(on_skip, limits or ReadLimits(), matcher)
+    task = ReadTask(on_skip, limits or ReadLimits(), matcher, text_column=text_column)
     return _tidied(_read_sources(sources, task, start or Position(), stdin), on_progress)
 
 
@@ -121,6 +124,7 @@ def read_parts(
     *,
     json_lines: bool = False,
     stdin: BinaryIO | None = None,
+    text_column: str = "",
 ) -> Iterator[ReadPart]:
     """Stream the same sources to link them: texts as they are written, long ones in parts.
 
@@ -131,6 +135,7 @@ def read_parts(
         window: Characters of a part.
         json_lines: Whether every file holds JSON lines, whatever it looks like.
         stdin: What "-" reads; the process's standard input by default.
+        text_column: The column of tables that holds the texts; `text` and the like by default.
 
     Raises:
         MissingExtraError: A web page is met and the extra `web` is not installed.
@@ -141,7 +146,7 @@ def read_parts(
         if not skip.kept:
             waiting.append(Unreadable(skip.where, skip.sentence))
 
-    task = ReadTask(note, LINK_LIMITS, window=window)
+    task = ReadTask(note, LINK_LIMITS, window=window, text_column=text_column)
     for _, item in _read_sources(sources, task, Position(), stdin, LINES if json_lines else None):
         yield from waiting
         waiting.clear()
@@ -293,4 +298,14 @@ def _read_file(
         task.skip(chosen, task.file, advice=KNOWN)
         yield 0, None
         return
+    if _is_plain(path, head):
+        task = replace(task, path=path)
     yield from chosen.read(chain([head], blocks), task)
+
+
+def _is_plain(path: Path, head: bytes) -> bool:
+    """Tell whether a file holds its content as it is, not compressed."""
+    if str(path) == STDIN or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return head.startswith(file.read(4))

@@ -137,6 +137,9 @@ class Corpus:
 
     documents: tuple[Document, ...]
 
+    def __repr__(self) -> str:
+        return f"<Corpus of {len(self)} documents>"
+
     def __iter__(self) -> Iterator[Document]:
         return iter(self.documents)
 

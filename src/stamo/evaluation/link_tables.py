@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stamo.evaluation.gold import EndToEnd, GoldReport
 from stamo.evaluation.linking import AccuracyRow, HeldOutReport
 from stamo.evaluation.tables import Table
-from stamo.evaluation.zelda import EndToEnd, ZeldaReport
 
 
 def held_out_tables(report: HeldOutReport) -> list[Table]:
@@ -40,7 +40,7 @@ def _cells(row: AccuracyRow) -> tuple[str, ...]:
     return (row.name, str(row.accuracy), str(row.hard), *gains)
 
 
-def zelda_tables(reports: Sequence[ZeldaReport]) -> list[Table]:
+def gold_tables(reports: Sequence[GoldReport]) -> list[Table]:
     """Show accuracy on given mentions and the results end to end."""
     given = tuple(
         (

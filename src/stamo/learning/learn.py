@@ -153,6 +153,9 @@ class LearnedEntity:
     kb: KnowledgeBase = field(repr=False)
     model_fingerprint: str
 
+    def __repr__(self) -> str:
+        return f"<LearnedEntity {self.entity.id!r}: {self.stopped}>"
+
     @classmethod
     def of(
         cls, learned: Learned, pile: Pile, trained: TrainedModel, number: int = 0

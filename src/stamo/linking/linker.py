@@ -66,6 +66,9 @@ class Linker:
         self.tables = trained.tables(kb)
         self.encoding = replace(trained.encoding, n_candidates=settings.max_candidates)
 
+    def __repr__(self) -> str:
+        return f"<Linker of {self.kb.name!r} by {self.trained.source.name}>"
+
     @cached_property
     def detector(self) -> MentionDetector:
         """Finds mentions; made when it is first needed."""

@@ -194,6 +194,10 @@ class PackedLinker:
         self.failed: set[str] = set()
         """Entities whose packs could not be scored and are left out."""
 
+    def __repr__(self) -> str:
+        n = len(self.packs)
+        return f"<PackedLinker of {self.base.kb.name!r} with {n} pack{'s' * (n != 1)}>"
+
     @cached_property
     def _lexicon(self) -> Lexicon:
         return Lexicon.of(self.base.kb)

@@ -78,6 +78,9 @@ class TrainedModel:
         """What scores known candidates, without torch where that is possible."""
         return self.source
 
+    def __repr__(self) -> str:
+        return f"<TrainedModel {self.source.name}: {self.dimensions} dimensions>"
+
     def check(self, kb: KnowledgeBase) -> None:
         """Refuse a knowledge base that the model was not trained with."""
         if kb.fingerprint != self.kb_fingerprint:

@@ -83,6 +83,10 @@ class EntityPack:
         _check_texts(self)
         _check_history(self.history)
 
+    def __repr__(self) -> str:
+        names = ", ".join(map(repr, self.entity.aliases))
+        return f"<EntityPack of {self.entity.id!r}: {names}>"
+
     @classmethod
     def project(
         cls,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, JSONResponse
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,6 +29,8 @@ from stamo.service.folders import MissingWorkspaceError
 from stamo.service.history import history_routes
 from stamo.service.labelling import job_routes, workspace_routes
 from stamo.service.linking import LinkPool, link_routes, pack_routes
+from stamo.service.metrics import add_metrics
+from stamo.service.nif import nif_routes
 from stamo.service.parts import ServiceParts
 from stamo.service.schemas import ErrorOut
 from stamo.service.security import Guard
@@ -36,7 +39,8 @@ from stamo.system.files import DISK_FULL
 logger = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
-PAGES = {"/": "index.html", "/label": "label.html", "/try": "try.html"}
+PAGES = {"/": "index.html", "/label": "label.html", "/try": "try.html", "/docs": "docs.html"}
+MISSING_PAGE = STATIC / "missing.html"
 
 STATUS_BY_ERROR: tuple[tuple[type[StamoError], int], ...] = (
     (MissingWorkspaceError, 404),
@@ -48,6 +52,8 @@ STATUS_BY_ERROR: tuple[tuple[type[StamoError], int], ...] = (
 )
 """The first one that fits tells the status."""
 
+_HTML = "text/html; charset=utf-8"
+_NOT_FOUND = HTTPStatus.NOT_FOUND.phrase
 _ERRORS: dict[int | str, dict[str, Any]] = {"4XX": {"model": ErrorOut}, "5XX": {"model": ErrorOut}}
 
 
@@ -70,7 +76,7 @@ def create_app(parts: ServiceParts) -> FastAPI:
         lifespan=lifespan,
         responses=_ERRORS,
         openapi_url="/api/openapi.json",
-        # The usual pages load scripts from elsewhere, which our policy forbids.
+        # The usual page loads scripts from elsewhere, which our policy forbids; ours has them here.
         docs_url=None,
         redoc_url=None,
     )
@@ -78,12 +84,14 @@ def create_app(parts: ServiceParts) -> FastAPI:
     app.add_middleware(Guard, settings=parts.security)
     for router in (
         link_routes(parts, pool),
+        nif_routes(parts, pool),
         pack_routes(parts),
         workspace_routes(parts),
         history_routes(parts),
         job_routes(parts),
     ):
         app.include_router(router)
+    add_metrics(app, parts, pool)
     _add_handlers(app)
     _add_pages(app)
     return app
@@ -113,7 +121,12 @@ def _add_handlers(app: FastAPI) -> None:
         return _sentence(422, f"The request is not as documented: {where[:100]}: {what[:200]}.")
 
     @app.exception_handler(HTTPException)
-    async def http_error(request: Request, error: HTTPException) -> JSONResponse:
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 404 and error.detail == _NOT_FOUND:
+            if "text/html" in request.headers.get("accept", ""):
+                return FileResponse(MISSING_PAGE, 404, media_type=_HTML)
+            path = request.url.path[:100]
+            return _sentence(404, f"There is no route {path!r}; GET /docs lists those there are.")
         return _sentence(error.status_code, str(error.detail))
 
 
@@ -159,10 +172,13 @@ def _add_pages(app: FastAPI) -> None:
             response_class=FileResponse,
         )
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    # Only its files are used: a list of routes to read and try, without any other site.
+    assets = StaticFiles(packages=[("fastapi_offline", "static")])
+    app.mount("/assets", assets, name="assets")
 
 
 def _page(path: Path) -> Any:
     async def page() -> FileResponse:
-        return FileResponse(path, media_type="text/html; charset=utf-8")
+        return FileResponse(path, media_type=_HTML)
 
     return page

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Body, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -17,6 +18,8 @@ from stamo.errors import CorpusFormatError, PackError
 from stamo.linking.results import LinkedMention
 from stamo.service.parts import Limits, ServiceParts, TextLinker
 from stamo.service.schemas import LinkIn, LinkOut, MentionOut, PackDetailOut, PackOut, StatusOut
+
+PoolAnswer = TypeVar("PoolAnswer")
 
 _PACK_BODY: dict[str, Any] = {
     "requestBody": {
@@ -35,6 +38,11 @@ class LinkPool:
         self._pool = ThreadPoolExecutor(limits.link_threads, thread_name_prefix="stamo-link")
         self._n_inside = 0
 
+    @property
+    def n_inside(self) -> int:
+        """Texts that are linked or wait for it."""
+        return self._n_inside
+
     async def link(self, text: str) -> Sequence[LinkedMention]:
         """Link a text.
 
@@ -47,10 +55,19 @@ class LinkPool:
                 413,
                 f"The text has {len(text)} characters; send at most {limits.link_characters}.",
             )
+        return await self.run(partial(self._linker.link, text))
+
+    async def run(self, work: Callable[[], PoolAnswer]) -> PoolAnswer:
+        """Do some work of linking in a thread of the pool.
+
+        Raises:
+            HTTPException: The service is busy or it took long (503).
+        """
+        limits = self._limits
         if self._n_inside >= limits.link_threads + limits.link_waiting:
             raise HTTPException(503, "The service is busy; send the text again in a moment.")
         self._n_inside += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, self._linker.link, text)
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
         # A thread cannot be stopped: it counts as busy until it is really done.
         future.add_done_callback(self._leave)
         try:
@@ -61,7 +78,7 @@ class LinkPool:
                 f"Linking took more than {limits.link_seconds:g} seconds; send a shorter text.",
             ) from None
 
-    def _leave(self, future: asyncio.Future[Sequence[LinkedMention]]) -> None:
+    def _leave(self, future: asyncio.Future[Any]) -> None:
         self._n_inside -= 1
         if not future.cancelled():
             future.exception()  # fetched, so that a late failure is not logged as forgotten

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from stamo.linking.results import LinkedMention
+from stamo.corpus.types import Document
+from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.packs.folder import PackFolder
 from stamo.service.folders import WorkspaceFolders
 from stamo.service.jobs import JobRunner
@@ -18,6 +19,10 @@ class TextLinker(Protocol):
 
     def link(self, text: str) -> Sequence[LinkedMention]:
         """Return the mentions of a text with their entities."""
+        ...
+
+    def link_documents(self, documents: Iterable[Document]) -> Iterable[LinkedDocument]:
+        """Link documents in their order, the mentions that they bring or those it finds."""
         ...
 
 
@@ -33,6 +38,10 @@ class Limits:
     """Texts that are linked at the same time."""
     link_waiting: int = 16
     """Texts that may wait for their turn; more are turned away."""
+    nif_bytes: int = 2**20
+    """Bytes of a NIF document."""
+    nif_triples: int = 20_000
+    """Triples of a NIF document; to read so many takes about a second."""
     lease_seconds: float = 600.0
     """How long a mention is kept for the person who sees it."""
 

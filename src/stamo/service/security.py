@@ -22,8 +22,12 @@ from stamo.errors import SettingsError
 REQUEST_HEADER = "x-stamo"
 """A page of another site cannot send this header without asking first, and we never allow it."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-STATELESS_PATHS = frozenset({"/api/link"})
+STATELESS_PATHS = frozenset({"/api/link", "/nif"})
 """Routes that are called by POST because of their body, but change nothing."""
+HEALTH_PATH = "/healthz"
+"""Answered under any name: those who watch services ask by address, and it tells nothing."""
+DATA_PATHS = ("/api/", "/nif", "/metrics")
+"""What the routes that hold data start with; the pages hold none."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_TOKEN = 16
 PASS_COOKIE = "stamo-pass"
@@ -111,6 +115,8 @@ def refusal(
 ) -> tuple[int, str] | None:
     """Return status and sentence when a request is refused, None when it may pass."""
     host = headers.get("host", "")
+    if path == HEALTH_PATH and method in SAFE_METHODS:
+        return None
     if not settings.knows_host(host):
         return 421, f"This service is not known as {host[:100]!r}; use the address it printed."
     if method in SAFE_METHODS:
@@ -130,7 +136,7 @@ def _refuse_reading(
     settings: SecuritySettings, path: str, headers: Mapping[str, str]
 ) -> tuple[int, str] | None:
     # The pages hold no data; they are what asks people for the token.
-    if not settings.guards_reading or not path.startswith("/api/"):
+    if not settings.guards_reading or not path.startswith(DATA_PATHS):
         return None
     assert settings.token is not None
     if _has_token(settings.token, headers) or _has_pass(settings.token, headers):

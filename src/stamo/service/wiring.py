@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from stamo.corpus.types import Document
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
-from stamo.linking.results import LinkedMention
+from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import PackFolder
@@ -49,6 +49,10 @@ class PackLinker:
     def link(self, text: str) -> Sequence[LinkedMention]:
         """Return the mentions of a text with their entities."""
         return self.current.link(text)
+
+    def link_documents(self, documents: Iterable[Document]) -> Iterable[LinkedDocument]:
+        """Link documents in their order."""
+        return self.current.link_documents(documents)
 
 
 def known_choices(kb: KnowledgeBase) -> Describe:

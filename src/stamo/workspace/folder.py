@@ -66,6 +66,9 @@ class Workspace:
     created_by: str
     created_at: datetime
 
+    def __repr__(self) -> str:
+        return f"<Workspace {str(self.path)!r} of {self.entity.id!r}>"
+
     @classmethod
     def create(
         cls, path: str | Path, entity: EmergingEntity, *, created_by: str, at: datetime

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from stamo.corpus.aliases import AliasMatcher
@@ -41,6 +42,11 @@ class ReadTask:
     """What to call the file as a whole."""
     first: int = 0
     """The record to start with, when an interrupted reading goes on."""
+    path: Path | None = None
+    """Where the file is, for formats that are not read from front to back; None for a pipe or a
+    file that is compressed."""
+    text_column: str = ""
+    """The column of a table that holds the texts; one of the usual names without it."""
 
     def where(self, kind: str, number: int) -> str:
         """Name one record of the file, for a person to look up."""

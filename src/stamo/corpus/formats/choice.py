@@ -5,21 +5,37 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from stamo.corpus.formats.base import UTF8_MARK, UTF16_MARKS, Format
+from stamo.corpus.formats.feed import XML_PROLOGUE, NewsFeed
 from stamo.corpus.formats.html import WebPage
 from stamo.corpus.formats.jsonl import JsonLines
+from stamo.corpus.formats.nif import NifFile
+from stamo.corpus.formats.parquet import ParquetFile
+from stamo.corpus.formats.table import TextTable
 from stamo.corpus.formats.text import PlainText
 from stamo.corpus.formats.warc import WebArchive
 from stamo.system.streams import UNSUPPORTED
 
 ARCHIVE, PAGE, LINES, TEXT = WebArchive(), WebPage(), JsonLines(), PlainText()
-FORMATS: tuple[Format, ...] = (ARCHIVE, PAGE, LINES, TEXT)
-KNOWN = "give plain text, JSON lines, HTML or WARC, also as .gz, .bz2, .xz or .zst"
+PARQUET, FEED = ParquetFile(), NewsFeed()
+FORMATS: tuple[Format, ...] = (
+    ARCHIVE,
+    PARQUET,
+    PAGE,
+    FEED,
+    LINES,
+    NifFile(),
+    TextTable(),
+    TEXT,
+)
+KNOWN = (
+    "give plain text, JSON lines, CSV, TSV, Parquet, HTML, WARC, RSS, Atom or NIF, also as .gz, "
+    ".bz2, .xz or .zst"
+)
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _SNIFF_BYTES = 4096
 _FOREIGN = {magic: f"{kind} archive" for magic, kind in UNSUPPORTED.items()} | {
     b"%PDF-": "PDF file",
     b"{\\rtf": "RTF file",
-    b"PAR1": "Parquet file",
     b"SQLite format 3": "SQLite database",
     b"<mediawiki": "MediaWiki dump",
 }
@@ -37,13 +53,19 @@ def choose_format(name: str, head: bytes) -> Format | str:
     """
     start = head.removeprefix(UTF8_MARK).lstrip()[:_SNIFF_BYTES]
     named = _by_name(name)
-    if ARCHIVE.recognises(start):
-        return ARCHIVE
-    if named is PAGE:
-        return PAGE
+    told = next((form for form in (ARCHIVE, PARQUET, FEED) if form.recognises(start)), None)
+    if told is not None:
+        return told
+    if named in (PAGE, FEED):
+        return named
+    inside = XML_PROLOGUE.sub(b"", start, count=1) if start.startswith(b"<?xml") else start
     for magic, kind in _FOREIGN.items():
-        if start.startswith(magic):
+        if inside.startswith(magic):
             return kind
+    if inside is not start:
+        return PAGE if PAGE.recognises(inside) else "XML file of another kind"
+    if named is PARQUET:
+        return "file that is called .parquet and is none"
     if b"\0" in start and not head.startswith(UTF16_MARKS):
         return "binary file"
     return named or next(form for form in FORMATS if form.recognises(start))

@@ -1,6 +1,6 @@
-"""Linking measured on documents with gold entities in the format of ZELDA.
+"""Linking measured on documents with gold entities, in the formats of ZELDA and of GERBIL (NIF).
 
-One JSON object a line: `text`, `index` (a list of [start, end] in characters) and
+ZELDA has one JSON object a line: `text`, `index` (a list of [start, end] in characters) and
 `wikipedia_titles`. Titles go through the knowledge base's redirects; a gold entity that it does not
 know cannot be found, so accuracy, recall and F1 are about those that it knows.
 """
@@ -10,13 +10,14 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from stamo.corpus.formats.nif import NOT_IN_KB, parse_nif
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.evaluation.intervals import Interval, bootstrap, difference, f1, ratio
@@ -27,6 +28,7 @@ from stamo.linking.surfaces import known_names
 from stamo.models.store import TrainedModel
 from stamo.system.arrays import Float64
 
+MAX_NIF_BYTES = 64 << 20
 Offsets = tuple[int, int]
 
 
@@ -55,7 +57,7 @@ class EndToEnd:
 
 
 @dataclass(frozen=True)
-class ZeldaReport:
+class GoldReport:
     """Results on one file."""
 
     name: str
@@ -80,7 +82,7 @@ class ZeldaReport:
         return asdict(self)
 
 
-def read_gold(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
+def read_zelda(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
     """Read documents with gold; return also how many mentions were left out.
 
     A mention that overlaps the one before it or lies outside the text cannot be used.
@@ -102,17 +104,49 @@ def read_gold(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
                     f"{name} is not of ZELDA's format ({error!r}); give text, index and "
                     "wikipedia_titles."
                 ) from error
-            kept = _usable(pairs, len(text))
-            n_dropped += len(pairs) - len(kept)
-            mentions = tuple(Mention(text[a:b], a, b, title) for (a, b), title in kept)
-            ids = kb.entity_ids([title for _, title in kept])
-            documents.append(GoldDocument(Document(name, text, mentions), tuple(ids.tolist())))
+            documents.append(_gold_document(name, text, pairs, kb))
+            n_dropped += len(pairs) - len(documents[-1].entities)
     return documents, n_dropped
+
+
+def read_nif(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
+    """Read the documents of a NIF file; return also how many mentions were left out.
+
+    Raises:
+        CorpusFormatError: The file is not NIF.
+        MissingExtraError: rdflib is not installed.
+    """
+    with _open(path) as file:
+        data = file.read(MAX_NIF_BYTES + 1)
+    if len(data) > MAX_NIF_BYTES:
+        raise CorpusFormatError(
+            f"{path.name} has more than {MAX_NIF_BYTES >> 20} MB; measure on parts of it."
+        )
+    try:
+        found = parse_nif(data)
+    except CorpusFormatError as error:
+        raise CorpusFormatError(f"{path.name} cannot be read as NIF: {error}") from error
+    documents, n_dropped = [], 0
+    for document in found:
+        # A phrase without an entity, or with one of no encyclopaedia, is in no knowledge base.
+        pairs = [((m.start, m.end), m.entity or NOT_IN_KB) for m in document.mentions]
+        documents.append(_gold_document(document.id, document.text, pairs, kb))
+        n_dropped += len(pairs) - len(documents[-1].entities)
+    return documents, n_dropped
+
+
+def _gold_document(
+    name: str, text: str, pairs: Iterable[tuple[Offsets, str]], kb: KnowledgeBase
+) -> GoldDocument:
+    kept = _usable(pairs, len(text))
+    mentions = tuple(Mention(text[a:b], a, b, title) for (a, b), title in kept)
+    ids = kb.entity_ids([title for _, title in kept])
+    return GoldDocument(Document(name, text, mentions), tuple(ids.tolist()))
 
 
 def _open(path: Path) -> IO[bytes]:
     if not path.is_file():
-        raise CorpusFormatError(f"There is no file {path}; give the path of a ZELDA test set.")
+        raise CorpusFormatError(f"There is no file {path}; give the path of a test set.")
     if path.suffix == ".xz":
         return lzma.open(path)
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
@@ -126,7 +160,11 @@ def _usable(pairs: Iterable[tuple[Offsets, str]], length: int) -> list[tuple[Off
     return kept
 
 
-def evaluate_zelda(
+ReadGold = Callable[[Path, KnowledgeBase], tuple[list[GoldDocument], int]]
+"""Reads a file with gold; tells also how many mentions were left out."""
+
+
+def evaluate_gold(
     kb: KnowledgeBase,
     trained: TrainedModel,
     path: Path,
@@ -135,9 +173,10 @@ def evaluate_zelda(
     n_samples: int = 1000,
     seed: int = 0,
     linker: Linker | None = None,
-) -> ZeldaReport:
-    """Measure linking of given mentions and end to end on one file."""
-    gold, n_dropped = read_gold(path, kb)
+    read: ReadGold = read_zelda,
+) -> GoldReport:
+    """Measure linking of given mentions and end to end on one file; `read` knows its format."""
+    gold, n_dropped = read(path, kb)
     linker = linker or Linker(kb, trained, settings=replace(settings, mentions="detect"))
     given = replace(settings, mentions="given", threshold=0.0)
     by_model = _best(Linker(kb, trained, settings=given), gold)
@@ -152,7 +191,7 @@ def evaluate_zelda(
     def estimate(values: Float64, statistic: Any = ratio) -> Interval:
         return bootstrap(values, statistic, np.random.default_rng(seed), n_samples=n_samples)
 
-    return ZeldaReport(
+    return GoldReport(
         name=path.name,
         model=trained.model.name,
         n_documents=len(gold),
@@ -247,10 +286,17 @@ def iterate_reports(
     paths: Sequence[Path],
     settings: LinkerSettings = LinkerSettings(),
     n_samples: int = 1000,
-) -> Iterator[ZeldaReport]:
-    """Evaluate several files with one detector."""
+    read: ReadGold = read_zelda,
+) -> Iterator[GoldReport]:
+    """Evaluate several files of one format with one detector."""
     linker = Linker(kb, trained, settings=replace(settings, mentions="detect"))
     for path in paths:
-        yield evaluate_zelda(
-            kb, trained, path, settings=settings, n_samples=n_samples, linker=linker
+        yield evaluate_gold(
+            kb,
+            trained,
+            path,
+            settings=settings,
+            n_samples=n_samples,
+            linker=linker,
+            read=read,
         )

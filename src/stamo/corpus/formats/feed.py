@@ -1,0 +1,189 @@
+"""News feeds, RSS and Atom: one document for each item, its markup taken off.
+
+The XML is read as a stream with entities switched off, so that it can neither reach other files
+nor grow; a feed that is cut off gives the items before the cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from xml.sax import SAXException
+from xml.sax.handler import ContentHandler, feature_namespaces
+
+from stamo.corpus.formats.base import ReadItem, ReadTask
+from stamo.corpus.formats.html import extract_html
+from stamo.corpus.formats.rows import row_document
+from stamo.corpus.types import Document
+from stamo.errors import CorpusFormatError, MissingExtraError
+
+if TYPE_CHECKING:
+    from xml.sax.xmlreader import IncrementalParser
+
+MAX_FEED_BYTES = 64 << 20
+XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)+", re.DOTALL)
+"""What may stand before the root of an XML file."""
+
+_ROOT = re.compile(rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]", re.I)
+_ITEMS = {"item", "entry"}
+_TEXTS = ("encoded", "content", "description", "summary")
+_IDS = ("guid", "id", "link")
+_BLOCKS = {"p", "div", "br", "li", "h1", "h2", "h3", "h4", "blockquote", "tr"}
+_MARKUP = re.compile(r"<[a-zA-Z/!]|&[#\w]{1,30};")
+
+
+class NewsFeed:
+    """A file of items."""
+
+    suffixes = (".rss", ".atom")
+
+    def recognises(self, start: bytes) -> bool:
+        """Tell whether its root is that of RSS or Atom."""
+        return _ROOT.match(XML_PROLOGUE.sub(b"", start, count=1)) is not None
+
+    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+        """Read one document per item."""
+        number = 0
+        feed = _FeedStream(task.limits.max_record_bytes)
+        for block in blocks:
+            for item in feed.items_of(block):
+                number += 1
+                yield number, _document(item, number, task) if number > task.first else None
+            if feed.fault:
+                break
+        feed.end()
+        if feed.n_long:
+            task.skip("item larger than the limit", task.file, feed.n_long)
+        if feed.fault:
+            task.skip(feed.fault, task.file, advice=f"{number} items before it were read")
+
+
+class _FeedStream:
+    """Reads a feed piece by piece; at a fault it says what is wrong and ends."""
+
+    def __init__(self, max_item: int) -> None:
+        try:
+            from defusedxml.sax import make_parser
+        except ImportError as error:
+            raise MissingExtraError("defusedxml", "web", "A feed") from error
+        self.fault = ""
+        self._items = _Items(max_item)
+        self._size = 0
+        self._parser: IncrementalParser = make_parser()
+        self._parser.setFeature(feature_namespaces, True)
+        self._parser.setContentHandler(self._items)
+
+    @property
+    def n_long(self) -> int:
+        """Items that were left out because they are too long."""
+        return self._items.n_long
+
+    def items_of(self, block: bytes) -> list[dict[str, str]]:
+        """Return the items that end with this block."""
+        self._size += len(block)
+        if self._size > MAX_FEED_BYTES:
+            self.fault = "feed larger than the limit"
+            return []
+        self._try(lambda: self._parser.feed(block))
+        return self._items.take()
+
+    def end(self) -> None:
+        """Check that nothing is missing."""
+        if not self.fault:
+            self._try(self._parser.close)
+
+    def _try(self, step: Callable[[], object]) -> None:
+        from defusedxml.common import DefusedXmlException
+
+        try:
+            step()
+        except DefusedXmlException:
+            self.fault = "XML that declares entities"
+        except (SAXException, ValueError, LookupError):  # LookupError: an unknown encoding
+            self.fault = "not well-formed XML"
+
+
+def _document(item: dict[str, str], number: int, task: ReadTask) -> Document | None:
+    where = task.where("item", number)
+    texts = [item[name] for name in _TEXTS if item.get(name, "").strip()]
+    title = item.get("title", "")
+    try:
+        body = plain_text(max(texts, key=len)) if texts else ""
+        title = " ".join(plain_text(title).split())
+    except CorpusFormatError as error:
+        task.skip(str(error), where)
+        return None
+    # A headline is part of what an item says, and often all of it.
+    text = f"{title}\n\n{body}".strip() if not body.startswith(title) else body
+    id = next((item[name].strip() for name in _IDS if item.get(name, "").strip()), "")
+    return row_document(text, id, title, number, where, task)
+
+
+def plain_text(content: str) -> str:
+    """Take the markup off a piece of a feed, which may be HTML or plain text.
+
+    Raises:
+        CorpusFormatError: The markup takes too much time or memory.
+        MissingExtraError: There is markup and the extra `web` is not installed.
+    """
+    if not _MARKUP.search(content):
+        return content.strip()
+    return extract_html(f"<html><body><main>{content}</main></body></html>").text
+
+
+class _Items(ContentHandler):
+    """Collects the fields of items as they come."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__()
+        self.n_long = 0
+        self._max = max_bytes
+        self._done: list[dict[str, str]] = []
+        self._item: dict[str, str] | None = None
+        self._field = ""
+        self._parts: list[str] = []
+        self._depth = 0
+        self._size = 0
+
+    def take(self) -> list[dict[str, str]]:
+        done, self._done = self._done, []
+        return done
+
+    def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:  # noqa: N802
+        tag = name[1]
+        if self._item is None:
+            if tag in _ITEMS:
+                self._item, self._size = {}, 0
+        elif not self._field:
+            self._field, self._parts, self._depth = tag, [], 0
+            if tag == "link" and (address := attrs.get((None, "href"))):
+                self._parts.append(address)
+        else:
+            self._depth += 1
+            if tag in _BLOCKS:
+                self._parts.append("\n")
+
+    def endElementNS(self, name: Any, qname: Any) -> None:  # noqa: N802
+        if self._item is None:
+            return
+        if self._field and self._depth:
+            self._depth -= 1
+        elif self._field:
+            self._item.setdefault(self._field, "".join(self._parts))
+            self._field = ""
+        else:
+            if self._size > self._max:
+                self.n_long += 1
+            else:
+                self._done.append(self._item)
+            self._item = None
+
+    def characters(self, content: str) -> None:
+        if self._item is None or not self._field:
+            return
+        self._size += len(content)
+        if self._size > self._max:
+            self._parts = []
+        else:
+            self._parts.append(content)

@@ -1,0 +1,115 @@
+"""Parquet, also as Hugging Face stores data sets: a folder of shards, one document a row.
+
+Row groups are read column by column in small batches. A file says how much it unpacks to before
+that is done; values that repeat are kept once, however often they stand in a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stamo.corpus.formats.base import ReadItem, ReadTask
+from stamo.corpus.formats.rows import choose_columns, row_document
+from stamo.corpus.skips import BadRecordError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+MAGIC_BYTES = b"PAR1"
+MAX_GROUP_BYTES = 1 << 30
+"""Bytes that the columns of one row group may unpack to."""
+_BATCH_ROWS = 256
+
+
+class ParquetFile:
+    """A file of rows."""
+
+    suffixes = (".parquet",)
+
+    def recognises(self, start: bytes) -> bool:
+        """Tell whether it starts with the mark of the format."""
+        return start.startswith(MAGIC_BYTES)
+
+    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+        """Read one document per row."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if task.path is None:
+            task.skip(
+                "Parquet from a pipe or inside an archive", task.file, advice="give the file itself"
+            )
+            return
+        try:
+            with pq.ParquetFile(task.path) as file:
+                names = _names(file.schema_arrow, task)
+                texts = [n for n in names.values() if _is_text(file.schema_arrow.field(n).type)]
+            with pq.ParquetFile(task.path, read_dictionary=texts) as file:
+                yield from _read_groups(file, names, task)
+        except BadRecordError as error:
+            task.skip(str(error), task.file, advice=error.advice)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            reason = " ".join(str(error).split())[:120]
+            task.skip("damaged Parquet file", task.file, advice=f"the reader says: {reason}")
+        for _ in blocks:  # so that progress counts its bytes
+            pass
+
+
+def _names(schema: pa.Schema, task: ReadTask) -> dict[str, str]:
+    """Return the names of the columns of text, id and title, as far as there are such."""
+    columns = choose_columns(schema.names, task.text_column)
+    kind = schema.types[columns.text]
+    if not _is_text(kind):
+        raise BadRecordError(
+            f"column {schema.names[columns.text]!r} is not text but {str(kind)[:40]}",
+            "name another one with --text-column",
+        )
+    places = {"text": columns.text, "id": columns.id, "title": columns.title}
+    return {role: schema.names[place] for role, place in places.items() if place is not None}
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow.types as is_type
+
+    if is_type.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(
+        is_type.is_string(kind) or is_type.is_large_string(kind) or is_type.is_string_view(kind)
+    )
+
+
+def _read_groups(file: pq.ParquetFile, names: dict[str, str], task: ReadTask) -> Iterator[ReadItem]:
+    number = 0
+    wanted = list(names.values())
+    for group in range(file.num_row_groups):
+        about = file.metadata.row_group(group)
+        if number + about.num_rows <= task.first:
+            number += about.num_rows
+            continue
+        _check_size(about, wanted)
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=wanted):
+            values = {role: batch.column(name) for role, name in names.items()}
+            for row in range(batch.num_rows):
+                number += 1
+                if number > task.first:
+                    text, id, title = (_text(values, role, row) for role in ("text", "id", "title"))
+                    where = task.where("row", number)
+                    yield number, row_document(text, id, title, number, where, task)
+        yield number, None
+
+
+def _check_size(about: Any, names: list[str]) -> None:
+    columns = (about.column(i) for i in range(about.num_columns))
+    size = sum(c.total_uncompressed_size for c in columns if c.path_in_schema in names)
+    if size > MAX_GROUP_BYTES:
+        raise BadRecordError(
+            "row group larger than the limit",
+            f"its texts unpack to {size:,} bytes; write it with smaller row groups",
+        )
+
+
+def _text(columns: dict[str, pa.Array], role: str, row: int) -> str:
+    value = columns[role][row].as_py() if role in columns else None
+    return "" if value is None else str(value)

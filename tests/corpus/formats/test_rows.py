@@ -1,0 +1,292 @@
+"""Tables, Parquet and feeds come through the one door; what is broken is named."""
+
+import csv
+import gzip
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.formats import feed, parquet
+from stamo.corpus.parts import Part, Unreadable
+from stamo.corpus.readers import Position, count_bytes, read_documents, read_parts
+from stamo.corpus.skips import NO_MENTION, ReadLimits, SkipCounter
+
+ROWS = [
+    {"id": "a", "title": "First", "text": "Rey left Jakku,\nat night."},
+    {"id": "b", "title": "", "text": 'He said "no"; she went.'},
+    {"id": "", "title": "Third", "text": "日本 is far. \U0001f680"},
+]
+
+
+def write_csv(path, rows=ROWS, **options):
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), **options)
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_bytes(text.getvalue().encode())
+    return path
+
+
+def write_parquet(path, rows=ROWS, **options):
+    pq.write_table(pa.Table.from_pylist(rows), path, **options)
+    return path
+
+
+RSS = """<?xml version="1.0" encoding="UTF-8"?>
+<!-- a feed of ours -->
+<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/"><channel>
+<title>News</title><link>http://example.org/</link>
+<item><title>First</title><guid>a</guid><description>short</description>
+<content:encoded><![CDATA[<p>Rey left <b>Jakku</b> &amp; went.</p><p>At night.</p>]]>
+</content:encoded></item>
+<item><title>R&amp;D pays</title><link>http://example.org/b</link>
+<description>&lt;p&gt;One &lt;script&gt;alert(1)&lt;/script&gt;paragraph.&lt;/p&gt;</description>
+</item>
+<item><title>Only a headline about Finn</title></item>
+</channel></rss>"""
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title>
+<entry><title>First</title><id>urn:a</id><link href="http://example.org/a"/>
+<content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"><p>Rey left.</p><p>At night.</p>
+</div></content></entry>
+<entry><title type="html">Second &amp;amp; last</title><link href="http://example.org/b"/>
+<summary>Plain words.</summary></entry></feed>"""
+
+
+def read(*sources, **options):
+    skips = SkipCounter()
+    return list(read_documents(sources, on_skip=skips, **options)), skips
+
+
+def texts(documents):
+    return [d.text for d in documents]
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_a_row_is_a_document(tmp_path, write):
+    """Text, id and title are found by the usual names; quoted line ends belong to the text."""
+    path = write(tmp_path / f"news.{write.__name__.removeprefix('write_')}")
+    documents, skips = read(path)
+    assert texts(documents) == [row["text"] for row in ROWS]
+    assert [d.id for d in documents[:2]] == ["a", "b"]
+    assert documents[2].id.startswith(path.name)
+    assert [d.title for d in documents] == ["First", None, "Third"]
+    assert not skips.skipped
+    parts = list(read_parts([path], 10_000))
+    assert [p.document.text for p in parts] == texts(documents)
+    assert parts[2].id.endswith(":3")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a.tsv", {"delimiter": "\t"}),
+        ("a.csv", {"delimiter": ";"}),
+        ("a.csv", {"delimiter": "|", "lineterminator": "\n"}),
+        ("a.csv", {"quoting": csv.QUOTE_ALL}),
+    ],
+)
+def test_dialects(tmp_path, name, options):
+    """Commas, semicolons, bars and tabs are told by the header."""
+    documents, _ = read(write_csv(tmp_path / name, **options))
+    assert texts(documents) == [row["text"] for row in ROWS]
+
+
+def test_compressed_tables(tmp_path):
+    """A table may be compressed; a Parquet file may not, and says so."""
+    plain = write_csv(tmp_path / "a.csv").read_bytes()
+    (tmp_path / "a.csv.gz").write_bytes(b"")
+    (tmp_path / "a.csv").unlink()
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + plain))
+    assert texts(read(tmp_path / "a.csv.gz")[0]) == [row["text"] for row in ROWS]
+    data = write_parquet(tmp_path / "b.parquet").read_bytes()
+    (tmp_path / "c.parquet.gz").write_bytes(gzip.compress(data))
+    documents, skips = read(tmp_path / "c.parquet.gz")
+    assert documents == []
+    assert list(skips.skipped) == ["Parquet from a pipe or inside an archive"]
+    (bad,) = read_parts(["-"], 1000, stdin=io.BytesIO(data))
+    assert "give the file itself" in bad.error
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_the_column_of_the_text(tmp_path, write):
+    """Another column is named; a missing one is a sentence that lists those there are."""
+    rows = [{"headline": "T", "Story": "Rey left."}, {"headline": "U", "Story": "Finn came."}]
+    path = write(tmp_path / f"a.{write.__name__.removeprefix('write_')}", rows)
+    documents, _ = read(path, text_column="story")
+    assert [(d.title, d.text) for d in documents] == [("T", "Rey left."), ("U", "Finn came.")]
+    (bad,) = read_parts([path], 1000)
+    assert "no column that is called text; its columns are 'headline', 'Story'" in bad.error
+    assert "--text-column" in bad.error
+    _, skips = read(path, text_column="body")
+    assert list(skips.skipped) == ["no column 'body'"]
+
+
+def test_bad_rows_are_counted_one_by_one(tmp_path):
+    """Too few or too many fields, empty texts and broken characters."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"id,text\n1,one\n2\n3,a,b\n\n4,  \n5,caf\xe9\n6,six\n")
+    documents, skips = read(path)
+    assert texts(documents) == ["one", "caf\ufffd", "six"]
+    assert skips.skipped == {
+        "row with another number of columns than the header": 2,
+        "empty text": 1,
+    }
+    assert skips.mended == {"invalid UTF-8 replaced": 1}
+
+
+def test_an_open_quote_cannot_take_the_memory(tmp_path):
+    """A quotation mark that never ends is found at the limit; what is behind it is not guessed."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'text\nfirst\n"' + b"x\n" * 50_000 + b"last\n")
+    documents, skips = read(path, limits=ReadLimits(max_record_bytes=10_000))
+    assert texts(documents) == ["first"]
+    assert skips.skipped == {"row longer than the limit": 1}
+    path.write_bytes(b"text\nfirst\n" + b"x" * 30_000 + b"\nlast\n")
+    documents, skips = read(path, limits=ReadLimits(max_record_bytes=10_000))
+    assert texts(documents) == ["first"]
+    path.write_text("text\nfirst\n", encoding="utf-16")
+    assert list(read(path)[1].skipped) == ["table in UTF-16"]
+
+
+def test_a_folder_of_shards(tmp_path):
+    """A data set as Hugging Face stores it: shards in order, other columns ignored."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for shard in range(3):
+        rows = [
+            {"text": f"Rey {shard} {i}", "label": i, "meta": {"url": "x", "n": [1, 2]}, "id": i}
+            for i in range(300)
+        ]
+        write_parquet(data / f"train-{shard:05}-of-00003.parquet", rows, row_group_size=100)
+    documents, skips = read(tmp_path)
+    assert len(documents) == 900
+    assert documents[301].text == "Rey 1 1"
+    assert documents[5].id == "5"
+    assert not skips.skipped
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_reading_goes_on_where_it_stopped(tmp_path, write):
+    """From any position the rest is read, and the bytes are counted."""
+    rows = [{"text": f"text {i}", "id": str(i)} for i in range(20)]
+    path = write(tmp_path / f"a.{write.__name__.removeprefix('write_')}", rows)
+    rest = list(read_documents([path], start=Position(0, path.name, 15)))
+    assert [d.id for d in rest] == [str(i) for i in range(15, 20)]
+    seen = []
+    list(read_documents([path], on_progress=lambda p: seen.append(p.n_bytes)))
+    assert seen[-1] == count_bytes([path]) or write is write_parquet
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_rows_without_an_alias_are_left_out(tmp_path, write):
+    """To collect, only rows that may mention the entity are kept."""
+    path = write(tmp_path / f"a.{write.__name__.removeprefix('write_')}")
+    documents, skips = read(path, matcher=AliasMatcher(["Jakku"]))
+    assert [d.id for d in documents] == ["a"]
+    assert skips.skipped == {NO_MENTION: 2}
+
+
+def test_parquet_that_is_none_or_damaged(tmp_path, monkeypatch):
+    """What only claims to be Parquet, is cut off, has no text or unpacks to too much."""
+    good = write_parquet(tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_text("text\nhello\n")
+    (tmp_path / "b.parquet").write_bytes(good[: len(good) // 2])
+    write_parquet(tmp_path / "c.parquet", [{"text": 1}])
+    middle = len(good) // 3
+    (tmp_path / "d.parquet").write_bytes(good[:middle] + b"\xff" * 40 + good[middle + 40 :])
+    documents, skips = read(tmp_path)
+    assert "file that is called .parquet and is none" in skips.skipped
+    assert "damaged Parquet file" in skips.skipped
+    assert "column 'text' is not text but int64" in skips.skipped
+    assert len(documents) >= 3
+    monkeypatch.setattr(parquet, "MAX_GROUP_BYTES", 10)
+    _, skips = read(tmp_path / "good.parquet")
+    assert list(skips.skipped) == ["row group larger than the limit"]
+
+
+def test_rss(tmp_path):
+    """Items with their fullest text, without markup; a headline is part of the text."""
+    (tmp_path / "feed.xml").write_text(RSS)
+    documents, skips = read(tmp_path)
+    assert texts(documents) == [
+        "First\n\nRey left Jakku & went.\n\nAt night.",
+        "R&D pays\n\nOne paragraph.",
+        "Only a headline about Finn",
+    ]
+    assert [d.id for d in documents[:2]] == ["a", "http://example.org/b"]
+    assert documents[1].title == "R&D pays"
+    assert not skips.skipped
+
+
+def test_atom(tmp_path):
+    """Entries, also with content that is XHTML."""
+    (tmp_path / "news.atom").write_text(ATOM)
+    documents, _ = read(tmp_path)
+    assert [" ".join(d.text.split()) for d in documents] == [
+        "First Rey left. At night.",
+        "Second & last Plain words.",
+    ]
+    assert [d.id for d in documents] == ["urn:a", "http://example.org/b"]
+    (first, _) = read_parts([tmp_path / "news.atom"], 1000)
+    assert isinstance(first, Part)
+
+
+BOMB = """<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;">
+]><rss><channel><item><title>&b;</title></item></channel></rss>"""
+OUTSIDE = """<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY x SYSTEM "file:///etc/hostname">]>
+<rss><channel><item><title>&x;</title></item></channel></rss>"""
+
+
+@pytest.mark.parametrize("text", [BOMB, OUTSIDE])
+def test_entities_are_refused(tmp_path, text):
+    """A feed can neither grow by entities nor read other files."""
+    (tmp_path / "a.rss").write_text(text)
+    documents, skips = read(tmp_path)
+    assert documents == []
+    assert list(skips.skipped) == ["XML that declares entities"]
+
+
+def test_a_feed_that_is_cut_off_or_too_large(tmp_path, monkeypatch):
+    """Items that are well and short are read, and what is wrong with the others is named."""
+    (tmp_path / "a.rss").write_text(RSS[: RSS.index("<item><title>Only")])
+    documents, skips = read(tmp_path)
+    assert len(documents) == 2
+    assert skips.skipped == {"not well-formed XML": 1}
+    (tmp_path / "a.rss").write_text(RSS.replace("short", "x" * 5000))
+    documents, skips = read(tmp_path, limits=ReadLimits(max_record_bytes=1000))
+    assert skips.skipped == {"item larger than the limit": 1}
+    assert len(documents) == 2
+    monkeypatch.setattr(feed, "MAX_FEED_BYTES", 100)
+    (bad,) = read_parts([tmp_path / "a.rss"], 1000)
+    assert isinstance(bad, Unreadable)
+    assert "feed larger than the limit" in bad.error
+
+
+def test_other_xml_is_named(tmp_path):
+    """XML that is no feed is not read as text; pages with an XML declaration stay pages."""
+    (tmp_path / "a.xml").write_text('<?xml version="1.0"?>\n<invoice>Rey</invoice>')
+    (tmp_path / "b.xml").write_text('<?xml version="1.0"?><mediawiki>Rey</mediawiki>')
+    documents, skips = read(tmp_path)
+    assert documents == []
+    assert set(skips.skipped) == {"XML file of another kind", "MediaWiki dump"}
+    page = "<!DOCTYPE html><html><body><p>Rey left the planet in the evening.</p></body></html>"
+    (tmp_path / "c").write_text(f'<?xml version="1.0"?>\n{page}')
+    documents, _ = read(tmp_path / "c")
+    assert texts(documents) == ["Rey left the planet in the evening."]
+
+
+def test_json_in_a_folder_with_tables(tmp_path):
+    """Every kind of file in one folder, each read as what it is."""
+    write_csv(tmp_path / "a.csv")
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "Rey, again"}) + "\n")
+    write_parquet(tmp_path / "c.parquet")
+    (tmp_path / "d.xml").write_text(RSS)
+    (tmp_path / "e.txt").write_text("a,b\n1,2\n")
+    documents, skips = read(tmp_path)
+    assert len(documents) == 3 + 1 + 3 + 3 + 1
+    assert documents[-1].text == "a,b\n1,2\n"
+    assert not skips.skipped

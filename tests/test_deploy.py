@@ -1,0 +1,103 @@
+"""The files to run the service elsewhere are well-formed and speak of commands that exist.
+
+No container is built here: that needs Docker. A linter reads the Dockerfile, systemd its unit.
+"""
+
+import configparser
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from stamo.cli.main import create_app
+from tests.documents import ROOT
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+UNIT = ROOT / "deploy" / "stamo.service"
+
+
+def program(name):
+    """A program of this environment or of the system; the test skips where it is not."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    return found or pytest.skip(f"no {name}")
+
+
+def parse(words):
+    """Let the command line parse the arguments of `stamo`; it complains about unknown ones."""
+    command = get_command(create_app()).commands[words[0]]
+    return command.make_context("stamo", list(words[1:])).params
+
+
+def commands():
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(UNIT)
+    return {
+        "Dockerfile": json.loads(re.search(r"^CMD (\[.*)$", DOCKERFILE, re.M)[1]),
+        "unit": shlex.split(unit["Service"]["ExecStart"])[1:],
+    }
+
+
+def test_the_linter_finds_nothing():
+    """hadolint, with all its rules."""
+    done = subprocess.run(
+        [program("hadolint"), str(ROOT / "Dockerfile")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("where", ["Dockerfile", "unit"])
+def test_the_service_is_started_with_options_that_exist(where):
+    """Arguments are parsed as the command would; both serve the same folders."""
+    found = parse(commands()[where])
+    assert (str(found["kb"]), str(found["model"])) == ("kb", "deeped.safetensors")
+    assert (str(found["packs"]), str(found["workspaces"])) == ("packs", "workspaces")
+    assert found["port"] == 8017
+    assert "EXPOSE 8017" in DOCKERFILE
+
+
+def test_what_is_copied_exists_and_reaches_the_build():
+    """The image is made of this repository alone, and of no more than it needs."""
+    allowed = {
+        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"
+    }
+    for line in re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.M):
+        for name in line.split():
+            assert (ROOT / name).exists()
+            assert name in allowed
+    extras = re.search(r"'\.\[(.*?)\]'", DOCKERFILE)[1].split(",")
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(extras) <= set(known["optional-dependencies"])
+
+
+def test_the_compose_file_keeps_the_service_small():
+    """A token is demanded, the port is this machine's, and the container can do little."""
+    service = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["stamo"]
+    assert service["environment"]["STAMO_TOKEN"].startswith("${STAMO_TOKEN:?")
+    assert service["ports"] == ["127.0.0.1:8017:8017"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["volumes"] == ["./data:/data"]
+
+
+def test_systemd_accepts_the_unit(tmp_path):
+    """`systemd-analyze verify` has nothing to say but that the program is not installed here."""
+    copy = tmp_path / "stamo.service"
+    text = UNIT.read_text().replace("/opt/stamo/bin/stamo", "/bin/true")
+    copy.write_text(text.replace("User=stamo\nGroup=stamo\n", ""))
+    done = subprocess.run(
+        [program("systemd-analyze"), "verify", "--man=no", str(copy)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    about = [line for line in done.stderr.splitlines() if copy.name in line]
+    assert about == []
