@@ -21,6 +21,7 @@ COMMAND_MODULES = (
     "world",
     "models",
     "link",
+    "discover",
     "suite",
     "workspace",
     "labels",

@@ -61,7 +61,7 @@ def new(
     made = Workspace.create(
         workspace,
         EmergingEntity(name, tuple(aliases), _about(about)),
-        created_by=who or _user(),
+        created_by=who or user_name(),
         at=datetime.now(UTC),
     )
     _show_status(made)
@@ -129,7 +129,7 @@ def label(
 
         console = Console(highlight=False)
         label_in_terminal(
-            opened, artifacts.kb, artifacts.trained, console=console, labeller=who or _user()
+            opened, artifacts.kb, artifacts.trained, console=console, labeller=who or user_name()
         )
         _say_next(opened, console)
     else:
@@ -287,7 +287,8 @@ def _say_next(workspace: Workspace, console: Console) -> None:
     console.print(workspace.status().next_step, soft_wrap=True, markup=False)
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Return who works here."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
