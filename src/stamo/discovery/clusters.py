@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.cluster import hierarchy
@@ -20,6 +20,8 @@ ENCODER_WEIGHT = 0.5
 ENCODER_MEAN = 0.25
 """Likeness of two unrelated texts by the encoder; contexts of words have 0."""
 
+MAX_CACHED_NAMES = 1000
+
 
 @dataclass(frozen=True)
 class ContextReader:
@@ -29,6 +31,7 @@ class ContextReader:
     vectors: ContextVectors
     lexicon: Lexicon
     encoder: TextEncoder | None = None
+    _names: dict[str, Int32] = field(default_factory=dict)
 
     @classmethod
     def of(cls, kb: KnowledgeBase, encoder: TextEncoder | None = None) -> ContextReader:
@@ -40,8 +43,17 @@ class ContextReader:
         found = self.lexicon.encode(sighting.window)
         end = sighting.at + sighting.end - sighting.start
         outside = (found.ends <= sighting.at) | (found.starts >= end)
-        own = self.lexicon.encode(sighting.name).ids
+        own = self._own_words(sighting.name)
         return found.ids[outside & ~np.isin(found.ids, own)]
+
+    def _own_words(self, name: str) -> Int32:
+        return self._names[name] if name in self._names else self._read_name(name)
+
+    def _read_name(self, name: str) -> Int32:
+        if len(self._names) > MAX_CACHED_NAMES:
+            self._names.clear()
+        found = self._names[name] = self.lexicon.encode(name).ids
+        return found
 
     def word_vectors(self, sightings: Sequence[Sighting]) -> Float32:
         """Return the directions of the contexts, (n, Q)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 import numpy as np
 
@@ -28,8 +28,12 @@ Z = 1.0
 PRIOR_LATER = 0.1
 """What a name that no document connects with a later year still counts."""
 
+REPEATED = 0.4
+"""A proposal that shares so many of its places with a better one repeats it."""
 PROMISING = 5
 """How many names for each wanted proposal are looked at closely."""
+TITLED_FIT = 0.65
+"""An unknown name whose contexts fit so well what its last words mean is that, with a title."""
 COPIED = 0.93
 """ContextReader at least so alike are copies of one text."""
 FULL_NAME = 0.2
@@ -127,8 +131,9 @@ def propose(
     for kind in ranked:
         ranked[kind].sort(key=lambda found: (-found.score, found.name, -found.n_documents))
     turns = zip_longest(*ranked.values())
-    chosen = [found for turn in turns for found in turn if found is not None]
-    return [describe_found(found, contexts) for found in chosen[: settings.max_proposals]]
+    every = (found for turn in turns for found in turn if found is not None)
+    chosen = list(islice(_without_repeats(every), settings.max_proposals))
+    return [describe_found(found, contexts) for found in chosen]
 
 
 @dataclass(frozen=True)
@@ -152,15 +157,35 @@ class _Search:
                 if not is_variant(group.name, self.contexts.kb):
                     yield from self._new_names(group)
         if "meaning" in kinds:
+            longer = self._longer_names()
             names = [
-                NameGroup((tally,))
+                NameGroup((tally, *longer.get(tally.name, ())))
                 for tally in self.tally.names.values()
-                if tally.alias >= 0 and tally.n_documents >= least
+                if tally.alias >= 0
             ]
-            for group in self._promising(names):
+            for group in self._promising([g for g in names if g.n_documents >= least]):
                 known = self.contexts.kb.candidates(group.name).ids.tolist()
-                sightings = group.tallies[0].sightings
+                sightings = _distinct(s for tally in group.tallies for s in tally.sightings)
                 yield from self._clusters("meaning", group.tallies, sightings, known)
+
+    def _longer_names(self) -> dict[str, list[NameTally]]:
+        """Return the unknown names that begin with a known word, or end with one after another.
+
+        "Orion Crew Vehicle" and "Hurricane Irene" may speak of what "Orion" and "Irene" mean; in
+        "Ada Irene" the first word says that it is somebody's name.
+        """
+        names, kb = self.tally.names, self.contexts.kb
+        found: dict[str, list[NameTally]] = {}
+        for tally in names.values():
+            first, _, rest = tally.name.partition(" ")
+            before, _, last = tally.name.rpartition(" ")
+            if tally.alias >= 0 or not rest:
+                continue
+            if first in names:
+                found.setdefault(first, []).append(tally)
+            if last in names and (before in names or kb.alias_id(before) >= 0):
+                found.setdefault(last, []).append(tally)
+        return found
 
     def _promising(self, groups: Sequence[NameGroup]) -> list[NameGroup]:
         """Return the groups that could rank among the first, by what is cheap to know of them.
@@ -212,7 +237,7 @@ class _Search:
         past = contexts.word_vectors(then) if then else vectors[:0]
         for rows in clusters:
             fit, best = contexts.fit(vectors[rows], known)
-            if fit >= self.settings.known_fit:
+            if fit >= (TITLED_FIT if kind == "name" else self.settings.known_fit):
                 continue
             inside = alike[np.ix_(rows, rows)]
             chosen = [sightings[i] for i in rows]
@@ -248,7 +273,7 @@ class _Search:
             fits_none = max(novelty, 0.0) * (1 - max(fit, 0.0))
             score *= fits_none * rise * share**0.5 * self._rarity(tallies[0])
         else:
-            score *= max(agreement, 0.05) ** 0.5 * rise**2
+            score *= max(agreement, 0.05) ** 0.5 * rise**2 * share**0.5
         return Found(
             kind,
             tallies,
@@ -264,13 +289,14 @@ class _Search:
         )
 
     def _rarity(self, tally: NameTally) -> float:
-        """Return how rare a known name is, 0 to 1, and less for one that is a full name already.
+        """Return how rare a known name was, 0 to 1, and less for one that is a full name already.
 
-        What stands in every document ("September", "Europe") comes with any context, and a name of
+        What stood in every article ("September", "Europe") comes with any context, and a name of
         several words that is the title of its meaning hardly gets another one.
         """
-        n = max(self.tally.n_documents, 2)
-        rarity = 1 - math.log(1 + tally.n_documents + tally.n_explained) / math.log(1 + n)
+        past = self.past.tally
+        n_then = past.names[tally.name].n_documents if tally.name in past.names else 0
+        rarity = 1 - math.log(1 + n_then) / math.log(2 + past.n_documents)
         is_full = " " in tally.name and self.contexts.kb.entity_ids([tally.name])[0] >= 0
         return rarity * (FULL_NAME if is_full or any(map(str.isdigit, tally.name)) else 1.0)
 
@@ -298,6 +324,17 @@ def surprise(inside: Float64, past: Float32) -> float:
     return float((others - np.maximum(then, 0)).mean())
 
 
+def _without_repeats(ranked: Iterable[Found]) -> Iterator[Found]:
+    """Leave out what is mostly seen at the same places as something that ranks higher."""
+    taken: set[tuple[str, int]] = set()
+    for found in ranked:
+        places = {(s.document, s.end) for s in found.sightings}
+        places |= {(s.document, s.start) for s in found.sightings}
+        if len(places & taken) < REPEATED * len(places):
+            taken |= places
+            yield found
+
+
 def lower_bound(k: int, n: int) -> float:
     """Return a share k / n lowered by `Z` standard errors (Wilson)."""
     p, z = k / n, Z
@@ -306,11 +343,11 @@ def lower_bound(k: int, n: int) -> float:
 
 
 def _known_parts(name: str, contexts: ContextReader) -> list[int]:
-    """Return the entities that the known names at either end of an unknown one may mean."""
+    """Return the entities that the known names at the end of an unknown one may mean."""
     kb = contexts.kb
     found: list[int] = []
     for part in parts_of(name):
-        if kb.alias_id(part) >= 0:
+        if name.endswith(f" {part}") and kb.alias_id(part) >= 0:
             found += kb.candidates(part).ids.tolist()[:20]
     return list(dict.fromkeys(found))
 

@@ -9,7 +9,7 @@ those that fit badly keep their context.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, pairwise
@@ -120,10 +120,10 @@ class Observer:
 
     def _see(self, parts: Sequence[Part]) -> list[Seen]:
         joined = join_texts([part.document.text for part in parts])
-        found = find_names(joined, self.linker, self.frequent)
+        small = small_words(joined)
+        found = find_names(joined, self.linker, self.frequent, set().union(*small))
         scores = self._scores(found) if self.wanted is None else _no_scores(len(found.names))
         edges = np.searchsorted(found.located.documents, np.arange(len(parts) + 1)).tolist()
-        small = small_words(joined)
         return [
             _see_document(
                 part,
@@ -260,10 +260,19 @@ def _no_scores(n: int) -> _Scores:
     return _Scores(none, np.zeros(n), np.zeros(n, dtype=np.float32), none)
 
 
-def find_names(joined: JoinedTexts, linker: Linker, frequent: FrequentWords) -> FoundNames:
-    """Find the names that the linker knows and the capitalised runs that it does not cover."""
+def find_names(
+    joined: JoinedTexts, linker: Linker, frequent: FrequentWords, small: Set[str]
+) -> FoundNames:
+    """Find the names that the linker knows and the capitalised runs that it does not cover.
+
+    Args:
+        joined: The texts.
+        linker: Knows names.
+        frequent: Which words are frequent.
+        small: The words that the texts write without a capital.
+    """
     detected = linker.detector.detect(joined)
-    runs = _trim(joined, capital_spans(joined, frequent), linker.kb, frequent)
+    runs = _trim(joined, capital_spans(joined, frequent), linker.kb, frequent, small)
     starts = joined.starts[runs.first].astype(np.int64)
     ends = joined.ends[runs.last - 1].astype(np.int64)
     # A detected name that holds a run stands for it; inside a longer run it is part of that name.
@@ -310,7 +319,11 @@ def _outside(starts: Int64, ends: Int64, run_starts: Int64, run_ends: Int64) -> 
 
 
 def _trim(
-    joined: JoinedTexts, runs: CapitalSpans, kb: KnowledgeBase, frequent: FrequentWords
+    joined: JoinedTexts,
+    runs: CapitalSpans,
+    kb: KnowledgeBase,
+    frequent: FrequentWords,
+    small: Set[str],
 ) -> CapitalSpans:
     """Take words from the front of a run that have their capital from the sentence alone.
 
@@ -322,18 +335,24 @@ def _trim(
         zip(runs.first.tolist(), runs.last.tolist(), runs.opens.tolist(), strict=True)
     ):
         if end - begin == 1:
-            keep[i] = not opens and not frequent.is_stop_word(joined.words[begin])
+            is_stop = frequent.is_stop_word(joined.words[begin])
+            keep[i] = not opens and (not is_stop or _is_known(joined, begin, end, kb))
             continue
-        place = begin
+        word, place = joined.words[begin], begin
+        # "Users of Mira": what begins a sentence before a small word is hardly part of the name.
+        if opens and (frequent[word] or word in small or not _has_capital(joined, begin + 1)):
+            place += 1
         while place < end and (
-            frequent.is_stop_word(joined.words[place])
-            or (opens and place == begin and frequent[joined.words[place]])
+            not _has_capital(joined, place)
+            or (
+                frequent.is_stop_word(joined.words[place]) and not _is_known(joined, place, end, kb)
+            )
         ):
             place += 1
         if place == begin or _is_known(joined, begin, end, kb):
             continue
         first[i] = place
-        keep[i] = place < end and _has_capital(joined, place)
+        keep[i] = place < end
     return CapitalSpans(first[keep], runs.last[keep], runs.opens[keep])
 
 
