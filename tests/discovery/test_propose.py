@@ -8,7 +8,13 @@ import pytest
 from stamo.discovery.clusters import cluster, coherence
 from stamo.discovery.describe import about_line
 from stamo.discovery.groups import fold_spelling, group_names, is_phrase, is_variant
-from stamo.discovery.propose import ProposeSettings, lower_bound, surprise, without_copies
+from stamo.discovery.propose import (
+    ProposeSettings,
+    has_common_name,
+    lower_bound,
+    surprise,
+    without_copies,
+)
 from stamo.discovery.sightings import Seen
 from stamo.discovery.tally import Tally
 from stamo.discovery.time import last_year, speaks_of_later, years
@@ -77,6 +83,13 @@ def test_copies_count_once():
     """A text that stands in many documents was written once."""
     alike = np.array([[1, 0.99, 0.5], [0.99, 1, 0.5], [0.5, 0.5, 1]])
     assert without_copies(np.arange(3), alike).tolist() == [0, 2]
+
+
+def test_people_who_share_a_word_are_not_one_entity():
+    """Of the forms of one entity's name, one is used more than the others."""
+    people = [sighting(name, name) for name in ("Ada Zweb", "Ilta Zweb", "Ogo Zweb", "Uno Zweb")]
+    assert not has_common_name(people)
+    assert has_common_name([*people, sighting("Ada Zweb", "a"), sighting("Ada Zweb", "b")])
 
 
 def test_contexts_of_the_past_take_the_surprise():

@@ -19,7 +19,7 @@ from stamo.cli.tables import bare_table, named_values
 
 if TYPE_CHECKING:
     from stamo.discovery.discover import Discovered
-    from stamo.discovery.proposal import Kind, Proposal
+    from stamo.discovery.proposal import Proposal, ProposalKind
 
 FoundPath = Annotated[Path, typer.Argument(metavar="FOUND", help="Folder of `stamo discover`.")]
 Key = Annotated[
@@ -207,7 +207,7 @@ def _day(text: str) -> str:
         raise SettingsError(f"{text!r} is no date; give one such as 2024-05-31.") from error
 
 
-def _kinds(text: str) -> tuple[Kind, ...]:
+def _kinds(text: str) -> tuple[ProposalKind, ...]:
     from stamo.discovery.proposal import KINDS
     from stamo.errors import SettingsError
 

@@ -9,10 +9,10 @@ from typing import Any, Literal, cast
 
 from stamo.errors import CorpusFormatError
 
-Kind = Literal["name", "meaning"]
+ProposalKind = Literal["name", "meaning"]
 """A name that the knowledge base lacks, or a new meaning of one that it has."""
 Decision = Literal["open", "accepted", "rejected"]
-KINDS: tuple[Kind, ...] = ("name", "meaning")
+KINDS: tuple[ProposalKind, ...] = ("name", "meaning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Proposal:
     """An entity that may be new."""
 
     id: str
-    kind: Kind
+    kind: ProposalKind
     name: str
     aliases: tuple[str, ...]
     n_mentions: int
@@ -65,7 +65,7 @@ class Proposal:
         return replace(self, decision=decision)
 
 
-def proposal_id(kind: Kind, name: str, words: tuple[str, ...]) -> str:
+def proposal_id(kind: ProposalKind, name: str, words: tuple[str, ...]) -> str:
     """Return eight hexadecimal digits that stand for a proposal.
 
     A new name is itself; meanings of one name are told apart by the words they come with.

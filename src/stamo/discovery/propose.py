@@ -7,6 +7,7 @@ product of these ranks proposals of one kind; the two kinds take turns, since an
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
@@ -16,7 +17,7 @@ import numpy as np
 from stamo.discovery.clusters import ContextReader, cluster, coherence
 from stamo.discovery.describe import describe_found
 from stamo.discovery.groups import NameGroup, group_names, is_phrase, is_variant, parts_of
-from stamo.discovery.proposal import Kind, Proposal
+from stamo.discovery.proposal import Proposal, ProposalKind
 from stamo.discovery.sightings import Sighting
 from stamo.discovery.tally import NameTally, Tally
 from stamo.discovery.time import speaks_of_later
@@ -34,6 +35,8 @@ PROMISING = 5
 """How many names for each wanted proposal are looked at closely."""
 TITLED_FIT = 0.65
 """An unknown name whose contexts fit so well what its last words mean is that, with a title."""
+COMMON_NAME = 1 / 3
+"""Share of the documents that one form of a name has where all forms mean one thing."""
 COPIED = 0.93
 """ContextReader at least so alike are copies of one text."""
 FULL_NAME = 0.2
@@ -53,7 +56,7 @@ class ProposeSettings:
     ignored: frozenset[str] = frozenset()
     """Names that are never proposed, in any case."""
     max_proposals: int = 1000
-    kinds: tuple[Kind, ...] = ("name", "meaning")
+    kinds: tuple[ProposalKind, ...] = ("name", "meaning")
 
     def __post_init__(self) -> None:
         if self.least_documents < 2 or self.max_proposals < 1:
@@ -67,7 +70,7 @@ class ProposeSettings:
 class Found:
     """A group of contexts that may be a new entity."""
 
-    kind: Kind
+    kind: ProposalKind
     tallies: tuple[NameTally, ...]
     sightings: tuple[Sighting, ...]
     n_documents: int
@@ -123,7 +126,7 @@ def propose(
         settings: What is proposed.
     """
     ignored = {name.casefold() for name in settings.ignored}
-    ranked: dict[Kind, list[Found]] = {kind: [] for kind in settings.kinds}
+    ranked: dict[ProposalKind, list[Found]] = {kind: [] for kind in settings.kinds}
     for found in _Search(tally, past, contexts, settings).run():
         names = {t.name.casefold() for t in found.tallies[:1]}
         if found.kind in ranked and not names & ignored:
@@ -217,7 +220,7 @@ class _Search:
 
     def _clusters(
         self,
-        kind: Kind,
+        kind: ProposalKind,
         tallies: tuple[NameTally, ...],
         sightings: Sequence[Sighting],
         known: Sequence[int],
@@ -241,6 +244,8 @@ class _Search:
                 continue
             inside = alike[np.ix_(rows, rows)]
             chosen = [sightings[i] for i in rows]
+            if not has_common_name(chosen):
+                continue
             novelty = surprise(inside, vectors[rows] @ past.T)
             yield self._found(
                 kind,
@@ -255,7 +260,7 @@ class _Search:
 
     def _found(
         self,
-        kind: Kind,
+        kind: ProposalKind,
         tallies: tuple[NameTally, ...],
         sightings: Sequence[Sighting],
         share: float,
@@ -299,6 +304,12 @@ class _Search:
         rarity = 1 - math.log(1 + n_then) / math.log(2 + past.n_documents)
         is_full = " " in tally.name and self.contexts.kb.entity_ids([tally.name])[0] >= 0
         return rarity * (FULL_NAME if is_full or any(map(str.isdigit, tally.name)) else 1.0)
+
+
+def has_common_name(sightings: Sequence[Sighting]) -> bool:
+    """Tell whether one form of the name has its share: people who share a word have none."""
+    (_, n), *_ = Counter(s.name for s in sightings).most_common(1)
+    return n >= COMMON_NAME * len(sightings)
 
 
 def without_copies(rows: Int64, alike: Float64) -> Int64:
