@@ -160,35 +160,15 @@ class _Search:
                 if not is_variant(group.name, self.contexts.kb):
                     yield from self._new_names(group)
         if "meaning" in kinds:
-            longer = self._longer_names()
             names = [
-                NameGroup((tally, *longer.get(tally.name, ())))
+                NameGroup((tally,))
                 for tally in self.tally.names.values()
-                if tally.alias >= 0
+                if tally.alias >= 0 and tally.n_documents >= least
             ]
-            for group in self._promising([g for g in names if g.n_documents >= least]):
+            for group in self._promising(names):
                 known = self.contexts.kb.candidates(group.name).ids.tolist()
-                sightings = _distinct(s for tally in group.tallies for s in tally.sightings)
+                sightings = group.tallies[0].sightings
                 yield from self._clusters("meaning", group.tallies, sightings, known)
-
-    def _longer_names(self) -> dict[str, list[NameTally]]:
-        """Return the unknown names that begin with a known word, or end with one after another.
-
-        "Orion Crew Vehicle" and "Hurricane Irene" may speak of what "Orion" and "Irene" mean; in
-        "Ada Irene" the first word says that it is somebody's name.
-        """
-        names, kb = self.tally.names, self.contexts.kb
-        found: dict[str, list[NameTally]] = {}
-        for tally in names.values():
-            first, _, rest = tally.name.partition(" ")
-            before, _, last = tally.name.rpartition(" ")
-            if tally.alias >= 0 or not rest:
-                continue
-            if first in names:
-                found.setdefault(first, []).append(tally)
-            if last in names and (before in names or kb.alias_id(before) >= 0):
-                found.setdefault(last, []).append(tally)
-        return found
 
     def _promising(self, groups: Sequence[NameGroup]) -> list[NameGroup]:
         """Return the groups that could rank among the first, by what is cheap to know of them.
@@ -278,7 +258,7 @@ class _Search:
             fits_none = max(novelty, 0.0) * (1 - max(fit, 0.0))
             score *= fits_none * rise * share**0.5 * self._rarity(tallies[0])
         else:
-            score *= max(agreement, 0.05) ** 0.5 * rise**2 * share**0.5
+            score *= max(agreement, 0.05) ** 0.5 * rise**2
         return Found(
             kind,
             tallies,
