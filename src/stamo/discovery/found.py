@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stamo.discovery.discover import Discovered
-from stamo.discovery.proposal import Decision, Proposal, proposal_from_json
+from stamo.discovery.proposal import Proposal, ProposalDecision, proposal_from_json
 from stamo.errors import WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
 
@@ -25,11 +25,11 @@ SAME_WORDS = 0.3
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PastDecision:
     """What somebody decided about a proposal."""
 
     id: str
-    decision: Decision
+    decision: ProposalDecision
     kind: str
     name: str
     words: tuple[str, ...]
@@ -140,7 +140,9 @@ class FoundFolder:
             "`stamo found list` shows their ids."
         )
 
-    def decide(self, proposal: Proposal, decision: Decision, *, by: str, at: datetime) -> None:
+    def decide(
+        self, proposal: Proposal, decision: ProposalDecision, *, by: str, at: datetime
+    ) -> None:
         """Remember a decision; when this returns, it is on disk."""
         value = {
             "id": proposal.id,
@@ -158,7 +160,7 @@ class FoundFolder:
             file.flush()
             os.fsync(file.fileno())
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[PastDecision]:
         """Return what stands: the last decision about each proposal.
 
         Raises:
@@ -166,13 +168,13 @@ class FoundFolder:
         """
         if not self.decisions_path.exists():
             return []
-        last: dict[str, Verdict] = {}
+        last: dict[str, PastDecision] = {}
         for number, line in enumerate(self.decisions_path.read_bytes().splitlines(), 1):
             try:
                 value = json.loads(line)
                 texts = {name: str(value[name]) for name in ("id", "kind", "name", "by", "at")}
                 lists = {name: tuple(map(str, value[name])) for name in ("words", "documents")}
-                last[texts["id"]] = Verdict(
+                last[texts["id"]] = PastDecision(
                     texts["id"],
                     value["decision"],
                     texts["kind"],

@@ -11,7 +11,7 @@ from stamo.errors import CorpusFormatError
 
 ProposalKind = Literal["name", "meaning"]
 """A name that the knowledge base lacks, or a new meaning of one that it has."""
-Decision = Literal["open", "accepted", "rejected"]
+ProposalDecision = Literal["open", "accepted", "rejected"]
 KINDS: tuple[ProposalKind, ...] = ("name", "meaning")
 
 
@@ -54,13 +54,13 @@ class Proposal:
     score: float
     """What proposals are ranked by; it means nothing across runs."""
     occurrences: tuple[Occurrence, ...] = ()
-    decision: Decision = "open"
+    decision: ProposalDecision = "open"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values to store."""
         return asdict(self)
 
-    def decided(self, decision: Decision) -> Proposal:
+    def decided(self, decision: ProposalDecision) -> Proposal:
         """Return the same proposal with a decision."""
         return replace(self, decision=decision)
 
