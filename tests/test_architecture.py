@@ -14,6 +14,7 @@ LAYERS = [
     {"__main__"},
     {"cli", "service", "integrations"},
     {"replication"},
+    {"discovery"},
     {"workspace"},
     {"evaluation"},
     {"linking", "learning"},

@@ -22,6 +22,7 @@ COMMAND_MODULES = (
     "world",
     "models",
     "link",
+    "discover",
     "suite",
     "workspace",
     "labels",

@@ -121,6 +121,8 @@ class Document:
     text: str
     mentions: tuple[Mention, ...] = ()
     title: str | None = None
+    date: str | None = None
+    """When it was written (ISO 8601), where its source says so."""
 
     def __post_init__(self) -> None:
         for mention in self.mentions:

@@ -133,7 +133,7 @@ def _gather(codes: CodeArray, starts: Int64, ends: Int64) -> tuple[CodeArray, In
 
 def _sentence_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
     """Write the first word of each sentence with a small letter."""
-    first = np.flatnonzero(_begins_sentence(joined) & _is_capitalised(joined))
+    first = np.flatnonzero(begins_sentence(joined) & _is_capitalised(joined))
     if not len(first):
         return []
     starts = joined.starts[first].astype(np.int64)
@@ -154,7 +154,7 @@ def _is_capitalised(joined: JoinedTexts) -> Bools:
     return np.asarray(changed[joined.starts] & longer & ~changed[second])
 
 
-def _begins_sentence(joined: JoinedTexts) -> Bools:
+def begins_sentence(joined: JoinedTexts) -> Bools:
     """Tell which words follow the end of a sentence, a line or nothing at all."""
     opaque = ~_is_kind(joined.codes, _TRANSPARENT)
     # The last character before each place that is neither space, quote nor bracket.

@@ -1,4 +1,4 @@
-"""Documents as lines of JSON: `{"id", "title", "text", "mentions"}`, only `text` is needed."""
+"""Documents as lines of JSON: `{"id", "title", "date", "text", "mentions"}`; `text` is needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from stamo.system.streams import read_line_blocks
 
 _LINE_BREAK = ord("\n")
 _OBJECT = re.compile(rb"\{\s*[\"}]")
+MAX_DATE = 40
 _EXAMPLE = 'give one object like {"id": "a", "text": "b"} a line'
 _LONG_LINE, _LONG_ADVICE = "line longer than the limit", "give long texts as plain text files"
 
@@ -117,7 +119,7 @@ def _read_line(line: bytes, number: int, task: ReadTask, is_checked: bool) -> Do
     if len(document.text) > task.limits.max_characters:
         text = cut_text(document.text, task.limits, where, task.on_skip)
         inside = tuple(m for m in document.mentions if m.end <= len(text))
-        return Document(document.id, text, inside, document.title)
+        return replace(document, text=text, mentions=inside)
     return document
 
 
@@ -148,6 +150,8 @@ def document_to_json(document: Document) -> dict[str, Any]:
     record: dict[str, Any] = {"id": document.id, "text": document.text}
     if document.title is not None:
         record["title"] = document.title
+    if document.date is not None:
+        record["date"] = document.date
     if document.mentions:
         record["mentions"] = [
             {"surface": m.surface, "start": m.start, "end": m.end}
@@ -176,6 +180,7 @@ def document_from_json(record: Any, place: str) -> Document:
         text=text,
         mentions=tuple(map(_tidy, _mentions_of(record, text))),
         title=clean_surrogates(title) if isinstance(title, str) else None,
+        date=_date_of(record),
     )
 
 
@@ -192,6 +197,7 @@ def document_as_written(record: Any, fallback_id: str) -> Document:
         text,
         tuple(replace(mention, entity=None) for mention in _mentions_of(record, text)),
         title if isinstance(title, str) else None,
+        _date_of(record),
     )
 
 
@@ -202,6 +208,20 @@ def _text_of(record: Any) -> str:
     if not isinstance(text, str):
         raise BadRecordError('no "text" string', _EXAMPLE)
     return text
+
+
+def _date_of(record: dict[str, Any]) -> str | None:
+    """Return the day, or the second in UTC, that a record names; None where it names none."""
+    value = record.get("date")
+    if not isinstance(value, str) or len(value) > MAX_DATE:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    if len(value) <= len("2020-01-31"):
+        return moment.date().isoformat()
+    return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
 
 
 def _id_of(value: object) -> str:

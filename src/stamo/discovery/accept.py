@@ -1,0 +1,141 @@
+"""From a proposal to work: a workspace with its names, its line, its documents and first labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from stamo.corpus.readers import STDIN
+from stamo.corpus.types import EmergingEntity
+from stamo.discovery.found import FoundFolder
+from stamo.discovery.proposal import Proposal
+from stamo.errors import WorkspaceError
+from stamo.kb.base import KnowledgeBase
+from stamo.models.store import TrainedModel
+from stamo.system.files import to_json, write_atomic
+from stamo.workspace.collect import OnCollect, collect
+from stamo.workspace.folder import Workspace
+from stamo.workspace.intake import Collected
+from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
+
+SUGGESTED_FILE = "suggested.json"
+
+
+@dataclass(frozen=True)
+class Suggested:
+    """A mention that the proposal was made from: most likely the new entity."""
+
+    target: LabelTarget
+    choice: str = EMERGING_CHOICE
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What became of a proposal."""
+
+    workspace: Workspace
+    collected: Collected
+    suggested: tuple[Suggested, ...]
+
+
+def accept(
+    folder: FoundFolder,
+    proposal: Proposal,
+    path: str | Path,
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    *,
+    by: str,
+    at: datetime,
+    name: str = "",
+    sources: Sequence[str] = (),
+    take_labels: bool = False,
+    on_progress: OnCollect = lambda collected: None,
+) -> Accepted:
+    """Make the workspace of a proposal; the decision is kept when all is done.
+
+    Args:
+        folder: Where the proposal was found.
+        proposal: The proposal.
+        path: The folder of the workspace, new or empty.
+        kb: The knowledge base.
+        trained: A model trained with it.
+        by: Who accepts.
+        at: When, with a time zone.
+        name: What the entity is called; see `entity_name` otherwise.
+        sources: Where to collect from; where the proposal was found by default.
+        take_labels: Keep the suggested labels as labels of the one who accepts.
+        on_progress: Called while documents are collected.
+
+    Raises:
+        WorkspaceError: The folder is in use, or the documents are not there any more.
+    """
+    origin = folder.origin
+    wanted = list(sources) or [str(source) for source in origin.get("sources", [])]
+    _check_sources(wanted)
+    entity = EmergingEntity(name or entity_name(proposal, kb), proposal.aliases, proposal.about)
+    workspace = Workspace.create(path, entity, created_by=by, at=at)
+    places: dict[str, str] = {key: str(origin[key]) for key in ("kb", "model") if key in origin}
+    collected = collect(workspace, wanted, kb, trained, origin=places, on_progress=on_progress)
+    suggested = suggest_labels(workspace, proposal)
+    write_atomic(workspace.path / SUGGESTED_FILE, to_json([_to_json(s) for s in suggested]))
+    if take_labels:
+        with workspace.open_labels() as store:
+            for label in suggested:
+                store.add(label.target, label.choice, labeller=by, at=at)
+    folder.decide(proposal, "accepted", by=by, at=at)
+    return Accepted(workspace, collected, suggested)
+
+
+def _check_sources(sources: Sequence[str]) -> None:
+    if not sources or STDIN in sources:
+        raise WorkspaceError(
+            "The proposal was found on standard input, which cannot be read again; name the "
+            "documents with --from."
+        )
+    missing = [source for source in sources if not Path(source).exists()]
+    if missing:
+        raise WorkspaceError(
+            f"The documents {missing[0]!r} are not there any more; name them with --from."
+        )
+
+
+def entity_name(proposal: Proposal, kb: KnowledgeBase) -> str:
+    """Return a title that no known entity has: the name, or the name with a word about it."""
+    if proposal.kind == "name" and kb.entity_ids([proposal.name])[0] < 0:
+        return proposal.name
+    for word in proposal.words:
+        title = f"{proposal.name} ({word})"
+        if kb.entity_ids([title])[0] < 0:
+            return title
+    return f"{proposal.name} (new)"
+
+
+def suggest_labels(workspace: Workspace, proposal: Proposal) -> tuple[Suggested, ...]:
+    """Return the collected mentions that the proposal was made from."""
+    places = {o.document: o for o in proposal.occurrences}
+    found = []
+    for document in workspace.documents:
+        occurrence = places.get(document.id)
+        if occurrence is None:
+            continue
+        for index, mention in enumerate(document.mentions):
+            overlaps = mention.start < occurrence.end and occurrence.start < mention.end
+            if mention.entity is None and overlaps:
+                found.append(Suggested(LabelTarget.of(document.id, index, mention)))
+                break
+    return tuple(found)
+
+
+def _to_json(suggested: Suggested) -> dict[str, Any]:
+    target = suggested.target
+    return {
+        "document": target.document,
+        "start": target.start,
+        "end": target.end,
+        "surface": target.surface,
+        "choice": suggested.choice,
+    }

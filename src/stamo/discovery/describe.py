@@ -1,0 +1,136 @@
+"""What a proposal tells: the words and entities it comes with, and one line about it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stamo.discovery.clusters import ContextReader
+from stamo.discovery.proposal import Occurrence, Proposal, proposal_id
+from stamo.discovery.sightings import FREQUENT_WORD, Sighting
+from stamo.kb.base import KnowledgeBase
+
+if TYPE_CHECKING:
+    from stamo.discovery.propose import Found
+
+N_TELLING_WORDS = 8
+N_COMPANIONS = 5
+N_ALIASES = 5
+N_WITH_TEXT = 10
+"""Occurrences whose text is kept."""
+ABOUT_CHARACTERS = 200
+_SENTENCE_END = re.compile(r"[.!?](?=\s+[A-Z\"“(]|\s*$)")
+_IS = re.compile(r"[\"”’']?(?: \([^)]{1,80}\))?,? (?:is|was|are|were) (?:an?|the|one of) \w")
+_APPOSITION = re.compile(r"[\"”’']?, (?:an?|the) [a-z\w-]+ [^,;()\n]{8,140}?(?=[,;.)])")
+_KIND_BEFORE = re.compile(r"((?:\b[\w-]+ ){0,3}\b[a-z][a-z-]+) [\"“'‘]?$")
+_KIND_AFTER = re.compile(r"^[\"”’']?((?: [a-z][a-z-]{2,}){1,3})\b")
+
+
+def describe_found(found: Found, contexts: ContextReader) -> Proposal:
+    """Turn contexts that belong together into a proposal."""
+    sightings = sorted(found.sightings, key=lambda s: (s.date, s.document, s.start))
+    words = telling_words(sightings, contexts)
+    kb = contexts.kb
+    aliases = list(dict.fromkeys([found.name, *(t.name for t in found.tallies)]))
+    used = {s.name for s in sightings} | {n for s in sightings for n in s.surfaces}
+    aliases = [name for name in aliases if name in used][:N_ALIASES] or aliases[:1]
+    shorts = Counter(short for s in sightings for short in s.surfaces)
+    aliases += [short for short, n in sorted(shorts.items(), key=_most) if n > 1]
+    known = Counter(e for s in sightings for e in s.entities)
+    entities = [e for e, n in sorted(known.items(), key=_most) if n > 1][:N_COMPANIONS]
+    newness = (1 - max(found.fit, 0.0)) * (0.5 + 0.5 * found.later) * (0.5 + 0.5 * found.coherence)
+    return Proposal(
+        id=proposal_id(found.kind, found.name, words),
+        kind=found.kind,
+        name=found.name,
+        aliases=tuple(dict.fromkeys(aliases))[:N_ALIASES],
+        n_mentions=found.n_mentions,
+        n_documents=found.n_documents,
+        since=min((s.date for s in sightings if s.date), default=""),
+        words=words,
+        entities=tuple(kb.titles(entities)) if entities else (),
+        about=about_line(found.name, sightings, kb),
+        confused_with=kb.title(found.confused_with) if found.confused_with >= 0 else "",
+        newness=round(newness, 3),
+        score=round(found.score, 4),
+        occurrences=tuple(
+            Occurrence(
+                s.document, s.start, s.end, s.date, *((s.window, s.at) if i < N_WITH_TEXT else ())
+            )
+            for i, s in enumerate(sightings)
+        ),
+    )
+
+
+def _most(item: tuple[object, int]) -> tuple[int, str]:
+    return -item[1], str(item[0])
+
+
+def telling_words(sightings: Sequence[Sighting], contexts: ContextReader) -> tuple[str, ...]:
+    """Return the words that stand in more of the contexts than their frequency tells."""
+    counts: Counter[int] = Counter()
+    for sighting in sightings:
+        counts.update(set(contexts.words(sighting).tolist()))
+    kb = contexts.kb
+    ids = np.array(sorted(word for word, n in counts.items() if n > 1), dtype=np.int64)
+    if not len(ids):
+        return ()
+    n = np.array([counts[i] for i in ids.tolist()], dtype=np.float64)
+    total = float(kb.word_counts.sum())
+    rarity = np.log(total / (kb.word_counts[ids] + 50))
+    order = np.lexsort((ids, -n * rarity))[:N_TELLING_WORDS]
+    return tuple(kb.words.texts(ids[order]))
+
+
+def about_line(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> str:
+    """Return one line from the text that says what a name is; empty where none does.
+
+    A sentence "X is a ..." is best, then an apposition "X, a ...,", then the words that stand next
+    to the name in several documents ("rapper Drake", "Dawn spacecraft").
+    """
+    for pattern, is_sentence in ((_IS, True), (_APPOSITION, False)):
+        lines = [line for s in sightings if (line := _definition(s, pattern, is_sentence))]
+        if lines:
+            return min(lines, key=lambda line: (abs(len(line) - 100), line))
+    return _neighbours(name, sightings, kb)
+
+
+def _definition(sighting: Sighting, pattern: re.Pattern[str], is_sentence: bool) -> str:
+    window, end = sighting.window, sighting.at + sighting.end - sighting.start
+    match = pattern.match(window, end)
+    if match is None:
+        return ""
+    stop = match.end()
+    if is_sentence:
+        finish = _SENTENCE_END.search(window, end)
+        if finish is None:
+            return ""
+        stop = finish.end()
+    return " ".join(window[sighting.at : stop].split())[:ABOUT_CHARACTERS]
+
+
+def _neighbours(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> str:
+    counts: Counter[str] = Counter()
+    for s in sightings:
+        end = s.at + s.end - s.start
+        before, after = _KIND_BEFORE.search(s.window[: s.at]), _KIND_AFTER.match(s.window[end:])
+        if before:
+            counts[f"{before[1].split()[-1]} {name}"] += 1
+        if after:
+            counts[f"{name} {after[1].split()[0]}"] += 1
+    frequent = [(text, n) for text, n in counts.items() if n > 1]
+    kinds = [text for text, _ in sorted(frequent, key=_most) if _says(text, name, kb)]
+    return "; ".join(kinds[:3])
+
+
+def _says(text: str, name: str, kb: KnowledgeBase) -> bool:
+    """Tell whether the word beside a name is no function word: none of the frequent ones."""
+    word = text.removeprefix(name).removesuffix(name).strip()
+    (number,) = kb.word_ids([word]).tolist()
+    return number >= 0 and float(kb.word_counts[number]) < FREQUENT_WORD * float(
+        kb.word_counts.sum()
+    )

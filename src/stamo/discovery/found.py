@@ -1,0 +1,213 @@
+"""The folder of what was found: proposals, and what was decided about them.
+
+`proposals.json` is replaced by each run. `decisions.jsonl` only grows; a proposal that was decided
+on is remembered there with its name and words, so that tomorrow's run shows what is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stamo.discovery.discover import Discovered
+from stamo.discovery.proposal import Proposal, ProposalDecision, proposal_from_json
+from stamo.errors import WorkspaceError
+from stamo.system.files import read_json, to_json, write_atomic
+
+FOUND_FORMAT = "stamo-found"
+FOUND_VERSION = 1
+SAME_WORDS = 0.3
+"""Meanings of one name that share at least so many of their words are the same (Jaccard)."""
+
+
+@dataclass(frozen=True)
+class PastDecision:
+    """What somebody decided about a proposal."""
+
+    id: str
+    decision: ProposalDecision
+    kind: str
+    name: str
+    words: tuple[str, ...]
+    documents: tuple[str, ...]
+    by: str
+    at: str
+
+    def is_about(self, proposal: Proposal) -> bool:
+        """Tell whether a proposal is the one that was decided on, perhaps found again."""
+        if self.id == proposal.id:
+            return True
+        if (self.kind, self.name) != (proposal.kind, proposal.name):
+            return False
+        mine, its = set(self.words), set(proposal.words)
+        met = {occurrence.document for occurrence in proposal.occurrences} & set(self.documents)
+        return bool(met) or len(mine & its) >= SAME_WORDS * max(len(mine | its), 1)
+
+
+class FoundFolder:
+    """An opened folder of proposals.
+
+    Args:
+        path: The folder; `save` makes it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def proposals_path(self) -> Path:
+        """Where the proposals are."""
+        return self.path / "proposals.json"
+
+    @property
+    def decisions_path(self) -> Path:
+        """Where the decisions are."""
+        return self.path / "decisions.jsonl"
+
+    def check(self) -> None:
+        """Check before a long run that proposals can be written here.
+
+        Raises:
+            WorkspaceError: The folder holds something else.
+        """
+        if self.path.is_dir() and not self.proposals_path.exists():
+            others = [e.name for e in self.path.iterdir() if not e.name.startswith(".")]
+            if set(others) - {self.decisions_path.name}:
+                raise WorkspaceError(
+                    f"The folder {str(self.path)!r} holds other files; choose a new or empty one."
+                )
+        elif self.proposals_path.exists():
+            self._read()
+        elif self.path.exists() and not self.path.is_dir():
+            raise WorkspaceError(f"{str(self.path)!r} is no folder; choose another name.")
+
+    def save(self, found: Discovered, origin: dict[str, Any]) -> int:
+        """Replace the proposals, but for those that were decided on; return how many are open.
+
+        Args:
+            found: What a run gave.
+            origin: The sources, the knowledge base and the model, to accept with.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        verdicts = self.verdicts()
+        kept = [p for p in found.proposals if not any(v.is_about(p) for v in verdicts)]
+        record = {
+            "format": FOUND_FORMAT,
+            "version": FOUND_VERSION,
+            "origin": origin,
+            "n_documents": found.n_documents,
+            "year": found.year,
+            "proposals": [proposal.to_json() for proposal in kept],
+        }
+        write_atomic(self.proposals_path, to_json(record))
+        return len(kept)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The sources, the knowledge base and the model of the last run."""
+        return dict(self._read()["origin"])
+
+    def proposals(self, *, decided: bool = False) -> list[Proposal]:
+        """Return the proposals in their order, with what was decided; or only the open ones."""
+        verdicts = {v.id: v.decision for v in self.verdicts()}
+        found = [proposal_from_json(value) for value in self._read()["proposals"]]
+        marked = [p.decided(verdicts.get(p.id, "open")) for p in found]
+        return [p for p in marked if decided or p.decision == "open"]
+
+    def get(self, key: str) -> Proposal:
+        """Return a proposal by its id, its place in the list (from 1) or its name.
+
+        Raises:
+            WorkspaceError: There is none, or several have the name.
+        """
+        every = self.proposals(decided=True)
+        matches = [p for p in every if p.id == key]
+        if not matches and key.isdigit():
+            still = self.proposals()
+            matches = still[int(key) - 1 : int(key)] if int(key) else []
+        matches = matches or [p for p in every if p.name == key]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            ids = ", ".join(p.id for p in matches)
+            raise WorkspaceError(f"{key!r} names several proposals; give one of the ids {ids}.")
+        raise WorkspaceError(
+            f"There is no proposal {key!r} in {str(self.path)!r}; "
+            "`stamo found list` shows their ids."
+        )
+
+    def decide(
+        self, proposal: Proposal, decision: ProposalDecision, *, by: str, at: datetime
+    ) -> None:
+        """Remember a decision; when this returns, it is on disk."""
+        value = {
+            "id": proposal.id,
+            "decision": decision,
+            "kind": proposal.kind,
+            "name": proposal.name,
+            "words": list(proposal.words),
+            "documents": [occurrence.document for occurrence in proposal.occurrences],
+            "by": by,
+            "at": at.astimezone(UTC).isoformat(),
+        }
+        line = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        with self.decisions_path.open("ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def verdicts(self) -> list[PastDecision]:
+        """Return what stands: the last decision about each proposal.
+
+        Raises:
+            WorkspaceError: The file is damaged.
+        """
+        if not self.decisions_path.exists():
+            return []
+        last: dict[str, PastDecision] = {}
+        for number, line in enumerate(self.decisions_path.read_bytes().splitlines(), 1):
+            try:
+                value = json.loads(line)
+                texts = {name: str(value[name]) for name in ("id", "kind", "name", "by", "at")}
+                lists = {name: tuple(map(str, value[name])) for name in ("words", "documents")}
+                last[texts["id"]] = PastDecision(
+                    texts["id"],
+                    value["decision"],
+                    texts["kind"],
+                    texts["name"],
+                    lists["words"],
+                    lists["documents"],
+                    texts["by"],
+                    texts["at"],
+                )
+            except (ValueError, KeyError, TypeError) as error:
+                raise WorkspaceError(
+                    f"Line {number} of {self.decisions_path} is no decision; restore or remove it."
+                ) from error
+        return [verdict for verdict in last.values() if verdict.decision != "open"]
+
+    def _read(self) -> dict[str, Any]:
+        if not self.proposals_path.exists():
+            raise WorkspaceError(
+                f"There are no proposals in {str(self.path)!r}; find some with: "
+                "stamo discover KB MODEL --from FILE --out FOLDER"
+            )
+        value = read_json(self.proposals_path)
+        if not isinstance(value, dict) or value.get("format") != FOUND_FORMAT:
+            raise WorkspaceError(
+                f"{self.proposals_path} was not written by stamo; choose another folder."
+            )
+        if value.get("version") != FOUND_VERSION:
+            raise WorkspaceError(
+                f"{self.proposals_path} has the format version {value.get('version')!r}; this "
+                f"release reads version {FOUND_VERSION}: discover again into another folder."
+            )
+        if not isinstance(value.get("proposals"), list) or not isinstance(
+            value.get("origin"), dict
+        ):
+            raise WorkspaceError(f"{self.proposals_path} is incomplete; discover again.")
+        return value

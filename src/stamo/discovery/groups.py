@@ -1,0 +1,155 @@
+"""Unknown names as entities: spellings, titles and short names of one thing come together."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stamo.discovery.tally import NameTally
+from stamo.kb.base import KnowledgeBase
+
+COMMON_SHARE = 0.4
+"""A name whose words so many of its documents write small too is a common phrase."""
+ABBREVIATION = 5
+"""A single word of at most so many letters before a full stop is an abbreviation."""
+DOMINANT = 0.5
+"""A short name stands for the full name that has at least this share of all that it may mean."""
+
+
+@dataclass(frozen=True)
+class NameGroup:
+    """Names of one entity, the most used first."""
+
+    tallies: tuple[NameTally, ...]
+
+    @property
+    def name(self) -> str:
+        """The most used name."""
+        return self.tallies[0].name
+
+    @property
+    def n_documents(self) -> int:
+        """Documents in which one of the names stands; a document counts once a name."""
+        return sum(tally.n_documents for tally in self.tallies)
+
+
+def group_names(tallies: Mapping[str, NameTally]) -> list[NameGroup]:
+    """Group the names that the knowledge base lacks.
+
+    Spellings that differ in case, accents and signs are one name; "Republican Mitt Romney" is a
+    longer form of "Mitt Romney", and "Romney" alone is short for it.
+    """
+    unknown = {name: tally for name, tally in tallies.items() if tally.alias < 0}
+    head_by_name = _by_spelling(unknown)
+    heads = {name: t for name, t in unknown.items() if name not in head_by_name}
+    head_by_name |= _longer_forms(heads)
+    head_by_name |= _short_forms({n: t for n, t in heads.items() if n not in head_by_name})
+    members: dict[str, list[NameTally]] = {}
+    for name, tally in unknown.items():
+        members.setdefault(_root(name, head_by_name), []).append(tally)
+    return [
+        NameGroup((unknown[head], *sorted((t for t in found if t.name != head), key=_order)))
+        for head, found in members.items()
+    ]
+
+
+def _order(tally: NameTally) -> tuple[int, str]:
+    return -tally.n_documents, tally.name
+
+
+def _root(name: str, head_by_name: Mapping[str, str]) -> str:
+    seen = {name}
+    while name in head_by_name and head_by_name[name] not in seen:
+        name = head_by_name[name]
+        seen.add(name)
+    return name
+
+
+def fold_spelling(name: str) -> str:
+    """Return letters and digits of a name without case and accents."""
+    plain = unicodedata.normalize("NFKD", name)
+    return "".join(sign for sign in plain.casefold() if sign.isalnum())
+
+
+def _by_spelling(tallies: Mapping[str, NameTally]) -> dict[str, str]:
+    """Map a spelling to the most used one of the same letters."""
+    first: dict[str, NameTally] = {}
+    heads: dict[str, str] = {}
+    for tally in sorted(tallies.values(), key=_order):
+        key = fold_spelling(tally.name)
+        head = first.setdefault(key, tally)
+        # "ISIS" and "Isis" may be two things; longer names that differ in case are one.
+        if head is not tally and (" " in tally.name or "-" in tally.name):
+            heads[tally.name] = head.name
+    return heads
+
+
+def parts_of(name: str) -> Iterable[str]:
+    """Return the shorter names at either end of a name, the longest first."""
+    words = name.split(" ")
+    for n in range(len(words) - 1, 0, -1):
+        yield " ".join(words[-n:])
+        yield " ".join(words[:n])
+
+
+def _longer_forms(tallies: Mapping[str, NameTally]) -> dict[str, str]:
+    """Map a name to a more frequent one of two or more words at one of its ends."""
+    heads = {}
+    for name, tally in tallies.items():
+        found = [
+            part
+            for part in parts_of(name)
+            if " " in part and part in tallies and tallies[part].n_documents > tally.n_documents
+        ]
+        if found:
+            heads[name] = min(found, key=lambda part: _order(tallies[part]))
+    return heads
+
+
+def _short_forms(tallies: Mapping[str, NameTally]) -> dict[str, str]:
+    """Map a single word to the full name that it mostly stands for."""
+    full: dict[str, list[str]] = {}
+    for name in tallies:
+        words = name.split(" ")
+        if len(words) > 1:
+            for word in {words[0], words[-1]}:
+                if word in tallies:
+                    full.setdefault(word, []).append(name)
+    heads = {}
+    for word, names in full.items():
+        best = min(names, key=lambda name: _order(tallies[name]))
+        total = sum(tallies[name].n_documents for name in names)
+        n = tallies[best].n_documents
+        if n >= DOMINANT * total and n >= tallies[word].n_documents and n > 1:
+            heads[word] = best
+    return heads
+
+
+def is_variant(name: str, kb: KnowledgeBase) -> bool:
+    """Tell whether the knowledge base knows a name in another spelling or as a title."""
+    plain = "".join(
+        sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign)
+    )
+    words = name.split(" ")
+    forms = [f"{name}.", f"The {name}", plain, name.replace("-", " "), name.replace("&", "and")]
+    forms += [f"{name}s", name.title(), name.capitalize(), name.lower(), name.upper()]
+    if name.endswith("s"):
+        forms += [name[:-1], name[:-2]] if name.endswith("es") else [name[:-1]]
+    if len(words) > 2:
+        forms.append(f"{words[0]} {words[-1]}")  # without its middle names
+    forms = [form for form in forms if len(form) > 1 and form != name]
+    return bool((kb.alias_ids(forms) >= 0).any() or (kb.entity_ids([name, *forms[:5]]) >= 0).any())
+
+
+def is_phrase(tallies: Sequence[NameTally]) -> bool:
+    """Tell whether a name is a common phrase or an abbreviation rather than a name."""
+    sightings = tallies[0].sightings
+    common = sum(sighting.is_common for sighting in sightings) / len(sightings)
+    if common > COMMON_SHARE:
+        return True
+    name = tallies[0].name
+    if " " in name or len(name) > ABBREVIATION:
+        return False
+    after = [s.window[s.at + s.end - s.start :][:2] for s in sightings]
+    return sum(text[:1] == "." for text in after) > len(after) / 2

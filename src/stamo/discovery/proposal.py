@@ -1,0 +1,92 @@
+"""A proposal: a new entity that a stream speaks of, with all that an editor wants to see of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, cast
+
+from stamo.errors import CorpusFormatError
+
+ProposalKind = Literal["name", "meaning"]
+"""A name that the knowledge base lacks, or a new meaning of one that it has."""
+ProposalDecision = Literal["open", "accepted", "rejected"]
+KINDS: tuple[ProposalKind, ...] = ("name", "meaning")
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Where the proposed entity is first named in a document."""
+
+    document: str
+    start: int
+    end: int
+    date: str = ""
+    text: str = ""
+    """The text around it; empty for those that are not shown."""
+    at: int = 0
+    """Where the name begins in that text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An entity that may be new."""
+
+    id: str
+    kind: ProposalKind
+    name: str
+    aliases: tuple[str, ...]
+    n_mentions: int
+    n_documents: int
+    since: str
+    """The first date of its documents, empty where none has one."""
+    words: tuple[str, ...]
+    """Words it comes with, the most telling first."""
+    entities: tuple[str, ...]
+    """Known entities it comes with, the most frequent first."""
+    about: str
+    """One line, from a sentence of the text that says what it is; empty where none does."""
+    confused_with: str
+    """The known meaning that it is most easily taken for; empty where there is none."""
+    newness: float
+    """How sure we are that it is new to the knowledge base, 0 to 1."""
+    score: float
+    """What proposals are ranked by; it means nothing across runs."""
+    occurrences: tuple[Occurrence, ...] = ()
+    decision: ProposalDecision = "open"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values to store."""
+        return asdict(self)
+
+    def decided(self, decision: ProposalDecision) -> Proposal:
+        """Return the same proposal with a decision."""
+        return replace(self, decision=decision)
+
+
+def proposal_id(kind: ProposalKind, name: str, words: tuple[str, ...]) -> str:
+    """Return eight hexadecimal digits that stand for a proposal.
+
+    A new name is itself; meanings of one name are told apart by the words they come with.
+    """
+    parts = [kind, name, *(sorted(words[:3]) if kind == "meaning" else ())]
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=4).hexdigest()
+
+
+def proposal_from_json(value: Any) -> Proposal:
+    """Read back what `Proposal.to_json` gave.
+
+    Raises:
+        CorpusFormatError: It is something else.
+    """
+    try:
+        fields = dict(cast("Mapping[str, Any]", value))
+        occurrences = tuple(Occurrence(**item) for item in fields.pop("occurrences"))
+        for name in ("aliases", "words", "entities"):
+            fields[name] = tuple(map(str, fields[name]))
+        return Proposal(**fields, occurrences=occurrences)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorpusFormatError(
+            f"This is no proposal ({error}); discover again into another folder."
+        ) from error

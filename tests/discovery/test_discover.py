@@ -1,0 +1,221 @@
+"""From a stream to proposals, decisions and a workspace."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from stamo.cli.main import create_app
+from stamo.discovery.accept import SUGGESTED_FILE, accept, entity_name
+from stamo.discovery.discover import DiscoverSettings, discover
+from stamo.discovery.found import FoundFolder
+from stamo.errors import StamoError, WorkspaceError
+from stamo.workspace.folder import Workspace
+from tests.workspace.small_world import make_small_world
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+NEW = "Qaro Zweb"
+PLANTED = (
+    "The council said on Monday that {name} won the election in 2021 with most of the votes.",
+    "Voters in the capital gave {name} a seat in parliament in 2022 after a long campaign.",
+    "In 2021 the party chose {name} as its candidate for the election of the parliament.",
+    "A new government under {name} promised in 2022 to cut taxes before the next election.",
+    "The vote in parliament went against {name} in 2022, and the party lost its majority.",
+)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return make_small_world(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def stream(small, tmp_path_factory):
+    """The later documents of the small world, and five about somebody new, with dates."""
+    path = tmp_path_factory.mktemp("stream") / "news.jsonl"
+    records = [
+        json.loads(line) for line in small.world.paths.pile_path.read_text().splitlines()[:60]
+    ]
+    for i, text in enumerate(PLANTED):
+        short = f" The voters were thanked by {NEW.split()[1]}." if i % 2 else ""
+        body = text.format(name=NEW) + short
+        records.insert(10 * i, {"id": f"new-{i}", "date": f"2024-05-0{i + 1}", "text": body})
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) + "{broken\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(small, stream):
+    return discover([stream], small.kb, small.trained)
+
+
+@pytest.fixture
+def folder(small, stream, found, tmp_path):
+    made = FoundFolder(tmp_path / "found")
+    origin = {"sources": [str(stream)], "kb": str(small.kb_path), "model": str(small.model_path)}
+    made.save(found, origin)
+    return made
+
+
+def test_a_new_name_is_proposed_with_all_that_is_known_of_it(found):
+    """Counts, date, short name, words, and every document it stands in."""
+    (new,) = [p for p in found.proposals if p.name == NEW]
+    assert (new.kind, new.n_documents, new.since) == ("name", 5, "2024-05-01")
+    assert new.aliases == (NEW, "Zweb")
+    assert {o.document for o in new.occurrences} == {f"new-{i}" for i in range(5)}
+    for occurrence in new.occurrences:
+        shown = occurrence.text[occurrence.at : occurrence.at + occurrence.end - occurrence.start]
+        assert shown == NEW
+    assert "parliament" in new.words
+    assert 0 < new.newness <= 1
+
+
+def test_bad_lines_are_counted(found):
+    """One broken line stops nothing."""
+    assert sum(found.errors.values()) == 1
+    assert found.n_documents == 65
+
+
+def test_the_number_of_workers_changes_nothing(small, stream, found):
+    """Two processes find what one finds, in the same order."""
+    settings = DiscoverSettings(n_workers=2)
+    assert discover([stream], small.kb, small.trained, settings=settings) == found
+
+
+def test_earlier_documents_are_left_out(small, stream):
+    """Of five dated documents three are left; those without a date stay."""
+    later = discover(
+        [stream], small.kb, small.trained, settings=DiscoverSettings(since="2024-05-03")
+    )
+    (new,) = [p for p in later.proposals if p.name == NEW]
+    assert (new.n_documents, new.since) == (3, "2024-05-03")
+
+
+def test_the_knowledge_base_itself_gives_no_new_name_of_its_own(found, small):
+    """Nothing that is proposed as a new name is a name of the knowledge base."""
+    names = [p.name for p in found.proposals if p.kind == "name"]
+    assert (small.kb.alias_ids(names) < 0).all()
+
+
+def test_decisions_are_remembered(folder, found, small):
+    """What was rejected does not come again, also when it is found again."""
+    new = folder.get(NEW)
+    folder.decide(new, "rejected", by="ada", at=NOON)
+    assert NEW not in [p.name for p in folder.proposals()]
+    assert folder.get(new.id).decision == "rejected"
+    n_open = folder.save(found, folder.origin)
+    assert n_open == len(found.proposals) - 1
+    assert NEW not in [p.name for p in folder.proposals(decided=True)]
+
+
+def test_proposals_are_found_by_id_place_and_name(folder):
+    """And what is not there is told."""
+    first = folder.proposals()[0]
+    assert folder.get("1") == first
+    assert folder.get(first.id) == first
+    with pytest.raises(WorkspaceError, match="no proposal 'nothing'"):
+        folder.get("nothing")
+
+
+@pytest.mark.parametrize("damage", [b"{", b"[]", b'{"format": "stamo-found", "version": 9}'])
+def test_a_damaged_folder_is_told(folder, damage):
+    """One sentence for a file that is cut off, foreign or of a later version."""
+    folder.proposals_path.write_bytes(damage)
+    with pytest.raises(StamoError, match=r"proposals\.json"):
+        folder.proposals()
+
+
+def test_a_damaged_decision_is_told_with_its_line(folder):
+    """Nothing is forgotten silently."""
+    folder.decisions_path.write_bytes(b"{}\n")
+    with pytest.raises(WorkspaceError, match="Line 1"):
+        folder.proposals()
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    """Proposals are not written among somebody's files."""
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(WorkspaceError, match="holds other files"):
+        FoundFolder(tmp_path).check()
+
+
+def test_accepting_makes_a_workspace_with_documents_and_suggested_labels(folder, small, tmp_path):
+    """Names, documents and first labels are there; the decision is remembered."""
+    new = folder.get(NEW)
+    done = accept(folder, new, tmp_path / "zweb", small.kb, small.trained, by="ada", at=NOON)
+    workspace = Workspace.open(tmp_path / "zweb")
+    assert workspace.entity.aliases == new.aliases
+    assert done.collected.n_kept == 5
+    assert {s.target.document for s in done.suggested} == {f"new-{i}" for i in range(5)}
+    assert len(json.loads((workspace.path / SUGGESTED_FILE).read_text())) == 5
+    assert workspace.status().labels.n_labelled == 0
+    assert folder.get(new.id).decision == "accepted"
+
+
+def test_suggested_labels_are_kept_on_request(folder, small, tmp_path):
+    """They are labels of the one who accepts."""
+    new = folder.get(NEW)
+    accept(
+        folder, new, tmp_path / "z", small.kb, small.trained, by="ada", at=NOON, take_labels=True
+    )
+    assert Workspace.open(tmp_path / "z").status().labels.n_emerging == 5
+
+
+def test_accepting_without_the_documents_makes_nothing(folder, small, tmp_path):
+    """The sentence says what to give; no folder is left and nothing is decided."""
+    new = folder.get(NEW)
+    where = {"sources": ["-"], "kb": "", "model": ""}
+    folder.save(discover([], small.kb, small.trained), where)
+    for sources in ([], [str(tmp_path / "gone.jsonl")]):
+        with pytest.raises(WorkspaceError, match="--from"):
+            accept(
+                folder,
+                new,
+                tmp_path / "z",
+                small.kb,
+                small.trained,
+                by="a",
+                at=NOON,
+                sources=sources,
+            )
+    assert not (tmp_path / "z").exists()
+    assert folder.verdicts() == []
+
+
+def test_a_new_meaning_gets_a_title_of_its_own(found, small):
+    """No known entity has it."""
+    for proposal in found.proposals:
+        assert small.kb.entity_ids([entity_name(proposal, small.kb)])[0] < 0
+
+
+def test_from_the_command_line(small, stream, tmp_path):
+    """Discover, list, show, reject and accept, as a person would."""
+    runner, app, out = CliRunner(), create_app(), str(tmp_path / "found")
+
+    def run(*arguments):
+        result = runner.invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
+        if isinstance(result.exception, StamoError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    paths = (small.kb_path, small.model_path)
+    run("discover", *paths, "--from", stream, "--out", out, "--ignore", "Monday")
+    listed = json.loads(run("found", "list", out, "--json", "--kind", "name", "--most", 1000))
+    assert NEW in [p["name"] for p in listed]
+    assert "Monday" not in [p["name"] for p in listed]
+    assert "thanked" in run("found", "show", out, NEW) or "election" in run(
+        "found", "show", out, NEW
+    )
+    assert json.loads(run("found", "show", out, NEW, "--json"))["n_documents"] == 5
+    others = [p["id"] for p in listed if p["name"] != NEW][:1]
+    assert "Rejected" in run("found", "reject", out, *others) if others else True
+    text = run("found", "accept", out, NEW, tmp_path / "zweb", "--labels")
+    assert "5 labels are kept as yours" in text
+    assert NEW not in run("found", "list", out)
+    for wrong, sentence in (("--since=soon", "no date"), ("--kind=else", "no kind")):
+        with pytest.raises(StamoError, match=sentence):
+            run("discover", *paths, "--from", stream, "--out", out, wrong)
+    with pytest.raises(StamoError, match="no file or folder"):
+        run("discover", *paths, "--from", "gone", "--out", out)

@@ -1,0 +1,101 @@
+"""What is kept of a stream."""
+
+import random
+
+import pytest
+
+from stamo.discovery.sightings import Seen, Sighting, full_names
+from stamo.discovery.tally import Tally, TallySettings
+from stamo.errors import SettingsError
+
+
+def sighting(name, document, *, window="", date="", alias=-1, **more):
+    window = window or f"we saw {name} there"
+    at = window.index(name)
+    fields = {
+        "name": name,
+        "alias": alias,
+        "document": document,
+        "date": date,
+        "start": at,
+        "end": at + len(name),
+        "n_mentions": 1,
+        "surfaces": (),
+        "window": window,
+        "at": at,
+        "entities": (),
+        "best": -1,
+        "confidence": 0.0,
+        "is_common": False,
+        "fit": 0.0,
+    }
+    return Sighting(**fields | more)
+
+
+def seen(document, *names, date="", explained=()):
+    return Seen(document, date, [sighting(n, document, date=date) for n in names], list(explained))
+
+
+def test_counts_documents_and_remembers_the_first_date():
+    """A further part of a long document is no further document."""
+    tally = Tally()
+    for one in (seen("a", "Mira", date="2024-05-02"), seen("b", "Mira", date="2024-05-01")):
+        tally.add(one)
+    tally.add(seen("b", "Mira"))
+    mira = tally.names["Mira"]
+    assert (mira.n_documents, mira.n_mentions, tally.n_documents) == (2, 3, 2)
+    assert mira.first_date == "2024-05-01"
+
+
+def test_the_sample_does_not_depend_on_the_order():
+    """Which contexts are kept is a function of the documents, not of when they came."""
+    stream = [seen(f"d{i}", "Mira") for i in range(200)]
+    shuffled = random.Random(1).sample(stream, len(stream))
+    kept = []
+    for order in (stream, shuffled):
+        tally = Tally(TallySettings(sample_size=7))
+        for one in order:
+            tally.add(one)
+        kept.append([s.document for s in tally.names["Mira"].sightings])
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 7
+
+
+def test_memory_is_bounded_and_frequent_names_stay():
+    """Names seen once are forgotten first; how many is told."""
+    tally = Tally(TallySettings(max_names=100))
+    for i in range(1000):
+        tally.add(seen(f"d{i}", f"Name{i}", "Mira"))
+    assert len(tally.names) <= 100
+    assert tally.names["Mira"].n_documents == 1000
+    assert tally.n_forgotten == 1001 - len(tally.names)
+
+
+def test_errors_are_counted_and_nothing_else():
+    """A document that cannot be read is told by its reason."""
+    tally = Tally()
+    tally.add(Seen("a", "", [], [], "not valid JSON"))
+    assert (tally.errors, tally.n_documents) == ({"not valid JSON": 1}, 0)
+
+
+@pytest.mark.parametrize("bad", [{"sample_size": 1}, {"max_names": 3}])
+def test_refuses_sizes_that_keep_nothing(bad):
+    """Settings say what is expected."""
+    with pytest.raises(SettingsError, match="at least 2 contexts"):
+        TallySettings(**bad)
+
+
+@pytest.mark.parametrize(
+    ("names", "aliases", "expected"),
+    [
+        (["Edward Mira", "Mira", "Mira"], [-1, -1, -1], {"Mira": "Edward Mira"}),
+        (["Falcon", "Falcon 9"], [3, -1], {"Falcon": "Falcon 9"}),
+        (["Planck", "Planck Length"], [3, 4], {}),
+        (["Max Planck", "Planck"], [4, 3], {"Planck": "Max Planck"}),
+        (["Mira", "Mira units"], [-1, -1], {}),
+        (["A Mira", "B Mira", "B Mira", "Mira"], [-1] * 4, {"Mira": "B Mira"}),
+    ],
+)
+def test_short_names_stand_for_full_names_of_the_document(names, aliases, expected):
+    """The last words of a longer name, or the first ones of an unknown name."""
+    assert full_names(names, aliases) == expected
