@@ -54,6 +54,21 @@ def penalised_loss(weights, case, args):
     return float(weight @ np.logaddexp(0, np.where(label, -odds, odds))) + penalty
 
 
+def test_beside_a_line_the_margin_counts_by_the_positive_labels(case):
+    """A margin made of one or two documents repeats the line; without positives it says nothing."""
+    views, rows, margin, label, weight = case
+    args = EvidenceArgs(scale=0.0)
+    n = weight[label].sum()
+
+    def scale(given, labels=label):
+        return float(fit_correction(given, rows, margin, labels, weight, args).groups[SCALE][0])
+
+    with_line = views | {"about": np.linspace(-0.1, 0.2, 30)[:, None]}
+    assert scale(views) == 0.0
+    assert scale(with_line) == pytest.approx(n / (n + 0.7) - 1)
+    assert scale(with_line, np.zeros_like(label)) == -1.0
+
+
 @pytest.mark.parametrize("mean", [0.0, 0.7])
 def test_the_fit_is_the_most_probable_correction(case, mean):
     """Newton's method among the labels finds what a generic optimiser finds among the weights."""

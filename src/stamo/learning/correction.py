@@ -19,6 +19,7 @@ from scipy.special import expit
 from stamo.errors import SettingsError
 from stamo.features.params import FeatureParams
 from stamo.features.views import VIEWS
+from stamo.features.views.about import About
 from stamo.features.views.base import Rows, View, ViewRows, combined, group_of, products
 from stamo.models.evidence import BIAS, SCALE
 from stamo.system.arrays import Bools, Float64, Int64
@@ -34,10 +35,13 @@ class EvidenceArgs:
     """Standard deviation of the bias."""
     scale: float = 0.3
     """Standard deviation of the margin's scale."""
+    half_trust: float = 0.7
+    """Beside a line about the entity, so many positive labels make a margin half trusted: one made
+    of one or two documents mostly repeats what the line says, and counts it twice."""
 
     def __post_init__(self) -> None:
-        if min(self.bias, self.scale, *(view.variance for view in self.views)) < 0:
-            raise SettingsError("The variances of the evidence cannot be negative.")
+        if min(self.bias, self.scale, self.half_trust, *(view.variance for view in self.views)) < 0:
+            raise SettingsError("The settings of the evidence cannot be negative.")
 
 
 @dataclass(frozen=True)
@@ -75,18 +79,26 @@ def fit_correction(
     for view in seen:
         kernel += view.kernel()
     kernel += args.bias**2 + args.scale**2 * np.outer(margin, margin)
-    expected = sum((view.expected() for view in seen if view.view.mean), margin)
+    trust = _trust(seen, float(weight[label].sum()), args)
+    expected = sum((view.expected() for view in seen if view.view.mean), trust * margin)
     alpha, left_out = _newton(kernel, expected, label.astype(np.float64), weight)
     bias = args.bias**2 * alpha.sum()
     groups = {}
     for view in seen:
         groups[view.group] = view.weights(alpha)
         bias -= view.at_centre(groups[view.group])
-    # Without any label nothing was estimated that the model's margin could speak of.
-    scale = args.scale**2 * float(margin @ alpha) if len(rows) else -1.0
-    groups[SCALE] = np.array([scale])
+    groups[SCALE] = np.array([trust - 1 + args.scale**2 * float(margin @ alpha)])
     groups[BIAS] = np.array([bias])
     return Correction(groups, left_out)
+
+
+def _trust(views: Sequence[_LabelledView], n_positive: float, args: EvidenceArgs) -> float:
+    """Return what share of the model's margin counts before the labels judge it.
+
+    Without any positive label nothing was estimated that a margin could speak of.
+    """
+    has_line = any(view.view.name == About.name for view in views)
+    return n_positive / max(n_positive + args.half_trust * has_line, 1e-9)
 
 
 def fit_none(
