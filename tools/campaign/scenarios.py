@@ -21,7 +21,8 @@ from stamo.errors import WorkspaceError
 from stamo.integrations.label_studio import import_tasks
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import load_model
-from stamo.packs.pack import EntityPack, PackFolder
+from stamo.packs.folder import PackFolder
+from stamo.packs.pack import EntityPack
 from stamo.service.app import create_app
 from stamo.service.parts import ServiceParts
 from stamo.service.security import SecuritySettings
