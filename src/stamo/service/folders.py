@@ -19,8 +19,9 @@ from stamo.service.schemas import (
     Question,
     WorkspaceInfo,
 )
+from stamo.system.files import file_version
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
-from stamo.workspace.folder import N_LABELS, Workspace
+from stamo.workspace.folder import N_LABELS, Workspace, workspace_folders
 from stamo.workspace.labels.events import (
     EMERGING_CHOICE,
     SKIP,
@@ -32,6 +33,7 @@ from stamo.workspace.labels.events import (
 from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_labellers, list_labels
 from stamo.workspace.labels.store import LabelStore
 from stamo.workspace.report import REPORT
+from stamo.workspace.snippets import cut_end, cut_start
 from stamo.workspace.summary import read_summary
 
 logger = logging.getLogger(__name__)
@@ -106,15 +108,6 @@ class _Space:
     def decided(self) -> set[tuple[str, int, int]]:
         """Return where labels and skips are."""
         return {_place(event.target) for event in self.store.current()}
-
-
-def _version(workspace: Workspace) -> Version:
-    """Tell one state of the collected documents from another without reading them."""
-    try:
-        stat = (workspace.documents.folder / DOCUMENTS_MANIFEST).stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _place(target: LabelTarget) -> tuple[str, int, int]:
@@ -310,9 +303,7 @@ class WorkspaceFolders:
             self._spaces.clear()
 
     def _names(self) -> list[str]:
-        if not self.root.is_dir():
-            return []
-        return sorted(path.parent.name for path in self.root.glob("*/entity.json"))
+        return [folder.name for folder in workspace_folders(self.root)]
 
     def _workspace(self, name: str) -> Workspace:
         # The name is compared with what is there; it never becomes a path by itself.
@@ -326,7 +317,7 @@ class WorkspaceFolders:
         with self._lock:
             workspace = self._workspace(name)
             space = self._spaces.get(name)
-            version = _version(workspace)
+            version = file_version(workspace.documents.folder / DOCUMENTS_MANIFEST)
             if space is None or space.version != version:
                 space = self._load(workspace, version, space.store if space else None)
                 self._spaces[name] = space
@@ -354,26 +345,12 @@ class WorkspaceFolders:
             document=document.id,
             mention=key[1],
             title=document.title,
-            before=_cut_start(document.text[: mention.start]),
+            before=cut_start(document.text[: mention.start], CONTEXT_CHARACTERS),
             surface=document.text[mention.start : mention.end],
-            after=_cut_end(document.text[mention.end :]),
+            after=cut_end(document.text[mention.end :], CONTEXT_CHARACTERS),
             choices=tuple(map(ChoiceOut.model_validate, choices)),
             n_same=sum(m.surface == mention.surface for m in document.mentions),
             differ=space.is_among(key, space.differing()),
             label=None if label is None else describe_choice(label.choice, entity.id),
             labelled_by="" if label is None else label.labeller,
         )
-
-
-def _cut_start(text: str) -> str:
-    if len(text) <= CONTEXT_CHARACTERS:
-        return text
-    text = text[-CONTEXT_CHARACTERS:]
-    return "… " + (text.partition(" ")[2] or text)
-
-
-def _cut_end(text: str) -> str:
-    if len(text) <= CONTEXT_CHARACTERS:
-        return text
-    text = text[:CONTEXT_CHARACTERS]
-    return (text.rpartition(" ")[0] or text) + " …"

@@ -245,6 +245,11 @@ class Workspace:
         return ""
 
 
+def workspace_folders(root: str | Path) -> list[Path]:
+    """List the workspaces right below a folder, in the order of their names."""
+    return sorted(path.parent for path in Path(root).glob("*/entity.json"))
+
+
 def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     """Return what comes next, in a few words and as a sentence with the command."""
     labels = status.labels
