@@ -79,3 +79,13 @@ def make_theta(rng, pile):
         "surface": np.zeros((n, 0)),
     }
     return FeatureParams({k: torch.as_tensor(v, dtype=torch.float32) for k, v in groups.items()})
+
+
+def objective(theta, scorer, gold, margin):
+    """Return O(θ(e*); L) (Eq. 12 and 13)."""
+    import torch
+
+    from stamo.models.training import max_margin_loss
+
+    with torch.no_grad():
+        return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())

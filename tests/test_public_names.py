@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import stamo
+from stamo.cli.main import create_app
 
-EVERYWHERE = {"logger", "register"}
-"""What each module of its kind has: its logger, and how a module of commands adds them."""
+EVERYWHERE = {"logger", "register", "register_bench", "create_app"}
+"""What each module of its kind has: its logger, how it adds commands or makes an application."""
 
 
 def public_names(path):
@@ -26,17 +27,23 @@ def public_names(path):
     return {name for name in names if not name.startswith("_")} - EVERYWHERE
 
 
+def command_names(app):
+    """Return the names of the functions behind the commands of an application."""
+    names = {command.callback.__name__ for command in app.registered_commands}
+    return names.union(*(command_names(group.typer_instance) for group in app.registered_groups))
+
+
 def modules_by_name():
     """Return in which modules each public name is defined.
 
     A function of the command line bears the name of its command, whatever it calls.
     """
     root = Path(stamo.__file__).parent
+    commands = command_names(create_app())
     modules = defaultdict(list)
     for path in sorted(root.rglob("*.py")):
         for name in public_names(path):
-            is_command = path.parent.name == "cli" and name.islower()
-            if not is_command:
+            if path.parent.name != "cli" or name not in commands:
                 modules[name].append(str(path.relative_to(root)))
     return modules
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from stamo.learning.intra import IntraSlotArgs, intra_slot, objective
+from stamo.learning.intra import IntraSlotArgs, intra_slot
 from stamo.models.base import PlainScorer
 from stamo.models.deeped.model import DeepED
 from stamo.models.training import max_margin_gradient, max_margin_loss
-from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
+from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta, objective
 
 
 def test_the_gradient_of_the_objective_equals_autograd():

@@ -14,12 +14,13 @@ from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.inter import InterSlotArgs
-from stamo.learning.intra import IntraSlotArgs, intra_slot, objective
+from stamo.learning.intra import IntraSlotArgs, intra_slot
 from stamo.learning.learn import encode_pile, learn, make_task, sharing_aliases
 from stamo.learning.loop import Estimate, self_train
 from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import QUIRKS, READINGS, Reading, reading_named, run_reading
 from stamo.models.evidence import CorrectedScorer, mention_views
+from tests.synthetic import objective
 
 
 def split(documents, entity, n_labelled):

@@ -25,9 +25,10 @@ from stamo.linking.results import (
 from stamo.packs.folder import PackFolder
 from stamo.packs.pack import EntityPack
 from stamo.service.app import create_app
-from stamo.service.folders import Guess, WorkspaceFolders, candidate_mentions
+from stamo.service.folders import WorkspaceFolders, candidate_mentions
 from stamo.service.jobs import JobRunner
 from stamo.service.parts import Limits, ServiceParts
+from stamo.service.schemas import Guess
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import Choice

@@ -378,7 +378,7 @@ def test_the_overview_lists_adds_and_removes(address, open_page, tmp_path):
     """Workspaces with their progress, and packs that can be added and removed."""
     (tmp_path / "new.stamo").write_bytes(make_pack().to_bytes())
     page = open_page(address)
-    page.wait_for_selector("#workspaces >> text=Label 20 more mentions")
+    page.wait_for_selector("#workspaces >> text=Label 20 more")
     page.set_input_files("#file", tmp_path / "new.stamo")
     page.wait_for_selector("#packs >> text=Rey Skywalker")
     page.once("dialog", lambda dialog: dialog.accept())

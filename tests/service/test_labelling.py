@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stamo.service.folders import Guess
 from stamo.service.leases import Leases
+from stamo.service.schemas import Guess
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.store import LabelTarget
 from tests.service.support import KNOWN, make_document, make_parts, make_workspace
@@ -32,7 +32,7 @@ def test_workspaces_are_listed(client):
     assert space["name"] == "rey"
     assert space["entity"] == "Rey Skywalker"
     assert space["aliases"] == ["Rey"]
-    assert space["next_step"] == "Label 20 more mentions"
+    assert space["next_step"] == "Label 20 more"
     assert space["progress"]["n_left"] == 30
 
 

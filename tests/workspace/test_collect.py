@@ -7,8 +7,9 @@ import pytest
 from stamo.corpus.types import EmergingEntity, Mention
 from stamo.errors import WorkspaceError
 from stamo.workspace.collect import collect
+from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
-from stamo.workspace.intake import COPY, LONGER_NAME, CollectSettings, free_id, join_mentions
+from stamo.workspace.intake import COPY, LONGER_NAME, CollectSettings, join_mentions
 from tests.workspace.small_world import NOON
 
 BATCH = CollectSettings(batch_size=8)

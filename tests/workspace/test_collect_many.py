@@ -14,24 +14,9 @@ from stamo.workspace import collect as collecting
 from stamo.workspace.collect import collect, collect_many
 from stamo.workspace.folder import Workspace
 from stamo.workspace.intake import CollectSettings
-from tests.workspace.small_world import NOON, SmallWorld, make_small_world
+from tests.workspace.small_world import NOON
 
 BATCH = CollectSettings(batch_size=8)
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory) -> SmallWorld:
-    return make_small_world(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def kb(small):
-    return small.kb
-
-
-@pytest.fixture(scope="module")
-def trained(small):
-    return small.trained
 
 
 def make(path, entity):

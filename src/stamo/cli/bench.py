@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from stamo.cli.tables import Console, rich_table
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, print_json, rich_table
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def build(
     scratch: Annotated[
         Path | None, typer.Option(help="Where to put temporary files; they are removed.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare a build without vectors with wikipedia2vec 2.0, and follow memory by size."""
     from stamo.replication.bench_build import BuildBenchArgs, bench_build
@@ -68,12 +68,12 @@ def build(
     with Console(stderr=True).status("measuring") as status:
         bench = bench_build(dump, args, lambda what: status.update(what))
     if as_json:
-        typer.echo(json.dumps(asdict(bench) | {"speedup": bench.speedup}, indent=1))
+        print_json(asdict(bench) | {"speedup": bench.speedup})
         return
     console = Console()
     if bench.theirs is not None:
-        console.print(comparison_table(bench.ours[-1], bench.theirs, workers))
-    console.print(sizes_table(bench))
+        console.print(_comparison_table(bench.ours[-1], bench.theirs, workers))
+    console.print(_sizes_table(bench))
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         ) from error
 
 
-def comparison_table(ours: Measured, theirs: Measured, workers: int) -> Table:
+def _comparison_table(ours: Measured, theirs: Measured, workers: int) -> Table:
     """Set both programs side by side, with how many times as much the other one takes."""
     title = f"The same {ours.megabytes:.0f} MB of XML, {workers} processes, without vectors"
     table = rich_table("", ">stamo", ">wikipedia2vec", ">ratio", title=title)
@@ -121,7 +121,7 @@ def _pair(ours: float | None, theirs: float | None, unit: float, form: str) -> t
     return form.format(ours / unit), form.format(theirs / unit), ratio
 
 
-def sizes_table(bench: BuildBench) -> Table:
+def _sizes_table(bench: BuildBench) -> Table:
     """Show how time and memory of our build grow with the dump."""
     headings = ">MB of XML,>seconds,>processor,>MB per second,>peak MB,>shared once,>disk"
     table = rich_table(*headings.split(","), title="stamo by size of the dump")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stamo.cli.tables import Console, print_table, rich_table
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, print_json, print_table, rich_table
 
 if TYPE_CHECKING:
     from stamo.replication.bench_collect import CollectSpeed
@@ -27,7 +27,7 @@ def bench_collect(
     ] = "1,10,100",
     aliases: Annotated[int, typer.Option(min=1, help="Names of each entity.")] = 2,
     rounds: Annotated[int, typer.Option(min=1, help="Passes of each size; the best counts.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
     from stamo.cli.bench import parse_sizes
@@ -42,7 +42,7 @@ def bench_collect(
             on_pass=lambda size: status.update(f"searching for {size}"),
         )
     if as_json:
-        typer.echo(json.dumps(speed.to_record(), indent=1))
+        print_json(speed.to_record())
     else:
         _print(speed)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from stamo.cli.tables import Console
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, print_json
 
 
 def register_bench(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def bench_encode(
     ] = None,
     windows: Annotated[int, typer.Option(min=1, help="Windows of text to encode.")] = 500,
     length: Annotated[int, typer.Option(min=20, help="Characters of a window.")] = 450,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how fast windows of text become vectors, beside the encoder's layers alone."""
     from stamo.features.encoder import load_encoder
@@ -35,7 +35,7 @@ def bench_encode(
     documents = news_size_documents(KnowledgeBase.open(kb), windows, length)
     speed = measure_encoding(load_encoder(encoder), [document.text for document in documents])
     if as_json:
-        typer.echo(json.dumps(asdict(speed) | {"ratio": speed.ratio}, indent=1))
+        print_json(asdict(speed) | {"ratio": speed.ratio})
         return
     Console(highlight=False).print(
         f"{speed.n_windows} windows, {speed.n_tokens} tokens, one thread, {speed.encoder}: "

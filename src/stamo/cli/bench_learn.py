@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import typer
 
-from stamo.cli.tables import rich_table
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import print_json, rich_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,7 @@ def learn(
     slots: int = typer.Option(5, help="Slots to average over."),
     workers: int = typer.Option(2, help="Processes."),
     grow: bool = typer.Option(False, "--grow", help="Also show how the cost grows."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    as_json: AsJson = False,
 ) -> None:
     """Measure a slot of the paper's work, by phase, and the default reading for one entity."""
     from dataclasses import asdict, replace
@@ -56,7 +56,7 @@ def learn(
             "link_seconds": {"prepared": fast, "one mention at a time": slow},
             "growth": grown,
         }
-        typer.echo(json.dumps(record))
+        print_json(record)
         return
     console = Console()
     console.print(_table(closed, sampled))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stamo.cli.kb import KbPath
+from stamo.cli.kb import AsJson, KbPath
 from stamo.cli.link import ModelPath
-from stamo.cli.tables import Console, rich_table
+from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.replication.bench_link import SpeedReport
@@ -37,7 +36,7 @@ def bench_link(
             exists=True, file_okay=False, help="Folder src of another version to compare with."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure `stamo link`, text in and JSON lines out, beside simpler ways in the same run."""
     from stamo.kb.base import KnowledgeBase
@@ -49,7 +48,7 @@ def bench_link(
         report = measure_speed(kb, model, texts, args, say=status.update)
     console = Console(highlight=False)
     if as_json:
-        console.out(json.dumps(report.to_record(), indent=2), highlight=False)
+        print_json(report.to_record())
     else:
         print_speeds(report, console)
 

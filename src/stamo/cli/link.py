@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stamo.cli.kb import KbPath
-from stamo.cli.tables import Console
+from stamo.cli.kb import AsJson, KbPath
+from stamo.cli.tables import Console, print_json
 
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
@@ -208,7 +207,7 @@ def evaluate(
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
     samples: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
     figure: Annotated[
         Path | None, typer.Option(help="Write the reliability curve to this PNG or SVG.")
@@ -280,7 +279,7 @@ def _print_reports(
                 for name in ("zelda", "nif")
             },
         }
-        console.out(json.dumps(record, indent=2), highlight=False)
+        print_json(record)
         return
     tables = [] if held_out is None else held_out_tables(held_out)
     for reports in others.values():

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from stamo.cli.kb import AsJson
+
 if TYPE_CHECKING:
     from stamo.models.training import Epoch
 
@@ -29,7 +31,7 @@ def train(
         "weighted", help="Word vectors: weighted as entities' are, or plain."
     ),
     seed: int = typer.Option(0, help="Same seed, same bytes."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON for programs."),
+    as_json: AsJson = False,
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
     from rich.progress import Progress

@@ -38,12 +38,12 @@ def open_all(paths: Sequence[Path]) -> list[Workspace]:
     Raises:
         WorkspaceError: One is missing or damaged.
     """
-    from stamo.workspace.folder import Workspace
+    from stamo.workspace.folder import Workspace, workspace_folders
 
     opened: list[Workspace] = []
     for path in paths:
         is_one = (path / "entity.json").exists()
-        below = [] if is_one else [p.parent for p in sorted(path.glob("*/entity.json"))]
+        below = [] if is_one else workspace_folders(path)
         opened += _open_each(below) or [Workspace.open(path)]
     return opened
 

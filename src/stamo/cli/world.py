@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from stamo.cli.kb import AsJson
 from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def world(
     emerging: Annotated[int, typer.Option(help="Entities that only the pile mentions.")] = 6,
     documents: Annotated[int, typer.Option(help="Documents per emerging entity.")] = 300,
     plain: Annotated[bool, typer.Option("--plain", help="Do not compress the dump.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write an invented encyclopaedia, later documents, and the answers."""
     from stamo.world import WorldSettings, generate_world

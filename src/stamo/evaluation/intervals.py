@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,7 +24,16 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return format(self, ".3f")
+
+    def __format__(self, spec: str) -> str:
+        """Write the value and its interval, each number as the format says; "-" for no value."""
+        if math.isnan(self.value):
+            return "-"
+        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
+    def __rmul__(self, factor: float) -> Interval:
+        return Interval(factor * self.value, factor * self.low, factor * self.high)
 
 
 def bootstrap(

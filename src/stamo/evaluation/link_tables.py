@@ -36,7 +36,7 @@ def held_out_tables(report: HeldOutReport) -> list[Table]:
 
 
 def _cells(row: AccuracyRow) -> tuple[str, ...]:
-    gains = (f"{g.value:+.3f} [{g.low:+.3f}, {g.high:+.3f}]" for g in (row.gain, row.hard_gain))
+    gains = (f"{g:+.3f}" for g in (row.gain, row.hard_gain))
     return (row.name, str(row.accuracy), str(row.hard), *gains)
 
 

@@ -16,14 +16,14 @@ from stamo.features.articles import flatten_articles, most_frequent_entities
 from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.explain import combiner, score_names
+from stamo.linking.explain import combine_scores, score_names
 from stamo.linking.rank import encode_known
 from stamo.linking.settings import LinkerSettings
-from stamo.models.base import Batch, LinkingModel, make_batch
+from stamo.models.base import Batch, make_batch
 from stamo.models.blocks import blocks
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.models.store import TrainedModel
-from stamo.models.tables import MASKED, Tables
+from stamo.models.tables import Tables
 from stamo.models.trainer import train_again
 from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
 
@@ -222,7 +222,7 @@ def score_all(
     right |= {f"without {name}": np.zeros(len(mentions), dtype=np.bool_) for name in names}
     confidence = np.zeros(len(mentions))
     for rows, batch, psi in parts:
-        values = _combine(model, psi, batch)
+        values = combine_scores(model, psi, batch)
         confidence[rows] = trained.calibration.confidence(values.numpy())
         right[model.name][rows] = values.argmax(dim=1).numpy() == gold[rows]
         prior = batch.features["prior"].masked_fill(~batch.mask, -1.0)
@@ -230,7 +230,7 @@ def score_all(
         for k, name in enumerate(names):
             levelled = psi.clone()
             levelled[..., k] = means[k]
-            best = _combine(model, levelled, batch).argmax(dim=1).numpy()
+            best = combine_scores(model, levelled, batch).argmax(dim=1).numpy()
             right[f"without {name}"][rows] = best == gold[rows]
     return ScoredMentions(
         right,
@@ -240,11 +240,6 @@ def score_all(
         mentions.mask.sum(axis=1),
         mentions.known["prior"].max(axis=1, initial=0.0),
     )
-
-
-def _combine(model: LinkingModel, psi: Tensor, batch: Batch) -> Tensor:
-    scores: Tensor = combiner(model)(psi).squeeze(-1)
-    return scores.masked_fill(~batch.mask, MASKED)
 
 
 def _mean_scores(parts: Sequence[tuple[Int64, Batch, Tensor]]) -> Tensor:

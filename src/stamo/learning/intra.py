@@ -12,7 +12,7 @@ import torch
 from stamo.errors import SettingsError
 from stamo.features.params import FeatureParams
 from stamo.models.base import Scorer
-from stamo.models.training import max_margin_gradient, max_margin_loss
+from stamo.models.training import max_margin_gradient
 from stamo.system.arrays import Float32, Int64
 
 Arrays: TypeAlias = dict[str, Float32]
@@ -89,12 +89,6 @@ def intra_slot(
             if not moved and dropping is None:
                 break  # every mention keeps its margin, and will in every later epoch
     return FeatureParams({name: torch.from_numpy(group) for name, group in values.items()})
-
-
-def objective(theta: FeatureParams, scorer: Scorer, gold: Int64, margin: float) -> float:
-    """Return O(θ(e*); L) (Eq. 12 and 13)."""
-    with torch.no_grad():
-        return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())
 
 
 def _descend(moving: Arrays, rates: Mapping[str, float], gradients: Arrays) -> None:

@@ -13,7 +13,7 @@ from stamo.errors import ArtifactMismatchError, PackError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack import EntityPack
 from stamo.packs.pack_bytes import PACK_SUFFIX
-from stamo.system.files import sweep, write_atomic
+from stamo.system.files import file_version, sweep, write_atomic
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,9 @@ class PackFolder:
 
     def _entry(self, path: Path) -> PackEntry:
         """Read a pack, or take it from memory while its file is the same."""
-        try:
-            stat = path.stat()
-        except OSError:  # removed since it was listed
+        version = file_version(path)
+        if version is None:  # removed since it was listed
             return self._read_entry(path)
-        version = stat.st_ino, stat.st_mtime_ns, stat.st_size
         known = self._known.get(path)
         if known is None or known[0] != version:
             known = version, self._read_entry(path)

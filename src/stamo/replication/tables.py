@@ -309,9 +309,7 @@ def quirk_table(results: Results, model: str) -> Table:
 
 
 def _gap(gap: Interval | None) -> str:
-    if gap is None:
-        return "-"
-    return f"{100 * gap.value:+.2f} [{100 * gap.low:+.2f}, {100 * gap.high:+.2f}]"
+    return "-" if gap is None else f"{100 * gap:+.2f}"
 
 
 def _differences(

@@ -5,15 +5,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from stamo.corpus.types import Corpus, Document, LabelKey
 from stamo.errors import StamoError, WorkspaceError
+from stamo.service.schemas import (
+    ChoiceOut,
+    Guess,
+    LabellingProgress,
+    Question,
+    WorkspaceInfo,
+)
+from stamo.system.files import file_version
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
-from stamo.workspace.folder import N_LABELS, Status, Workspace
+from stamo.workspace.folder import N_LABELS, Workspace, workspace_folders
 from stamo.workspace.labels.events import (
     EMERGING_CHOICE,
     SKIP,
@@ -25,6 +33,7 @@ from stamo.workspace.labels.events import (
 from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_labellers, list_labels
 from stamo.workspace.labels.store import LabelStore
 from stamo.workspace.report import REPORT
+from stamo.workspace.snippets import cut_end, cut_start
 from stamo.workspace.summary import read_summary
 
 logger = logging.getLogger(__name__)
@@ -35,65 +44,6 @@ CONTEXT_CHARACTERS = 1500
 
 class MissingWorkspaceError(WorkspaceError):
     """There is no workspace, or not that part of one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One candidate mention in its context, with what it may mean."""
-
-    document: str
-    mention: int
-    title: str | None
-    before: str
-    surface: str
-    after: str
-    choices: tuple[Choice, ...]
-    n_same: int = 1
-    """Mentions of this name in this document: one label speaks for all of them."""
-    differ: bool = False
-    """Whether labels of this name in this document differ; then each speaks for itself."""
-    label: str | None = None
-    """Its label as people read it."""
-    labelled_by: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """What the linking model would have said; shown only after the choice."""
-
-    choice: str
-    """A title, `@emerging`, or `@none` when it would not have linked the mention."""
-    entity: str
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class LabellingProgress:
-    """How far the labels of a workspace are."""
-
-    n_labelled: int
-    n_skipped: int
-    n_left: int
-    """Mentions that nobody has looked at."""
-    target: int = 20
-    by: Mapping[str, int] = field(default_factory=dict)
-    """How many labels each person gave."""
-    advice: str = ""
-    """A line on whether more labels help."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceInfo:
-    """One emerging entity and where its workspace stands."""
-
-    name: str
-    entity: str
-    aliases: tuple[str, ...]
-    next_step: str
-    progress: LabellingProgress
-    has_report: bool = False
-    problem: str = ""
-    """What is wrong with its folder; then nothing else is known."""
 
 
 Version = tuple[int, int, int] | None
@@ -160,15 +110,6 @@ class _Space:
         return {_place(event.target) for event in self.store.current()}
 
 
-def _version(workspace: Workspace) -> Version:
-    """Tell one state of the collected documents from another without reading them."""
-    try:
-        stat = (workspace.documents.folder / DOCUMENTS_MANIFEST).stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
 def _place(target: LabelTarget) -> tuple[str, int, int]:
     # By place, not by index: the index changes when documents are collected anew.
     return target.document, target.start, target.end
@@ -221,18 +162,24 @@ class WorkspaceFolders:
         except Exception:
             logger.exception("The workspace %r cannot be read", name)
             problem = "It cannot be read; the server's log says why."
-        nothing = LabellingProgress(n_labelled=0, n_skipped=0, n_left=0)
-        return WorkspaceInfo(name, name, (), f"Damaged: {problem}", nothing, problem=problem)
+        return WorkspaceInfo(
+            name=name,
+            entity=name,
+            aliases=(),
+            next_step=f"Damaged: {problem}",
+            progress=LabellingProgress(n_labelled=0, n_skipped=0, n_left=0),
+            problem=problem,
+        )
 
     def info(self, name: str) -> WorkspaceInfo:
         """Return one workspace."""
         workspace = self._workspace(name)
-        status = workspace.status()
+        stage = workspace.status().stage
         return WorkspaceInfo(
             name=name,
             entity=workspace.entity.id,
             aliases=workspace.entity.aliases,
-            next_step=_next_step(status),
+            next_step=stage[:1].upper() + stage[1:],
             progress=self.progress(name),
             has_report=(workspace.path / REPORT).is_file(),
         )
@@ -356,9 +303,7 @@ class WorkspaceFolders:
             self._spaces.clear()
 
     def _names(self) -> list[str]:
-        if not self.root.is_dir():
-            return []
-        return sorted(path.parent.name for path in self.root.glob("*/entity.json"))
+        return [folder.name for folder in workspace_folders(self.root)]
 
     def _workspace(self, name: str) -> Workspace:
         # The name is compared with what is there; it never becomes a path by itself.
@@ -372,7 +317,7 @@ class WorkspaceFolders:
         with self._lock:
             workspace = self._workspace(name)
             space = self._spaces.get(name)
-            version = _version(workspace)
+            version = file_version(workspace.documents.folder / DOCUMENTS_MANIFEST)
             if space is None or space.version != version:
                 space = self._load(workspace, version, space.store if space else None)
                 self._spaces[name] = space
@@ -400,39 +345,12 @@ class WorkspaceFolders:
             document=document.id,
             mention=key[1],
             title=document.title,
-            before=_cut_start(document.text[: mention.start]),
+            before=cut_start(document.text[: mention.start], CONTEXT_CHARACTERS),
             surface=document.text[mention.start : mention.end],
-            after=_cut_end(document.text[mention.end :]),
-            choices=choices,
+            after=cut_end(document.text[mention.end :], CONTEXT_CHARACTERS),
+            choices=tuple(map(ChoiceOut.model_validate, choices)),
             n_same=sum(m.surface == mention.surface for m in document.mentions),
             differ=space.is_among(key, space.differing()),
             label=None if label is None else describe_choice(label.choice, entity.id),
             labelled_by="" if label is None else label.labeller,
         )
-
-
-def _next_step(status: Status) -> str:
-    if not status.n_documents:
-        return "Collect documents first"
-    if status.outdated:
-        return status.stage[:1].upper() + status.stage[1:]
-    if status.packs:
-        return "Learned"
-    wanted = min(N_LABELS, status.n_mentions)
-    if status.labels.n_labelled < wanted:
-        return f"Label {wanted - status.labels.n_labelled} more mentions"
-    return "Ready to learn"
-
-
-def _cut_start(text: str) -> str:
-    if len(text) <= CONTEXT_CHARACTERS:
-        return text
-    text = text[-CONTEXT_CHARACTERS:]
-    return "… " + (text.partition(" ")[2] or text)
-
-
-def _cut_end(text: str) -> str:
-    if len(text) <= CONTEXT_CHARACTERS:
-        return text
-    text = text[:CONTEXT_CHARACTERS]
-    return (text.rpartition(" ")[0] or text) + " …"

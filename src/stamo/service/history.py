@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from stamo.service.parts import ServiceParts
-from stamo.service.schemas import ChoiceOut, DocumentOut, HistoryOut, QuestionOut, ShortText
+from stamo.service.schemas import ChoiceOut, DocumentOut, HistoryOut, Question, ShortText
 
 MOST_LISTED = 500
 
@@ -40,9 +40,9 @@ def history_routes(parts: ServiceParts) -> APIRouter:
         )
 
     @router.get("/{name}/mention")
-    def show_mention(name: str, document: ShortText, mention: int) -> QuestionOut:
+    def show_mention(name: str, document: ShortText, mention: int) -> Question:
         """Give any candidate mention with its choices and its label."""
-        return QuestionOut.model_validate(spaces.mention(name, (document, mention)))
+        return spaces.mention(name, (document, mention))
 
     @router.get("/{name}/document")
     def show_document(name: str, document: ShortText) -> DocumentOut:

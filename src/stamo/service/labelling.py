@@ -9,17 +9,21 @@ from starlette.responses import HTMLResponse
 
 from stamo.corpus.types import LabelKey
 from stamo.errors import CorpusFormatError, WorkspaceError
-from stamo.service.folders import (
-    Guess,
-    LabellingProgress,
-    MissingWorkspaceError,
-    Question,
-    WorkspaceInfo,
-)
+from stamo.service.folders import MissingWorkspaceError
 from stamo.service.jobs import Job
 from stamo.service.leases import Leases
 from stamo.service.parts import ServiceParts
-from stamo.service.schemas import LabelIn, LabelOut, NextIn, NextOut, UndoIn
+from stamo.service.schemas import (
+    Guess,
+    LabelIn,
+    LabellingProgress,
+    LabelOut,
+    NextIn,
+    NextOut,
+    Question,
+    UndoIn,
+    WorkspaceInfo,
+)
 from stamo.service.security import REPORT_POLICY
 from stamo.workspace.labels.events import NONE, SKIP
 from stamo.workspace.report_html import with_links
@@ -96,8 +100,8 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
     spaces, desk = parts.workspaces, Desk(parts)
 
     def answer(name: str, questions: list[Question]) -> NextOut:
-        found = {"question": questions[0] if questions else None, "ahead": questions[1:]}
-        return NextOut.model_validate(found | {"progress": spaces.progress(name)})
+        first = questions[0] if questions else None
+        return NextOut(question=first, ahead=questions[1:], progress=spaces.progress(name))
 
     @router.get("")
     def list_workspaces() -> list[WorkspaceInfo]:
@@ -123,7 +127,7 @@ def workspace_routes(parts: ServiceParts) -> APIRouter:
     def add_label(name: str, body: Annotated[LabelIn, Body()]) -> LabelOut:
         """Keep a label, "none of these" or a skip; then tell what the model would have said."""
         guess = desk.decide(name, body)
-        return LabelOut.model_validate({"guess": guess, "progress": spaces.progress(name)})
+        return LabelOut(guess=guess, progress=spaces.progress(name))
 
     @router.post("/{name}/undo")
     def undo(name: str, body: Annotated[UndoIn, Body()], request: Request) -> NextOut:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from stamo.packs.folder import PackEntry
 from stamo.packs.pack import EntityPack
-from stamo.service.folders import LabellingProgress
 
 N_SHOWN = 20
 
@@ -186,7 +186,7 @@ class ChoiceOut(_Out):
     emerging: bool
 
 
-class QuestionOut(_Out):
+class Question(_Out):
     """A candidate mention in its context."""
 
     document: str
@@ -195,7 +195,7 @@ class QuestionOut(_Out):
     before: str
     surface: str
     after: str
-    choices: list[ChoiceOut]
+    choices: tuple[ChoiceOut, ...]
     n_same: int
     """Mentions of this name in this document: one label speaks for all of them."""
     differ: bool
@@ -205,11 +205,38 @@ class QuestionOut(_Out):
     labelled_by: str
 
 
+class LabellingProgress(_Out):
+    """How far the labels of a workspace are."""
+
+    n_labelled: int
+    n_skipped: int
+    n_left: int
+    """Mentions that nobody has looked at."""
+    target: int = 20
+    by: dict[str, int] = {}
+    """How many labels each person gave."""
+    advice: str = ""
+    """A line on whether more labels help."""
+
+
+class WorkspaceInfo(_Out):
+    """One emerging entity and where its workspace stands."""
+
+    name: str
+    entity: str
+    aliases: tuple[str, ...]
+    next_step: str
+    progress: LabellingProgress
+    has_report: bool = False
+    problem: str = ""
+    """What is wrong with its folder; then nothing else is known."""
+
+
 class NextOut(_Out):
     """The next mention to label, None when all are labelled or taken."""
 
-    question: QuestionOut | None
-    ahead: list[QuestionOut] = []
+    question: Question | None
+    ahead: list[Question] = []
     """Those that come next, kept for this client too."""
     progress: LabellingProgress
 
@@ -228,10 +255,12 @@ class LabelIn(_In):
     """Whether the mention may have a label already."""
 
 
-class GuessOut(_Out):
-    """What the linking model would have said."""
+@dataclass(frozen=True)
+class Guess:
+    """What the linking model would have said; shown only after the choice."""
 
     choice: str
+    """A title, `@emerging`, or `@none` when it would not have linked the mention."""
     entity: str
     confidence: Rounded
 
@@ -239,7 +268,7 @@ class GuessOut(_Out):
 class LabelOut(_Out):
     """The label is kept; only now comes the model's guess."""
 
-    guess: GuessOut | None
+    guess: Guess | None
     progress: LabellingProgress
 
 

@@ -16,9 +16,10 @@ from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import PackFolder
 from stamo.packs.pack import EntityPack
-from stamo.service.folders import Describe, Find, Guess, GuessEntity, WorkspaceFolders
+from stamo.service.folders import Describe, Find, GuessEntity, WorkspaceFolders
 from stamo.service.jobs import JobRunner, Work
 from stamo.service.parts import ServiceParts
+from stamo.service.schemas import Guess
 from stamo.service.security import SecuritySettings
 from stamo.workspace.labels.events import NONE, Choice
 from stamo.workspace.labels.queue import Advisor

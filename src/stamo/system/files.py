@@ -98,6 +98,15 @@ def sweep(folder: Path, pattern: str = ".*.tmp") -> None:
                 os.close(descriptor)
 
 
+def file_version(path: Path) -> tuple[int, int, int] | None:
+    """Tell one state of a file from another without reading it; None where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
 def check_writable(path: Path) -> None:
     """Try a file's place before long work; what is there stays as it is.
 

@@ -14,7 +14,8 @@ from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError, SettingsError, WorkspaceError
 from stamo.packs.folder import slug
 from stamo.system.files import explain_os_error
-from stamo.workspace.folder import Workspace
+from stamo.workspace.documents import free_id
+from stamo.workspace.folder import Workspace, workspace_folders
 
 _HEADINGS = ("name", "aliases", "about", "id", "type", "url", "folder")
 MAX_BYTES = 50_000_000
@@ -176,13 +177,9 @@ def free_folder(entity: EmergingEntity, taken: set[str]) -> str:
     name = slug(entity.id) or "entity"
     if name in taken and entity.external_id:
         name = f"{name}-{slug(entity.external_id)}".strip("-")
-    free, number = name, 1
-    while free in taken:
-        number += 1
-        free = f"{name}-{number}"
-    return free
+    return free_id(name, taken, "-")
 
 
 def open_workspaces(root: str | Path) -> list[Workspace]:
     """Open all workspaces right below a folder, in the order of their names."""
-    return [Workspace.open(path.parent) for path in sorted(Path(root).glob("*/entity.json"))]
+    return [Workspace.open(folder) for folder in workspace_folders(root)]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,9 @@ def _check_storable(document: Document) -> None:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def free_id(name: str, taken: Container[str], sign: str = "~") -> str:
+    """Return a name that is not taken, if need be with a number; two sources may use the same."""
+    others = (f"{name}{sign}{number}" for number in count(2))
+    return next(free for free in chain([name], others) if free not in taken)

@@ -245,6 +245,11 @@ class Workspace:
         return ""
 
 
+def workspace_folders(root: str | Path) -> list[Path]:
+    """List the workspaces right below a folder, in the order of their names."""
+    return sorted(path.parent for path in Path(root).glob("*/entity.json"))
+
+
 def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     """Return what comes next, in a few words and as a sentence with the command."""
     labels = status.labels
@@ -273,7 +278,7 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
         step = f"Learning was interrupted at slot {status.n_slots}; go on with"
         return "learn (interrupted)", f"{step}: stamo learn {folder}"
     if missing > 0:
-        step = f"Label {missing} more {'mention' if missing == 1 else 'mentions'}"
+        step = f"Label {count_of(missing, 'more mention')}"
         step = f"{step} ({labels.n_labelled} done) with: stamo label {folder}"
         return f"label {missing} more", step
     if not labels.n_emerging:

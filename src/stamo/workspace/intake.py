@@ -23,6 +23,7 @@ from stamo.corpus.skips import NO_MENTION
 from stamo.corpus.types import Document, Mention
 from stamo.errors import WorkspaceError
 from stamo.linking.linker import Linker
+from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
 
 LONGER_NAME = "alias only inside longer names"
@@ -310,12 +311,3 @@ def join_mentions(
 def _as_written(mention: Mention, text: str) -> Mention:
     # A candidate's surface is the declared alias; linking wants what the text says.
     return replace(mention, surface=text[mention.start : mention.end])
-
-
-def free_id(name: str, taken: set[str]) -> str:
-    """Return a document id that is not taken: two sources may use the same ones."""
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}~{number}"
-    return free

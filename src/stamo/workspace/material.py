@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from stamo.corpus.types import Corpus
+from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, WorkspaceError
 from stamo.features.encoder_cache import CachedEncoder
 from stamo.features.pile import TextEncoder
@@ -62,17 +62,7 @@ def load_material(
     with workspace.read_labels() as store:
         events = tuple(store.current())
     found = find_labelled(events, corpus, workspace.entity, none=NONE)
-    described = bool(workspace.entity.about)
-    if not found.labels and not described:
-        raise LearningError(
-            "Nothing is labelled yet; label about twenty mentions first, or write a line about the "
-            "entity."
-        )
-    if workspace.entity.id not in found.labels.values() and not described:
-        raise LearningError(
-            f"None of the {len(found.labels)} labels is {workspace.entity.id!r}; label at least "
-            "one mention that means it."
-        )
+    _check_labels(workspace.entity, found.labels.values())
     labelled = corpus.with_labels(found.labels)
     reader = None if encoder is None else CachedEncoder(encoder, workspace.readings_path)
     encoded = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
@@ -99,6 +89,21 @@ def load_material(
         task=replace(task, model=model, features=model.features),
         key=hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
     )
+
+
+def _check_labels(entity: EmergingEntity, labels: Collection[str]) -> None:
+    if entity.about:  # a line about it can stand for labels
+        return
+    if not labels:
+        raise LearningError(
+            "Nothing is labelled yet; label about twenty mentions first, or write a line about the "
+            "entity."
+        )
+    if entity.id not in labels:
+        raise LearningError(
+            f"None of the {len(labels)} labels is {entity.id!r}; label at least one mention that "
+            "means it."
+        )
 
 
 def read_corpus(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> Corpus:

@@ -24,12 +24,21 @@ def cut_context(text: str, start: int, end: int, width: int) -> Snippet:
 
     White space of any kind becomes one space; "…" stands for what was cut off.
     """
-    before, after = text[max(0, start - width) : start], text[end : end + width]
-    if start > width:
-        before = "… " + (before.partition(" ")[2] or before)
-    if end + width < len(text):
-        after = (after.rpartition(" ")[0] or after) + " …"
+    before = cut_start(text[max(0, start - width - 1) : start], width)
+    after = cut_end(text[end : end + width + 1], width)
     return Snippet(_one_line(before), _one_line(text[start:end]), _one_line(after))
+
+
+def cut_start(text: str, width: int) -> str:
+    """Return the end of a text; "…" stands for what was cut off."""
+    end = text[-width:]
+    return text if len(text) <= width else "… " + (end.partition(" ")[2] or end)
+
+
+def cut_end(text: str, width: int) -> str:
+    """Return the start of a text; "…" stands for what was cut off."""
+    start = text[:width]
+    return text if len(text) <= width else (start.rpartition(" ")[0] or start) + " …"
 
 
 def _one_line(text: str) -> str:

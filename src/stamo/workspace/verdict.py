@@ -214,7 +214,7 @@ def _too_early(found: Findings) -> tuple[Decision, str] | None:
     if found.n_emerging < FEW_POSITIVE:
         return Decision.label_more, (
             f"Label more before you ship it: only {found.n_emerging} of {n} labels "
-            f"{'is' if found.n_emerging == 1 else 'are'} {found.entity}; label mentions that "
+            f"{_are(found.n_emerging)} {found.entity}; label mentions that "
             "probably mean it."
         )
     if not found.labels:
@@ -255,12 +255,12 @@ def _reasons(
     hits = int((taken & labels).sum())
     if precision is not None:
         lines.append(
-            f"Precision {_rate(precision)}: of {count_of(int(taken.sum()), 'left-out label')} that "
+            f"Precision {precision:.2f}: of {count_of(int(taken.sum()), 'left-out label')} that "
             f"it takes, {hits} {_are(hits)} {found.entity}."
         )
     if recall is not None:
         lines.append(
-            f"Recall {_rate(recall)}: of {count_of(int(labels.sum()), 'left-out label')} that "
+            f"Recall {recall:.2f}: of {count_of(int(labels.sum()), 'left-out label')} that "
             f"{_are(int(labels.sum()))} {found.entity}, it finds {hits}."
         )
     lines.append(
@@ -299,10 +299,6 @@ def _from(rivals: Sequence[tuple[str, int]]) -> str:
 
 def _often(rate: Interval) -> str:
     return f"{rate.value:.0%} of the time"
-
-
-def _rate(rate: Interval) -> str:
-    return f"{rate.value:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
 
 
 def _are(n: int) -> str:

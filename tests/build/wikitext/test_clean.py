@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stamo.build.dump.site import Site
 from stamo.build.wikitext.clean import clean, find_redirect, is_disambiguation
 from stamo.build.wikitext.links import Targets, resolve, targets_of
+from tests.build.wikitext.links import anchors_of
 
 SITE = Site()
 GERMAN = Site.parse(
@@ -19,7 +20,7 @@ GERMAN = Site.parse(
 
 def anchors(wikitext, site=SITE, title=""):
     page = clean(wikitext, site, title)
-    return [(page.text[a.start : a.end], a.target) for a in page.anchors]
+    return [(page.text[a.start : a.end], a.target) for a in anchors_of(page)]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_links_that_are_no_anchors(wikitext, text, reason):
     """Links to anything but articles keep or lose their words as on the rendered page."""
     page = clean(wikitext, SITE)
     assert page.text == text
-    assert not page.anchors
+    assert not anchors_of(page)
     assert dict(page.n_dropped) == {reason: 1}
 
 
@@ -139,7 +140,7 @@ def test_links_outside_the_running_text(wikitext):
     """Boxes, notes, captions and tables leave the text; their links are listed without a span."""
     page = clean(f"One {wikitext} two [[Moon]].", SITE)
     assert re.sub(r"\s+", " ", page.text) == "One two Moon."
-    assert [a.target for a in page.anchors] == ["Moon"]
+    assert [a.target for a in anchors_of(page)] == ["Moon"]
     assert page.other_links == [("Sun", "Sun")]
 
 
@@ -195,8 +196,8 @@ def test_spans_are_exact_in_a_whole_page():
         SITE,
     )
     assert page.text == "Io is a moon of Jupiter — a gas giants' child.\n\nName\nFrom Io."
-    assert [(a.start, a.end) for a in page.anchors] == [(8, 12), (16, 23), (28, 38), (58, 60)]
-    assert page.anchors[3].target == "Io (mythology)"
+    assert [(a.start, a.end) for a in anchors_of(page)] == [(8, 12), (16, 23), (28, 38), (58, 60)]
+    assert anchors_of(page)[3].target == "Io (mythology)"
 
 
 def test_caption_with_links_counts_as_a_file():
@@ -239,7 +240,7 @@ def test_any_input_gives_sound_spans(wikitext):
     """Whatever comes in: no error, no control character, ordered spans, visible trimmed anchors."""
     page = clean(wikitext, SITE, "Page")
     position = 0
-    for anchor in page.anchors:
+    for anchor in anchors_of(page):
         surface = page.text[anchor.start : anchor.end]
         assert position <= anchor.start < anchor.end <= len(page.text)
         assert surface == surface.strip()

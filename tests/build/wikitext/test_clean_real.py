@@ -14,6 +14,7 @@ import pytest
 from stamo.build.dump.site import Site
 from stamo.build.wikitext.clean import clean
 from stamo.build.wikitext.magic_words import LANGUAGE_CODES, SISTER_PROJECTS
+from tests.build.wikitext.links import anchors_of
 
 wtp = pytest.importorskip("wikitextparser", reason="the reference parser is not installed")
 
@@ -76,7 +77,7 @@ def reference_links(wikitext: str, site: Site) -> Counter[tuple[str, str]]:
 
 def links_of(page):
     """List (target, anchor) of every link to an article, wherever on the page it stands."""
-    inside = [(anchor.target, page.text[anchor.start : anchor.end]) for anchor in page.anchors]
+    inside = [(anchor.target, page.text[anchor.start : anchor.end]) for anchor in anchors_of(page)]
     return inside + [(target, surface) for surface, target in page.other_links]
 
 
@@ -103,6 +104,6 @@ def test_real_text_is_clean(real_pages):
     for title, wikitext in real_pages:
         page = clean(wikitext, Site(), title)
         n_traces += trace.search(page.text) is not None
-        surfaces = [page.text[anchor.start : anchor.end] for anchor in page.anchors]
+        surfaces = [page.text[anchor.start : anchor.end] for anchor in anchors_of(page)]
         assert all(surface and surface == surface.strip() for surface in surfaces)
     assert n_traces <= 0.02 * len(real_pages)

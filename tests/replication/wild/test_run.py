@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 from stamo.cli import suite as suite_commands
 from stamo.errors import SettingsError, StamoError
 from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
-from stamo.replication.baselines.windows import sentence_window
 from stamo.replication.suites.results import LOCK, read_results, results_lock
 from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF, draw_labels
-from stamo.replication.wild.load import load_wild
+from stamo.replication.wild.load import load_wild, sentence_window
 from stamo.replication.wild.measures import at_draws, difference_of, measure_rows, trust
 from stamo.replication.wild.report import write_wild_report
 from stamo.replication.wild.run import WildSettings, expand_wild_methods, run_wild, wild_cells

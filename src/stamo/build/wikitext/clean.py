@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, compress
-from typing import Any, NamedTuple
+from typing import Any
 
 from stamo.build.dump.site import Site, fold_prefix
 from stamo.build.wikitext.cuts import (
@@ -53,15 +53,6 @@ _ENGLISH_ENDINGS = ("disambig", "disambiguation")  # many wikis have kinds of th
 _TITLE_ASIDE = re.compile(r"[(（]([^()（）]{1,60})[)）]$")
 
 
-class Anchor(NamedTuple):
-    """A link to an article: `text[start:end]` is what the reader sees."""
-
-    start: int
-    end: int
-    target: str
-    """Normalised title without section; redirects are not resolved."""
-
-
 @dataclass(frozen=True, slots=True)
 class CleanPage:
     """The running text of a page and its links."""
@@ -79,11 +70,6 @@ class CleanPage:
     """(surface, target) of article links elsewhere: tables, captions, templates, notes."""
     n_dropped: Mapping[str, int]
     """Reason -> how many links lead to no article or show nothing."""
-
-    @property
-    def anchors(self) -> list[Anchor]:
-        """The links of the running text, one by one."""
-        return list(map(Anchor._make, zip(self.starts, self.ends, self.targets, strict=True)))
 
 
 def clean(wikitext: str, site: Site, title: str = "") -> CleanPage:

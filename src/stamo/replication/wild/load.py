@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,9 +13,12 @@ from stamo.features.encoding import EMERGING, OTHER, UNKNOWN
 from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import EncodedPile, encode_pile
-from stamo.replication.baselines.windows import sentence_window
 from stamo.replication.wild.suite import WildProblem, WildSuite
 from stamo.system.arrays import Bools, Int64
+
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
+CHARACTERS_BESIDE = 400
+"""Of each sentence on either side: a table has no full stops."""
 
 
 @dataclass(frozen=True)
@@ -77,3 +82,14 @@ def load_wild(
     return LoadedWild(
         problem, corpus, pile, np.array(rows, dtype=np.int64), np.array(gold, dtype=bool)
     )
+
+
+def sentence_window(text: str, start: int, end: int, n_beside: int = 1) -> str:
+    """Return the sentence of a mention, with some sentences on each side."""
+    most = CHARACTERS_BESIDE * (n_beside + 1)
+    first, last = max(0, start - 2 * most), min(len(text), end + 2 * most)
+    ends = (match.end() + first for match in _END_OF_SENTENCE.finditer(text[first:last]))
+    cuts = [first, *ends, last]
+    low = cuts[max(0, bisect_right(cuts, start) - 1 - n_beside)]
+    high = cuts[min(len(cuts) - 1, bisect_left(cuts, end) + n_beside)]
+    return text[max(low, start - most) : min(high, end + most)].strip()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from stamo.errors import SuiteError
-from stamo.evaluation.intervals import Interval
 from stamo.evaluation.tables import Table
 from stamo.replication.suites.results import Row, finite, read_results
 from stamo.replication.wild.draws import ADVISOR, RANDOM_IN_HALF
@@ -63,16 +62,6 @@ def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3f}"
 
 
-def _with_interval(metric: Interval) -> str:
-    if math.isnan(metric.value):
-        return "-"
-    return f"{metric.value:.3f} [{metric.low:.3f}, {metric.high:.3f}]"
-
-
-def _gap(gap: Interval) -> str:
-    return "-" if math.isnan(gap.value) else f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
-
-
 def _title(setting: Setting) -> str:
     labels_by, n_labels = setting
     return f"{n_labels} labels, {labels_by}" if n_labels else "no label"
@@ -87,7 +76,7 @@ def method_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
         rows.append(
             (
                 method,
-                *(_with_interval(metric) for metric in metrics.values()),
+                *(str(metric) for metric in metrics.values()),
                 _number(sure.ece),
                 f"{_number(sure.sure)} of {sure.n_sure}",
                 f"{_number(sure.likely)} of {sure.n_likely}",
@@ -101,7 +90,7 @@ def gain_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     """Return by how much the first method is above each other one, paired by entity and draw."""
     first, *others = sorted(methods, key=lambda name: name != "default")
     rows = [
-        (f"{first} - {other}", *(_gap(gap) for gap in gaps.values()))
+        (f"{first} - {other}", *(f"{gap:+.3f}" for gap in gaps.values()))
         for other in others
         if (gaps := difference_of(methods[first], methods[other]))
     ]
@@ -117,7 +106,9 @@ def advisor_table(results: WildResults) -> Table:
         for method in methods if labels_by == ADVISOR else ():
             gaps = difference_of(methods[method], beside.get(method, []))
             if gaps and any(row["n_labels"] for row in methods[method]):
-                rows.append((f"{method}, {n_labels} labels", *map(_gap, gaps.values())))
+                rows.append(
+                    (f"{method}, {n_labels} labels", *(f"{gap:+.3f}" for gap in gaps.values()))
+                )
     title = "Gained by the advisor's labels over random ones, tested on the other half"
     return Table(title, ("method", *METRIC_OF_SUMS), tuple(rows))
 
