@@ -68,7 +68,7 @@ def test_reports_and_the_table_of_all(week):
     assert [r["verdict"] for r in reports] == [one["verdict"] for one in learned]
     assert not any("What changed since" in Path(r["report"]).read_text() for r in reports)
     stages = [one["stage"] for one in run("status", folder / "week", "--json")]
-    assert stages == ["report"] * 3
+    assert stages == ["link, or update"] * 3
 
 
 def test_every_way_to_link_gives_the_same_answers(week, world, world_kb, world_corpus):

@@ -13,7 +13,7 @@ from pathlib import Path
 from stamo.corpus.types import Corpus, Document, LabelKey
 from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
-from stamo.workspace.folder import N_LABELS, Status, Workspace
+from stamo.workspace.folder import N_LABELS, REPORT, Status, Workspace
 from stamo.workspace.labels.events import (
     EMERGING_CHOICE,
     SKIP,
@@ -24,7 +24,6 @@ from stamo.workspace.labels.events import (
 )
 from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_labellers, list_labels
 from stamo.workspace.labels.store import LabelStore
-from stamo.workspace.report import REPORT
 from stamo.workspace.summary import read_summary
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from stamo.workspace import report_html as html
 from stamo.workspace.changes import PackChange, change_since_last
 from stamo.workspace.collisions import Collisions, find_collisions
 from stamo.workspace.figures import Panel, confidence_panels, convergence_panels, to_png, to_svg
-from stamo.workspace.folder import Workspace
+from stamo.workspace.folder import REPORT, Workspace
 from stamo.workspace.labels.events import SKIP, LabelEvent, labels_fingerprint
 from stamo.workspace.learn import pack_path
 from stamo.workspace.material import read_corpus
@@ -39,7 +39,6 @@ from stamo.workspace.summary import LearnSummary, read_summary
 from stamo.workspace.verdict import Verdict, judge
 from stamo.workspace.wording import count_of
 
-REPORT = "report.html"
 N_NEIGHBOURS = 10
 EDGES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 """Where the table of confidences is divided; the line divides it too."""
