@@ -59,7 +59,7 @@ def test_the_service_is_started_with_options_that_exist(where):
     """Arguments are parsed as the command would; both serve the same folders."""
     found = parse(commands()[where])
     assert (str(found["kb"]), str(found["model"])) == ("kb", "deeped.safetensors")
-    assert (str(found["packs"]), str(found["workspaces"])) == ("packs", "workspaces")
+    assert (found["packs"], str(found["workspaces"])) == (None, "workspaces")
     assert found["port"] == 8017
     assert "EXPOSE 8017" in DOCKERFILE
 

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -5,6 +8,21 @@ from typer.testing import CliRunner
 from stamo.cli import demo
 from stamo.packs.pack import EntityPack
 from stamo.workspace.folder import Workspace
+
+
+@pytest.mark.slow
+def test_the_demo_for_programs(tmp_path, monkeypatch):
+    """The result alone is on stdout, the story elsewhere."""
+    monkeypatch.setattr(demo, "N_PAIRS", 300)
+    monkeypatch.setattr(demo, "N_EPOCHS", 1)
+    app = typer.Typer()
+    demo.register(app)
+    arguments = [str(tmp_path / "demo"), "--articles", "200", "--entity", "1", "--json"]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    record = json.loads(result.stdout)
+    assert Path(record["report"]).exists()
+    assert set(record["linked"]["with the learned pack"]) == {"n", "emerging", "accuracy"}
+    assert "The report" in result.stderr
 
 
 @pytest.mark.slow

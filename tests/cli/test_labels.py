@@ -39,11 +39,31 @@ def test_labels_come_back_in_another_workspace(tmp_path, form):
     source = make(tmp_path / "a", labelled=True)
     target = make(tmp_path / "b", labelled=False)
     file = tmp_path / "labels"
-    assert "Wrote 1 labels" in run("export", source.path, file, "--as", form).output
+    assert "Wrote 1 label " in run("export", source.path, file, "--as", form).output
     assert "Added 1" in run("import", target.path, file).output
     with source.open_labels() as one, target.open_labels() as other:
         assert one.current() == other.current()
     assert "Added 0" in run("import", target.path, file).output
+
+
+def test_results_for_programs(tmp_path):
+    """Export and import say as JSON what they did."""
+    source, file = make(tmp_path / "a", labelled=True), tmp_path / "labels.csv"
+    done = json.loads(run("export", source.path, file, "--as", "csv", "--json").stdout)
+    assert done == {"file": str(file), "format": "csv", "labels": 1}
+    target = make(tmp_path / "b", labelled=False)
+    assert json.loads(run("import", target.path, file, "--json").stdout)["added"] == 1
+
+
+def test_a_place_inside_a_candidate_is_that_candidate(tmp_path):
+    """Another tool may have marked only a part of the longer name."""
+    made = make(tmp_path / "a", labelled=False)
+    mention = DOCUMENT.mentions[0]
+    table = f"document,start,end,choice\nd1,{mention.start + 1},{mention.end},@emerging\n"
+    (tmp_path / "labels.csv").write_text(table)
+    assert "Added 1" in run("import", made.path, tmp_path / "labels.csv").output
+    with made.open_labels() as store:
+        assert [event.target.surface for event in store.current()] == [mention.surface]
 
 
 def test_unlabelled_documents_can_go_to_label_studio(tmp_path):

@@ -116,3 +116,13 @@ def test_an_unknown_format_is_a_sentence():
     """The formats are listed."""
     with pytest.raises(SettingsError, match="jsonl, csv, nif, html"):
         link_format("xml")
+
+
+def test_a_spreadsheet_computes_nothing():
+    """A name that begins as a formula does is a text in CSV; numbers stay numbers."""
+    mention = LinkedMention("@Rey", 0, 4, "=1+1", 0.5)
+    (row,) = csv.DictReader(
+        io.StringIO(write("csv", LinkedDocument("-d", "@Rey", (mention,))).decode())
+    )
+    assert (row["id"], row["surface"], row["entity"]) == ("'-d", "'@Rey", "'=1+1")
+    assert (row["start"], row["confidence"]) == ("0", "0.5")

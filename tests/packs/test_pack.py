@@ -456,6 +456,9 @@ def test_packs_of_one_name_are_told_apart_by_id(tmp_path):
     refuse_twins([("a", one), ("b", two)])
     with pytest.raises(PackError, match="a and b are both packs of"):
         refuse_twins([("a", one), ("b", plain)])
+    folder.path.joinpath("zz-copy.stamo").write_bytes(one.to_bytes())
+    assert "same entity" in folder.entries()[-1].problem
+    assert len(folder.packs()) == 2
 
 
 def test_a_missing_folder_is_no_empty_one(tmp_path):

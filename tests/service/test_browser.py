@@ -321,6 +321,20 @@ def test_a_pack_tells_for_and_against(address, open_page):
     assert page.text_content("#linked") == "In the evening Rey came back."
 
 
+def test_a_slow_call_shows_that_the_page_works(address, open_page):
+    """A line runs along the top while an answer is long in coming, and no longer."""
+    page = open_page(f"{address}/try")
+    page.fill("#input", "They saw Paris.")
+    waiting = []
+    page.route("**/api/link", lambda route: waiting.append(route))
+    page.click("#run")
+    page.wait_for_selector("body[aria-busy=true]")
+    assert page.evaluate("getComputedStyle(document.body, '::before').height") == "3px"
+    waiting[0].continue_()
+    page.wait_for_selector("body[aria-busy=false]")
+    assert page.text_content("#linked") == "They saw Paris."
+
+
 def test_a_failure_is_told(address, open_page):
     """When the service fails, the page shows its sentence and can be used again."""
     page = open_page(f"{address}/try")

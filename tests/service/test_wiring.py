@@ -136,6 +136,7 @@ def test_packs_are_checked_against_the_partners(client, built):
 def start(built, tmp_path, *options):
     folder = built[0]
     arguments = [str(folder / "kb"), str(folder / "model.safetensors"), "--port", "0"]
+    (tmp_path / "packs").mkdir(exist_ok=True)
     arguments += ["--packs", str(tmp_path / "packs"), "--workspaces", str(tmp_path / "spaces")]
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     return subprocess.Popen(
@@ -145,6 +146,14 @@ def start(built, tmp_path, *options):
         text=True,
         env=environment,
     )
+
+
+def test_a_missing_folder_of_packs_is_refused(built, tmp_path):
+    """A misspelled name is no folder without packs."""
+    process = start(built, tmp_path, "--packs", str(tmp_path / "pakcs"))
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "pakcs" in errors
 
 
 def test_the_command_serves_and_stops_on_request(built, tmp_path):

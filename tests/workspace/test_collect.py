@@ -189,3 +189,22 @@ def test_free_id():
     """A taken id gets the first free number."""
     assert free_id("a", {"b"}) == "a"
     assert free_id("a", {"a", "a~2"}) == "a~3"
+
+
+def test_texts_in_a_column_of_another_name(small, kb, trained, tmp_path):
+    """A table says where its texts are; an interrupted collecting goes on with that column."""
+    alias = small.entity.aliases[0]
+    table = tmp_path / "news.csv"
+    table.write_text(
+        f"nr,body\n1,{alias} came here\n2,nobody\n3,Tomorrow we will ask {alias} why\n"
+    )
+    space = make(tmp_path / "rey", small.entity)
+
+    def stop(progress):
+        if not progress.complete:
+            raise KeyboardInterrupt
+
+    settings = CollectSettings(text_column="body", batch_size=1)
+    with pytest.raises(KeyboardInterrupt):
+        collect(space, [table], kb, trained, settings=settings, on_progress=stop)
+    assert collect(space, [], kb, trained).n_kept == 2

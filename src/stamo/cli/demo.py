@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stamo.cli.tables import Console, bare_table
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, bare_table, print_json
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Corpus
@@ -45,16 +46,27 @@ def demo(
     seed: Annotated[int, typer.Option(help="Another seed gives another world.")] = 7,
     entity: Annotated[int, typer.Option(help="Which of its emerging entities, from 1.")] = 5,
     articles: Annotated[int, typer.Option(help="Articles of the encyclopaedia.")] = 700,
+    as_json: AsJson = False,
 ) -> None:
     """Run the whole story on an invented world: no download, about a minute."""
-    story = _Story(Console(highlight=False), out, time.perf_counter())
+    story = _Story(Console(highlight=False, stderr=as_json), out, time.perf_counter())
     world = story.invent(seed, articles, entity)
     kb, trained = story.prepare(world)
     workspace, corpus = story.collect(world, entity, kb, trained)
     gold = story.label(world, workspace, corpus, kb, trained)
     pack = story.learn(workspace, kb, trained)
-    story.compare(workspace, corpus, gold, kb, trained, pack)
-    story.finish(workspace, kb, trained)
+    rows = story.compare(workspace, corpus, gold, kb, trained, pack)
+    report = story.finish(workspace, kb, trained)
+    if as_json:
+        print_json(
+            {
+                "entity": workspace.entity.id,
+                "workspace": str(workspace.path),
+                "report": str(report),
+                "linked": {name: asdict(found) for name, found in rows.items()},
+                "seconds": round(time.perf_counter() - story.began, 1),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -228,8 +240,8 @@ class _Story:
         kb: KnowledgeBase,
         trained: TrainedModel,
         pack: EntityPack,
-    ) -> None:
-        """Link the documents without a label, before and after."""
+    ) -> dict[str, Agreement]:
+        """Link the documents without a label, before and after; return how far each is right."""
         from stamo.linking.linker import Linker
         from stamo.linking.packed import PackedLinker
         from stamo.workspace.gold import compare_with_gold, unlabelled_texts
@@ -257,9 +269,10 @@ class _Story:
             }
             self.console.print()
             self.show(_agreement_table(rows, entity.id))
+        return rows
 
-    def finish(self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> None:
-        """Write the report and check that nothing else changed."""
+    def finish(self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> Path:
+        """Write the report and check that nothing else changed; return the report."""
         from stamo.workspace.artifacts import open_artifacts, verify_unchanged
         from stamo.workspace.report import write_report
 
@@ -274,6 +287,7 @@ class _Story:
             self.say(f"All of this took {seconds:.0f} seconds. Open the report:")
             self.console.print()
             self.console.print(Text(str(written.path.resolve()), style="bold"), soft_wrap=True)
+        return written.path
 
 
 def _examples(

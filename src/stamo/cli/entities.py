@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stamo.cli.kb import AsJson
+from stamo.cli.link import TextColumn
 from stamo.cli.tables import Console, print_json, print_table
 from stamo.cli.workspaces import (
     NOTHING_KEPT,
@@ -156,6 +157,7 @@ def collect(
     most: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many kept documents of each.")
     ] = None,
+    text_column: TextColumn = "",
     as_json: AsJson = False,
 ) -> None:
     """Collect documents that mention the entities' names and link their other mentions.
@@ -165,7 +167,7 @@ def collect(
     from stamo.workspace.intake import CollectSettings
 
     spaces = open_all(workspaces)
-    settings = CollectSettings(casefold=casefold, max_documents=most)
+    settings = CollectSettings(casefold=casefold, max_documents=most, text_column=text_column)
     collected, warnings = collect_spaces(spaces, source or [], kb, model, settings, fresh=fresh)
     if as_json:
         print_json(
@@ -224,6 +226,7 @@ def update(
     kb: KbOption = None,
     model: ModelOption = None,
     folds: Annotated[int, typer.Option(help="Parts for cross-validation; 0 for none.")] = 5,
+    text_column: TextColumn = "",
     as_json: AsJson = False,
 ) -> None:
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
@@ -232,7 +235,8 @@ def update(
 
     spaces = open_all(workspaces)
     artifacts = common_artifacts(spaces, kb, model)
-    collected, _ = collect_spaces(spaces, source, kb, model, CollectSettings(), fresh=False)
+    taken = CollectSettings(text_column=text_column)
+    collected, _ = collect_spaces(spaces, source, kb, model, taken, fresh=False)
     fed = {str(s.path): one for s, one in zip(spaces, collected, strict=True) if one.n_new}
     settings = LearnSettings(n_folds=folds)
     changed = [space for space in spaces if str(space.path) in fed]

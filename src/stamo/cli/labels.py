@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stamo.cli.tables import Console
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, print_json
 
 if TYPE_CHECKING:
     from stamo.workspace.folder import Workspace
@@ -44,6 +45,7 @@ def export(
     everything: Annotated[
         bool, typer.Option("--all", help="Also documents without a label (Label Studio).")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the labels of a workspace to a file."""
     from stamo.corpus.types import Corpus
@@ -51,6 +53,7 @@ def export(
     from stamo.system.files import write_atomic
     from stamo.workspace.folder import Workspace
     from stamo.workspace.labels.export import to_csv, to_jsonl
+    from stamo.workspace.wording import count_of
 
     opened = Workspace.open(workspace)
     with opened.read_labels() as store:
@@ -63,7 +66,10 @@ def export(
             text = tasks_json(export_tasks(store, corpus, only_labelled=not everything))
         n = len(store.current())
     write_atomic(file, text.encode("utf-8"))
-    Console(highlight=False).print(f"Wrote {n} labels to {file}.", soft_wrap=True)
+    if as_json:
+        print_json({"file": str(file), "format": form.value, "labels": n})
+        return
+    Console(highlight=False).print(f"Wrote {count_of(n, 'label')} to {file}.", soft_wrap=True)
 
 
 def import_(
@@ -73,10 +79,12 @@ def import_(
         Form | None, typer.Option("--as", help="What the file is; told by its beginning if not.")
     ] = None,
     who: Annotated[str, typer.Option(help="Who labelled, where the file does not say.")] = "import",
+    as_json: AsJson = False,
 ) -> None:
     """Add the labels of a file to a workspace; a file that does not fit adds nothing."""
     from stamo.errors import CorpusFormatError, WorkspaceError
     from stamo.workspace.folder import Workspace
+    from stamo.workspace.wording import count_of
 
     opened = Workspace.open(workspace)
     try:
@@ -87,7 +95,11 @@ def import_(
         n = _add(opened, text, form, who)
     except CorpusFormatError as error:
         raise CorpusFormatError(f"{file}: {error} Nothing was added.") from error
-    Console(highlight=False).print(f"Added {n} label events from {file}.", soft_wrap=True)
+    if as_json:
+        print_json({"file": str(file), "workspace": str(workspace), "added": n})
+        return
+    said = f"Added {count_of(n, 'label event')} from {file}."
+    Console(highlight=False).print(said, soft_wrap=True)
 
 
 def _add(opened: Workspace, text: str, form: Form | None, who: str) -> int:

@@ -47,6 +47,9 @@ ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trai
 LeastLinkProbability = Annotated[
     float, typer.Option("--link-probability", help="How often a name must be a link to be found.")
 ]
+TextColumn = Annotated[
+    str, typer.Option(help="The column of CSV, TSV and Parquet that holds the texts.")
+]
 NPasses = Annotated[int, typer.Option("--passes", help="1 links by prior alone, 2 by the model.")]
 
 
@@ -73,9 +76,7 @@ def link(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
     ] = False,
-    text_column: Annotated[
-        str, typer.Option(help="The column of CSV, TSV and Parquet that holds the texts.")
-    ] = "",
+    text_column: TextColumn = "",
     threshold: Annotated[
         float, typer.Option(help="Leave mentions below this confidence unlinked (NIL).")
     ] = 0.0,

@@ -30,7 +30,12 @@ def register(app: typer.Typer) -> None:
 def serve(
     kb: KbPath,
     model: ModelPath,
-    packs: Annotated[Path, typer.Option(help="Folder of the packs to link with.")] = Path("packs"),
+    packs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the packs to link with; packs, made when the first one comes."
+        ),
+    ] = None,
     workspaces: Annotated[Path, typer.Option(help="Folder that holds the workspaces.")] = Path(),
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8017,
@@ -60,11 +65,14 @@ def serve(
         raise MissingExtraError("fastapi", "serve") from error
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import load_model
+    from stamo.packs.folder import PackFolder
     from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings, is_loopback
     from stamo.service.wiring import wire
     from stamo.workspace.learn_job import learn_job
 
+    if packs is not None:
+        PackFolder.existing(packs)  # a misspelled name would serve without them
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     names = frozenset(map(str.lower, allowed_host or ()))
@@ -72,7 +80,7 @@ def serve(
     listener = listen(host, port)
     base, trained = KnowledgeBase.open(kb), load_model(model)
     learn = partial(learn_job, kb=base, trained=trained)
-    parts = wire(base, trained, packs, workspaces, learn, security)
+    parts = wire(base, trained, packs or Path("packs"), workspaces, learn, security)
     parts.jobs.start()  # here, a second service on the folder is refused with one line
     run(create_app(parts), listener, security)
 

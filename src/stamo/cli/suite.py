@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from stamo.cli.kb import AsJson
 from stamo.cli.suite_options import (
     AboutOption,
     Ambiguity,
@@ -52,7 +54,7 @@ from stamo.cli.suite_options import (
     SuitePath,
     WorkersOption,
 )
-from stamo.cli.tables import Console
+from stamo.cli.tables import Console, print_json
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from stamo.replication.suites.run import RunSettings
     from stamo.replication.suites.store import Suite
     from stamo.replication.wild.run import WildSettings
+    from stamo.replication.wild.suite import WildSuite
 
 
 def register(app: typer.Typer) -> None:
@@ -91,6 +94,7 @@ def make(
     seed: MakeSeed = 0,
     workers: WorkersOption = None,
     overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a suite from a knowledge base and a pile of text."""
     from stamo.kb.base import KnowledgeBase
@@ -100,7 +104,7 @@ def make(
     base = KnowledgeBase.open(kb)
     options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
     if kind == SuiteKind.wild:
-        _wild(base, model, entities, labels, corpus, out, options)
+        _show_suites([_wild(base, model, entities, labels, corpus, out, options)], as_json)
         return
     given = _given({"n_entities": _whole_number(entities), "least_documents": least_documents})
     given |= {"any_title": any_title, "seed": seed}
@@ -115,8 +119,7 @@ def make(
         else:
             options["on_document"] = on_document
             suites = _conflated(base, corpus, out, level, given, options)
-    for suite in suites:
-        _show_suite(suite)
+    _show_suites(suites, as_json)
 
 
 def _conflated(
@@ -176,7 +179,7 @@ def _wild(
     corpus: list[Path] | None,
     out: Path,
     options: dict[str, Any],
-) -> None:
+) -> WildSuite:
     from stamo.errors import SettingsError
     from stamo.models.store import load_model
     from stamo.replication.wild.suite import make_wild, read_wild_entities, read_wild_labels
@@ -186,7 +189,7 @@ def _wild(
             "A wild suite needs --model, --entities (a file), --labels (a file) and --corpus."
         )
     with _problems_bar("wild") as (_, on_entity):
-        suite = make_wild(
+        return make_wild(
             kb,
             load_model(model),
             read_wild_entities(Path(entities)),
@@ -196,8 +199,6 @@ def _wild(
             on_entity=on_entity,
             **options,
         )
-    counts = ", ".join(f"{n} {what}" for what, n in suite.manifest["counts"].items())
-    Console().print(f"Made [bold]{suite.path}[/] (wild): {counts}; checksum {suite.checksum[:12]}.")
 
 
 def _whole_number(text: str | None) -> int | None:
@@ -233,6 +234,7 @@ def run(
     bert: BertOption = False,
     bert_weights: BertWeights = "",
     workers: WorkersOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run methods on the problems of a suite; an interrupted run goes on where it stopped.
 
@@ -248,14 +250,15 @@ def run(
     given["encoder"] = None if encoder == "none" else encoder
     if kind_of(_suites(suite)[0]) == SuiteKind.wild:
         given["about"] = about
-        _run_wild(suite, kb, out, _wild_settings(methods, sizes, seeds, labels_by, given), workers)
+        settings = _wild_settings(methods, sizes, seeds, labels_by, given)
+        _show_results(out, _run_wild(suite, kb, out, settings, workers), as_json)
         return
     chosen, wanted = _words(methods), _words(models)
     if experiment is not None:
         row = load_experiment(experiment)
         chosen, wanted = [row.printed.method], [row.printed.model or wanted[0]]
         labels, given["n_slots"], sizes = row.n_labels, row.n_slots, ""
-    settings = RunSettings(
+    run_settings = RunSettings(
         methods=expand_methods(chosen, bert=bert),
         models=tuple(wanted),
         n_seeds=3 if seeds is None else seeds,
@@ -266,7 +269,7 @@ def run(
         bert=BertArgs(weights=bert_weights),
         **given,
     )
-    _run_suites(suite, kb, out, settings, workers)
+    _show_results(out, _run_suites(suite, kb, out, run_settings, workers), as_json)
 
 
 def _wild_settings(
@@ -286,14 +289,14 @@ def _wild_settings(
 
 def _run_suites(
     suite: Path, kb: Path, out: Path, settings: RunSettings, workers: int | None
-) -> None:
-    """Run one suite into a directory, or several into directories below it."""
+) -> list[Path]:
+    """Run one suite into a directory, or several into directories below it; return those."""
     from stamo.kb.base import KnowledgeBase
     from stamo.replication.suites.run import run_suite
     from stamo.replication.suites.store import open_suite
 
     base = KnowledgeBase.open(kb)
-    paths = _suites(suite)
+    paths, targets = _suites(suite), []
     for path in paths:
         target = out / path.name if len(paths) > 1 else out
         opened = open_suite(path, base)
@@ -307,13 +310,14 @@ def _run_suites(
                 on_model=on_model,
                 on_problem=on_problem,
             )
-        Console().print(f"Results in [bold]{target}[/]; see them with: stamo suite report {out}")
+        targets.append(target)
+    return targets
 
 
 def _run_wild(
     suite: Path, kb: Path, out: Path, settings: WildSettings, workers: int | None
-) -> None:
-    """Run a suite of real new entities."""
+) -> list[Path]:
+    """Run a suite of real new entities; return the directory of its results."""
     from stamo.kb.base import KnowledgeBase
     from stamo.replication.wild.run import run_wild
     from stamo.replication.wild.suite import open_wild
@@ -322,23 +326,39 @@ def _run_wild(
     opened = open_wild(suite, base)
     with _problems_bar("wild") as (_, on_problem):
         run_wild(opened, base, out, settings, n_workers=workers, on_problem=on_problem)
-    Console().print(f"Results in [bold]{out}[/]; see them with: stamo suite report {out}")
+    return [out]
+
+
+def _show_results(out: Path, targets: Sequence[Path], as_json: bool) -> None:
+    if as_json:
+        print_json([{"results": str(target)} for target in targets])
+        return
+    for target in targets:
+        Console().print(f"Results in [bold]{target}[/]; see them with: stamo suite report {out}")
 
 
 def report(
     out: Annotated[Path, typer.Argument(metavar="RESULTS", help="Directory of results.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write tables and figures next to the printed numbers, and show the tables."""
     from stamo.replication.suites.report import find_runs, write_suite_report
     from stamo.replication.suites.results import read_run
     from stamo.replication.wild.report import write_wild_report
 
-    console = Console()
+    console, records = Console(), []
     for path in find_runs(out):
         is_wild = read_run(path)["suite"] == SuiteKind.wild
-        for table in write_wild_report(path) if is_wild else write_suite_report(path):
+        tables = write_wild_report(path) if is_wild else write_suite_report(path)
+        if as_json:
+            values = json.loads((path / "report.json").read_text(encoding="utf-8"))
+            records.append({"results": str(path)} | values)
+            continue
+        for table in tables:
             console.print(_rich(table))
         console.print(f"Written to {path / 'report.md'} and report.json", highlight=False)
+    if as_json:
+        print_json(records)
 
 
 def _words(text: str) -> list[str]:
@@ -384,12 +404,27 @@ def _problems_bar(
         yield on_model, on_problem
 
 
-def _show_suite(suite: Suite) -> None:
-    counts = ", ".join(f"{n} {split}" for split, n in suite.manifest["counts"].items())
-    Console().print(
-        f"Made [bold]{suite.path}[/] ({suite.name}): {counts} problems; checksum "
-        f"{suite.checksum[:12]}."
-    )
+def _show_suites(suites: Sequence[Suite | WildSuite], as_json: bool) -> None:
+    records = [
+        {
+            "suite": str(suite.path),
+            "kind": suite.manifest["kind"],
+            "level": suite.manifest.get("settings", {}).get("level"),
+            "counts": dict(suite.manifest["counts"]),
+            "checksum": suite.checksum,
+        }
+        for suite in suites
+    ]
+    if as_json:
+        print_json(records)
+        return
+    for record in records:
+        counts = ", ".join(f"{n} {what}" for what, n in record["counts"].items())
+        kind = " ".join(filter(None, (record["kind"], record["level"])))
+        Console().print(
+            f"Made [bold]{record['suite']}[/] ({kind}): {counts}; checksum "
+            f"{record['checksum'][:12]}."
+        )
 
 
 WIDE = 10

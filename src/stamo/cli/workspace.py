@@ -222,9 +222,10 @@ def report(
                 for space, one in written
             ]
         )
-    for _, one in [] if as_json else written:
+    for space, one in [] if as_json else written:
         if one.verdict is not None:
-            console.print(verdict_view(one.verdict))
+            name = space.entity.id if len(written) > 1 else ""
+            console.print(verdict_view(one.verdict, name))
         for path in (one.path, *one.figures):
             console.print(str(path), soft_wrap=True)
     if len(written) < len(spaces):

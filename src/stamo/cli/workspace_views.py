@@ -224,9 +224,13 @@ DECISION_STYLES = {
 }
 
 
-def verdict_view(verdict: Verdict) -> Group:
-    """Show whether a pack is fit to be used, why, and what must not be overlooked."""
+def verdict_view(verdict: Verdict, name: str = "") -> Group:
+    """Show whether a pack is fit to be used, why, and what must not be overlooked.
+
+    Among several the entity's name stands above its verdict.
+    """
     parts: list[RenderableType] = [
+        *([Text(f"\n{name}", style="bold")] if name else []),
         Text(verdict.sentence, style=DECISION_STYLES[verdict.decision.value]),
         *(Text(f"  {reason}") for reason in verdict.reasons),
     ]
@@ -258,13 +262,14 @@ def show_learned(
             console.print(line, soft_wrap=True)
     kb, model = (fingerprints[name][:12] for name in ("kb", "model"))
     console.print(f"Unchanged: knowledge base {kb}, model {model}.", style="dim")
-    for _, outcome in learned:
-        console.print(verdict_view(outcome.verdict))
+    for space, outcome in learned:
+        name = space.entity.id if len(learned) > 1 else ""
+        console.print(verdict_view(outcome.verdict, name))
 
 
 def learned_table(rows: Sequence[tuple[Workspace, LearnedPack]]) -> Table:
     """Show what was learned in many workspaces, one a line."""
-    headings = ("Workspace", "Entity", ">Labels", ">Share", ">P", ">R", ">F1")
+    headings = ("Workspace", "Entity", ">Labels", ">Share", ">P", ">R", ">F1", "Verdict")
     table = bare_table(*headings, padding=(0, 2, 0, 0))
     for workspace, outcome in rows:
         record = learned_record(workspace, outcome)
@@ -275,6 +280,7 @@ def learned_table(rows: Sequence[tuple[Workspace, LearnedPack]]) -> Table:
             str(record["labels"]),
             f"{record['share']:.0%}",
             *("" if rate is None else f"{rate:.2f}" for rate in rates),
+            outcome.verdict.decision.value,
         )
     return table
 

@@ -27,6 +27,7 @@ from stamo.corpus.formats.nif import (
 )
 from stamo.errors import MissingExtraError, SettingsError
 from stamo.linking.results import LinkedDocument, LinkedMention
+from stamo.system.cells import inert_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,8 +114,10 @@ def linked_to_jsonl(linked: LinkedDocument, *, all_candidates: bool = False) -> 
 
 
 def linked_to_csv(linked: LinkedDocument) -> bytes:
-    """Write the mentions of a document as rows of CSV."""
-    return _csv(["" if value is None else value for value in row] for row in _rows(linked))
+    """Write the mentions of a document as rows of CSV; no text in them is computed as a formula."""
+    return _csv(
+        ["" if value is None else inert_cell(value) for value in row] for row in _rows(linked)
+    )
 
 
 def linked_to_nif(linked: LinkedDocument, emerging: Collection[str] = ()) -> bytes:

@@ -39,6 +39,7 @@ from stamo.linking.results import (
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
 from stamo.models.store import TrainedModel
+from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 from stamo.system.arrays import Float32, Float64, Int32, Int64
@@ -181,8 +182,10 @@ class PackedLinker:
 
         Raises:
             ArtifactMismatchError: A pack was learned with another knowledge base or model.
+            PackError: Two packs are of one entity.
         """
         fingerprint = linker.trained.fingerprint
+        refuse_twins([(f"pack {pack.fingerprint[:12]}", pack) for pack in packs])
         for pack in packs:
             pack.check(linker.kb, fingerprint)
         self.packs = tuple(packs)

@@ -58,10 +58,23 @@ class PackFolder:
         return iter(self.entries())
 
     def entries(self) -> list[PackEntry]:
-        """Return all packs by their file names; damaged ones carry their problem."""
+        """Return all packs by their file names; what cannot be used carries its problem.
+
+        Of two packs of one entity the first is used, and the other carries that as its problem.
+        """
         if not self.path.is_dir():
             return []
-        return [self._entry(path) for path in sorted(self.path.glob(f"*{PACK_SUFFIX}"))]
+        found: list[PackEntry] = []
+        for path in sorted(self.path.glob(f"*{PACK_SUFFIX}")):
+            entry = self._entry(path)
+            twin = next(
+                (e for e in found if e.pack and entry.pack and is_same(e.pack, entry.pack)), None
+            )
+            if twin is not None:
+                problem = f"It is a pack of the same entity as {twin.key}; remove one of them."
+                entry = PackEntry(entry.key, entry.path, None, problem)
+            found.append(entry)
+        return found
 
     def packs(self) -> list[EntityPack]:
         """Return the usable packs."""

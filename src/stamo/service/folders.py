@@ -21,7 +21,7 @@ from stamo.service.schemas import (
 )
 from stamo.system.files import file_version
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
-from stamo.workspace.folder import N_LABELS, Workspace, workspace_folders
+from stamo.workspace.folder import N_LABELS, REPORT, Workspace, workspace_folders
 from stamo.workspace.labels.events import (
     EMERGING_CHOICE,
     SKIP,
@@ -32,7 +32,6 @@ from stamo.workspace.labels.events import (
 )
 from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_labellers, list_labels
 from stamo.workspace.labels.store import LabelStore
-from stamo.workspace.report import REPORT
 from stamo.workspace.snippets import cut_end, cut_start
 from stamo.workspace.summary import read_summary
 

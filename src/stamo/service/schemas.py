@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from stamo.packs.folder import PackEntry
@@ -16,6 +16,7 @@ from stamo.packs.pack import EntityPack
 N_SHOWN = 20
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
+Id = Annotated[str | None, BeforeValidator(lambda value: value or None)]
 Rounded = Annotated[float, AfterValidator(lambda value: round(value, 4))]
 
 
@@ -45,6 +46,7 @@ class CandidateOut(_Out):
     """A candidate entity."""
 
     entity: str
+    id: Id
     confidence: Rounded
     score: Rounded
     prior: Rounded
@@ -74,6 +76,8 @@ class MentionOut(_Out):
     end: int
     surface: str
     entity: str | None
+    id: Id
+    """What its entity is called elsewhere, such as Q29584."""
     confidence: Rounded
     emerging: bool = False
     runner_up: CandidateOut | None
@@ -99,6 +103,9 @@ class PackOut(BaseModel):
 
     key: str
     entity: str | None
+    id: str | None
+    type: str | None
+    url: str | None
     aliases: list[str]
     description: str
     fingerprint: str
@@ -112,6 +119,9 @@ class PackOut(BaseModel):
         return cls(
             key=entry.key,
             entity=pack.entity.id if pack else None,
+            id=(pack.entity.external_id or None) if pack else None,
+            type=(pack.entity.type or None) if pack else None,
+            url=(pack.entity.url or None) if pack else None,
             aliases=list(pack.entity.aliases) if pack else [],
             description=pack.description if pack else "",
             fingerprint=pack.fingerprint if pack else "",

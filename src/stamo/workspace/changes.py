@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from stamo.errors import ArtifactMismatchError, PackError
 from stamo.kb.base import KnowledgeBase
@@ -12,6 +13,7 @@ from stamo.packs.pack import EntityPack
 from stamo.workspace.folder import Workspace
 from stamo.workspace.seen import SeenMention, score_corpus
 from stamo.workspace.snippets import printable
+from stamo.workspace.versions import pack_versions
 
 MAX_SHOWN = 5
 _AROUND = 50
@@ -66,10 +68,34 @@ def compare_packs(
     )
 
 
+def change_since_last(
+    workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel
+) -> tuple[int, PackChange] | None:
+    """Compare the current pack with the version before it; None where there is none to compare.
+
+    Returns:
+        The number of the version before, and what changed since.
+    """
+    versions = pack_versions(workspace)
+    place = next((i for i, v in enumerate(versions) if v.is_current), 0)
+    if place == 0:
+        return None
+    before, now = (
+        _loaded(v.path, kb, trained.fingerprint) for v in versions[place - 1 : place + 1]
+    )
+    if before is None or now is None:
+        return None
+    return versions[place - 1].number, compare_packs(workspace, before, now, kb, trained)
+
+
 def former_pack(workspace: Workspace, kb: KnowledgeBase, model: str) -> EntityPack | None:
     """Return the pack of a workspace as it is now, if it can be compared with another."""
+    return _loaded(workspace.pack_path, kb, model)
+
+
+def _loaded(path: Path, kb: KnowledgeBase, model: str) -> EntityPack | None:
     try:
-        return EntityPack.load(workspace.pack_path, kb, model)
+        return EntityPack.load(path, kb, model)
     except (PackError, ArtifactMismatchError):
         return None
 

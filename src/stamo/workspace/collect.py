@@ -121,7 +121,12 @@ def collect_many(
             locks.enter_context(workspace.lock("collect"))
         states = [
             _next_state(
-                CollectedParts() if fresh else w.documents.manifest, w, given, kb, trained, origin
+                CollectedParts() if fresh else w.documents.manifest,
+                w,
+                given,
+                kb,
+                trained,
+                (origin or {}) | {"text_column": settings.text_column},
             )
             for w in workspaces
         ]
@@ -152,9 +157,9 @@ def _check_sources(states: Sequence[dict[str, Any]]) -> None:
 
 def _groups(intakes: Sequence[Intake]) -> list[list[int]]:
     """Put workspaces together that read the same sources."""
-    groups: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for number, intake in enumerate(intakes):
-        groups.setdefault(tuple(intake.sources), []).append(number)
+        groups.setdefault((intake.text_column, tuple(intake.sources)), []).append(number)
     return list(groups.values())
 
 
@@ -164,7 +169,7 @@ def _next_state(
     sources: list[str],
     kb: KnowledgeBase,
     trained: TrainedModel,
-    origin: dict[str, str] | None,
+    origin: dict[str, str],
 ) -> dict[str, Any]:
     """Return where to begin: a new state, the old one, or the old one with more sources."""
     fingerprints = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
@@ -175,7 +180,7 @@ def _next_state(
                 f"There is nothing to collect from for {name!r}; name documents with --from."
             )
         start = {"sources": sources, "begun": 0, "position": Position().to_json()}
-        return start | fingerprints | (origin or {})
+        return start | fingerprints | origin
     if any(old.get(name) != value for name, value in fingerprints.items()):
         raise WorkspaceError(
             f"The documents of {name!r} were collected with another knowledge base or model; use "
@@ -202,6 +207,7 @@ def _next_state(
         "begun": len(known),
         "position": position,
         "n_bytes": 0,
+        "text_column": origin["text_column"],
     }
 
 
@@ -234,6 +240,7 @@ class _Pass:
             matcher=self.matcher,
             start=self.reached.position,
             stdin=stdin,
+            text_column=self.intakes[0].text_column,
         )
         for intake in self.intakes:
             intake.remember()

@@ -29,6 +29,7 @@ from stamo.workspace.wording import count_of
 FORMAT = "stamo-workspace"
 VERSION = 1
 N_LABELS = 20
+REPORT = "report.html"
 SUMMARY = ".summary.json"
 """What is kept of a learning run, in the folder of its slots."""
 DAMAGED = "damaged"
@@ -51,6 +52,8 @@ class Status:
     outdated: str
     """Why the pack is to be learned again: its file is damaged, or what it was learned from
     ("labels", "documents") changed; empty where it is not."""
+    has_report: bool
+    """Whether a report was written since the pack was."""
     next_step: str
     """One sentence."""
     stage: str
@@ -224,6 +227,7 @@ class Workspace:
             len(slots),
             packs,
             self._outdated(manifest.n_documents, labels_fingerprint(events)),
+            _is_newer(self.path / REPORT, self.pack_path),
             "",
             "",
         )
@@ -250,6 +254,21 @@ def workspace_folders(root: str | Path) -> list[Path]:
     return sorted(path.parent for path in Path(root).glob("*/entity.json"))
 
 
+def _is_newer(path: Path, other: Path) -> bool:
+    """Tell whether both files exist and the first was written no earlier."""
+    try:
+        return path.stat().st_mtime_ns >= other.stat().st_mtime_ns
+    except FileNotFoundError:
+        return False
+
+
+def _after_learning(status: Status, folder: str) -> tuple[str, str]:
+    if not status.has_report:
+        return "report", f"See what was learned with: stamo report {folder}"
+    step = f"Use it with: stamo link KB MODEL --with {folder}/packs; feed it with"
+    return "link, or update", f"{step}: stamo update {folder} --from FILE"
+
+
 def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     """Return what comes next, in a few words and as a sentence with the command."""
     labels = status.labels
@@ -273,7 +292,7 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
         step = f"The {what} changed since the pack was learned; learn again with"
         return f"{what} changed: learn again", f"{step}: stamo learn {folder}"
     if status.packs:
-        return "report", f"See what was learned with: stamo report {folder}"
+        return _after_learning(status, folder)
     if status.n_slots:
         step = f"Learning was interrupted at slot {status.n_slots}; go on with"
         return "learn (interrupted)", f"{step}: stamo learn {folder}"

@@ -44,6 +44,9 @@ class CollectSettings:
     """Documents decided together; a part is written after each batch that kept some."""
     max_documents: int | None = None
     """Stop after so many documents were kept."""
+    text_column: str = ""
+    """The column of tables that holds the texts; `text` and the like by default. An interrupted
+    collecting goes on with the one it began with."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,11 @@ class Intake:
     def sources(self) -> list[str]:
         """What this collecting reads."""
         return list(self.state["sources"][self.begun :])
+
+    @property
+    def text_column(self) -> str:
+        """The column of tables that this collecting reads."""
+        return str(self.state.get("text_column", ""))
 
     @property
     def start(self) -> Position:

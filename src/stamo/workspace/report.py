@@ -25,9 +25,10 @@ from stamo.packs.theta import SHIFT, strongest_neighbours
 from stamo.system.arrays import Float32, Float64
 from stamo.system.files import write_atomic
 from stamo.workspace import report_html as html
+from stamo.workspace.changes import PackChange, change_since_last
 from stamo.workspace.collisions import Collisions, find_collisions
 from stamo.workspace.figures import Panel, confidence_panels, convergence_panels, to_png, to_svg
-from stamo.workspace.folder import Workspace
+from stamo.workspace.folder import REPORT, Workspace
 from stamo.workspace.labels.events import SKIP, LabelEvent, labels_fingerprint
 from stamo.workspace.learn import pack_path
 from stamo.workspace.material import read_corpus
@@ -36,8 +37,8 @@ from stamo.workspace.seen import SeenMention, score_corpus
 from stamo.workspace.slots import SlotRecord
 from stamo.workspace.summary import LearnSummary, read_summary
 from stamo.workspace.verdict import Verdict, judge
+from stamo.workspace.wording import count_of
 
-REPORT = "report.html"
 N_NEIGHBOURS = 10
 EDGES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 """Where the table of confidences is divided; the line divides it too."""
@@ -102,6 +103,7 @@ def write_report(
         _confidence(summary, scored, line, drawn["confidence"]),
         example_sections(scored, pack.entity.id, name, line),
         _collisions(found, pack.entity.id, bool(reference)),
+        _changes(change_since_last(workspace, kb, trained), pack),
         _learned(pack, kb),
         _slots(records, drawn["convergence"]),
         _origin(pack),
@@ -304,6 +306,31 @@ def _collisions(found: Collisions, entity: str, is_given: bool) -> Iterator[str]
         lost = f"{loss.n_lost:,} of {loss.n_before:,}"
         rows.append([escape(loss.entity), lost, examples])
     yield html.table(["entity", "loses", "for instance"], rows, [1])
+
+
+def _changes(found: tuple[int, PackChange] | None, pack: EntityPack) -> Iterator[str]:
+    """Tell what the pack decides otherwise than the version before it."""
+    if found is None:
+        return
+    number, change = found
+    yield html.heading(
+        f"What changed since version {number}",
+        f"Of {count_of(change.n_mentions, 'candidate mention')}, {change.n_after:,} mean "
+        f"{pack.entity.id}; by version {number} it was {change.n_before:,} "
+        f"({change.n_gained:,} gained, {change.n_lost:,} lost).",
+    )
+    rows = [
+        [what, escape(line)]
+        for what, lines in (("gained", change.gained), ("lost", change.lost))
+        for line in lines
+    ]
+    if rows:
+        yield html.table(["", "for instance"], rows, [])
+    priors = [
+        [f"“{escape(alias)}”", f"{before:.2f}", f"{after:.2f}"]
+        for alias, (before, after) in change.priors.items()
+    ]
+    yield html.table(["how often its names mean it", "before", "now"], priors, [1, 2])
 
 
 def _origin(pack: EntityPack) -> Iterator[str]:

@@ -165,8 +165,8 @@ def _decide(
     if precision.value >= LEAST_PRECISION and precision.low >= LEAST_SURE:
         if recall.value >= LEAST_RECALL:
             text = (
-                f"Ship it: what it takes is right {_often(precision)}, and it finds "
-                f"{recall.value:.0%} of what is there."
+                f"Ship it: what it takes is right {_often(precision)} on left-out labels (hardly "
+                f"less than {precision.low:.0%}), and it finds {recall.value:.0%} of what is there."
             )
             return Decision.ship, text, None
         text = (

@@ -1,5 +1,6 @@
 """Naturally ambiguous names: the paper's criteria, and nothing known of the emerging entity."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -197,8 +198,10 @@ def test_command_reads_the_paper_s_own_formats(tmp_path):
         f"suite make facc1 --kb {kb.path} --corpus {warc} --annotations {annotations} "
         f"--freebase-keys {keys} --out {out} --frequency 5 100 --least-documents 10 --workers 1"
     )
-    done = CliRunner().invoke(app, line.split())
+    done = CliRunner().invoke(app, [*line.split(), "--json"])
     assert done.exit_code == 0, (done.output, done.exception)
+    (record,) = json.loads(done.stdout)
+    assert (record["suite"], record["kind"]) == (str(out), "facc1")
     suite = open_suite(out, kb)
     assert suite.kind == "facc1"
     assert title in {p.title for p in suite.problems}

@@ -1,6 +1,28 @@
 // What all pages share: calling the service, the token, and building elements from plain text.
 
 const TOKEN = "stamo-token";
+const PATIENCE = 300; // milliseconds until a call that is under way shows
+let nShown = 0;
+
+/** Do something; where it takes long, the page says that it works. */
+async function busily(work) {
+  let isShown = false;
+  const timer = setTimeout(() => {
+    isShown = true;
+    markBusy(1);
+  }, PATIENCE);
+  try {
+    return await work();
+  } finally {
+    clearTimeout(timer);
+    if (isShown) markBusy(-1);
+  }
+}
+
+function markBusy(change) {
+  nShown += change;
+  document.body.ariaBusy = String(nShown > 0);
+}
 
 /** Call a route; a failure becomes an Error with the service's sentence. */
 export async function call(method, path, body) {
@@ -11,11 +33,8 @@ export async function call(method, path, body) {
   if (body !== undefined && !isFile) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, {
-      method,
-      headers,
-      body: body === undefined || isFile ? body : JSON.stringify(body),
-    });
+    const sent = body === undefined || isFile ? body : JSON.stringify(body);
+    response = await busily(() => fetch(path, { method, headers, body: sent }));
   } catch {
     throw failure("The service cannot be reached; is it still running?", true);
   }

@@ -15,6 +15,7 @@ from datetime import datetime
 from stamo.corpus.formats.jsonl import parse_json
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError
+from stamo.system.cells import bare_cell, inert_cell
 from stamo.workspace.labels.events import (
     EMERGING_CHOICE,
     NONE,
@@ -29,7 +30,6 @@ from stamo.workspace.labels.events import (
 from stamo.workspace.labels.foreign import ForeignLabel, find_target
 
 MARKS = (EMERGING_CHOICE, NONE, SKIP)
-FORMULA = "=+-@\t\r"
 NEEDED = ("document", "start", "end", "choice")
 COLUMNS = ("document", "mention", "surface", "start", "end", "choice", "labeller", "at")
 
@@ -88,7 +88,7 @@ def to_csv(labels: Iterable[LabelEvent]) -> str:
     for label in labels:
         row = asdict(label.target) | {"choice": label.choice, "labeller": label.labeller}
         row["at"] = to_timestamp(label.at)
-        writer.writerow([_harmless(row[name]) for name in COLUMNS])
+        writer.writerow([v if v in MARKS else inert_cell(v) for v in map(row.__getitem__, COLUMNS)])
     return file.getvalue()
 
 
@@ -116,7 +116,9 @@ def from_csv(text: str, corpus: Corpus, *, labeller: str, at: datetime) -> list[
     labels = []
     try:
         for row in reader:
-            plain = {name: _bare(value) for name, value in row.items() if isinstance(value, str)}
+            plain = {
+                name: bare_cell(value) for name, value in row.items() if isinstance(value, str)
+            }
             labels.append(_row_label(plain, documents, labeller, at))
     except (CorpusFormatError, csv.Error) as error:
         raise CorpusFormatError(f"Line {reader.line_num}: {error}") from error
@@ -138,7 +140,7 @@ def _row_label(
             f"start and end must be whole numbers and the time in ISO form ({error})."
         ) from error
     target = find_target(document, start, end)
-    if row.get("surface") not in (None, "", target.surface):
+    if (row.get("surface") or target.surface) not in target.surface:
         raise CorpusFormatError(f"the mention there is {target.surface!r}, not {row['surface']!r}.")
     who = row.get("labeller") or labeller
     check_label(target, row.get("choice", ""), who)
@@ -146,13 +148,3 @@ def _row_label(
     if row["choice"] == UNDO:
         raise CorpusFormatError("a table cannot take labels back; import the log.")
     return ForeignLabel(target, row["choice"], who, when, when)
-
-
-def _bare(value: str) -> str:
-    """Take off the apostrophe that keeps a spreadsheet from computing."""
-    return value[1:] if value[:1] == "'" and value[1:2] in FORMULA else value
-
-
-def _harmless(value: str | int) -> str | int:
-    is_formula = str(value).startswith(tuple(FORMULA)) and value not in MARKS
-    return f"'{value}" if is_formula else value

@@ -45,14 +45,21 @@ def add_changes(store: LabelStore, labels: Iterable[ForeignLabel]) -> int:
 
 
 def find_target(document: Document, start: int, end: int) -> LabelTarget:
-    """Return the mention of a document at a place.
+    """Return the candidate mention of a document at a place, or the longer one around it.
+
+    Other tools mark "Sandy" where the candidate is "Hurricane Sandy".
 
     Raises:
         CorpusFormatError: There is none.
     """
+    around = None
     for index, mention in enumerate(document.mentions):
         if (mention.start, mention.end) == (start, end):
             return LabelTarget.of(document.id, index, mention)
+        if mention.entity is None and mention.start <= start < end <= mention.end:
+            around = LabelTarget.of(document.id, index, mention)
+    if around is not None:
+        return around
     raise CorpusFormatError(
         f"its region {start}-{end} is no candidate mention of the document {document.id!r}."
     )
