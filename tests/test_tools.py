@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tools import get_tools
+from tools.cluster import gather_steps, makespan, table_lines
 from tools.compare import compare_sides
 
 
@@ -63,3 +64,45 @@ def test_a_stub_is_no_browser(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
     assert get_tools.find_chromium() is None
+
+
+def task_end(stage, seconds, shuffled, failed=False):
+    return {
+        "Event": "SparkListenerTaskEnd",
+        "Stage ID": stage,
+        "Task Info": {"Launch Time": 1000, "Finish Time": 1000 + 1000 * seconds, "Failed": failed},
+        "Task Metrics": {"Shuffle Write Metrics": {"Shuffle Bytes Written": shuffled}},
+    }
+
+
+def test_events_of_spark_become_steps():
+    """Tasks are added up by the description of their job; failed ones are only counted."""
+    events = [
+        {
+            "Event": "SparkListenerJobStart",
+            "Stage IDs": [0, 1],
+            "Properties": {"spark.job.description": "stage_chunk"},
+        },
+        task_end(0, 1, 10),
+        task_end(1, 3, 20),
+        task_end(0, 9, 0, failed=True),
+        task_end(7, 2, 0),
+    ]
+    first, second = gather_steps(events)
+    assert (first.name, first.seconds, first.n_shuffled, first.n_failed) == (
+        "stage_chunk",
+        [1, 3],
+        30,
+        1,
+    )
+    assert (first.mean, first.skew, second.name) == (2, 1.5, "other")
+    assert "| stage_chunk | 2 | 1 | 2.00 | 1.5 | 0.0 | 21 s |" in table_lines([first], 10, [2])
+
+
+def test_simulated_tasks_go_to_the_first_free_core():
+    """Two cores share four tasks of 3, 1, 1 and 1 seconds evenly; the longest bounds the rest."""
+    assert makespan([3, 1, 1, 1], 1, 2) == 3
+    assert makespan([3, 1, 1, 1], 1, 1) == 6
+    assert makespan([3, 1, 1, 1], 1, 99) == 3
+    assert makespan([1], 1_000_000, 1000) == 1001
+    assert makespan([], 5, 2) == 0

@@ -43,17 +43,17 @@ def alone(small, kb, trained, tmp_path_factory):
     return list(zip(spaces, found, strict=True))
 
 
-def test_one_pass_gives_what_each_would_get_alone(small, kb, trained, alone, tmp_path, monkeypatch):
+def test_one_pass_gives_what_each_would_get_alone(small, kb, trained, alone, tmp_path):
     """Documents, parts, counts and positions are the same; the sources are opened once."""
     opened = []
-    really = readers.read_documents
-    monkeypatch.setattr(
-        collecting,
-        "read_documents",
-        lambda sources, **kw: (opened.append(sources) if kw else None, really(sources, **kw))[1],
-    )
-    spaces = make_all(tmp_path, small)
-    found = collect_many(spaces, [small.world.paths.pile_path], kb, trained, settings=BATCH)
+
+    def read(sources, **arguments):
+        opened.append(sources)
+        return readers.read_documents(sources, **arguments)
+
+    spaces, pile = make_all(tmp_path, small), small.world.paths.pile_path
+    reader = readers.SourceReader(read)
+    found = collect_many(spaces, [pile], kb, trained, settings=BATCH, reader=reader)
     assert len(opened) == 1
     for space, one, (other, expected) in zip(spaces, found, alone, strict=True):
         assert list(space.documents) == list(other.documents)

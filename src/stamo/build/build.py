@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import logging
 import resource
+import shutil
 import sys
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -27,6 +26,7 @@ import pyarrow.parquet as pq
 from stamo.build import counting
 from stamo.build.dump.reader import DumpReader
 from stamo.build.dump.site import Site
+from stamo.build.engine import BuildEngine, BuildState
 from stamo.build.export import (
     StagedArticles,
     stage_articles,
@@ -39,20 +39,23 @@ from stamo.build.export import (
 )
 from stamo.build.external_ids import write_external_ids
 from stamo.build.extract import (
-    LINK_SCHEMA,
     MAX_SURFACE,
-    PAGE_SCHEMA,
-    TEXT_SCHEMA,
+    STAGED_TABLES,
     Extract,
     ExtractSettings,
     extract_chunk,
 )
 from stamo.build.name_tables import write_matcher, write_strings
-from stamo.build.occurrences import counted_texts, write_link_probability
+from stamo.build.occurrences import (
+    OccurrenceCounts,
+    count_occurrences,
+    counted_texts,
+    write_link_probability,
+)
 from stamo.build.settings import BuildProgress, BuildSettings, Report
 from stamo.errors import DumpError, KnowledgeBaseError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
-from stamo.system.files import RESULT_DIR, DirectoryKind, staged_directory
+from stamo.system.files import DirectoryKind, staged_directory
 from stamo.system.processes import Workers, give_back_memory, plain_allocator
 
 logger = logging.getLogger(__name__)
@@ -92,41 +95,12 @@ class BuildSummary:
     """Bytes of the largest worker, 0 without workers."""
 
 
-@dataclass
-class _Build:
-    """The state of a build under way."""
-
-    dump_path: Path
-    settings: BuildSettings
-    work: Path
-    workers: Workers
-    progress: BuildProgress
-    counts: dict[str, int] = field(default_factory=dict)
-    skipped: Counter[str] = field(default_factory=Counter)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def result(self) -> Path:
-        return self.work / RESULT_DIR
-
-    def staged_names(self, name: str) -> Path:
-        return self.work / f"{name}.arrow"
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[Report]:
-        """Time a stage and report its progress."""
-        begin = time.perf_counter()
-        self.progress(name, 0.0)
-        yield partial(self.progress, name)
-        self.progress(name, 1.0)
-        self.seconds[name] = time.perf_counter() - begin
-
-
 def build_knowledge_base(
     dump_path: str | Path,
     kb_path: str | Path,
     settings: BuildSettings | None = None,
     progress: BuildProgress = lambda stage, done: None,
+    engine: BuildEngine | None = None,
 ) -> BuildSummary:
     """Build a knowledge base from a MediaWiki XML dump.
 
@@ -137,6 +111,7 @@ def build_knowledge_base(
         kb_path: The directory to make.
         settings: How to build; the default suits a Wikipedia.
         progress: Told what is going on.
+        engine: Where it is done; processes of this machine by default.
 
     Raises:
         DumpError: The dump cannot be read at all.
@@ -147,13 +122,17 @@ def build_knowledge_base(
     if settings.ids is not None and not settings.ids.is_file():
         raise DumpError(f"There is no file of ids {str(settings.ids)!r}; check its path.")
     with (
+        _kept_tables(settings.keep_staged),
         staged_directory(target.absolute(), KIND, overwrite=settings.overwrite) as work,
-        Workers(settings.workers) as workers,
+        _engine(engine, settings) as chosen,
         plain_allocator(),
         _database_errors(target),
     ):
-        build = _Build(Path(dump_path), settings, work, workers, progress)
-        manifest = _run(build)
+        build = BuildState(Path(dump_path), settings, work, chosen.workers, progress)
+        manifest = _run(build, chosen)
+        if settings.keep_staged is not None:
+            for name in STAGED_TABLES:
+                shutil.move(build.staged_table(name), settings.keep_staged)
     return BuildSummary(
         path=target,
         fingerprint=manifest.fingerprint,
@@ -165,16 +144,49 @@ def build_knowledge_base(
     )
 
 
-def _run(build: _Build) -> Manifest:
+@contextmanager
+def _engine(engine: BuildEngine | None, settings: BuildSettings) -> Iterator[BuildEngine]:
+    if engine is not None:
+        yield engine
+        return
+    with Workers(settings.workers) as workers:
+        yield BuildEngine(workers, _read_dump, _count, _write_articles)
+
+
+@contextmanager
+def _kept_tables(folder: Path | None) -> Iterator[None]:
+    """Make the folder for staged tables, and remove it again where the build fails.
+
+    Raises:
+        KnowledgeBaseError: It is there already.
+    """
+    if folder is None:
+        yield
+        return
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise KnowledgeBaseError(
+            f"The staged tables cannot be kept in {str(folder)!r} ({error.strerror}); name a "
+            "folder that does not exist yet."
+        ) from error
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _run(build: BuildState, engine: BuildEngine) -> Manifest:
     settings = build.settings
     with build.stage("reading the dump") as report:
-        site = _read_dump(build, report)
+        site = engine.read(build, report)
     give_back_memory()
-    staged = _count(build)
+    staged = engine.count(build)
     give_back_memory()
     with build.stage("articles and link probability") as report:
         build.workers.start(write_matcher, build.staged_names("aliases"), build.result)()
-        _write_articles(build, staged, report)
+        engine.write_articles(build, staged, report)
     with build.stage("writing names"):
         _write_names(build)
     sources = {"dump": SourceFile.of(build.dump_path)}
@@ -209,10 +221,9 @@ def _run(build: _Build) -> Manifest:
     return manifest
 
 
-def _read_dump(build: _Build, report: Report) -> Site:
+def _read_dump(build: BuildState, report: Report) -> Site:
     """Parse and clean the dump in workers; append what they find in the order of the dump."""
     settings = build.settings
-    schemas = {"page": PAGE_SCHEMA, "text": TEXT_SCHEMA, "link": LINK_SCHEMA}
     with ExitStack() as stack:
         reader = stack.enter_context(
             DumpReader(build.dump_path, index_path=settings.index, chunk_bytes=settings.chunk_bytes)
@@ -221,10 +232,10 @@ def _read_dump(build: _Build, report: Report) -> Site:
             name: stack.enter_context(
                 # Titles, names and texts hardly repeat within a chunk: a dictionary is no gain.
                 pq.ParquetWriter(
-                    build.work / f"{name}.parquet", schema, compression="lz4", use_dictionary=False
+                    build.staged_table(name), schema, compression="lz4", use_dictionary=False
                 )
             )
-            for name, schema in schemas.items()
+            for name, schema in STAGED_TABLES.items()
         }
         site = reader.site
         extract = partial(
@@ -239,7 +250,7 @@ def _read_dump(build: _Build, report: Report) -> Site:
     return site
 
 
-def _count(build: _Build) -> StagedArticles:
+def _count(build: BuildState) -> StagedArticles:
     """Count in the database, with as little memory as does; without a limit given, try with more.
 
     Most of what a query needs can wait on disk, but not all, and how much that is shows only when
@@ -258,19 +269,29 @@ def _count(build: _Build) -> StagedArticles:
     return _count_within(build, "80%")
 
 
-def _count_within(build: _Build, memory: str) -> StagedArticles:
+def _count_within(build: BuildState, memory: str) -> StagedArticles:
     settings = build.settings
     with counting.open_database(build.work, memory=memory, threads=settings.workers) as connection:
-        with build.stage("counting"):
-            counting.count(
-                connection, missing_targets=settings.missing_targets, max_surface=MAX_SURFACE
-            )
-            _collect_counts(build, connection)
-            counting.drop(connection, "link", "target", "name", "page")
-        with build.stage("writing tables"):
-            _write_tables(build, connection)
-            counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
-            return stage_articles(connection, build.work)
+        return count_with(build, connection, counting.number_by_window)
+
+
+def count_with(
+    build: BuildState, connection: duckdb.DuckDBPyConnection, number_rows: counting.NumberRows
+) -> StagedArticles:
+    """Count what is staged with a database, and write the tables of numbers from it."""
+    with build.stage("counting"):
+        counting.count(
+            connection,
+            missing_targets=build.settings.missing_targets,
+            max_surface=MAX_SURFACE,
+            number_rows=number_rows,
+        )
+        _collect_counts(build, connection)
+        counting.drop(connection, "link", "target", "name", "page")
+    with build.stage("writing tables"):
+        _write_tables(build, connection)
+        counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
+        return stage_articles(connection, build.work)
 
 
 def _append(part: Extract, writers: Mapping[str, pq.ParquetWriter]) -> None:
@@ -279,7 +300,7 @@ def _append(part: Extract, writers: Mapping[str, pq.ParquetWriter]) -> None:
             writers[name].write_batch(batch)
 
 
-def _collect_counts(build: _Build, connection: duckdb.DuckDBPyConnection) -> None:
+def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
     """Move what the summary and the manifest tell from the database into the build."""
     kinds_sql = counting.kept_kinds(build.settings.missing_targets)
     kinds = dict(connection.execute(counting.PAGE_COUNTS).fetchall())
@@ -309,7 +330,7 @@ def _collect_counts(build: _Build, connection: duckdb.DuckDBPyConnection) -> Non
     build.skipped.update({name: n for name, n in singles.items() if n})
 
 
-def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> None:
+def _write_tables(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
     """Write the tables of numbers, and stage the names."""
     counts, result = build.counts, build.result
     aliases, entities, redirects = map(build.staged_names, NAME_TABLES)
@@ -320,7 +341,7 @@ def _write_tables(build: _Build, connection: duckdb.DuckDBPyConnection) -> None:
     write_documents(connection, result, counts["entities"], counts["articles"])
 
 
-def _write_names(build: _Build) -> None:
+def _write_names(build: BuildState) -> None:
     """Write the tries, last of all: each holds its names in memory while it is made."""
     waiting = [
         build.workers.start(write_strings, build.staged_names(name), build.result, name)
@@ -330,14 +351,22 @@ def _write_names(build: _Build) -> None:
         wait()
 
 
-def _write_articles(build: _Build, staged: StagedArticles, report: Report) -> None:
+def _write_articles(build: BuildState, staged: StagedArticles, report: Report) -> None:
     """Write the articles; workers look for aliases in each row group as soon as it is there."""
     groups = write_articles(staged, build.result)
+    parts = chain.from_iterable(map(counted_texts, groups))
+    counts = build.workers.map(partial(count_occurrences, result=build.result), parts)
+    add_link_probability(build, counts, report)
+
+
+def add_link_probability(
+    build: BuildState, counts: Iterable[OccurrenceCounts], report: Report
+) -> None:
+    """Add up what was counted and write the link probability."""
     write_link_probability(
-        chain.from_iterable(map(counted_texts, groups)),
+        counts,
         build.result,
         build.counts["aliases"],
-        build.workers,
         lambda n_done: report(n_done / max(build.counts["counted articles"], 1)),
     )
 

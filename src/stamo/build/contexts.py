@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import lru_cache, partial
@@ -20,7 +21,7 @@ from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS
 from stamo.kb.storage import StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Float32, Int32, Int64
-from stamo.system.processes import Workers
+from stamo.system.processes import SpreadsWork
 
 Stage = Callable[[str], AbstractContextManager[Report]]
 
@@ -28,7 +29,7 @@ _WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.
 
 
 def write_vectors(
-    result: Path, work: Path, settings: BuildSettings, workers: Workers, stage: Stage
+    result: Path, work: Path, settings: BuildSettings, workers: SpreadsWork, stage: Stage
 ) -> dict[str, int]:
     """Write words, their vectors and counts, and entity vectors; return the counts to report."""
     with stage("word vectors"):
@@ -61,7 +62,7 @@ def _n_groups(result: Path) -> int:
 
 
 def _write_word_counts(
-    result: Path, work: Path, workers: Workers, n_words: int, report: Report
+    result: Path, work: Path, workers: SpreadsWork, n_words: int, report: Report
 ) -> None:
     counts = np.zeros(n_words, dtype=np.int64)
     n_groups = _n_groups(result)
@@ -93,13 +94,16 @@ def encode_group(row_group: int, result: Path, work: Path) -> Int64:
         for i, words in enumerate(encoded)
     ]
     ids = np.concatenate([np.empty(0, np.int32), *(words.ids for words in encoded)])
+    # At once: where a machine is lost, another one may write the same file.
+    beside = work / f"words-{row_group}.{uuid.uuid4().hex}.npz"
     np.savez(
-        work / f"words-{row_group}.npz",
+        beside,
         ids=ids,
         offsets=offsets.astype(np.int64),
         links=np.concatenate([np.empty((2, 0), np.int64), *links], axis=1),
         entities=spans[2],
     )
+    beside.replace(work / f"words-{row_group}.npz")
     return np.bincount(ids[ids >= 0], minlength=len(vocabulary)).astype(np.int64)
 
 
@@ -115,7 +119,7 @@ def _vocabulary(result: Path) -> dict[str, int]:
     return {word: i for i, word in enumerate(words.texts(np.arange(len(words))))}
 
 
-def _write_closed_form(result: Path, work: Path, workers: Workers, report: Report) -> None:
+def _write_closed_form(result: Path, work: Path, workers: SpreadsWork, report: Report) -> None:
     n_entities = len(open_array(result / "entity_counts.npy"))
     vectors, weights, background = _space(result)
     total = ClosedFormAccumulator(n_entities, vectors, weights)

@@ -1,16 +1,17 @@
 """Counting in SQL over Parquet: pages and links become entities, aliases and document sets.
 
 Portability. Every statement below is written once and runs on DuckDB and on Spark SQL: plain joins,
-GROUP BY, UNION, CASE, COALESCE, CAST and ROW_NUMBER; no QUALIFY, no `::`, no list functions, and
-pointer jumping in place of WITH RECURSIVE, which Spark before version 4 lacks. Only `open_database`
-and `stream`, at the end, are DuckDB's own. Every result that is written to disk is ordered by a
-unique key, so that it does not depend on the number of threads.
+GROUP BY, UNION, CASE, COALESCE and CAST; no QUALIFY, no `::`, no list functions, and
+pointer jumping in place of WITH RECURSIVE, which Spark before version 4 lacks. Only
+`open_database`, `number_by_window` and `stream` are DuckDB's own. Every result that is written to
+disk is ordered by a unique key, so that it does not depend on the number of threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,27 @@ JOIN (SELECT title, MIN(position) AS position FROM staged_page GROUP BY title) f
 """
 """The first page of each title; later ones are counted and left out."""
 
-_DOCUMENT = """
-CREATE TABLE document AS
-SELECT CAST(ROW_NUMBER() OVER (ORDER BY position) - 1 AS INT) AS document,
-       position, page_id, title, held_out
-FROM page
-WHERE kind = 'article'
-"""
+
+@dataclass(frozen=True, slots=True)
+class NumberedTable:
+    """A table whose rows are numbered from 0 in the order of a unique key."""
+
+    name: str
+    number: str
+    """The column of numbers."""
+    order: str
+    columns: str
+    rows: str
+    """What follows FROM."""
+
+
+_DOCUMENT = NumberedTable(
+    "document",
+    "document",
+    "position",
+    "position, page_id, title, held_out",
+    "page WHERE kind = 'article'",
+)
 """Articles, numbered in the order of the dump."""
 
 _REDIRECT_FIRST_HOP = """
@@ -84,11 +99,12 @@ JOIN target t ON t.target = l.target
 """
 """Links of the articles that are kept, with the title they finally mean."""
 
-_ENTITY = """
-CREATE TABLE entity AS
-SELECT CAST(ROW_NUMBER() OVER (ORDER BY n_links DESC, title) - 1 AS INT) AS entity,
-       title, n_links, n_documents, has_article
-FROM (
+_ENTITY = NumberedTable(
+    "entity",
+    "entity",
+    "n_links DESC, title",
+    "title, n_links, n_documents, has_article",
+    """(
   SELECT title,
          SUM(n_links) AS n_links, SUM(n_documents) AS n_documents, MAX(has_article) AS has_article
   FROM (
@@ -105,8 +121,8 @@ FROM (
     GROUP BY title
   ) parts
   GROUP BY title
-) counted
-"""
+) counted""",
+)
 """Entities, the most linked first: articles, ends of redirects and targets of counted links.
 
 A title that only held-out articles link to is none, or its name would give the answer away.
@@ -144,11 +160,13 @@ GROUP BY surface, entity
 """
 """count(e, m): how often surface m links to entity e in the counted articles."""
 
-_ALIAS = """
-CREATE TABLE alias AS
-SELECT CAST(ROW_NUMBER() OVER (ORDER BY surface) - 1 AS INT) AS alias, surface, n
-FROM (SELECT surface, CAST(SUM(n) AS INT) AS n FROM alias_entity GROUP BY surface) surfaces
-"""
+_ALIAS = NumberedTable(
+    "alias",
+    "alias",
+    "surface",
+    "surface, n",
+    "(SELECT surface, CAST(SUM(n) AS INT) AS n FROM alias_entity GROUP BY surface) surfaces",
+)
 
 _OCCURS_IN = """
 CREATE TABLE occurs_in AS
@@ -232,18 +250,46 @@ def kept_kinds(missing_targets: bool) -> str:
     return "'article', 'missing'" if missing_targets else "'article'"
 
 
+NumberRows = Callable[[duckdb.DuckDBPyConnection, "NumberedTable"], None]
+"""Makes a numbered table."""
+
+
+def number_by_window(connection: duckdb.DuckDBPyConnection, table: NumberedTable) -> None:
+    """Make a numbered table with a window over all of its rows."""
+    connection.execute(
+        f"CREATE TABLE {table.name} AS "
+        f"SELECT CAST(ROW_NUMBER() OVER (ORDER BY {table.order}) - 1 AS INT) AS {table.number}, "
+        f"{table.columns} FROM {table.rows}"
+    )
+
+
 def count(
-    connection: duckdb.DuckDBPyConnection, *, missing_targets: bool, max_surface: int
+    connection: duckdb.DuckDBPyConnection,
+    *,
+    missing_targets: bool,
+    max_surface: int,
+    number_rows: NumberRows = number_by_window,
 ) -> None:
-    """Run all statements; afterwards the tables above hold the knowledge base."""
+    """Run all statements; afterwards the tables above hold the knowledge base.
+
+    Args:
+        connection: A database with the staged tables.
+        missing_targets: Whether a link target without a page is an entity too.
+        max_surface: Longest link text that counts as a name, in characters.
+        number_rows: Makes a numbered table; an engine of many machines has its own way.
+    """
     kinds = kept_kinds(missing_targets)
     # Tables need no order, and making them without takes less memory.
     connection.execute("SET preserve_insertion_order = false")
     connection.execute(_PAGE)
-    connection.execute(_DOCUMENT)
+    number_rows(connection, _DOCUMENT)
     resolve_redirects(connection)
     for statement in (_TARGET, _LINK, _ENTITY, _MENTION, _NAME, _ALIAS_ENTITY, _ALIAS, _OCCURS_IN):
-        connection.execute(statement.format(kinds=kinds, max_surface=max_surface))
+        if isinstance(statement, NumberedTable):
+            rows = statement.rows.format(kinds=kinds)
+            number_rows(connection, replace(statement, rows=rows))
+        else:
+            connection.execute(statement.format(kinds=kinds, max_surface=max_surface))
     connection.execute("SET preserve_insertion_order = true")
 
 

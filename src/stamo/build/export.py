@@ -152,7 +152,7 @@ class StagedArticles:
     """What articles are written from, without a database."""
 
     texts: Path
-    """The staged texts, in the dump's order."""
+    """The staged texts, in the dump's order: one file, or a folder of them."""
     mentions: Path
     """(document, start, stop, entity, alias) of every link with a span, in the same order."""
     positions: Int64
@@ -229,14 +229,21 @@ def write_articles(staged: StagedArticles, result: Path) -> Iterator[WrittenArti
 def _kept_texts(staged: StagedArticles) -> Iterator[pa.RecordBatch]:
     """Read the staged texts in the dump's order without those of repeated titles."""
     positions = staged.positions
-    with pq.ParquetFile(staged.texts) as file:
-        for group in range(file.num_row_groups):  # iterating over batches takes twice the memory
-            (batch,) = file.read_row_group(group, use_threads=False).combine_chunks().to_batches()
-            here = _numbers(batch["position"])
-            place = np.searchsorted(positions, here)
-            kept = place < len(positions)
-            kept[kept] = positions[place[kept]] == here[kept]
-            yield batch.filter(pa.array(kept))
+    for batch in _staged_groups(staged.texts):
+        here = _numbers(batch["position"])
+        place = np.searchsorted(positions, here)
+        kept = place < len(positions)
+        kept[kept] = positions[place[kept]] == here[kept]
+        yield batch.filter(pa.array(kept))
+
+
+def _staged_groups(path: Path) -> Iterator[pa.RecordBatch]:
+    """Read one file, or the files of a folder in the order of their names, by row groups."""
+    for part in sorted(path.iterdir()) if path.is_dir() else [path]:
+        with pq.ParquetFile(part) as file:
+            for group in range(file.num_row_groups):  # batches would take twice the memory
+                table = file.read_row_group(group, use_threads=False)
+                yield from table.combine_chunks().to_batches()
 
 
 def _in_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -56,6 +56,10 @@ LINK_SCHEMA = pa.schema(
 )
 
 
+STAGED_TABLES = {"page": PAGE_SCHEMA, "text": TEXT_SCHEMA, "link": LINK_SCHEMA}
+"""What a dump becomes before it is counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExtractSettings:
     """What a worker needs to know."""

@@ -7,21 +7,21 @@ occurrences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import MATCHER
-from stamo.kb.storage import save_array
+from stamo.kb.names import ARTICLES_FILE, MATCHER
+from stamo.kb.storage import open_array, save_array
 from stamo.system.arrays import Int32, Int64
-from stamo.system.processes import Workers
 
 if TYPE_CHECKING:  # a worker needs no database
     from stamo.build.export import WrittenArticles
@@ -56,26 +56,23 @@ class OccurrenceCounts:
 
 
 def write_link_probability(
-    parts: Iterator[LinkedTexts],
+    counts: Iterable[OccurrenceCounts],
     result: Path,
     n_aliases: int,
-    workers: Workers,
     report: Callable[[int], None],
 ) -> None:
-    """Count linked and other occurrences of all aliases and write their link probability.
+    """Add up linked and other occurrences of all aliases and write their link probability.
 
     Args:
-        parts: The counted articles.
-        result: The knowledge base, which has the matcher of its linked aliases already.
+        counts: What `count_occurrences` found in the counted articles, in any order.
+        result: The knowledge base.
         n_aliases: How many aliases there are.
-        workers: They do the counting.
         report: Told how many articles are done.
     """
     n_occurring = np.zeros(n_aliases, dtype=np.int32)
     n_linked = np.zeros(n_aliases, dtype=np.int32)
-    count = partial(count_occurrences, result=result)
     n_done = 0
-    for part in workers.map(count, parts):
+    for part in counts:
         n_occurring[part.aliases] += part.n_occurring
         n_linked[part.aliases] += part.n_linked
         n_done += part.n_texts
@@ -114,6 +111,29 @@ def count_occurrences(part: LinkedTexts, result: Path) -> OccurrenceCounts:
     occurring = [_occurring(*batch, matcher) for batch in _batches(part.texts.to_pylist())]
     # A link counts as an occurrence even where a longer name hides it.
     return _tally(len(part.texts), _distinct(np.concatenate([linked, *occurring])), linked)
+
+
+def count_group(row_group: int, result: Path, mentions: Path) -> list[OccurrenceCounts]:
+    """Count in one row group of the articles that are written already.
+
+    Args:
+        row_group: Its number.
+        result: The knowledge base with its articles and the matcher of its linked aliases.
+        mentions: The staged mentions, see `StagedArticles`.
+    """
+    from stamo.build.export import WrittenArticles
+
+    with pq.ParquetFile(result / ARTICLES_FILE) as file:
+        table = file.read_row_group(row_group, columns=["document", "text", "held_out"])
+    (articles,) = table.combine_chunks().to_batches()
+    first = articles["document"][0].as_py()
+    rows = open_array(mentions)
+    documents = rows[:, 0]
+    # One by one: a search in numpy would copy the whole column first.
+    begin = bisect_left(documents, first)
+    some = np.array(rows[begin : bisect_left(documents, first + len(articles), lo=begin)])
+    group = WrittenArticles(articles, some[:, 0] - np.int32(first), some[:, 4])
+    return [count_occurrences(part, result) for part in counted_texts(group)]
 
 
 def _batches(texts: list[str]) -> Iterator[tuple[int, list[str]]]:

@@ -51,6 +51,9 @@ class BuildSettings:
     chunk_bytes: int = CHUNK_BYTES
     """Wikitext handed to a worker at a time."""
 
+    keep_staged: Path | None = None
+    """Folder to make for the staged tables, which are removed otherwise."""
+
     overwrite: bool = False
     """Whether a knowledge base at the target may be replaced."""
 

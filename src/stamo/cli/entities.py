@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, source_reader
 from stamo.cli.kb import AsJson
 from stamo.cli.link import TextColumn
 from stamo.cli.tables import Console, print_json, print_table
@@ -27,6 +28,7 @@ from stamo.cli.workspaces import (
 )
 
 if TYPE_CHECKING:
+    from stamo.corpus.readers import SourceReader
     from stamo.workspace.artifacts import Artifacts
     from stamo.workspace.changes import PackChange
     from stamo.workspace.folder import Status, Workspace
@@ -158,6 +160,8 @@ def collect(
         int | None, typer.Option(min=1, help="Stop after so many kept documents of each.")
     ] = None,
     text_column: TextColumn = "",
+    engine: EngineOption = Engine.embedded,
+    master: MasterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Collect documents that mention the entities' names and link their other mentions.
@@ -168,7 +172,11 @@ def collect(
 
     spaces = open_all(workspaces)
     settings = CollectSettings(casefold=casefold, max_documents=most, text_column=text_column)
-    collected, warnings = collect_spaces(spaces, source or [], kb, model, settings, fresh=fresh)
+    check_engine(engine, master=master)
+    with source_reader(engine, master) as reader:
+        collected, warnings = collect_spaces(
+            spaces, source or [], kb, model, settings, fresh=fresh, reader=reader
+        )
     if as_json:
         print_json(
             [
@@ -193,9 +201,11 @@ def collect_spaces(
     settings: Any,
     *,
     fresh: bool,
+    reader: SourceReader | None = None,
 ) -> tuple[list[Collected], dict[str, list[str]]]:
     """Collect for workspaces, with a bar; return what was collected and what to worry about."""
     from stamo.cli.workspace_views import collect_view
+    from stamo.corpus.readers import SourceReader
     from stamo.workspace.collect import collect_many
     from stamo.workspace.foresight import look_at, look_up
 
@@ -211,6 +221,7 @@ def collect_spaces(
             origin=artifacts.origin,
             settings=settings,
             fresh=fresh,
+            reader=reader or SourceReader(),
             on_progress=show,
         )
     for space, one in zip(spaces, collected, strict=True):

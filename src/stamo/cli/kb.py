@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from stamo.cli.engines import (
+    Engine,
+    EngineOption,
+    MasterOption,
+    build_engine,
+    check_engine,
+)
 from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
@@ -65,9 +72,14 @@ def build(
     memory: Annotated[
         str | None, typer.Option(help="Memory for counting; by default what is enough.")
     ] = None,
+    keep_staged: Annotated[
+        Path | None, typer.Option(help="Folder to make for pages, texts and links as Parquet.")
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a knowledge base of the same name.")
     ] = False,
+    engine: EngineOption = Engine.embedded,
+    master: MasterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a knowledge base from a MediaWiki dump."""
@@ -84,10 +96,12 @@ def build(
         ids=ids,
         disambiguation_templates=frozenset(disambiguation_template or ()),
         memory=memory,
+        keep_staged=keep_staged,
         overwrite=overwrite,
     )
-    with _progress() as progress:
-        summary = build_knowledge_base(dump, kb, settings, progress)
+    check_engine(engine, master=master)
+    with build_engine(engine, master) as chosen, _progress() as progress:
+        summary = build_knowledge_base(dump, kb, settings, progress, chosen)
     if as_json:
         print_json(asdict(summary) | {"path": str(summary.path)})
     else:

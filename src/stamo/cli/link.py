@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stamo.cli.engines import (
+    Engine,
+    EngineOption,
+    MasterOption,
+    OutOption,
+    SharedOption,
+    check_engine,
+    link_by_spark,
+)
 from stamo.cli.kb import AsJson, KbPath
 from stamo.cli.tables import Console, print_json
 
@@ -105,12 +114,19 @@ def link(
     window: Annotated[
         int, typer.Option(help="Characters of a long text that are linked together.")
     ] = 100_000,
+    engine: EngineOption = Engine.embedded,
+    master: MasterOption = None,
+    out: OutOption = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what is in --out.")
+    ] = False,
+    shared: SharedOption = None,
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.readers import read_parts
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
-    from stamo.linking.opening import open_linker
+    from stamo.linking.opening import open_linker, pack_files
 
     settings = LinkerSettings(
         threshold=threshold,
@@ -121,15 +137,45 @@ def link(
         window=window,
         detection=DetectionSettings(least_link_probability=link_probability),
     )
-    linker = open_linker(kb, model, packs or [], settings)
-    sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
-    as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
-    if as_text:
-        n_linked, n_failed = _write_text(linker, sources, workers)
+    everything = all_candidates or explain
+    check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
+    if engine is Engine.spark:
+        counts = link_by_spark(
+            kb,
+            model,
+            files,
+            pack_files(packs or []),
+            settings,
+            out,
+            master,
+            everything=everything,
+            json_lines=jsonl,
+            text_column=text_column,
+            overwrite=overwrite,
+            shared=shared,
+        )
     else:
-        name = "jsonl" if output is Output.auto else output.value
-        everything = all_candidates or explain
-        n_linked, n_failed = _write_bytes(linker, sources, workers, name, everything)
+        sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
+        linker = open_linker(kb, model, packs or [], settings)
+        counts = _write(linker, sources, output, workers, everything=everything)
+    _say_failures(*counts)
+
+
+def _write(
+    linker: Linker | PackedLinker,
+    sources: Iterator[ReadPart],
+    output: Output,
+    n_workers: int,
+    *,
+    everything: bool,
+) -> tuple[int, int]:
+    if output is Output.text or (output is Output.auto and sys.stdout.isatty()):
+        return _write_text(linker, sources, n_workers)
+    name = "jsonl" if output is Output.auto else output.value
+    return _write_bytes(linker, sources, n_workers, name, everything)
+
+
+def _say_failures(n_linked: int, n_failed: int) -> None:
     if n_failed:
         message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
         Console(stderr=True).print(message, style="yellow", highlight=False)

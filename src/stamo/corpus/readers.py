@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats.base import Format, ReadItem, ReadTask
@@ -101,14 +101,52 @@ def read_documents(
         CorpusFormatError: A source does not exist (raised at once, before the first document).
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
+    check_sources(sources)
+    task = ReadTask(on_skip, limits or ReadLimits(), matcher, text_column=text_column)
+    return _tidied(_read_sources(sources, task, start or Position(), stdin), on_progress)
+
+
+def check_sources(sources: Sequence[str | Path]) -> None:
+    """Refuse sources that do not exist.
+
+    Raises:
+        CorpusFormatError: One does not.
+    """
     for source in sources:
         if str(source) != STDIN and not Path(source).exists():
             raise CorpusFormatError(
                 f"There is no file or folder {str(source)!r}; give the path of existing documents "
                 'or "-" for standard input.'
             )
-    task = ReadTask(on_skip, limits or ReadLimits(), matcher, text_column=text_column)
-    return _tidied(_read_sources(sources, task, start or Position(), stdin), on_progress)
+
+
+class ReadsDocuments(Protocol):
+    """What reads documents as `read_documents` does: this machine, or a cluster."""
+
+    def __call__(
+        self,
+        sources: Sequence[str],
+        *,
+        on_skip: OnSkip,
+        on_progress: Callable[[Progress], None],
+        matcher: AliasMatcher,
+        start: Position,
+        stdin: BinaryIO | None,
+        text_column: str,
+    ) -> Iterator[Document]:
+        """Stream the documents of several sources in a fixed order."""
+        ...
+
+
+@dataclass(frozen=True)
+class SourceReader:
+    """How sources are looked at and read."""
+
+    read: ReadsDocuments = read_documents
+    check: Callable[[Sequence[str]], None] = check_sources
+    """Refuses sources that cannot be read, with a `CorpusFormatError`."""
+    count: Callable[[Sequence[str]], int] = lambda sources: count_bytes(sources)
+    """Returns their size, as they are stored."""
 
 
 def _tidied(items: Iterator[_Read], on_progress: Callable[[Progress], None]) -> Iterator[Document]:
@@ -140,14 +178,27 @@ def read_parts(
     Raises:
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
+    form = LINES if json_lines else None
+    return read_in_parts(
+        lambda task: (item for _, item in _read_sources(sources, task, Position(), stdin, form)),
+        window,
+        text_column,
+    )
+
+
+def read_in_parts(
+    read: Callable[[ReadTask], Iterator[Document | ReadPart | None]],
+    window: int,
+    text_column: str = "",
+) -> Iterator[ReadPart]:
+    """Cut what is read into parts to link; faults come as `Unreadable` in their place."""
     waiting: list[Unreadable] = []
 
     def note(skip: Skip) -> None:
         if not skip.kept:
             waiting.append(Unreadable(skip.where, skip.sentence))
 
-    task = ReadTask(note, LINK_LIMITS, window=window, text_column=text_column)
-    for _, item in _read_sources(sources, task, Position(), stdin, LINES if json_lines else None):
+    for item in read(ReadTask(note, LINK_LIMITS, window=window, text_column=text_column)):
         yield from waiting
         waiting.clear()
         if isinstance(item, Document):
@@ -159,10 +210,10 @@ def read_parts(
 
 def count_bytes(sources: Sequence[str | Path]) -> int:
     """Return the size on disk of all files that `read_documents` would read."""
-    return sum(_size(file) for source in sources for file in _list_files(source))
+    return sum(_size(file) for source in sources for file in list_files(source))
 
 
-class _File(NamedTuple):
+class FoundFile(NamedTuple):
     """A file to read, or the reason why it is not read."""
 
     name: str
@@ -193,29 +244,34 @@ def _read_sources(
 ) -> Iterator[_Read]:
     n_bytes = 0
     for index, source in enumerate(sources):
-        for entry in _list_files(source):
+        for entry in list_files(source):
             here = Position(index, entry.name)
             if here < replace(start, record=0):
                 n_bytes += _size(entry)
                 continue
             first = start.record if here == replace(start, record=0) else 0
-            there = replace(task, place=entry.name, file=entry.name, first=first)
-            if task.window is not None:
-                place = STDIN if str(entry.path) == STDIN else entry.name
-                there = replace(there, place=place, file=str(entry.path))
+            there = replace(task_of(task, entry.name, str(entry.path)), first=first)
             with _open(entry, stdin, there) as file:
                 if file is None:
                     yield Progress(replace(here, record=first), n_bytes), None
                     continue
                 counted = _CountingFile(file)
-                for record, item in _read_file(counted, entry.path, there, form):
+                items = read_opened(counted, entry.path, there, form)
+                for record, item in items:
                     reached = replace(here, record=max(record, first))
                     yield Progress(reached, n_bytes + counted.n_bytes), item
                 n_bytes += counted.n_bytes
 
 
+def task_of(task: ReadTask, name: str, path: str) -> ReadTask:
+    """Return the task of one file: ids and faults name it as the way of reading does."""
+    if task.window is None:
+        return replace(task, place=name, file=name)
+    return replace(task, place=STDIN if path == STDIN else name, file=path)
+
+
 @contextmanager
-def _open(entry: _File, stdin: BinaryIO | None, task: ReadTask) -> Iterator[BinaryIO | None]:
+def _open(entry: FoundFile, stdin: BinaryIO | None, task: ReadTask) -> Iterator[BinaryIO | None]:
     """Open a file; one that cannot be opened is counted and None."""
     if str(entry.path) == STDIN:
         yield stdin or sys.stdin.buffer
@@ -236,20 +292,20 @@ def _open(entry: _File, stdin: BinaryIO | None, task: ReadTask) -> Iterator[Bina
         yield file
 
 
-def _size(entry: _File) -> int:
+def _size(entry: FoundFile) -> int:
     try:
         return 0 if entry.fault else entry.path.stat().st_size
     except OSError:
         return 0
 
 
-def _list_files(source: str | Path) -> list[_File]:
+def list_files(source: str | Path) -> list[FoundFile]:
     """List a file, or all files of a folder and what it holds besides, in the order of names."""
     if str(source) == STDIN:
-        return [_File("stdin", Path(STDIN))]
+        return [FoundFile("stdin", Path(STDIN))]
     root = Path(source)
     if not root.is_dir():
-        return [_File(root.name, root)]
+        return [FoundFile(root.name, root)]
     label = root.resolve().name
     found: list[tuple[Path, str]] = []
     errors: list[OSError] = []
@@ -262,7 +318,8 @@ def _list_files(source: str | Path) -> list[_File]:
         found += [(path, _file_fault(path, root)) for path in paths]
     found += map(_closed, errors)
     return sorted(
-        _File(f"{label}/{path.relative_to(root).as_posix()}", path, fault) for path, fault in found
+        FoundFile(f"{label}/{path.relative_to(root).as_posix()}", path, fault)
+        for path, fault in found
     )
 
 
@@ -280,9 +337,10 @@ def _file_fault(path: Path, root: Path) -> str:
     return "" if resolved.is_file() else "not a regular file"
 
 
-def _read_file(
-    file: Readable, path: Path, task: ReadTask, form: Format | None
+def read_opened(
+    file: Readable, path: Path, task: ReadTask, form: Format | None = None
 ) -> Iterator[ReadItem]:
+    """Read the documents of an open file; without a format it is told by the first bytes."""
     blocks = read_blocks(file, lambda fault: task.skip(fault, task.file))
     head = b""
     while len(head) < _ENOUGH_TO_CHOOSE and b"\n" not in head.lstrip():

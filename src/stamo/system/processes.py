@@ -15,7 +15,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -27,6 +27,18 @@ Result = TypeVar("Result")
 
 IN_FLIGHT_PER_WORKER = 4
 """Items that wait, run or are done but not yet taken, for each worker: this bounds memory."""
+
+
+class SpreadsWork(Protocol):
+    """What runs functions elsewhere: processes of this machine, or tasks of a cluster."""
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield `function(item)` for each item, in the order of the items."""
+        ...
+
+    def start(self, function: Callable[..., Result], *args: Any) -> Callable[[], Result]:
+        """Run `function(*args)`; return what waits for its result."""
+        ...
 
 
 class Workers(Closing):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stamo.corpus.aliases import AliasGroups, AliasMatcher
-from stamo.corpus.readers import STDIN, Position, Progress, count_bytes, read_documents
+from stamo.corpus.readers import STDIN, Position, Progress, SourceReader
 from stamo.corpus.skips import SkipCounter
 from stamo.corpus.types import Document
 from stamo.errors import WorkspaceError
@@ -90,6 +90,7 @@ def collect_many(
     settings: CollectSettings = CollectSettings(),
     fresh: bool = False,
     stdin: BinaryIO | None = None,
+    reader: SourceReader = SourceReader(),
     on_progress: OnCollect = lambda progress: None,
 ) -> list[Collected]:
     """Collect the candidate documents of workspaces; each ends as if it were alone.
@@ -107,6 +108,7 @@ def collect_many(
         settings: What is kept.
         fresh: Forget what was collected before.
         stdin: What "-" reads.
+        reader: How the sources are read; by this process by default.
         on_progress: Called after each batch and from time to time.
 
     Raises:
@@ -130,7 +132,8 @@ def collect_many(
             )
             for w in workspaces
         ]
-        _check_sources(states)
+        sources_of = (s for state in states for s in state["sources"][state["begun"] :])
+        reader.check(list(dict.fromkeys(sources_of)))  # before anything is changed
         if fresh:
             for workspace in workspaces:
                 workspace.documents.clear()
@@ -144,15 +147,9 @@ def collect_many(
         collected: dict[int, Collected] = {}
         for group in _groups(intakes):
             some = [intakes[number] for number in group]
-            results = _Pass(some, settings, on_progress).run(stdin)
+            results = _Pass(some, settings, reader, on_progress).run(stdin)
             collected |= dict(zip(group, results, strict=True))
         return [collected[number] for number in range(len(intakes))]
-
-
-def _check_sources(states: Sequence[dict[str, Any]]) -> None:
-    """Refuse sources that do not exist before anything is changed."""
-    for source in dict.fromkeys(s for state in states for s in state["sources"][state["begun"] :]):
-        read_documents([source])
 
 
 def _groups(intakes: Sequence[Intake]) -> list[list[int]]:
@@ -215,15 +212,20 @@ class _Pass:
     """One reading of the sources, from where the first of the workspaces stands to the end."""
 
     def __init__(
-        self, intakes: Sequence[Intake], settings: CollectSettings, on_progress: OnCollect
+        self,
+        intakes: Sequence[Intake],
+        settings: CollectSettings,
+        reader: SourceReader,
+        on_progress: OnCollect,
     ) -> None:
         self.intakes, self.settings, self.on_progress = list(intakes), settings, on_progress
+        self.reader = reader
         self.sources = intakes[0].sources
         names = [sorted(intake.aliases) for intake in intakes]
         union = sorted({alias for group in names for alias in group})
         self.matcher = AliasMatcher(union, casefold=settings.casefold)
         self.owners = AliasGroups(names, casefold=settings.casefold)
-        self.n_bytes_total = count_bytes([s for s in self.sources if s != STDIN])
+        self.n_bytes_total = reader.count([s for s in self.sources if s != STDIN])
         self.counter = SkipCounter()
         first = min(intakes, key=lambda intake: intake.start)
         self.reached = Reached(first.start, int(first.state.get("n_bytes", 0)))
@@ -233,7 +235,7 @@ class _Pass:
 
     def run(self, stdin: BinaryIO | None) -> list[Collected]:
         """Read the sources to their end."""
-        reader = read_documents(
+        documents = self.reader.read(
             self.sources,
             on_skip=self.counter,
             on_progress=self._note,
@@ -245,7 +247,7 @@ class _Pass:
         for intake in self.intakes:
             intake.remember()
         self._wake()
-        for document in reader:
+        for document in documents:
             # `reached` covers exactly the documents before this one.
             if self._n_waiting() > MAX_WAITING:
                 self._flush(self.intakes)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.parts import ReadPart
@@ -42,11 +42,15 @@ class ReadTask:
     """What to call the file as a whole."""
     first: int = 0
     """The record to start with, when an interrupted reading goes on."""
-    path: Path | None = None
-    """Where the file is, for formats that are not read from front to back; None for a pipe or a
-    file that is compressed."""
+    path: Path | BinaryIO | None = None
+    """The file, for formats that are not read from front to back; None for a pipe or a file that is
+    compressed."""
     text_column: str = ""
     """The column of a table that holds the texts; one of the usual names without it."""
+    before: int = 0
+    """Records of the file that lie before the bytes that are read, when others read those."""
+    groups: tuple[int, int] | None = None
+    """The row groups of a Parquet file that are read, the second exclusive; None is all."""
 
     def where(self, kind: str, number: int) -> str:
         """Name one record of the file, for a person to look up."""

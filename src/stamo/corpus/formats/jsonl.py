@@ -42,7 +42,7 @@ class JsonLines:
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read one document per line; bad lines are counted and left out."""
-        n = 0
+        n = task.before
 
         def on_long() -> None:
             where = task.place if task.window is None else task.where("line", n + 1)
@@ -109,9 +109,19 @@ def _read_line(line: bytes, number: int, task: ReadTask, is_checked: bool) -> Do
         return None
     line = line.removeprefix(UTF8_MARK)
     try:
+        text = _decode(line) if task.window is not None else decode_utf8(line, where, task.on_skip)
+        record = parse_json(text)
+    except BadRecordError as error:
+        task.skip(str(error), where, advice=error.advice)
+        return None
+    return _read_record(record, number, where, task)
+
+
+def _read_record(record: Any, number: int, where: str, task: ReadTask) -> Document | None:
+    """Make a document of plain values as the task wants it; what is none is counted and None."""
+    try:
         if task.window is not None:
-            return document_as_written(parse_json(_decode(line)), where)
-        record = parse_json(decode_utf8(line, where, task.on_skip))
+            return document_as_written(record, where)
         document = document_from_json(record, f"{task.place}#{number}")
     except BadRecordError as error:
         task.skip(str(error), where, advice=error.advice)

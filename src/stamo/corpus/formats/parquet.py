@@ -81,9 +81,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _read_groups(file: pq.ParquetFile, names: dict[str, str], task: ReadTask) -> Iterator[ReadItem]:
-    number = 0
+    number = task.before
     wanted = list(names.values())
-    for group in range(file.num_row_groups):
+    for group in range(*task.groups) if task.groups else range(file.num_row_groups):
         about = file.metadata.row_group(group)
         if number + about.num_rows <= task.first:
             number += about.num_rows

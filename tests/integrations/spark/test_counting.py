@@ -18,7 +18,8 @@ from stamo.build.extract import (
     extract_chunk,
 )
 from stamo.errors import MissingExtraError, SettingsError
-from stamo.integrations.spark import TABLES, count_on_spark, local_session
+from stamo.integrations.spark.counting import TABLES, count_on_spark
+from stamo.integrations.spark.session import spark_session
 from stamo.world import WorldSettings, generate_world
 
 pytestmark = pytest.mark.slow
@@ -106,13 +107,6 @@ def duck(staged):
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory, java):
-    pytest.importorskip("pyspark", reason="pyspark is not installed (the extra 'spark')")
-    with local_session(tmp_path_factory.mktemp("warehouse")) as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
 def tables(spark, staged):
     return count_on_spark(spark, staged, database="counted")
 
@@ -160,8 +154,8 @@ def test_database_name_is_a_word(spark, staged):
         count_on_spark(spark, staged, database="a; DROP DATABASE counted")
 
 
-def test_missing_pyspark_is_one_clear_sentence(tmp_path, monkeypatch):
+def test_missing_pyspark_is_one_clear_sentence(monkeypatch):
     """Without pyspark the message names the extra to install."""
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingExtraError, match=r"stamo\[spark\]"), local_session(tmp_path):
+    with pytest.raises(MissingExtraError, match=r"stamo\[spark\]"), spark_session():
         pass

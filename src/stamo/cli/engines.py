@@ -1,0 +1,141 @@
+"""The options of commands that run on one machine or on Spark, and what both views share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stamo.cli.tables import Console
+
+if TYPE_CHECKING:
+    from stamo.build.engine import BuildEngine
+    from stamo.corpus.readers import SourceReader
+    from stamo.linking.settings import LinkerSettings
+
+
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    embedded = "embedded"
+    spark = "spark"
+
+
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="This machine's processes, or Spark.")
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--master", help="Where Spark runs, such as local[2] or spark://host:7077."),
+]
+OutOption = Annotated[
+    str | None, typer.Option("--out", help="Folder or address of Parquet that Spark writes.")
+]
+SharedOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--shared/--ship",
+        help="Whether Spark's machines see the same paths, or are sent KB and model.",
+        show_default="shared inside this machine only",
+    ),
+]
+
+
+def check_engine(engine: Engine, **only_spark: object) -> None:
+    """Refuse options of Spark without Spark.
+
+    Raises:
+        SettingsError: One is given, and the engine is another.
+    """
+    from stamo.errors import SettingsError
+
+    given = [f"--{name}" for name, value in only_spark.items() if value not in (None, False)]
+    if engine is Engine.embedded and given:
+        raise SettingsError(f"{given[0]} goes with --engine spark; add that, or leave it out.")
+
+
+@contextmanager
+def tasks_view(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many tasks are done, on stderr."""
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def build_engine(engine: Engine, master: str | None) -> Iterator[BuildEngine | None]:
+    """Start what a build runs on; None is this machine's processes."""
+    if engine is Engine.embedded:
+        yield None
+        return
+    from stamo.integrations.spark.building import spark_engine
+    from stamo.integrations.spark.session import spark_session
+
+    with spark_session(master) as spark:
+        yield spark_engine(spark)
+
+
+@contextmanager
+def source_reader(engine: Engine, master: str | None) -> Iterator[SourceReader | None]:
+    """Start what reads documents to collect; None is this process."""
+    if engine is Engine.embedded:
+        yield None
+        return
+    from stamo.integrations.spark.collecting import spark_reader
+    from stamo.integrations.spark.session import spark_session
+
+    with spark_session(master) as spark:
+        yield spark_reader(spark)
+
+
+def link_by_spark(
+    kb: Path,
+    model: Path,
+    files: list[Path] | None,
+    packs: list[Path],
+    settings: LinkerSettings,
+    out: str | None,
+    master: str | None,
+    *,
+    everything: bool,
+    json_lines: bool,
+    text_column: str,
+    overwrite: bool,
+    shared: bool | None,
+) -> tuple[int, int]:
+    """Link files on Spark; return how many documents were linked and how many failed.
+
+    Raises:
+        SettingsError: There is nowhere to write to, or nothing to read.
+    """
+    from stamo.errors import SettingsError
+    from stamo.integrations.spark.linking import LinkJob, link_on_spark
+    from stamo.integrations.spark.session import spark_session
+
+    if out is None or not files:
+        raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
+    job = LinkJob(kb, model, tuple(packs), settings, everything, json_lines, text_column)
+    with spark_session(master) as spark, tasks_view("Linking on Spark") as show:
+        run = link_on_spark(
+            spark, addresses(files), out, job, overwrite=overwrite, shared=shared, on_task=show
+        )
+    done = f", {run.n_before} of them by an earlier run" if run.n_before else ""
+    Console(stderr=True, highlight=False).print(
+        f"{run.n_linked:,} documents or parts are linked in {out}: {run.n_tasks} tasks{done}."
+    )
+    return run.n_linked, run.n_failed
+
+
+def addresses(files: Sequence[Path]) -> list[str]:
+    """Write paths as strings; a path has lost one of the two slashes of an address."""
+    return [_ADDRESS.sub(r"\1://", str(file)) for file in files]
+
+
+_ADDRESS = re.compile(r"^([a-z][a-z0-9+.-]+):/(?!/)")

@@ -1,0 +1,1 @@
+"""Spark as the engine of a build, of collecting and of linking, for more than one machine."""

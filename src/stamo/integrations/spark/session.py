@@ -1,0 +1,214 @@
+"""Spark itself: a session, work spread over its tasks, and files that every executor needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stamo.errors import MissingExtraError, SettingsError, WorkerError
+from stamo.system.processes import Item, Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ATTEMPTS = 4
+"""How often a task is tried; inside one machine Spark would give up at the first fault."""
+TASKS_PER_CORE = 8
+"""Tasks of one round of work for each core: enough to even out, few enough to hold in memory."""
+
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
+
+
+@contextmanager
+def spark_session(
+    master: str | None = None, *, warehouse: Path | None = None
+) -> Iterator[SparkSession]:
+    """Connect to Spark, or start it inside this machine, and stop it afterwards.
+
+    Args:
+        master: Where Spark runs, such as local[2] or spark://host:7077; None is what Spark itself
+            is set up for (spark-submit, spark-defaults.conf), else this machine.
+        warehouse: Directory for the tables of Spark's catalogue.
+
+    Raises:
+        MissingExtraError: pyspark is not installed.
+        SettingsError: Spark does not start.
+    """
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError("pyspark", "spark", "Spark as the engine") from error
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("stamo")
+    if master is not None:
+        builder = builder.master(_with_attempts(master))
+    options: dict[str, Any] = {
+        "spark.ui.showConsoleProgress": False,
+        "spark.sql.execution.arrow.pyspark.enabled": True,
+    }
+    if master is not None and _LOCAL.fullmatch(master):
+        options |= {"spark.ui.enabled": False, "spark.driver.host": "localhost"}
+        options["spark.sql.shuffle.partitions"] = 2 * _n_local(master)
+    if warehouse is not None:
+        options["spark.sql.warehouse.dir"] = str(warehouse.absolute())
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise SettingsError(
+            f"Spark does not start at {master!r} ({reason}); check the address of the master and "
+            "that a Java is installed."
+        ) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _with_attempts(master: str) -> str:
+    """Let local Spark try a task again, as a cluster does."""
+    found = _LOCAL.fullmatch(master)
+    return master if found is None else f"local[{found[1] or 1},{ATTEMPTS}]"
+
+
+def _n_local(master: str) -> int:
+    found = _LOCAL.fullmatch(master)
+    n = found[1] if found else None
+    return int(n) if n and n != "*" else os.cpu_count() or 1
+
+
+class SparkWorkers:
+    """Do the work of `stamo.system.processes.Workers` in tasks of Spark.
+
+    Items and results travel through the driver, so both should be small: numbers and names of
+    files, not texts. A task that fails is run again by Spark, so functions that write files do it
+    at once and under the same name.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+        self.n_workers: int = self._context.defaultParallelism
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield `function(item)` for each item in order; one round of tasks after the other.
+
+        Raises:
+            WorkerError: A task failed as often as Spark tries it.
+        """
+        called = getattr(function, "func", function)
+        self._context.setJobDescription(getattr(called, "__name__", "tasks"))
+        waiting = iter(items)
+        while some := list(islice(waiting, self.n_workers * TASKS_PER_CORE)):
+            tasks = self._context.parallelize(some, len(some))
+            with _task_errors():
+                done = tasks.mapPartitions(partial(_each, function)).collect()
+            yield from done
+
+    def start(self, function: Callable[..., Result], *args: Any) -> Callable[[], Result]:
+        """Run `function(*args)` here, at once; return what gives its result."""
+        result = function(*args)
+        return lambda: result
+
+
+@contextmanager
+def _task_errors() -> Iterator[None]:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        java = getattr(error, "java_exception", None)
+        lines = str(error if java is None else java.getMessage()).splitlines()
+        python = [line for line in lines if _PYTHON_ERROR.match(line)]
+        reason = (python[-1:] or lines or ["no reason was given"])[0].strip()
+        raise WorkerError(
+            f"Spark gave up after {ATTEMPTS} attempts at a task ({reason}); see its log, and run "
+            "the same command again to go on."
+        ) from error
+
+
+_PYTHON_ERROR = re.compile(r"(?!org\.|java\.|scala\.)[A-Za-z_][\w.]*(?:Error|Exception): ")
+
+
+def _each(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    return map(function, items)
+
+
+class Shipment:
+    """Files and folders that every executor needs: where it finds them.
+
+    Inside one machine, and where the executors see the same paths, nothing is moved. Elsewhere a
+    file is sent to each executor once, and a folder as an archive that is unpacked there.
+    """
+
+    def __init__(self, spark: SparkSession, *, shared: bool | None = None) -> None:
+        """Choose a way.
+
+        Args:
+            spark: The session.
+            shared: Whether executors see this machine's paths; None says so of local Spark only.
+        """
+        self._context = spark.sparkContext
+        is_local = str(self._context.master).startswith("local")
+        self.is_shared = is_local if shared is None else shared
+        self._folder = tempfile.TemporaryDirectory(prefix="stamo-ship-")
+
+    def send(self, path: Path, name: str) -> ShippedPath:
+        """Send a file or folder under a name of its own.
+
+        Raises:
+            SettingsError: There is no such file or folder.
+        """
+        if not path.exists():
+            raise SettingsError(f"There is no {str(path)!r} to send to Spark; check the path.")
+        if self.is_shared:
+            return ShippedPath(str(path.absolute()), is_here=True)
+        inside = Path(self._folder.name)
+        if path.is_dir():
+            with tarfile.open(inside / f"{name}.tar", "w") as archive:
+                for file in sorted(path.rglob("*")):
+                    archive.add(file, arcname=str(file.relative_to(path)), recursive=False)
+            self._context.addArchive(f"{inside / name}.tar#{name}")
+        else:
+            (inside / name).write_bytes(path.read_bytes())
+            self._context.addFile(str(inside / name))
+        return ShippedPath(name)
+
+    def close(self) -> None:
+        """Remove what was made to be sent; the executors have theirs."""
+        self._folder.cleanup()
+
+
+class ShippedPath:
+    """Where executors find a file; small, and made to travel with a task."""
+
+    def __init__(self, name: str, *, is_here: bool = False) -> None:
+        self._name, self._is_here = name, is_here
+
+    def __hash__(self) -> int:
+        return hash((self._name, self._is_here))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShippedPath) and hash(self) == hash(other)
+
+    def path(self) -> Path:
+        """Return the path on the machine where this is asked."""
+        if self._is_here:
+            return Path(self._name)
+        from pyspark import SparkFiles
+
+        return Path(SparkFiles.get(self._name))
