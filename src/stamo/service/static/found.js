@@ -8,6 +8,7 @@ const N_EXAMPLES = 3;
 const SIDE = 110;
 
 let underWay = {};
+let nLoads = 0;
 
 /** The text around a place, cut to about a line on each side. */
 function example({ document: id, text, at, start, end }) {
@@ -112,9 +113,11 @@ async function decide(form, action) {
 
 /** Load the proposals behind the first `start`. */
 async function load(start) {
+  const number = ++nLoads;
   try {
     const kind = byId("kind").value;
     const answer = await call("GET", `/api/found?start=${start}&most=${PAGE}${kind ? `&kind=${kind}` : ""}`);
+    if (number !== nLoads) return; // another list was asked for meanwhile
     underWay = answer.under_way;
     const list = byId("proposals");
     if (start === 0) list.replaceChildren();
