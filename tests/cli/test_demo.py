@@ -33,11 +33,12 @@ def test_the_demo_tells_the_whole_story(tmp_path, monkeypatch):
     app = typer.Typer()
     demo.register(app)
     out = tmp_path / "demo"
-    arguments = [str(out), "--articles", "400", "--entity", "1"]
+    arguments = [str(out), "--articles", "400"]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"}, catch_exceptions=False)
     assert result.exit_code == 0
     text = result.output
     for part in (
+        "new meaning",
         "world's own answers",
         "before",
         "after",

@@ -8,14 +8,18 @@ from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
 from stamo.discovery.accept import SUGGESTED_FILE, accept, entity_name
+from stamo.discovery.answers import confirmed
 from stamo.discovery.discover import DiscoverSettings, discover
 from stamo.discovery.found import FoundFolder
 from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.folder import Workspace
+from stamo.workspace.gold import read_answers
 from tests.workspace.small_world import make_small_world
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 NEW = "Qaro Zweb"
+N_LATER = 150
+"""Later documents of the small world in the stream."""
 PLANTED = (
     "The council said on Monday that {name} won the election in 2021 with most of the votes.",
     "Voters in the capital gave {name} a seat in parliament in 2022 after a long campaign.",
@@ -35,7 +39,7 @@ def stream(small, tmp_path_factory):
     """The later documents of the small world, and five about somebody new, with dates."""
     path = tmp_path_factory.mktemp("stream") / "news.jsonl"
     records = [
-        json.loads(line) for line in small.world.paths.pile_path.read_text().splitlines()[:60]
+        json.loads(line) for line in small.world.paths.pile_path.read_text().splitlines()[:N_LATER]
     ]
     for i, text in enumerate(PLANTED):
         short = f" The voters were thanked by {NEW.split()[1]}." if i % 2 else ""
@@ -74,7 +78,7 @@ def test_a_new_name_is_proposed_with_all_that_is_known_of_it(found):
 def test_bad_lines_are_counted(found):
     """One broken line stops nothing."""
     assert sum(found.errors.values()) == 1
-    assert found.n_documents == 65
+    assert found.n_documents == N_LATER + len(PLANTED)
 
 
 def test_the_number_of_workers_changes_nothing(small, stream, found):
@@ -219,3 +223,10 @@ def test_from_the_command_line(small, stream, tmp_path):
             run("discover", *paths, "--from", stream, "--out", out, wrong)
     with pytest.raises(StamoError, match="no file or folder"):
         run("discover", *paths, "--from", "gone", "--out", out)
+
+
+def test_planted_meanings_are_proposed(found, small):
+    """Of what emerges in the small world something is among the first forty new meanings."""
+    gold = read_answers(small.world.paths.gold_path)
+    meanings = [p for p in found.proposals if p.kind == "meaning"][:40]
+    assert {confirmed(p, gold) for p in meanings} & {e.id for e in small.world.emerging}

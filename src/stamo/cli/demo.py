@@ -22,6 +22,8 @@ from stamo.cli.tables import Console, bare_table, print_json
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Corpus
+    from stamo.discovery.found import FoundFolder
+    from stamo.discovery.proposal import Proposal
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.results import LinkedDocument, LinkedMention
     from stamo.models.store import TrainedModel
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from stamo.world.settings import World
 
 N_SNIPPETS = 8
+N_PROPOSALS = 5
 N_PAIRS = 4000
 N_EPOCHS = 12
 SNIPPET_CHARACTERS = 32
@@ -44,15 +47,16 @@ def register(app: typer.Typer) -> None:
 def demo(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for all files.")],
     seed: Annotated[int, typer.Option(help="Another seed gives another world.")] = 7,
-    entity: Annotated[int, typer.Option(help="Which of its emerging entities, from 1.")] = 5,
     articles: Annotated[int, typer.Option(help="Articles of the encyclopaedia.")] = 700,
     as_json: AsJson = False,
 ) -> None:
     """Run the whole story on an invented world: no download, about a minute."""
     story = _Story(Console(highlight=False, stderr=as_json), out, time.perf_counter())
-    world = story.invent(seed, articles, entity)
+    world = story.invent(seed, articles)
     kb, trained = story.prepare(world)
-    workspace, corpus = story.collect(world, entity, kb, trained)
+    found = story.discover(world, kb, trained)
+    proposal, entity = story.choose(found, world)
+    workspace, corpus = story.accept(found, proposal, entity, kb, trained)
     gold = story.label(world, workspace, corpus, kb, trained)
     pack = story.learn(workspace, kb, trained)
     rows = story.compare(workspace, corpus, gold, kb, trained, pack)
@@ -90,31 +94,22 @@ class _Story:
     def show(self, table: Table) -> None:
         self.console.print(Padding(table, (0, 0, 0, 2)))
 
-    def invent(self, seed: int, articles: int, number: int) -> World:
+    def invent(self, seed: int, articles: int) -> World:
         """Generate the world."""
-        from stamo.errors import SettingsError
         from stamo.world import WorldSettings, generate_world
 
         settings = WorldSettings(
             seed=seed, n_articles=articles, n_emerging=min(6, articles // 50), compress=False
         )
-        if not 1 <= number <= settings.n_emerging:
-            raise SettingsError(
-                f"There is no emerging entity {number}; choose 1 to {settings.n_emerging}."
-            )
         folder = self.out / "world"
         with self.chapter(
             "1. An encyclopaedia, and what was written after it", f"stamo world {folder}"
         ):
             world = generate_world(settings, folder)
-            entry = world.describe()[number - 1]
-            names = " or ".join(f'"{alias}"' for alias in entry["aliases"])
-            rivals = ", ".join(rival["title"] for rival in entry["rivals"])
             self.say(
-                f"Everything in it is invented. [bold]{escape(entry['id'])}[/] is too new for it: "
-                f"{escape(entry['description'])}"
+                f"Everything in it is invented. The later documents speak of {len(world.emerging)} "
+                "entities that it is too old for, under names that mean other things as well."
             )
-            self.say(f"Texts call it {escape(names)}, which may as well mean {escape(rivals)}.")
         return world
 
     def prepare(self, world: World) -> tuple[KnowledgeBase, TrainedModel]:
@@ -147,38 +142,79 @@ class _Story:
             )
         return kb, trained
 
-    def collect(
-        self, world: World, number: int, kb: KnowledgeBase, trained: TrainedModel
-    ) -> tuple[Workspace, Corpus]:
-        """Start the workspace and collect its documents."""
-        from stamo.cli.workspace_views import collect_view, collected_table
-        from stamo.workspace.collect import collect
-        from stamo.workspace.folder import Workspace
+    def discover(self, world: World, kb: KnowledgeBase, trained: TrainedModel) -> FoundFolder:
+        """Scan the later documents for what the knowledge base does not know."""
+        from stamo.discovery.discover import discover
+        from stamo.discovery.found import FoundFolder
 
-        entity = world.emerging[number - 1]
+        paths = {"kb": self.out / "kb", "model": self.out / "deeped.safetensors"}
+        pile, path = world.paths.pile_path, self.out / "found"
+        if path.exists():
+            shutil.rmtree(path)
+        command = f"stamo discover {paths['kb']} {paths['model']} --from {pile} --out {path}"
+        with self.chapter("4. What the later documents speak of that it does not know", command):
+            found, folder = discover([pile], kb, trained), FoundFolder(path)
+            origin = {name: str(place.resolve()) for name, place in paths.items()}
+            n = folder.save(found, {"sources": [str(pile.resolve())], **origin})
+            self.say(f"{found.n_documents:,} documents give {n} proposals; the first ones:")
+            self.show(_proposals_table(folder.proposals()[:N_PROPOSALS]))
+        return folder
+
+    def choose(self, folder: FoundFolder, world: World) -> tuple[Proposal, str]:
+        """Take the first proposal that the world's answers confirm."""
+        from stamo.discovery.answers import confirmed
+        from stamo.errors import WorkspaceError
+        from stamo.workspace.gold import read_answers
+
+        emerging = {entry["id"]: entry for entry in world.describe()}
+        gold, proposals = read_answers(world.paths.gold_path), folder.proposals()
+        answers = ((i, p, confirmed(p, gold)) for i, p in enumerate(proposals, 1))
+        found = next((one for one in answers if one[2] in emerging), None)
+        if found is None:
+            raise WorkspaceError(
+                "Nothing that is new in this world was proposed; choose another --seed."
+            )
+        place, proposal, entity = found
+        entry = emerging[entity]
+        rivals = ", ".join(rival["title"] for rival in entry["rivals"])
+        self.say(
+            f"In the demo the world's own answers decide, not a person. Number {place} is "
+            f"[bold]{escape(entity)}[/]: {escape(entry['description'])}"
+        )
+        self.say(f"The same name may as well mean {escape(rivals)}.")
+        return proposal, entity
+
+    def accept(
+        self,
+        folder: FoundFolder,
+        proposal: Proposal,
+        entity: str,
+        kb: KnowledgeBase,
+        trained: TrainedModel,
+    ) -> tuple[Workspace, Corpus]:
+        """Make the workspace of a proposal, with its documents."""
+        from stamo.cli.workspace_views import collect_view, collected_table
+        from stamo.discovery.accept import accept
+
         path = self.out / "workspace"
         if (path / "entity.json").exists():
             shutil.rmtree(path)
-        command = (
-            f"stamo new {path} {entity.id!r}; stamo collect {path} --from {world.paths.pile_path}"
-        )
-        with self.chapter("4. Documents that mention its names", command):
-            workspace = Workspace.create(path, entity, created_by="demo", at=datetime.now(UTC))
-            origin = {
-                "kb": str((self.out / "kb").resolve()),
-                "model": str((self.out / "deeped.safetensors").resolve()),
-            }
-            with collect_view(self.console, f"Collecting {entity.id}") as show:
-                collected = collect(
-                    workspace,
-                    [world.paths.pile_path],
+        command = f"stamo found accept {folder.path} {proposal.id} {path} --name {entity!r}"
+        with self.chapter("5. From the proposal to a workspace with its documents", command):
+            with collect_view(self.console, f"Collecting {entity}") as show:
+                done = accept(
+                    folder,
+                    proposal,
+                    path,
                     kb,
                     trained,
-                    origin=origin,
+                    by="demo",
+                    at=datetime.now(UTC),
+                    name=entity,
                     on_progress=show,
                 )
-            self.show(collected_table(collected))
-        return workspace, workspace.documents.read()
+            self.show(collected_table(done.collected))
+        return done.workspace, done.workspace.documents.read()
 
     def label(
         self,
@@ -194,7 +230,7 @@ class _Story:
         from stamo.workspace.labels.queue import LEAST_LABELS, LabelQueue
 
         gold = read_answers(world.paths.gold_path)
-        with self.chapter("5. Twenty labels", f"stamo label {workspace.path}"):
+        with self.chapter("6. Twenty labels", f"stamo label {workspace.path}"):
             queue = LabelQueue(workspace.entity, corpus, kb, trained)
             n = 0
             while n < N_LABELS:
@@ -208,7 +244,7 @@ class _Story:
             with workspace.read_labels() as store:
                 progress, advice = store.progress(), queue.advise(store.current())
             self.say(
-                f"In the demo the world's own answers label, not a person: {progress.n_labelled} "
+                f"The world's own answers label again: {progress.n_labelled} "
                 f"mentions, of which {progress.n_emerging} mean {escape(workspace.entity.id)}."
             )
             self.say(f"The advisor chose which ones. {advice.text}")
@@ -220,7 +256,7 @@ class _Story:
         from stamo.workspace.learn import learn_pack
 
         with self.chapter(
-            "6. Learning from the labels and the pile", f"stamo learn {workspace.path}"
+            "7. Learning from the labels and the pile", f"stamo learn {workspace.path}"
         ):
             with learn_view(self.console) as show:
                 outcome = learn_pack(workspace, kb, trained, on_step=show)
@@ -253,7 +289,7 @@ class _Story:
         texts = unlabelled_texts(corpus, labelled)
         model_path, pack_file = self.out / "deeped.safetensors", pack_path(workspace)
         command = f"stamo link {self.out / 'kb'} {model_path} --with {pack_file} TEXT"
-        with self.chapter("7. Linking before and after", command):
+        with self.chapter("8. Linking before and after", command):
             linker = Linker(kb, trained, extra_aliases=entity.aliases)
             before = list(linker.link_documents(texts))
             after = list(PackedLinker(linker, [pack]).link_documents(texts))
@@ -276,7 +312,7 @@ class _Story:
         from stamo.workspace.artifacts import open_artifacts, verify_unchanged
         from stamo.workspace.report import write_report
 
-        with self.chapter("8. The report", f"stamo report {workspace.path}"):
+        with self.chapter("9. The report", f"stamo report {workspace.path}"):
             written = write_report(workspace, kb, trained)
             found = verify_unchanged(workspace, open_artifacts(workspace))
             self.say(
@@ -288,6 +324,15 @@ class _Story:
             self.console.print()
             self.console.print(Text(str(written.path.resolve()), style="bold"), soft_wrap=True)
         return written.path
+
+
+def _proposals_table(proposals: Sequence[Proposal]) -> Table:
+    table = bare_table(">", "kind", "name", ">documents", "comes with")
+    for number, p in enumerate(proposals, 1):
+        kind = "new name" if p.kind == "name" else "new meaning"
+        words = ", ".join(p.words[:6])
+        table.add_row(*map(Text, (str(number), kind, p.name, str(p.n_documents), words)))
+    return table
 
 
 def _examples(

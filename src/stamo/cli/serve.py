@@ -37,6 +37,9 @@ def serve(
         ),
     ] = None,
     workspaces: Annotated[Path, typer.Option(help="Folder that holds the workspaces.")] = Path(),
+    found: Annotated[
+        Path | None, typer.Option(help="Folder of `stamo discover`: its proposals are shown.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8017,
     token: Annotated[
@@ -63,6 +66,7 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("fastapi", "serve") from error
+    from stamo.discovery.found import FoundFolder
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import load_model
     from stamo.packs.folder import PackFolder
@@ -77,10 +81,12 @@ def serve(
         token = secrets.token_urlsafe(24)
     names = frozenset(map(str.lower, allowed_host or ()))
     security = SecuritySettings(host, token, names, public_read=public_read)
+    if found is not None:
+        FoundFolder(found).proposals()  # what is wrong with it is told before anything starts
     listener = listen(host, port)
     base, trained = KnowledgeBase.open(kb), load_model(model)
     learn = partial(learn_job, kb=base, trained=trained)
-    parts = wire(base, trained, packs or Path("packs"), workspaces, learn, security)
+    parts = wire(base, trained, packs or Path("packs"), workspaces, learn, security, found)
     parts.jobs.start()  # here, a second service on the folder is refused with one line
     run(create_app(parts), listener, security)
 

@@ -53,6 +53,7 @@ def accept(
     name: str = "",
     sources: Sequence[str] = (),
     take_labels: bool = False,
+    resume: bool = False,
     on_progress: OnCollect = lambda collected: None,
 ) -> Accepted:
     """Make the workspace of a proposal; the decision is kept when all is done.
@@ -68,6 +69,8 @@ def accept(
         name: What the entity is called; see `entity_name` otherwise.
         sources: Where to collect from; where the proposal was found by default.
         take_labels: Keep the suggested labels as labels of the one who accepts.
+        resume: Use the workspace that an interrupted call left there; its documents are collected
+            anew.
         on_progress: Called while documents are collected.
 
     Raises:
@@ -77,9 +80,14 @@ def accept(
     wanted = list(sources) or [str(source) for source in origin.get("sources", [])]
     _check_sources(wanted)
     entity = EmergingEntity(name or entity_name(proposal, kb), proposal.aliases, proposal.about)
-    workspace = Workspace.create(path, entity, created_by=by, at=at)
+    if resume and (Path(path) / "entity.json").exists():
+        workspace = Workspace.open(path)
+    else:
+        workspace = Workspace.create(path, entity, created_by=by, at=at)
     places: dict[str, str] = {key: str(origin[key]) for key in ("kb", "model") if key in origin}
-    collected = collect(workspace, wanted, kb, trained, origin=places, on_progress=on_progress)
+    collected = collect(
+        workspace, wanted, kb, trained, origin=places, fresh=resume, on_progress=on_progress
+    )
     suggested = suggest_labels(workspace, proposal)
     write_atomic(workspace.path / SUGGESTED_FILE, to_json([_to_json(s) for s in suggested]))
     if take_labels:

@@ -15,7 +15,7 @@ from typing import Any
 
 from stamo.discovery.discover import Discovered
 from stamo.discovery.proposal import Proposal, ProposalDecision, proposal_from_json
-from stamo.errors import WorkspaceError
+from stamo.errors import UnknownEntityError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
 
 FOUND_FORMAT = "stamo-found"
@@ -117,6 +117,17 @@ class FoundFolder:
         found = [proposal_from_json(value) for value in self._read()["proposals"]]
         marked = [p.decided(verdicts.get(p.id, "open")) for p in found]
         return [p for p in marked if decided or p.decision == "open"]
+
+    def with_id(self, key: str) -> Proposal:
+        """Return a proposal by its id alone.
+
+        Raises:
+            UnknownEntityError: There is none.
+        """
+        found = next((p for p in self.proposals(decided=True) if p.id == key), None)
+        if found is None:
+            raise UnknownEntityError(f"There is no proposal {key[:40]!r}; load the list again.")
+        return found
 
     def get(self, key: str) -> Proposal:
         """Return a proposal by its id, its place in the list (from 1) or its name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ COMMON_SHARE = 0.4
 """A name whose words so many of its documents write small too is a common phrase."""
 ABBREVIATION = 5
 """A single word of at most so many letters before a full stop is an abbreviation."""
+CALENDAR = frozenset(calendar.day_name) | frozenset(calendar.month_name)
+"""Capitalised words that stand in any text and name nothing that could be learned."""
 DOMINANT = 0.5
 """A short name stands for the full name that has at least this share of all that it may mean."""
 
@@ -143,7 +146,9 @@ def is_variant(name: str, kb: KnowledgeBase) -> bool:
 
 
 def is_phrase(tallies: Sequence[NameTally]) -> bool:
-    """Tell whether a name is a common phrase or an abbreviation rather than a name."""
+    """Tell whether a name is a common phrase, a day or an abbreviation rather than a name."""
+    if tallies[0].name in CALENDAR:
+        return True
     sightings = tallies[0].sightings
     common = sum(sighting.is_common for sighting in sightings) / len(sightings)
     if common > COMMON_SHARE:

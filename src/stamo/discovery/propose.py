@@ -39,6 +39,8 @@ COMMON_NAME = 1 / 3
 """Share of the documents that one form of a name has where all forms mean one thing."""
 COPIED = 0.93
 """ContextReader at least so alike are copies of one text."""
+LEAST_DOUBT = 0.2
+"""What mentions still count that the linker is sure of: it knows no meaning but one."""
 FULL_NAME = 0.2
 """How much less a known full name, or one with a number, counts as one with a new meaning."""
 
@@ -256,7 +258,10 @@ class _Search:
         rise = self.past.rise(tallies, self.tally.n_documents)
         if kind == "meaning":
             fits_none = max(novelty, 0.0) * (1 - max(fit, 0.0))
-            score *= fits_none * rise * share**0.5 * self._rarity(tallies[0])
+            sure = sum(s.confidence for s in sightings) / len(sightings)
+            # Known things come in new settings; only time tells them from new meanings.
+            score *= self._time(later) * fits_none * (1 - sure + LEAST_DOUBT)
+            score *= rise * share**0.5 * self._rarity(tallies[0])
         else:
             score *= max(agreement, 0.05) ** 0.5 * rise**2
         return Found(

@@ -25,6 +25,7 @@ from stamo.errors import (
     UnknownEntityError,
     WorkspaceError,
 )
+from stamo.service.discoveries import found_routes
 from stamo.service.folders import MissingWorkspaceError
 from stamo.service.history import history_routes
 from stamo.service.labelling import job_routes, workspace_routes
@@ -39,7 +40,13 @@ from stamo.system.files import DISK_FULL
 logger = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
-PAGES = {"/": "index.html", "/label": "label.html", "/try": "try.html", "/docs": "docs.html"}
+PAGES = {
+    "/": "index.html",
+    "/found": "found.html",
+    "/label": "label.html",
+    "/try": "try.html",
+    "/docs": "docs.html",
+}
 MISSING_PAGE = STATIC / "missing.html"
 
 STATUS_BY_ERROR: tuple[tuple[type[StamoError], int], ...] = (
@@ -88,6 +95,7 @@ def create_app(parts: ServiceParts) -> FastAPI:
         pack_routes(parts),
         workspace_routes(parts),
         history_routes(parts),
+        found_routes(parts),
         job_routes(parts),
     ):
         app.include_router(router)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stamo.corpus.types import Document
+from stamo.discovery.accept_job import AcceptRequests
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.packs.folder import PackFolder
 from stamo.service.folders import WorkspaceFolders
@@ -58,5 +59,7 @@ class ServiceParts:
     limits: Limits = field(default_factory=Limits)
     on_packs: Callable[[], None] = lambda: None
     """Called after a pack was added or removed."""
+    found: AcceptRequests | None = None
+    """Where proposals are shown and accepted; None shows none."""
     name: str = ""
     """The knowledge base's name, for the pages."""

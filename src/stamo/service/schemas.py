@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from stamo.discovery.proposal import Proposal
 from stamo.packs.folder import PackEntry
 from stamo.packs.pack import EntityPack
 
@@ -338,6 +339,33 @@ class DocumentOut(_Out):
     id: str
     title: str | None
     text: str
+
+
+class FoundOut(BaseModel):
+    """A page of what was discovered."""
+
+    is_served: bool
+    """Whether the service has a folder of proposals."""
+    n: int
+    """Open proposals of this kind."""
+    proposals: list[Proposal]
+    under_way: dict[str, str]
+    """The workspaces that are being made, by the id of their proposal."""
+
+
+class AcceptIn(_In):
+    """Who accepts a proposal, and the name of its workspace."""
+
+    who: Name
+    workspace: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$")]
+    labels: bool = False
+    """Keep the suggested labels as labels of this person."""
+
+
+class RejectIn(_In):
+    """Who rejects a proposal."""
+
+    who: Name
 
 
 class StatusOut(BaseModel):

@@ -8,6 +8,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from stamo.corpus.types import Document
+from stamo.discovery.accept_job import AcceptRequests, accept_job
+from stamo.discovery.found import FoundFolder
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
@@ -136,6 +138,7 @@ def wire(
     workspaces_dir: Path,
     learn: Callable[[Path], Work],
     security: SecuritySettings,
+    found_dir: Path | None = None,
 ) -> ServiceParts:
     """Put the real parts together.
 
@@ -146,7 +149,13 @@ def wire(
         workspaces_dir: The folder that holds the workspaces.
         learn: Gets the workspaces' folder and returns the work of a learning job.
         security: Where the service listens and what it lets in.
+        found_dir: The folder of `stamo discover`, where its proposals are to be shown.
     """
+    found = None
+    work = learn(workspaces_dir)
+    if found_dir is not None:
+        found = AcceptRequests(FoundFolder(found_dir), workspaces_dir)
+        work = accept_job(found, kb, trained, work)
     packs = PackFolder(packs_dir, kb, trained.fingerprint)
 
     linker = PackLinker(partial(make_linker, kb, trained), packs)
@@ -160,8 +169,9 @@ def wire(
             Advisor(kb, trained),
             find=search_entities(kb),
         ),
-        jobs=JobRunner(workspaces_dir / JOBS_FILE, learn(workspaces_dir)),
+        jobs=JobRunner(workspaces_dir / JOBS_FILE, work),
         security=security,
         on_packs=linker.reload,
+        found=found,
         name=kb.name,
     )
