@@ -166,7 +166,9 @@ class Linker:
         choice = self.settings.mentions
         given = [choice == "given" or (choice == "auto" and bool(d.mentions)) for d in documents]
         detector = None if all(given) else self.detector
-        return locate(documents, given, detector, self.kb, self.words)
+        return locate(
+            documents, given, detector, self.kb, self.words, frozenset(self.extra_aliases)
+        )
 
     def encode(
         self,
