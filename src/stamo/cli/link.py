@@ -58,12 +58,12 @@ def register(app: typer.Typer) -> None:
 
 def link(
     kb: KbPath,
-    model: ModelPath,
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILES]...",
-            help="Texts, JSON lines, tables, web pages, feeds, or folders; - or none for stdin.",
+            metavar="[MODEL] [FILES]...",
+            help="A trained model (without one, prior and relatedness decide), then texts, JSON "
+            "lines, tables, web pages, feeds, or folders; - or none for stdin.",
         ),
     ] = None,
     packs: Annotated[
@@ -120,6 +120,7 @@ def link(
         window=window,
         detection=DetectionSettings(least_link_probability=link_probability),
     )
+    model, files = _split_model(files or [])
     linker = open_linker(kb, model, packs or [], settings)
     sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
     as_text = output is Output.text or (output is Output.auto and sys.stdout.isatty())
@@ -134,6 +135,13 @@ def link(
         Console(stderr=True).print(message, style="yellow", highlight=False)
     if n_failed and not n_linked:
         raise typer.Exit(1)
+
+
+def _split_model(paths: list[Path]) -> tuple[Path | None, list[Path]]:
+    """Tell a model in the first place from documents to link."""
+    from stamo.models.store import is_model
+
+    return (paths[0], paths[1:]) if paths and is_model(paths[0]) else (None, paths)
 
 
 def _write_bytes(
@@ -187,7 +195,10 @@ def _itself(linked: LinkedDocument) -> LinkedDocument:
 
 def evaluate(
     kb: KbPath,
-    model: ModelPath,
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL]", help="Trained model; without it, prior and relatedness."),
+    ] = None,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="Measure on the KB's held-out articles.")
     ] = False,
@@ -221,13 +232,14 @@ def evaluate(
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
-    from stamo.models.store import load_model
+    from stamo.models.store import load_model, without_training
 
     if not held_out and not folds and not zelda and not nif:
         raise SettingsError(
             "There is nothing to measure on; give --held-out, --folds N, --zelda or --nif FILE."
         )
-    base, trained = KnowledgeBase.open(kb), load_model(model)
+    base = KnowledgeBase.open(kb)
+    trained = without_training(base) if model is None else load_model(model)
     trained.check(base)
     settings = LinkerSettings(
         threshold=threshold,

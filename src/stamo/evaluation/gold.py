@@ -193,7 +193,7 @@ def evaluate_gold(
 
     return GoldReport(
         name=path.name,
-        model=trained.model.name,
+        model=trained.source.name,
         n_documents=len(gold),
         n_mentions=sum(len(g.entities) for g in gold),
         n_in_kb=int(columns[:, 3].sum()),

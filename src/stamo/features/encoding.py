@@ -39,16 +39,33 @@ class CandidateSource(Protocol):
         ...
 
 
+class AnyWord:
+    """A vocabulary in which every word is word 0, so that texts still have lengths."""
+
+    def find(self, text: str) -> int:
+        """Return the number of any word."""
+        return 0
+
+    def find_many(self, texts: Sequence[str]) -> Int32:
+        """Return the number of each word."""
+        return np.zeros(len(texts), dtype=np.int32)
+
+
 @dataclass(frozen=True)
 class Lexicon:
     """The words that carry meaning: a vocabulary and which of its words are stop words."""
 
-    words: StringTable
+    words: StringTable | AnyWord
     is_stop_word: Bools
 
     @classmethod
     def of(cls, kb: KnowledgeBase) -> Lexicon:
-        """Take the words of a knowledge base; its own counts decide what a stop word is."""
+        """Take the words of a knowledge base; its own counts decide what a stop word is.
+
+        One without vectors knows no words; there every word counts, and none differs from another.
+        """
+        if not kb.dimensions:
+            return cls(AnyWord(), np.zeros(1, dtype=np.bool_))
         return cls(kb.words, stop_words(kb.word_counts))
 
     def encode(self, text: str) -> EncodedWords:
