@@ -10,7 +10,8 @@ nothing: on held-out articles four such links went wrong for one that was put ri
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,39 +29,46 @@ _MAX_WORDS = 6
 _MIN_INITIALS = 2
 
 
-def short_forms(name: str) -> Iterator[str]:
-    """Yield in small letters how a name of several words may be shortened.
+@lru_cache(maxsize=1 << 14)
+def short_forms(name: str) -> tuple[str, ...]:
+    """Return in small letters how a name of several words may be shortened.
 
-    Its first words, its last words, each word alone, and its initials.
+    To its first words, its last words, each word alone, and its initials.
     """
     words = name.lower().replace(",", "").split(" ")[:_MAX_WORDS]
     n = len(words)
     if n < 2:
-        return
-    for i in range(1, n):
-        yield " ".join(words[:i])
-        yield " ".join(words[i:])
-    yield from words[1:-1]
-    yield "".join(word[:1] for word in words)
-    capitals = [part[0] for part in name.split(" ") if part[:1].isupper()]
-    if len(capitals) >= _MIN_INITIALS:
-        yield "".join(capitals).lower()
+        return ()
+    capitals = "".join([part[0] for part in name.split(" ") if part[:1].isupper()]).lower()
+    return (
+        *(" ".join(words[:i]) for i in range(1, n)),
+        *(" ".join(words[i:]) for i in range(1, n)),
+        *words[1:-1],
+        "".join([word[:1] for word in words]),
+        *([capitals] if len(capitals) >= _MIN_INITIALS else []),
+    )
 
 
 def shortened(names: Sequence[str]) -> tuple[Int64, Int64]:
-    """Find among distinct names those that may be short for another; return both, as indices."""
-    short: dict[str, list[int]] = {}
-    for i, name in enumerate(names):
-        if not name[:1].islower():
-            short.setdefault(name.lower(), []).append(i)
-    pairs = [
-        (i, long)
-        for long, name in enumerate(names)
-        if " " in name
-        for form in set(short_forms(name))
-        for i in short.get(form, ())
-    ]
-    found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    """Find among distinct names those that may be short for another; return both, as indices.
+
+    Every batch comes through here, so names of two words, most of all, are taken apart in place.
+    """
+    lowered = [name.lower() for name in names]
+    short = dict(zip(lowered, range(len(lowered)), strict=True))
+    pairs: set[tuple[int, int]] = set()
+    for full, name in enumerate(lowered):
+        if " " not in name:
+            continue
+        first, _, rest = name.partition(" ")
+        if " " in rest or "," in name:
+            pairs.update((short[form], full) for form in short_forms(names[full]) if form in short)
+            continue
+        for form in (first, rest, first[:1] + rest[:1]):
+            if form in short:
+                pairs.add((short[form], full))
+    kept = [pair for pair in pairs if not names[pair[0]][:1].islower() and pair[0] != pair[1]]
+    found = np.array(sorted(kept), dtype=np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
 

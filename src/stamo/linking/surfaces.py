@@ -18,7 +18,7 @@ SPELLING_WEIGHT = 1.0
 """Links that all other spellings of a name together are worth beside its own."""
 LONGER_WEIGHT = 0.5
 """The same for all longer names that begin with it."""
-LEAST_SHARE = 0.003
+LEAST_READING_SHARE = 0.003
 """A reading that would get less of the prior than this is left out."""
 MAX_PREFIXED = 500
 MIN_LONGER = 3
@@ -103,7 +103,7 @@ def _shares(kb: KnowledgeBase, names: list[str], own: int, weight: float) -> dic
     counts = np.maximum(kb.alias_counts[aliases], 0.5)
     shares = weight * counts / counts.sum() if len(aliases) else counts
     n_own = float(kb.alias_counts[own]) if own >= 0 else 0.0
-    kept = shares >= LEAST_SHARE * (n_own + weight)
+    kept = shares >= LEAST_READING_SHARE * (n_own + weight)
     return dict(zip(aliases[kept].tolist(), shares[kept].tolist(), strict=True))
 
 
