@@ -4,7 +4,7 @@ Who is called "Katy Perry" once is "Perry" from then on; the "National Cancer In
 "NCI". A short form keeps the candidates that it has by itself and gains those of the full names
 around it, as if it had been a link to them a few times more. A name with many links of its own
 hardly notices, and one that is a title itself ("Cardiff" beside "Cardiff University") is short for
-nothing: on held-out articles four such links went wrong for one that was put right.
+nothing: with titles, four links of held-out articles went wrong for one that was put right.
 """
 
 from __future__ import annotations
