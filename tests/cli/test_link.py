@@ -240,3 +240,14 @@ def test_a_folder_without_packs_is_refused(run, tmp_path):
     result = run("--with", tmp_path, stdin="Java")
     assert isinstance(result.exception, PackError)
     assert "no pack in the folder" in str(result.exception)
+
+
+def test_without_a_model_prior_and_relatedness_decide(app, tmp_path):
+    """The first argument after the KB is a document when it is no model."""
+    (tmp_path / "text.txt").write_text("Sun Microsystems used C++ before Java.")
+    line = ["link", str(small_kb().path), str(tmp_path / "text.txt")]
+    result = CliRunner().invoke(app, line)
+    (record,) = records(result)
+    assert record["mentions"][-1]["entity"] == "Java (language)"
+    piped = CliRunner().invoke(app, line[:2], input="Sun Microsystems used C++ before Java.")
+    assert [r["mentions"] for r in records(piped)] == [record["mentions"]]

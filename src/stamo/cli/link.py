@@ -70,12 +70,12 @@ def register(app: typer.Typer) -> None:
 
 def link(
     kb: KbPath,
-    model: ModelPath,
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILES]...",
-            help="Texts, JSON lines, tables, web pages, feeds, or folders; - or none for stdin.",
+            metavar="[MODEL] [FILES]...",
+            help="A trained model (without one, prior and relatedness decide), then texts, JSON "
+            "lines, tables, web pages, feeds, or folders; - or none for stdin.",
         ),
     ] = None,
     packs: Annotated[
@@ -124,6 +124,7 @@ def link(
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.readers import read_parts
+    from stamo.errors import SettingsError
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
     from stamo.linking.opening import open_linker, pack_files
@@ -138,8 +139,11 @@ def link(
         detection=DetectionSettings(least_link_probability=link_probability),
     )
     everything = all_candidates or explain
+    model, files = _split_model(files or [])
     check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
     if engine is Engine.spark:
+        if model is None:
+            raise SettingsError("Spark links with a model; give its file after the knowledge base.")
         counts = link_by_spark(
             kb,
             model,
@@ -181,6 +185,13 @@ def _say_failures(n_linked: int, n_failed: int) -> None:
         Console(stderr=True).print(message, style="yellow", highlight=False)
     if n_failed and not n_linked:
         raise typer.Exit(1)
+
+
+def _split_model(paths: list[Path]) -> tuple[Path | None, list[Path]]:
+    """Tell a model in the first place from documents to link."""
+    from stamo.models.store import is_model
+
+    return (paths[0], paths[1:]) if paths and is_model(paths[0]) else (None, paths)
 
 
 def _write_bytes(
@@ -234,7 +245,10 @@ def _itself(linked: LinkedDocument) -> LinkedDocument:
 
 def evaluate(
     kb: KbPath,
-    model: ModelPath,
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL]", help="Trained model; without it, prior and relatedness."),
+    ] = None,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="Measure on the KB's held-out articles.")
     ] = False,
@@ -268,13 +282,14 @@ def evaluate(
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
-    from stamo.models.store import load_model
+    from stamo.models.store import load_model, without_training
 
     if not held_out and not folds and not zelda and not nif:
         raise SettingsError(
             "There is nothing to measure on; give --held-out, --folds N, --zelda or --nif FILE."
         )
-    base, trained = KnowledgeBase.open(kb), load_model(model)
+    base = KnowledgeBase.open(kb)
+    trained = without_training(base) if model is None else load_model(model)
     trained.check(base)
     settings = LinkerSettings(
         threshold=threshold,

@@ -21,10 +21,10 @@ from stamo.corpus.formats.nif import NOT_IN_KB, parse_nif
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.evaluation.intervals import Interval, bootstrap, difference, f1, ratio
+from stamo.features.encoding import surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, LinkerSettings
 from stamo.linking.results import LinkedDocument
-from stamo.linking.surfaces import known_names
 from stamo.models.store import TrainedModel
 from stamo.system.arrays import Float64
 
@@ -179,9 +179,9 @@ def evaluate_gold(
     gold, n_dropped = read(path, kb)
     linker = linker or Linker(kb, trained, settings=replace(settings, mentions="detect"))
     given = replace(settings, mentions="given", threshold=0.0)
-    by_model = _best(Linker(kb, trained, settings=given), gold)
+    by_model = _best(scorer := Linker(kb, trained, settings=given), gold)
     by_prior = _best(Linker(kb, trained, settings=replace(given, n_passes=1)), gold)
-    columns = _count_given(kb, gold, by_model, by_prior)
+    columns = _count_given(scorer, gold, by_model, by_prior)
     found = list(linker.link_documents([_bare(g.document) for g in gold]))
     exact = np.array([_count_found(kb, g, f, exact=True) for g, f in zip(gold, found, strict=True)])
     loose = np.array(
@@ -193,7 +193,7 @@ def evaluate_gold(
 
     return GoldReport(
         name=path.name,
-        model=trained.model.name,
+        model=trained.source.name,
         n_documents=len(gold),
         n_mentions=sum(len(g.entities) for g in gold),
         n_in_kb=int(columns[:, 3].sum()),
@@ -220,20 +220,18 @@ def _best(linker: Linker, gold: Sequence[GoldDocument]) -> list[list[str]]:
 
 
 def _count_given(
-    kb: KnowledgeBase,
+    linker: Linker,
     gold: Sequence[GoldDocument],
     by_model: list[list[str]],
     by_prior: list[list[str]],
 ) -> Float64:
     """Count by document: right by model, right by prior, gold a candidate, mentions in the KB."""
-    rows = []
+    rows, kb = [], linker.kb
     for g, model, prior in zip(gold, by_model, by_prior, strict=True):
         target = np.array(g.entities, dtype=np.int32)
         known = target >= 0
-        names = known_names(kb, [m.surface for m in g.document.mentions])
-        aliases = kb.alias_ids(names)
-        widest = int(kb.n_candidates[aliases[aliases >= 0]].max(initial=1))
-        candidates, _ = kb.candidate_batch(aliases, widest)
+        corpus = linker.locate([g.document]).corpus
+        candidates = surface_candidates(corpus, kb, corpus.surfaces, None)[0]
         hit = (candidates == target[:, None]).any(axis=1) & known
         rows.append(
             [

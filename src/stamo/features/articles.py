@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, Lexicon
+from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, Lexicon, surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Int32
 
@@ -46,6 +46,5 @@ def most_frequent_entities(corpus: FlatCorpus, kb: KnowledgeBase) -> Int32:
     """Return the candidate with the highest prior for every mention: the first pass of linking."""
     if not corpus.n_mentions:
         return np.zeros(0, dtype=np.int32)
-    aliases = kb.alias_ids(corpus.surface_table) if corpus.aliases is None else corpus.aliases
-    candidates, _ = kb.candidate_batch(aliases, 1)
+    candidates, _ = surface_candidates(corpus, kb, None, 1)
     return np.asarray(candidates[corpus.surfaces, 0])

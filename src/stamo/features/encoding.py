@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import EncodedWords, stop_words, tokenize
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
 from stamo.features.surroundings import Surroundings, join_surroundings
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.candidates import MixedCandidates
 from stamo.kb.storage import StringTable
 from stamo.system.arrays import Bools, Float32, Int32, Int64
 
@@ -37,16 +39,33 @@ class CandidateSource(Protocol):
         ...
 
 
+class AnyWord:
+    """A vocabulary in which every word is word 0, so that texts still have lengths."""
+
+    def find(self, text: str) -> int:
+        """Return the number of any word."""
+        return 0
+
+    def find_many(self, texts: Sequence[str]) -> Int32:
+        """Return the number of each word."""
+        return np.zeros(len(texts), dtype=np.int32)
+
+
 @dataclass(frozen=True)
 class Lexicon:
     """The words that carry meaning: a vocabulary and which of its words are stop words."""
 
-    words: StringTable
+    words: StringTable | AnyWord
     is_stop_word: Bools
 
     @classmethod
     def of(cls, kb: KnowledgeBase) -> Lexicon:
-        """Take the words of a knowledge base; its own counts decide what a stop word is."""
+        """Take the words of a knowledge base; its own counts decide what a stop word is.
+
+        One without vectors knows no words; there every word counts, and none differs from another.
+        """
+        if not kb.dimensions:
+            return cls(AnyWord(), np.zeros(1, dtype=np.bool_))
         return cls(kb.words, stop_words(kb.word_counts))
 
     def encode(self, text: str) -> EncodedWords:
@@ -80,6 +99,35 @@ class EncodingSettings:
 
 
 @dataclass(frozen=True)
+class MixedSurfaces:
+    """The surfaces of a corpus whose candidates come from several names."""
+
+    surfaces: Int64  # (n,) ascending indices into surface_table
+    candidates: MixedCandidates  # n rows
+
+    def put(
+        self, used: NDArray[np.integer], ids: Int32, priors: Float32, top: int | None
+    ) -> CandidateArrays:
+        """Replace the candidates of those `used` surfaces that are mixed."""
+        place = np.searchsorted(self.surfaces, used)
+        place = np.minimum(place, len(self.surfaces) - 1)
+        at = np.flatnonzero(self.surfaces[place] == used)
+        if not len(at):
+            return ids, priors
+        width = max(ids.shape[1], self.candidates.widest)
+        width = width if top is None else min(width, top)
+        spare = ((0, 0), (0, max(width - ids.shape[1], 0)))
+        ids = np.pad(ids, spare, constant_values=UNKNOWN)
+        priors = np.pad(priors, spare)
+        ids[at], priors[at] = self.candidates.batch(place[at], ids.shape[1])
+        return ids, priors
+
+
+CandidateArrays = tuple[Int32, Float32]
+"""Entities, padded with -1, and their priors, padded with 0."""
+
+
+@dataclass(frozen=True)
 class FlatCorpus:
     """Documents end to end: N content words and M mentions."""
 
@@ -93,6 +141,8 @@ class FlatCorpus:
     surface_table: tuple[str, ...]
     aliases: Int32 | None = field(default=None, compare=False)
     """The knowledge base's number of each surface, -1 for unknown ones; None: not looked up."""
+    mixed: MixedSurfaces | None = field(default=None, compare=False)
+    """Candidates of surfaces that may be read as several names; None: there are none."""
     text: Surroundings | None = field(default=None, compare=False)
     """Where the mentions stand in the texts; None where the texts are not at hand."""
 
@@ -260,7 +310,7 @@ def encode(
     used, surfaces = np.unique(corpus.surfaces[rows], return_inverse=True)
     table = tuple(map(corpus.surface_table.__getitem__, used.tolist()))
     if corpus.aliases is not None and isinstance(source, KnowledgeBase):
-        found = source.candidates_of(corpus.aliases[used], settings.n_candidates)
+        found = surface_candidates(corpus, source, used, settings.n_candidates)
     else:
         found = source.candidate_table(table, settings.n_candidates)
     candidate_table, prior_table = found
@@ -279,6 +329,20 @@ def encode(
         known={"prior": priors},
         surface_table=table,
     )
+
+
+def surface_candidates(
+    corpus: FlatCorpus, kb: KnowledgeBase, used: NDArray[np.integer] | None, top: int | None
+) -> CandidateArrays:
+    """Return the candidates of the `used` surfaces of a corpus, of all when None.
+
+    Returns:
+        Entities, shape (n, C), padded with -1, and their priors, padded with 0.
+    """
+    aliases = kb.alias_ids(corpus.surface_table) if corpus.aliases is None else corpus.aliases
+    used = np.arange(len(aliases)) if used is None else used
+    ids, priors = kb.candidates_of(aliases[used], top)
+    return (ids, priors) if corpus.mixed is None else corpus.mixed.put(used, ids, priors, top)
 
 
 def _add_gold(candidates: Int32, priors: Float32, gold: Int32) -> tuple[Int32, Float32]:

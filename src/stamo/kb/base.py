@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
-from stamo.kb.candidates import Candidates, CandidateTable
+from stamo.kb.candidates import Candidates, CandidateTable, MixedCandidates
 from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
@@ -24,7 +24,7 @@ from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, normalise_surface
 from stamo.kb.relatedness import wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
-from stamo.system.arrays import Bools, Float32, Int32, Int64
+from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -231,6 +231,12 @@ class KnowledgeBase:
             Entities, shape (n, top), padded with -1, and their priors, padded with 0.
         """
         return self._candidates.batch(aliases, top)
+
+    def mix_candidates(
+        self, rows: Int64, aliases: Int32, weights: Float64, n_rows: int, top: int
+    ) -> MixedCandidates:
+        """Join the candidates of several aliases; see `CandidateTable.mix`."""
+        return self._candidates.mix(rows, aliases, weights, n_rows, top)
 
     def candidate_table(
         self, surfaces: Sequence[str], top: int | None = None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stamo.kb.names import ALIAS_COUNTS
 from stamo.kb.storage import Csr, expand, open_array
-from stamo.system.arrays import Float32, Int32, Int64
+from stamo.system.arrays import Float32, Float64, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,60 @@ class CandidateTable:
         ids[at] = self._entities.values[places]
         counts = np.asarray(self._counts[places])
         priors[at] = _priors(counts, n_all, np.asarray(self._totals[rows]), n_taken)
+        return ids, priors
+
+    def mix(
+        self, rows: Int64, aliases: Int32, weights: Float64, n_rows: int, top: int
+    ) -> MixedCandidates:
+        """Join the candidates of several aliases, each with a weight, into the rows of a table.
+
+        Args:
+            rows: The row that each alias adds to, shape (n,).
+            aliases: Alias numbers, shape (n,).
+            weights: Each alias adds its priors times this; a row is then divided by its sum.
+            n_rows: How many rows there are.
+            top: Candidates of each alias that are looked at.
+        """
+        used, place = np.unique(aliases, return_inverse=True)
+        ids, priors = self.batch(used, top)
+        ids, values = ids[place], priors[place] * weights[:, None]
+        real = ids >= 0
+        keys = (rows[:, None] * np.int64(1 << 32) + ids)[real]
+        found, which = np.unique(keys, return_inverse=True)
+        mass = np.bincount(which, weights=values[real], minlength=len(found))
+        row = found >> 32
+        order = np.lexsort((-mass, row))
+        row, mass = row[order], mass[order]
+        total = np.bincount(row, weights=mass, minlength=n_rows)
+        indptr = np.searchsorted(row, np.arange(n_rows + 1))
+        entities = (found[order] & 0xFFFFFFFF).astype(np.int32)
+        shares = (mass / np.where(total > 0, total, 1.0)[row]).astype(np.float32)
+        return MixedCandidates(Csr(indptr, entities), shares)
+
+
+@dataclass(frozen=True)
+class MixedCandidates:
+    """Candidates of names that may be read as several aliases, the most likely first."""
+
+    entities: Csr
+    priors: Float32
+
+    @property
+    def widest(self) -> int:
+        """The largest number of candidates of a row."""
+        return int(np.diff(self.entities.indptr).max(initial=0))
+
+    def batch(self, rows: NDArray[Any], top: int) -> tuple[Int32, Float32]:
+        """Return the first candidates of rows, shape (n, top), padded with -1 and 0."""
+        ids = np.full((len(rows), top), -1, dtype=np.int32)
+        priors = np.zeros((len(rows), top), dtype=np.float32)
+        n_taken = np.minimum(self.entities.lengths(rows), top)
+        places = expand(self.entities.indptr[rows], n_taken)
+        at = (
+            np.repeat(np.arange(len(rows)), n_taken),
+            expand(np.zeros(len(rows), np.int64), n_taken),
+        )
+        ids[at], priors[at] = self.entities.values[places], self.priors[places]
         return ids, priors
 
 

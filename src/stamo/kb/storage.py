@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -273,9 +274,7 @@ class StringTable:
 
     def with_prefix(self, prefix: str, limit: int) -> list[str]:
         """Return up to `limit` strings that begin with `prefix`."""
-        found = []
-        for text in self._trie.iterkeys(prefix):
-            found.append(text)
-            if len(found) == limit:
-                break
-        return found
+        try:
+            return list(islice(self._trie.iterkeys(prefix), limit))
+        except UnicodeEncodeError:  # half a character, which no string here has
+            return []

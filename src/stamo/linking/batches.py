@@ -13,7 +13,8 @@ from stamo.errors import CorpusFormatError
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detection import Detected, MentionDetector
-from stamo.linking.surfaces import known_names
+from stamo.linking.short_names import mix_surfaces
+from stamo.linking.surfaces import known_names, related_names
 from stamo.linking.texts import JoinedTexts, join_texts
 from stamo.system.arrays import Int32, Int64
 
@@ -74,6 +75,7 @@ def locate(
     detector: MentionDetector | None,
     kb: KnowledgeBase,
     words: ContentWords,
+    fixed: frozenset[str] = frozenset(),
 ) -> Located:
     """Find or take over the mentions of a batch and flatten it.
 
@@ -83,16 +85,21 @@ def locate(
         detector: Finds mentions; None when all are given.
         kb: Knows the names.
         words: The vocabulary.
+        fixed: Names whose candidates are those of the knowledge base and no others.
     """
     joined = join_texts([document.text for document in documents])
     taken = _taken(joined, documents, given)
     found = _found(joined, given, detector)
     starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
-    surfaces, table, aliases = _surface_table(kb, taken[2], found, detector)
+    surfaces, names, aliases, n_taken = _surface_table(kb, taken[2], found, detector)
+    related = related_names(kb, names[:n_taken], fixed)
+    place_of = joined.document_of(starts)
+    surfaces, name_of, mixed = mix_surfaces(kb, names, aliases, place_of, surfaces, related, fixed)
+    table = tuple(map(names.__getitem__, name_of.tolist()))
     order = np.argsort(starts, kind="stable")
     starts, ends, surfaces = starts[order], ends[order], surfaces[order]
     corpus = flatten_joined(joined, starts, ends, surfaces, table, words)
-    corpus = replace(corpus, aliases=aliases)
+    corpus = replace(corpus, aliases=aliases[name_of], mixed=mixed)
     return Located(
         corpus.documents,
         joined.local(corpus.documents, starts),
@@ -132,8 +139,12 @@ def _found(
 
 def _surface_table(
     kb: KnowledgeBase, taken: list[str], found: Detected, detector: MentionDetector | None
-) -> tuple[Int32, tuple[str, ...], Int32]:
-    """Number the distinct names of all mentions; return also the aliases that these names are."""
+) -> tuple[Int32, tuple[str, ...], Int32, int]:
+    """Number the distinct names of all mentions, those taken over first.
+
+    Returns:
+        The number of each mention's name; the names; their aliases; how many were taken over.
+    """
     index: dict[str, int] = {}
     distinct = list(dict.fromkeys(taken))
     name_by_surface = dict(zip(distinct, known_names(kb, distinct), strict=True))
@@ -149,7 +160,7 @@ def _surface_table(
     aliases = np.full(len(index), UNKNOWN, dtype=np.int32)
     aliases[number_by_key] = np.maximum(used, UNKNOWN)  # detection knows them already
     aliases[:n_taken] = kb.alias_ids(list(index)[:n_taken])
-    return np.concatenate([np.array(numbers, np.int32), surfaces]), tuple(index), aliases
+    return np.concatenate([np.array(numbers, np.int32), surfaces]), tuple(index), aliases, n_taken
 
 
 def flatten_joined(

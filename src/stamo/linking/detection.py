@@ -23,7 +23,9 @@ from stamo.kb.base import KnowledgeBase
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
 from stamo.kb.names import normalise_surface
 from stamo.linking.haystack import make_haystack
+from stamo.linking.letters import other_letters
 from stamo.linking.texts import JoinedTexts
+from stamo.linking.word_forms import WordForms, find_word_forms, language_of
 from stamo.system.arrays import Bools, Float64, Int32, Int64
 
 EXTRA_PRIORITY = 2.0
@@ -40,6 +42,9 @@ class DetectionSettings:
     """A name is detected when at least this share of the articles that contain it link it."""
     least_link_probability_small: float = 0.5
     """The same for names that begin with a small letter: a common noun is a name less often."""
+
+    word_forms: bool = True
+    """Find names inside words and in other letters, in languages that write them so."""
 
     def __post_init__(self) -> None:
         for share in (self.least_link_probability, self.least_link_probability_small):
@@ -81,6 +86,8 @@ class MentionDetector:
         self.settings = settings
         self._kb = kb
         self._wanted = _Wanted(kb, settings)
+        self._forms = find_word_forms(kb) if settings.word_forms else None
+        self._letters = other_letters(language_of(kb)) if settings.word_forms else ()
         self._look_for(extra_aliases)
 
     def with_names(self, extra_aliases: Sequence[str]) -> MentionDetector:
@@ -98,7 +105,7 @@ class MentionDetector:
 
     def detect(self, joined: JoinedTexts) -> Detected:
         """Find the mentions of a batch of texts."""
-        haystack = make_haystack(joined)
+        haystack = make_haystack(joined, self._letters)
         begin, end, aliases, extras, priority = self._matches(haystack.tokens)
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
         # With its first letter made small, a sentence's start is only good for names at its start.
@@ -106,7 +113,25 @@ class MentionDetector:
         exact = haystack.variant_at[begin] < 0
         rows = np.flatnonzero(~misplaced)
         priority = priority + 2.0 * exact
+        if self._forms is not None:
+            found = Detected(starts[rows], ends[rows], aliases[rows], extras[rows])
+            return self._with_forms(self._forms, joined, found, priority[rows])
         chosen = rows[resolve_overlaps(starts[rows], ends[rows], priority[rows])]
+        return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
+
+    def _with_forms(
+        self, forms: WordForms, joined: JoinedTexts, found: Detected, priority: Float64
+    ) -> Detected:
+        """Choose among names as they are written and names inside words, which come last."""
+        more = forms.find(joined)
+        wanted = np.flatnonzero(self._wanted[more.aliases])
+        starts = np.concatenate([found.starts, more.starts[wanted]])
+        ends = np.concatenate([found.ends, more.ends[wanted]])
+        none = np.full(len(wanted), -1, np.int32)
+        aliases = np.concatenate([found.aliases, more.aliases[wanted]])
+        last = self._kb.link_probability[more.aliases[wanted]] - 1.0
+        chosen = resolve_overlaps(starts, ends, np.concatenate([priority, last]))
+        extras = np.concatenate([found.extras, none])
         return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
 
     def _matches(self, tokens: HashedTokens) -> tuple[Int32, Int32, Int32, Int32, Float64]:

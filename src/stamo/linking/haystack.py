@@ -6,6 +6,7 @@ character where a script writes no spaces.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -46,13 +47,19 @@ class Haystack:
     is_sentence: Bools  # (characters,) part of a sentence's start with a small letter
 
 
-def make_haystack(joined: JoinedTexts) -> Haystack:
-    """Prepare texts for the search, with sentence starts and capitals in other case as well."""
+def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Haystack:
+    """Prepare texts for the search, with sentence starts and capitals in other case as well.
+
+    Args:
+        joined: The texts.
+        letters: For each way to write the texts in other letters, the letter for each code point.
+    """
     white = _is_kind(joined.codes, _WHITE)
     kept = np.flatnonzero(_keep_white(white))
     codes = _fold_white(joined.codes, white, kept)
     parts = [(codes[kept], kept, np.full(len(kept), -1, np.int64), False)]
     parts += _sentence_variants(joined, codes) + _capital_variants(joined, codes)
+    parts += _letter_variants(codes[kept], kept, letters)
     chars = np.concatenate([part[0] for part in parts])
     origin = np.concatenate([part[1] for part in parts])
     variant_at = np.concatenate([part[2] for part in parts])
@@ -129,6 +136,16 @@ def _gather(codes: CodeArray, starts: Int64, ends: Int64) -> tuple[CodeArray, In
     origin = np.minimum(origin, len(codes) - 1)
     keep = _keep_white(_is_kind(chars, _WHITE))
     return chars[keep], origin[keep], variant_at[keep]
+
+
+def _letter_variants(codes: CodeArray, kept: Int64, letters: Sequence[CodeArray]) -> list[_Part]:
+    """Write all texts in other letters, where that changes any."""
+    parts: list[_Part] = []
+    for table in letters:
+        written = np.where(codes < _TABLE_SIZE, table[np.minimum(codes, _TABLE_SIZE - 1)], codes)
+        if (written != codes).any():
+            parts.append((written, kept, np.zeros(len(kept), np.int64), False))
+    return parts
 
 
 def _sentence_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:

@@ -23,7 +23,7 @@ from stamo.linking.detection import MentionDetector
 from stamo.linking.rank import Ranking, merge_rankings, rank_by_model, rank_by_prior
 from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
-from stamo.models.store import TrainedModel
+from stamo.models.store import TrainedModel, without_training
 from stamo.system.arrays import Int32, Int64
 from stamo.system.threads import one_thread
 
@@ -41,7 +41,7 @@ class Linker:
     def __init__(
         self,
         kb: KnowledgeBase,
-        trained: TrainedModel,
+        trained: TrainedModel | None = None,
         *,
         settings: LinkerSettings = LinkerSettings(),
         extra_aliases: Sequence[str] = (),
@@ -50,13 +50,14 @@ class Linker:
 
         Args:
             kb: The knowledge base.
-            trained: A model trained with it.
+            trained: A model trained with it; None links by prior and relatedness.
             settings: How to link.
             extra_aliases: Names that are always detected, besides those of the knowledge base.
 
         Raises:
             ArtifactMismatchError: The model belongs to another knowledge base.
         """
+        trained = without_training(kb) if trained is None else trained
         if settings.explain:
             _ = trained.model  # scores one by one need all of it
         self.kb = kb
@@ -166,7 +167,9 @@ class Linker:
         choice = self.settings.mentions
         given = [choice == "given" or (choice == "auto" and bool(d.mentions)) for d in documents]
         detector = None if all(given) else self.detector
-        return locate(documents, given, detector, self.kb, self.words)
+        return locate(
+            documents, given, detector, self.kb, self.words, frozenset(self.extra_aliases)
+        )
 
     def encode(
         self,

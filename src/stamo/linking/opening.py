@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def open_linker(
     kb: str | Path,
-    model: str | Path,
+    model: str | Path | None,
     packs: Iterable[str | Path] = (),
     settings: LinkerSettings = LinkerSettings(),
 ) -> Linker | PackedLinker:
@@ -27,14 +27,15 @@ def open_linker(
 
     Args:
         kb: Directory of the knowledge base.
-        model: File of a model trained with it.
+        model: File of a model trained with it; None links by prior and relatedness.
         packs: Entity packs, or folders of them.
         settings: How to link.
 
     Raises:
         StamoError: Something is missing, damaged, or does not belong to the others.
     """
-    linker = Linker(KnowledgeBase.open(Path(kb)), load_model(Path(model)), settings=settings)
+    trained = None if model is None else load_model(Path(model))
+    linker = Linker(KnowledgeBase.open(Path(kb)), trained, settings=settings)
     paths = pack_files(packs)
     if not paths:
         return linker

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.features.base import encode_features
-from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus
+from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, surface_candidates
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
@@ -42,8 +42,9 @@ class Ranking:
 
 def rank_by_prior(corpus: FlatCorpus, kb: KnowledgeBase, n_kept: int) -> Ranking:
     """Rank candidates by their prior alone, which then is the score and the share."""
-    aliases = kb.alias_ids(corpus.surface_table) if corpus.aliases is None else corpus.aliases
-    ids, priors = kb.candidate_batch(aliases, n_kept)
+    ids, priors = surface_candidates(corpus, kb, None, n_kept)
+    spare = ((0, 0), (0, n_kept - ids.shape[1]))
+    ids, priors = np.pad(ids, spare, constant_values=UNKNOWN), np.pad(priors, spare)
     ids, priors = ids[corpus.surfaces], priors[corpus.surfaces]
     none = np.zeros((len(ids), 2, 0), dtype=np.float32)
     return Ranking(ids, priors, priors, priors, none, none[:, 0])

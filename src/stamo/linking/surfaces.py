@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.names import normalise_surface
-from stamo.system.arrays import Int64
+from stamo.system.arrays import Float64, Int32, Int64
 
 _QUOTES = "\"'`“”‘’«»„‚‹›()[]{}<>.,;:!?*_|/\\-–— "
 _POSSESSIVES = ("'s", "’s", "'", "’")
 _PLAIN = str.maketrans("‘’ʼ‐‑‒–—−", "'''------")
+SPELLING_WEIGHT = 1.0
+"""Links that all other spellings of a name together are worth beside its own."""
+LONGER_WEIGHT = 0.5
+"""The same for all longer names that begin with it."""
+LEAST_READING_SHARE = 0.003
+"""A reading that would get less of the prior than this is left out."""
+MAX_PREFIXED = 500
+MIN_LONGER = 3
+MAX_INITIALS = 5
+_TITLES = (
+    "mr mrs ms miss dr prof professor sir dame lord lady president king queen emperor empress pope "
+    "prince princess duke earl count saint st general captain colonel admiral senator governor "
+    "congressman representative judge justice minister chancellor rev reverend bishop archbishop "
+    "cardinal state republic kingdom city town county province district commonwealth the of"
+)
+TITLES = frozenset(_TITLES.split())
+"""English words before a name that say what it is and belong to it only sometimes."""
 
 
 def known_names(kb: KnowledgeBase, surfaces: Sequence[str]) -> list[str]:
@@ -31,6 +49,123 @@ def known_names(kb: KnowledgeBase, surfaces: Sequence[str]) -> list[str]:
     return names
 
 
+@dataclass(frozen=True)
+class Readings:
+    """Which aliases names may be read as, and how much each reading counts; r readings."""
+
+    names: Int64  # (r,) index of the name
+    aliases: Int32  # (r,)
+    weights: Float64  # (r,) as if the name had been so many links to the alias's entities
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, float]]) -> Readings:
+        """Take rows of name, alias and weight."""
+        names, aliases, weights = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(
+            np.array(names, np.int64), np.array(aliases, np.int32), np.array(weights, np.float64)
+        )
+
+
+def related_names(
+    kb: KnowledgeBase, names: Sequence[str], fixed: frozenset[str] = frozenset()
+) -> Readings:
+    """Find the aliases that are written like given names, or begin with them.
+
+    Somebody says that these are names, so they are searched harder than those that are detected:
+    in other spellings, in singular and plural ("Lectionaries"), as the beginning of a longer name
+    ("Asheville" of "Asheville, North Carolina"). A name's own links outweigh all of that as soon
+    as there are some.
+
+    Args:
+        kb: Knows the aliases.
+        names: The names.
+        fixed: Names that are not to be read in another way.
+    """
+    rows: list[tuple[int, int, float]] = []
+    for i, name in enumerate(names):
+        if name in fixed:
+            continue
+        own = kb.alias_id(name)
+        alike = _shares(kb, list(spelled_alike(name)), own, SPELLING_WEIGHT)
+        longer = _shares(kb, _longer(kb, name, own), own, LONGER_WEIGHT)
+        if own < 0 and not alike and not longer:
+            longer = _shares(kb, _without_title(kb, name), own, LONGER_WEIGHT)
+        if alike or longer:
+            rows += [(i, alias, weight) for alias, weight in {**longer, **alike}.items()]
+            rows += [(i, own, max(float(kb.alias_counts[own]), 1.0))] if own >= 0 else []
+    return Readings.of(rows)
+
+
+def _shares(kb: KnowledgeBase, names: list[str], own: int, weight: float) -> dict[int, float]:
+    """Divide a weight among known names by how often each is a link."""
+    aliases = np.unique(kb.alias_ids(names))
+    aliases = aliases[(aliases >= 0) & (aliases != own)]
+    counts = np.maximum(kb.alias_counts[aliases], 0.5)
+    shares = weight * counts / counts.sum() if len(aliases) else counts
+    n_own = float(kb.alias_counts[own]) if own >= 0 else 0.0
+    kept = shares >= LEAST_READING_SHARE * (n_own + weight)
+    return dict(zip(aliases[kept].tolist(), shares[kept].tolist(), strict=True))
+
+
+def _longer(kb: KnowledgeBase, name: str, own: int) -> list[str]:
+    """Return known names that begin with a name and mean something else than it does."""
+    if len(name) < MIN_LONGER:
+        return []
+    prefixes = (f"{name}{sign}" for sign in (",", " ", "-"))
+    longer = [n for prefix in prefixes for n in kb.names_with_prefix(prefix, MAX_PREFIXED)]
+    if own < 0 or not longer:
+        return longer
+    meant = kb.candidates_of(np.array([own], np.int32))[0]
+    is_known = np.isin(kb.candidate_batch(kb.alias_ids(longer), 1)[0][:, 0], meant)
+    return [n for n, known in zip(longer, is_known.tolist(), strict=True) if not known]
+
+
+def _without_title(kb: KnowledgeBase, name: str) -> list[str]:
+    """Return the known name that is left without words that only describe it.
+
+    Words in small letters and titles do: "western Anatolia", "Emperor Leopold I", "State of
+    Nevada". Another capital does not: who "Bob Perry" is, "Perry" does not tell.
+    """
+    words = name.strip(_QUOTES).split(" ")
+    for n in range(len(words) - 1, 0, -1):
+        for first in range(len(words) - n, -1, -1):
+            rest = words[:first] + words[first + n :]
+            if all(map(_describes, rest)):
+                kept = " ".join(words[first : first + n])
+                spellings = [kept, *other_spellings(kept)]
+                found = np.flatnonzero(kb.alias_ids(spellings) >= 0)
+                if kept[:1].isupper() and len(found):
+                    return [spellings[found[0]]]
+    return []
+
+
+def _describes(word: str) -> bool:
+    return word[:1].islower() or word.rstrip(".").lower() in TITLES
+
+
+def spelled_alike(name: str) -> Iterator[str]:
+    """Yield other ways to write a name, in another number and with other signs inside too."""
+    yield from other_spellings(name)
+    bare = name.strip(_QUOTES).translate(_PLAIN).removesuffix("'s")
+    for other in dict.fromkeys([*_other_number(bare), *_other_signs(bare)]):
+        yield from dict.fromkeys([other, *other_cases(other)])
+
+
+def _other_number(name: str) -> Iterator[str]:
+    """Yield the singular of a plural, or the plural of a singular, as English forms them."""
+    for ending, singular in (("ies", "y"), ("es", ""), ("s", "")):
+        if name.lower().endswith(ending) and len(name) > len(ending) + 2:
+            yield name[: -len(ending)] + singular
+    yield name + "s"
+
+
+def _other_signs(name: str) -> Iterator[str]:
+    yield from (name.replace("-", " "), name.replace(" ", "-"), name.replace("-", ""))
+    yield from (name.replace(".", ""), name.replace(" & ", " and "), name.replace(" and ", " & "))
+    if 1 < len(name) <= MAX_INITIALS and name.isupper() and name.isalpha():
+        yield "".join(f"{letter}." for letter in name)
+
+
 def other_spellings(name: str) -> Iterator[str]:
     """Yield other ways to write a name, the closest first."""
     bases = [
@@ -45,10 +180,15 @@ def other_spellings(name: str) -> Iterator[str]:
     bases = [base for base in dict.fromkeys(bases) if base]
     yield from bases
     for base in bases:
-        capital, small = base[:1].upper() + base[1:], base[:1].lower() + base[1:]
-        yield from (capital, small, base.title(), base.lower(), base.upper())
-        yield base[:1].upper() + base[1:].lower()
-        yield _small_short_words(base.title())
+        yield from other_cases(base)
+
+
+def other_cases(name: str) -> Iterator[str]:
+    """Yield a name in small letters, capitals and the ways between."""
+    yield from (name[:1].upper() + name[1:], name[:1].lower() + name[1:])
+    yield from (name.title(), name.lower(), name.upper())
+    yield name[:1].upper() + name[1:].lower()
+    yield _small_short_words(name.title())
 
 
 def _small_short_words(title: str) -> str:

@@ -19,6 +19,7 @@ from stamo.features.base import Feature
 from stamo.features.encoding import EncodedMentions, EncodingSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.calibration import Calibration
+from stamo.models.counted import FITTED, CountedScores
 from stamo.models.deeped.known import KnownDeepED
 from stamo.models.tables import Tables
 from stamo.models.words import WordKind, check_kind, model_tables
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MODEL_VERSION = 1
 MAX_MODEL_BYTES = 64 * 2**20
+MODEL_SUFFIX = ".safetensors"
+_START_BYTES = 1 << 16
 CHECKSUM = "sha256"
 """The key of a saved model's fingerprint; files of the first release have none."""
 
@@ -57,8 +60,8 @@ class KnownScorer(Protocol):
 class TrainedModel:
     """A linking model with what is needed to use it."""
 
-    source: LinkingModel | KnownDeepED
-    """φ: a model, or the arrays of one."""
+    source: LinkingModel | KnownDeepED | CountedScores
+    """φ: a model, the arrays of one, or what links without one."""
     dimensions: int
     kb_fingerprint: str
     encoding: EncodingSettings = field(default_factory=EncodingSettings)
@@ -71,7 +74,9 @@ class TrainedModel:
     @cached_property
     def model(self) -> LinkingModel:
         """The model; of one that was loaded as arrays it is made when it is first needed."""
-        return self.source.to_model() if isinstance(self.source, KnownDeepED) else self.source
+        if isinstance(self.source, KnownDeepED | CountedScores):
+            return self.source.to_model()
+        return self.source
 
     @property
     def known(self) -> KnownScorer:
@@ -92,6 +97,8 @@ class TrainedModel:
     def tables(self, kb: KnowledgeBase) -> Tables:
         """Return the vectors that the model looks up."""
         self.check(kb)
+        if isinstance(self.source, CountedScores):
+            return self.source.tables(kb)
         return model_tables(kb, self.words)
 
     @property
@@ -124,9 +131,24 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
 
 
 def _state(trained: TrainedModel) -> Mapping[str, Float32]:
-    if isinstance(trained.source, KnownDeepED):
+    if isinstance(trained.source, KnownDeepED | CountedScores):
         return trained.source.state
     return {name: value.detach().numpy() for name, value in trained.source.state_dict().items()}
+
+
+def without_training(kb: KnowledgeBase) -> TrainedModel:
+    """Return what links by prior and relatedness alone, for any knowledge base."""
+    return TrainedModel(CountedScores(), kb.dimensions, kb.fingerprint, calibration=FITTED)
+
+
+def is_model(path: Path) -> bool:
+    """Tell whether a path names a model, by its ending or by the first bytes of the file."""
+    if path.suffix == MODEL_SUFFIX:
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'"stamo-model' in file.read(_START_BYTES).replace(b"\\", b"")
 
 
 def load_model(path: str | Path) -> TrainedModel:

@@ -11,7 +11,7 @@ from stamo.errors import DumpError
     [
         (b"", "is empty"),
         (b"CREATE TABLE page", "begins with the bytes"),
-        (b"\xff\xfe<\x00", "UTF-8"),
+        (b"\x89PNG\r\n", "UTF-8"),
         (b"7z\xbc\xaf\x27\x1c\x00\x04", "7z archive"),
         (b"PK\x03\x04....", "zip archive"),
     ],

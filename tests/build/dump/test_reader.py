@@ -397,3 +397,27 @@ def test_enwik8_yields_its_pages_and_one_cut_page(shared_data):
     assert n_pages == 12_238
     assert counts == {OTHER_NAMESPACE: 108}
     assert reader.skipped == {CUT_OFF: 1}
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_reads_as_utf_8_does(tmp_path, encoding, suffix):
+    """Some exports are in UTF-16, with or without a byte order mark; their pages are the same."""
+    text = '<?xml version="1.0" encoding="UTF-16"?>\n' + dump().decode()
+    (tmp_path / "plain.xml").write_bytes(dump())
+    path = tmp_path / f"wide.xml{suffix}"
+    path.write_bytes(COMPRESS[suffix](text.encode(encoding)))
+    assert pages_of(path) == pages_of(tmp_path / "plain.xml")
+
+
+def test_a_dump_of_pages_alone_reads(tmp_path):
+    """Neither siteinfo nor a root: what is missing keeps its default."""
+    path = tmp_path / "bare.xml"
+    path.write_text("".join(page(title, i) for i, title in enumerate(TITLES)), encoding="utf-8")
+    assert [p.title for p in pages_of(path)] == [t for t in TITLES if not t.startswith("Talk:")]
+
+
+def pages_of(path):
+    with DumpReader(path) as reader:
+        chunks = list(reader.chunks())
+        return [p for chunk in chunks for p in parse_chunk(chunk, reader.site)[0]]

@@ -1,7 +1,9 @@
 """Open a dump: a file or standard input, its compression told from the first bytes."""
 
+import codecs
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +18,34 @@ from stamo.system.streams import (
 )
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF_16 = {
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    b"<\x00": "utf-16-le",
+    b"\x00<": "utf-16-be",
+}
+"""The encoding by the first two bytes of XML in UTF-16."""
+
+
+class TranslatedStream(ByteStream):
+    """The decompressed bytes of a dump in UTF-8; UTF-16 is told from the first two bytes."""
+
+    encoding: str | None = None
+    """The encoding that is being translated, once bytes were handed out."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        blocks = super().__iter__()
+        first = next(blocks, b"")
+        self.encoding = UTF_16.get(first[:2])
+        if self.encoding is None:
+            yield first
+            yield from blocks
+            return
+        decoder = codecs.getincrementaldecoder(self.encoding)("replace")
+        yield decoder.decode(first).encode()
+        for block in blocks:
+            yield decoder.decode(block).encode()
+        yield decoder.decode(b"", True).encode()
 
 
 def open_file(path: str | Path, name: str) -> tuple[BinaryIO, int | None]:
@@ -38,15 +68,15 @@ def open_file(path: str | Path, name: str) -> tuple[BinaryIO, int | None]:
     return file, os.fstat(file.fileno()).st_size or None
 
 
-def open_stream(file: BinaryIO, name: str) -> ByteStream:
-    """Return the decompressed bytes of an open dump.
+def open_stream(file: BinaryIO, name: str) -> TranslatedStream:
+    """Return the decompressed bytes of an open dump, in UTF-8.
 
     Raises:
         DumpError: It cannot be read, or is no dump.
     """
     source = ByteSource(file)
     try:
-        return ByteStream(source, detect(source.peek(64), name))
+        return TranslatedStream(source, detect(source.peek(64), name))
     except StreamFault as fault:
         raise DumpError(f"{name} cannot be read: {fault}.") from fault
 
@@ -59,7 +89,7 @@ def detect(start: bytes, name: str) -> str:
     """
     if kind := compression(start):
         return kind
-    if start.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<"):
+    if start.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<") or start[:2] in UTF_16:
         return PLAIN
     if not start:
         raise DumpError(f"{name} is empty; expected a MediaWiki XML dump.")
@@ -70,6 +100,6 @@ def detect(start: bytes, name: str) -> str:
                 "XML file, or pipe the XML in and pass '-'."
             )
     raise DumpError(
-        f"{name} begins with the bytes {start[:8]!r}; expected a MediaWiki XML dump in UTF-8, "
-        "plain or compressed as .gz, .bz2, .xz or .zst."
+        f"{name} begins with the bytes {start[:8]!r}; expected a MediaWiki XML dump in UTF-8 "
+        "or UTF-16, plain or compressed as .gz, .bz2, .xz or .zst."
     )

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stamo.build.dump.multistream import StreamRange, find_index, plan_ranges
-from stamo.build.dump.opening import open_file, open_stream
+from stamo.build.dump.opening import TranslatedStream, open_file, open_stream
 from stamo.build.dump.pages import RawPage, parse_pages
 from stamo.build.dump.site import Site
 from stamo.build.dump.splitter import MAX_SITE_BYTES, NOT_CLOSED, PageLimits, PageSplitter
@@ -143,8 +143,8 @@ class DumpReader(Closing):
             return None
         path = Path(self.path)
         index_path = self._index_path or find_index(path)
-        if index_path is None:
-            return None
+        if index_path is None or dump.stream.encoding is not None:
+            return None  # a range of UTF-16 would not tell its encoding
         try:
             return plan_ranges(path, index_path, self._limits, expects_end=dump.expects_end)
         except DumpError as error:
@@ -171,7 +171,7 @@ class _OpenDump:
 
     file: BinaryIO
     n_bytes: int | None
-    stream: ByteStream
+    stream: TranslatedStream
     splitter: PageSplitter
     site: Site
     expects_end: bool
@@ -185,7 +185,8 @@ class _OpenDump:
             header = splitter.read_header()
             if header is None:
                 raise _no_page(name, stream)
-            _check_encoding(header, name)
+            if stream.encoding is None:
+                _check_encoding(header, name)
         except BaseException:
             if str(path) != "-":
                 file.close()

@@ -1,0 +1,179 @@
+"""Short forms of names that the same document writes in full.
+
+Who is called "Katy Perry" once is "Perry" from then on; the "National Cancer Institute" becomes
+"NCI". A short form keeps the candidates that it has by itself and gains those of the full names
+around it, as if it had been a link to them a few times more. A name with many links of its own
+hardly notices, and one that is a title itself ("Cardiff" beside "Cardiff University") is short for
+nothing: with titles, four links of held-out articles went wrong for one that was put right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from stamo.features.encoding import MixedSurfaces
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.storage import expand
+from stamo.linking.surfaces import Readings
+from stamo.system.arrays import Int32, Int64
+
+FULL_NAME_WEIGHT = 5.0
+"""Links that a full name in the same document is worth."""
+MAX_CANDIDATES = 100
+_QUALIFIER = re.compile(r"(,| \().*")
+_MAX_WORDS = 6
+_MIN_INITIALS = 2
+
+
+@lru_cache(maxsize=1 << 14)
+def short_forms(name: str) -> tuple[str, ...]:
+    """Return in small letters how a name of several words may be shortened.
+
+    To its first words, its last words, each word alone, and its initials.
+    """
+    words = name.lower().replace(",", "").split(" ")[:_MAX_WORDS]
+    n = len(words)
+    if n < 2:
+        return ()
+    capitals = "".join([part[0] for part in name.split(" ") if part[:1].isupper()]).lower()
+    return (
+        *(" ".join(words[:i]) for i in range(1, n)),
+        *(" ".join(words[i:]) for i in range(1, n)),
+        *words[1:-1],
+        "".join([word[:1] for word in words]),
+        *([capitals] if len(capitals) >= _MIN_INITIALS else []),
+    )
+
+
+def shortened(names: Sequence[str]) -> tuple[Int64, Int64]:
+    """Find among distinct names those that may be short for another; return both, as indices.
+
+    Every batch comes through here, so names of two words, most of all, are taken apart in place.
+    """
+    lowered = [name.lower() for name in names]
+    short = dict(zip(lowered, range(len(lowered)), strict=True))
+    pairs: set[tuple[int, int]] = set()
+    for full, name in enumerate(lowered):
+        if " " not in name:
+            continue
+        first, _, rest = name.partition(" ")
+        if " " in rest or "," in name:
+            pairs.update((short[form], full) for form in short_forms(names[full]) if form in short)
+            continue
+        for form in (first, rest, first[:1] + rest[:1]):
+            if form in short:
+                pairs.add((short[form], full))
+    kept = [pair for pair in pairs if not names[pair[0]][:1].islower() and pair[0] != pair[1]]
+    found = np.array(sorted(kept), dtype=np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def mix_surfaces(
+    kb: KnowledgeBase,
+    names: Sequence[str],
+    aliases: Int32,
+    documents: Int32,
+    surfaces: Int32,
+    related: Readings,
+    fixed: frozenset[str],
+) -> tuple[Int32, Int64, MixedSurfaces | None]:
+    """Give names that may be read in several ways the candidates of all readings.
+
+    A name that is short for another in one document is not in the next, so it becomes a surface of
+    its own in every document with a full form.
+
+    Args:
+        kb: Knows the candidates.
+        names: The n distinct names.
+        aliases: Their aliases, -1 for unknown ones, shape (n,).
+        documents: The document of each mention, shape (M,).
+        surfaces: The name of each mention, shape (M,).
+        related: Readings of names that hold in every document.
+        fixed: Names that are left as they are.
+
+    Returns:
+        The surface of each mention, (M,); the name of every surface, those added last; and the
+        candidates of mixed surfaces, None when there are none.
+    """
+    n = len(names)
+    short, full = shortened(names)
+    usable = (aliases[full] >= 0) & ~np.isin(short, _unshortened(kb, names, aliases, short, fixed))
+    document, short, full = in_documents(short[usable], full[usable], documents, surfaces)
+    keys, row = np.unique(document * n + short, return_inverse=True)
+    name_of = np.concatenate([np.arange(n), keys % n])
+    if len(keys):
+        mine = documents.astype(np.int64) * n + surfaces
+        place = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
+        surfaces = np.where(keys[place] == mine, n + place, surfaces).astype(np.int32)
+    parts = [related, Readings(n + row, aliases[full], np.full(len(row), FULL_NAME_WEIGHT))]
+    parts += _own_readings(kb, aliases, keys % n, n, related)
+    name, alias, weight = (
+        np.concatenate([getattr(part, field) for part in parts])
+        for field in ("names", "aliases", "weights")
+    )
+    if not len(name):
+        return surfaces, name_of, None
+    used, place = np.unique(name, return_inverse=True)
+    mixed = kb.mix_candidates(place, alias, weight, len(used), MAX_CANDIDATES)
+    return surfaces, name_of, MixedSurfaces(used, mixed)
+
+
+def _unshortened(
+    kb: KnowledgeBase,
+    names: Sequence[str],
+    aliases: Int32,
+    chosen: Int64,
+    fixed: frozenset[str],
+) -> Int64:
+    """Return which of the chosen names are fixed, or the title of what they mean most often.
+
+    What a title adds to tell its entity from others is left aside: "Anchorage, Alaska".
+    """
+    chosen = np.unique(chosen)
+    best = kb.candidate_batch(aliases[chosen], 1)[0][:, 0]
+    titles = iter(kb.titles(best[best >= 0]))
+    titled = [_QUALIFIER.sub("", next(titles)).lower() if e >= 0 else "" for e in best.tolist()]
+    mine = [names[i] for i in chosen.tolist()]
+    pairs = zip(mine, titled, strict=True)
+    return chosen[[name in fixed or name.lower() == title for name, title in pairs]]
+
+
+def _own_readings(
+    kb: KnowledgeBase, aliases: Int32, shorts: Int64, n: int, related: Readings
+) -> list[Readings]:
+    """Return what short forms mean by themselves, each for the surface after the n-th."""
+    order = np.argsort(related.names, kind="stable")
+    first = np.searchsorted(related.names[order], shorts)
+    last = np.searchsorted(related.names[order], shorts, side="right")
+    rows = [
+        Readings(np.full(b - a, n + i), related.aliases[order[a:b]], related.weights[order[a:b]])
+        for i, (a, b) in enumerate(zip(first.tolist(), last.tolist(), strict=True))
+        if a < b
+    ]
+    alone = np.flatnonzero((first == last) & (aliases[shorts] >= 0))
+    own = aliases[shorts[alone]]
+    return [*rows, Readings(n + alone, own, np.maximum(kb.alias_counts[own], 1).astype(float))]
+
+
+def in_documents(
+    short: Int64, full: Int64, documents: Int32, surfaces: Int32
+) -> tuple[Int64, Int64, Int64]:
+    """Return document, short name and full name wherever a document holds both.
+
+    Args:
+        short: Short names, shape (n,).
+        full: What each may be short for, shape (n,).
+        documents: The document of each mention, shape (M,).
+        surfaces: The name of each mention, shape (M,).
+    """
+    present = np.unique(surfaces.astype(np.int64) << 32 | documents)
+    first = np.searchsorted(present, full << 32)
+    n_documents = np.searchsorted(present, (full + 1) << 32) - first
+    document = present[expand(first, n_documents)] & 0xFFFFFFFF
+    short, full = np.repeat(short, n_documents), np.repeat(full, n_documents)
+    both = np.isin(short << 32 | document, present)
+    return document[both], short[both], full[both]

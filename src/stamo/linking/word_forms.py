@@ -1,0 +1,248 @@
+"""Names inside words: particles, prefixes and inflected forms, in languages that have them.
+
+A name need not be a whole word: 서울은 is 서울 with a particle, בפריז is פריז with a preposition,
+Москве is a form of Москва. What a knowledge base's own links teach comes first: what stands in one
+word with them (`[[서울]]은`), and which endings piped links change (`[[Лондон|Лондоне]]`). A list
+of particles and a stemmer help where a wiki is too small to teach them.
+
+Affixes stay outside the span, as in the wiki's own links; an inflected form is the span as it is.
+English, which hardly does any of this to names, is left alone and pays nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import islice
+
+import numpy as np
+
+from stamo.corpus.tokenizer import lower, word_spans
+from stamo.features.articles import iterate_articles
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.texts import JoinedTexts
+from stamo.system.arrays import Int32, Int64
+
+LEFT_ALONE = frozenset({"en", "simple"})
+"""Languages whose names are written the same wherever they stand."""
+N_ARTICLES, N_ENTITIES = 2000, 5000
+"""How much of a knowledge base is looked at to learn from."""
+MIN_SEEN = 2
+"""Different entities that must show an affix or a change of ending."""
+MAX_AFFIX, MAX_ENDING = 6, 4
+MIN_STEM = 3
+"""Letters that a form shares with its name; two where a script has syllables or no vowels."""
+MIN_NAME = 2
+MAX_CACHED = 500_000
+MAX_SAME_STEM = 50
+STEMMERS = {
+    **{"ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german"},
+    **{"el": "greek", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian"},
+    **{"fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian"},
+    **{"hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali"},
+    **{"nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian"},
+    **{"ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish"},
+}
+"""The stemmers of snowballstemmer by language code."""
+
+WordReading = tuple[int, int, int]
+"""Letters to leave out at the front, at the end, and the alias of the rest."""
+Stem = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class FoundForms:
+    """Names found inside words; places are those of the joined texts."""
+
+    starts: Int64  # (n,)
+    ends: Int64  # (n,)
+    aliases: Int32  # (n,)
+
+
+@dataclass(frozen=True)
+class Affixes:
+    """What is written into one word with a name, and which endings forms of names have."""
+
+    before: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    endings: Mapping[str, tuple[str, ...]] | None = None
+    """Ending of a form -> endings of the name, the most seen first."""
+
+
+def find_word_forms(kb: KnowledgeBase) -> WordForms | None:
+    """Return what finds names inside words of a knowledge base's language, None if nothing does."""
+    language = language_of(kb)
+    if language in LEFT_ALONE:
+        return None
+    return WordForms(kb, learn_affixes(kb, language), stemmer(language))
+
+
+def language_of(kb: KnowledgeBase) -> str:
+    """Return the code of a knowledge base's language without its variant."""
+    return str(kb.manifest.site.get("language", "en")).partition("-")[0]
+
+
+class WordForms:
+    """Finds names inside the words of texts; what it found out of a word is remembered."""
+
+    def __init__(self, kb: KnowledgeBase, affixes: Affixes, stem: Stem | None) -> None:
+        self._kb = kb
+        self._affixes = affixes
+        self._stem = stem
+        self._readings: dict[str, WordReading | None] = {}
+
+    def find(self, joined: JoinedTexts) -> FoundForms:
+        """Find names inside the words of texts, at most one in each."""
+        readings = [self._reading(word) for word in joined.words]
+        rows = [i for i, reading in enumerate(readings) if reading is not None]
+        cut = np.array([readings[i] for i in rows], dtype=np.int64).reshape(-1, 3)
+        starts, ends = joined.starts[rows] + cut[:, 0], joined.ends[rows] - cut[:, 1]
+        # In a script with capitals a name begins with one.
+        cased = joined.codes != joined.lowered
+        small = np.fromiter(
+            (joined.words[i][:1].upper() != joined.words[i][:1] for i in rows), bool
+        )
+        kept = ~small | cased[joined.starts[rows]] if rows else np.zeros(0, bool)
+        return FoundForms(starts[kept], ends[kept], cut[kept, 2].astype(np.int32))
+
+    def _reading(self, word: str) -> WordReading | None:
+        try:
+            return self._readings[word]
+        except KeyError:
+            found = next(self._search(word), None) if len(word) > MIN_NAME else None
+            if len(self._readings) < MAX_CACHED:
+                self._readings[word] = found
+            return found
+
+    def _search(self, word: str) -> Iterator[WordReading]:
+        """Yield ways to read a word as a form of a name, the best first; none if it is a name."""
+        capital = word[:1].upper() + word[1:]
+        known = self._kb.alias_ids([capital, word])
+        if self._kb.alias_counts[known[known >= 0]].any():
+            return
+        yield from self._without_affixes(word)
+        yield from self._with_other_ending(capital)
+        yield from self._with_same_stem(word, capital)
+
+    def _without_affixes(self, word: str) -> Iterator[WordReading]:
+        """Yield the longest names that are left without a prefix, a particle or both."""
+        affixes, n = self._affixes, len(word)
+        fronts = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[:i] in affixes.before]
+        backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in affixes.after]
+        cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
+        for _, i, j in cuts:
+            name = word[i : n - j]
+            alias = self._kb.alias_id(name[:1].upper() + name[1:])
+            if alias >= 0:
+                yield i, j, alias
+
+    def _with_other_ending(self, word: str) -> Iterator[WordReading]:
+        endings = self._affixes.endings or {}
+        for n in range(min(MAX_ENDING, len(word) - MIN_STEM), -1, -1):
+            stem = word[: len(word) - n]
+            for other in endings.get(word[len(stem) :], ()):
+                alias = self._kb.alias_id(stem + other)
+                if alias >= 0:
+                    yield 0, 0, alias
+
+    def _with_same_stem(self, word: str, capital: str) -> Iterator[WordReading]:
+        if self._stem is None:
+            return
+        stem = self._stem(word)
+        if len(stem) < MIN_STEM or not word.startswith(stem):
+            return
+        names = self._kb.names_with_prefix(capital[: len(stem)], MAX_SAME_STEM)
+        alike = [name for name in names if " " not in name and self._stem(lower(name)) == stem]
+        aliases = self._kb.alias_ids(alike)
+        if len(aliases):
+            yield 0, 0, int(aliases[np.argmax(self._kb.alias_counts[aliases])])
+
+
+def learn_affixes(kb: KnowledgeBase, language: str) -> Affixes:
+    """Join what a knowledge base's links teach with the list of its language."""
+    listed = affix_lists().get(language, {})
+    before, after = linked_affixes(kb)
+    return Affixes(
+        frozenset(listed.get("before", "").split()) | before,
+        frozenset(listed.get("after", "").split()) | after,
+        changed_endings(kb),
+    )
+
+
+@cache
+def affix_lists() -> dict[str, dict[str, str]]:
+    """Return the affixes and letters of languages that we list."""
+    path = resources.files("stamo.linking") / "affixes.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def linked_affixes(kb: KnowledgeBase) -> tuple[frozenset[str], frozenset[str]]:
+    """Find what stands before and after links in the same word."""
+    before: Counter[tuple[str, int]] = Counter()
+    after: Counter[tuple[str, int]] = Counter()
+    for text, starts, ends, entities in islice(iterate_articles(kb, held_out=False), N_ARTICLES):
+        lowered = lower(text)
+        word_starts, word_ends = word_spans(lowered)
+        for start, end, entity in zip(
+            starts.tolist(), ends.tolist(), entities.tolist(), strict=True
+        ):
+            i = int(np.searchsorted(word_ends, start, side="right"))
+            j = int(np.searchsorted(word_ends, end, side="left"))
+            if i < len(word_starts) and 0 < start - word_starts[i] <= MAX_AFFIX:
+                before[lowered[word_starts[i] : start], entity] += 1
+            if j < len(word_starts) and word_starts[j] < end < word_ends[j] <= end + MAX_AFFIX:
+                after[lowered[end : word_ends[j]], entity] += 1
+    return _often(before), _often(after)
+
+
+def _often(seen: Counter[tuple[str, int]]) -> frozenset[str]:
+    """Return the affixes that stand beside several entities."""
+    counts = Counter(affix for affix, _ in seen)
+    return frozenset(affix for affix, n in counts.items() if n >= MIN_SEEN)
+
+
+def changed_endings(kb: KnowledgeBase) -> dict[str, tuple[str, ...]]:
+    """Learn from piped links which endings of forms stand for which endings of names."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for entity in range(min(kb.n_entities, N_ENTITIES)):
+        title = kb.title(entity)
+        if not title.isalpha():
+            continue
+        counts.update(
+            {change for form, n in kb.aliases_of(entity) if n and (change := _change(form, title))}
+        )
+    rules: dict[str, list[str]] = {}
+    for (ending, other), n in counts.most_common():
+        if n >= MIN_SEEN:
+            rules.setdefault(ending, []).append(other)
+    return {ending: tuple(others) for ending, others in rules.items()}
+
+
+def _change(form: str, title: str) -> tuple[str, str] | None:
+    """Return the endings in which two words differ, None when they are no forms of one name."""
+    if form == title or not form.isalpha():
+        return None
+    shared = next(
+        (i for i, (a, b) in enumerate(zip(form, title, strict=False)) if a != b),
+        min(len(form), len(title)),
+    )
+    ending, other = form[shared:], title[shared:]
+    is_form = shared >= MIN_STEM and max(len(ending), len(other)) <= MAX_ENDING
+    return (ending, other) if is_form else None
+
+
+@cache
+def stemmer(language: str) -> Stem | None:
+    """Return the stemmer of a language, None when there is none or the extra is not installed."""
+    if language not in STEMMERS:
+        return None
+    try:
+        import snowballstemmer
+    except ImportError:
+        return None
+    stem: Stem = snowballstemmer.stemmer(STEMMERS[language]).stemWord
+    return stem

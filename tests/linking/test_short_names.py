@@ -1,0 +1,160 @@
+"""Names that are not written as the knowledge base writes them."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
+from stamo.corpus.types import Document, Mention
+from stamo.features.encoding import surface_candidates
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.linker import Linker
+from stamo.linking.settings import LinkerSettings
+from stamo.linking.short_names import in_documents, short_forms, shortened
+from stamo.linking.surfaces import related_names, spelled_alike
+from tests.linking.small import untrained, write_dump
+
+PAGES = {
+    "Katy Perry": "'''Katy Perry''' sings. [[Luke Perry]] acts. [[Kalamazoo Observatory]].",
+    "Luke Perry": "'''Luke Perry''' acts. [[Luke Perry|Perry]] met [[Katy Perry]] in [[Asheville, "
+    "North Carolina]]. [[Luke Perry|Perry]] also met the [[National Comet Institute]].",
+    "Comet": "A [[comet]] is ice; [[Lectionary|lectionary]] readings name it. [[Nevada]] has none. "
+    "[[Cardiff]] and [[Cardiff University]]. [[Katy Perry]] saw [[Luke Perry]].",
+    "Lectionary": "A [[lectionary]] is a book. [[Nevada]] prints it, and so does [[Cardiff]].",
+    "Cardiff University": "[[Cardiff University]] is in [[Cardiff]]. The [[National Comet "
+    "Institute]] is not, nor is [[Asheville, North Carolina]].",
+}
+
+
+@cache
+def _folder() -> TemporaryDirectory:
+    return TemporaryDirectory(prefix="stamo-tests-")
+
+
+@cache
+def names_kb() -> KnowledgeBase:
+    folder = Path(_folder().name)
+    dump_path = write_dump(folder / "names.xml", PAGES)
+    settings = BuildSettings(dimensions=8, held_out=0.0)
+    return KnowledgeBase.open(build_knowledge_base(dump_path, folder / "names", settings).path)
+
+
+def given(text: str, *surfaces: str) -> Document:
+    mentions, place = [], 0
+    for surface in surfaces:
+        place = text.index(surface, place)
+        mentions.append(Mention(surface, place, place + len(surface)))
+        place += len(surface)
+    return Document("d", text, tuple(mentions))
+
+
+def candidates(document: Document, extra: tuple[str, ...] = ()) -> list[dict[str, float]]:
+    kb = names_kb()
+    settings = LinkerSettings(mentions="given" if document.mentions else "detect")
+    linker = Linker(kb, untrained(kb), settings=settings, extra_aliases=extra)
+    corpus = linker.locate([document]).corpus
+    ids, priors = surface_candidates(corpus, kb, corpus.surfaces, None)
+    return [
+        dict(zip(kb.titles(row[row >= 0]), p[row >= 0].tolist(), strict=True))
+        for row, p in zip(ids, priors, strict=True)
+    ]
+
+
+def test_short_forms_are_ends_words_and_initials():
+    assert set(short_forms("Bank of England")) == {
+        *("bank", "of england", "bank of", "england", "of", "boe", "be")
+    }
+    assert short_forms("Perry") == ()
+
+
+def test_a_short_name_gains_the_candidates_of_the_full_name_in_its_document():
+    """Alone, "Perry" means Luke; beside "Katy Perry" it may mean her, and more likely does."""
+    (alone,) = candidates(given("Perry left.", "Perry"))
+    assert list(alone) == ["Luke Perry"]
+    _, beside = candidates(given("Katy Perry came. Perry left.", "Katy Perry", "Perry"))
+    assert list(beside) == ["Katy Perry", "Luke Perry"]
+    assert sum(beside.values()) == pytest.approx(1.0)
+
+
+def test_a_short_name_is_detected_with_the_candidates_of_its_full_name():
+    found = candidates(Document("d", "Katy Perry came. Then Perry left."))
+    assert [list(row) for row in found] == [["Katy Perry"], ["Katy Perry", "Luke Perry"]]
+
+
+def test_a_full_name_in_another_document_changes_nothing():
+    kb = names_kb()
+    linker = Linker(kb, untrained(kb), settings=LinkerSettings(mentions="given"))
+    documents = [given("Katy Perry came.", "Katy Perry"), given("Perry left.", "Perry")]
+    corpus = linker.locate(documents).corpus
+    ids, _ = surface_candidates(corpus, kb, corpus.surfaces, None)
+    assert kb.titles(ids[1][ids[1] >= 0]) == ["Luke Perry"]
+
+
+def test_initials_are_short_for_a_name():
+    *_, found = candidates(
+        given("The National Comet Institute (NCI).", "National Comet Institute", "NCI")
+    )
+    assert list(found) == ["National Comet Institute"]
+
+
+def test_a_title_is_short_for_nothing():
+    """Cardiff stays the town in a text about its university, when detected and when given."""
+    text = "Cardiff University is in Cardiff."
+    for document in (Document("d", text), given(text, "Cardiff University", "Cardiff")):
+        assert max(candidates(document)[1].items(), key=lambda item: item[1])[0] == "Cardiff"
+    assert list(candidates(Document("d", text))[1]) == ["Cardiff"]
+
+
+@pytest.mark.parametrize(
+    ("surface", "title"),
+    [
+        ("lectionaries", "Lectionary"),
+        ("COMETS", "Comet"),
+        ("Asheville", "Asheville, North Carolina"),
+        ("State of Nevada", "Nevada"),
+        ("southern Nevada", "Nevada"),
+        ("National-Comet Institute's", "National Comet Institute"),
+    ],
+)
+def test_given_names_are_found_in_other_forms(surface: str, title: str):
+    (found,) = candidates(given(f"Here: {surface}!", surface))
+    assert title in found
+
+
+def test_a_name_with_another_capital_is_not_cut():
+    """Nobody knows who Bob Perry is; the word Perry does not tell."""
+    assert candidates(given("Bob Perry", "Bob Perry")) == [{}]
+
+
+def test_own_links_outweigh_other_forms():
+    found = related_names(names_kb(), ["Cardiff"])
+    kb = names_kb()
+    weights = dict(zip(kb.aliases(found.aliases), found.weights.tolist(), strict=True))
+    assert weights["Cardiff"] > weights["Cardiff University"]
+
+
+def test_names_of_packs_keep_their_own_candidates():
+    """What a pack has learned against is what it is linked against."""
+    document = given("Katy Perry came. Perry left.", "Katy Perry", "Perry")
+    assert list(candidates(document, extra=("Perry",))[1]) == ["Luke Perry"]
+
+
+def test_spellings_of_hostile_names_end():
+    for name in ("", " ", "'s", "-" * 50, "S" * 2000, "the the the"):
+        assert len(list(spelled_alike(name))) < 200
+    assert len(related_names(names_kb(), ["", "'s", "\ud800", "x" * 5000]).names) == 0
+
+
+def test_pairs_are_those_of_one_document():
+    short, full = shortened(["Perry", "Katy Perry", "comet", "Red comet"])
+    assert (short.tolist(), full.tolist()) == ([0], [1])  # a small letter begins no short name
+    documents, surfaces = np.array([0, 0, 1], np.int32), np.array([0, 1, 0], np.int32)
+    assert [part.tolist() for part in in_documents(short, full, documents, surfaces)] == [
+        [0],
+        [0],
+        [1],
+    ]

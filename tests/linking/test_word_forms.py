@@ -1,0 +1,87 @@
+"""Names inside words and in other letters, in small wikis of twelve languages."""
+
+import pytest
+
+from stamo.linking.letters import other_letters
+from stamo.linking.word_forms import (
+    WordForms,
+    changed_endings,
+    find_word_forms,
+    learn_affixes,
+    linked_affixes,
+    stemmer,
+)
+from tests.linking.languages import WIKIS, found_spans, recall_and_precision, wiki_kb
+from tests.linking.small import small_kb
+
+EXTRAS = {"zh": "opencc", "ru": "snowballstemmer", "fi": "snowballstemmer"}
+"""Languages whose numbers need a package of the extra `languages`."""
+LEAST = {"fi": (0.6, 0.9), "ja": (1.0, 0.8), "zh": (1.0, 0.8), "ru": (1.0, 0.8)}
+"""Least recall and precision where they are not perfect."""
+
+
+@pytest.mark.parametrize("language", WIKIS)
+def test_names_are_found_in_new_sentences(language: str):
+    if language in EXTRAS:
+        pytest.importorskip(EXTRAS[language])
+    recall, precision = recall_and_precision(language, word_forms=True)
+    least_recall, least_precision = LEAST.get(language, (1.0, 1.0))
+    assert recall >= least_recall
+    assert precision >= least_precision
+
+
+@pytest.mark.parametrize("language", ["ko", "he", "ar", "fa", "ru", "de"])
+def test_whole_words_alone_find_less(language: str):
+    with_forms = recall_and_precision(language, word_forms=True)
+    assert recall_and_precision(language, word_forms=False)[0] < with_forms[0]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("ko", "서울은 크다", {(0, 2): "서울"}),
+        ("ko", "서울대학교", {}),
+        ("he", "בפריז", {(1, 5): "פריז"}),
+        ("ar", "وفرنسا", {(1, 6): "فرنسا"}),
+        ("fa", "ايران", {(0, 5): "ایران"}),
+        ("ru", "в Берлине", {(2, 9): "Берлин"}),
+        ("ru", "берлине", {}),
+        ("ja", "ＪＲ", {(0, 2): "JR"}),
+    ],
+)
+def test_spans_are_exact(language: str, text: str, expected: dict[tuple[int, int], str]):
+    """Particles and prefixes stay outside; an inflected form is the span; capitals count."""
+    assert found_spans(language, text) == expected
+
+
+def test_a_wiki_teaches_what_stands_in_one_word_with_its_links():
+    assert {"은", "에서"} <= linked_affixes(wiki_kb("ko"))[1]
+    assert {"ב", "מ"} <= linked_affixes(wiki_kb("he"))[0]
+
+
+def test_a_wiki_teaches_the_endings_of_its_piped_links():
+    assert changed_endings(wiki_kb("ru")) == {"е": ("а",), "а": ("",)}
+    assert changed_endings(wiki_kb("fi"))["ssa"] == ("",)
+
+
+def test_without_the_extra_the_wiki_still_teaches():
+    """Москве follows a rule of the wiki's own links; Москвой needs a stemmer."""
+    kb = wiki_kb("ru")
+    alone = WordForms(kb, learn_affixes(kb, "ru"), None)
+    with_stems = WordForms(kb, learn_affixes(kb, "ru"), stemmer("ru"))
+    assert alone._reading("москве") == (0, 0, kb.alias_id("Москва"))
+    assert alone._reading("москвой") is None
+    if stemmer("ru") is not None:
+        assert with_stems._reading("москвой") == (0, 0, kb.alias_id("Москва"))
+
+
+def test_english_is_left_alone():
+    assert find_word_forms(small_kb()) is None
+    assert other_letters("en") == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "은", "은은은은은은은", "\ud800은", "은" * 10_000, "서울" * 500]
+)
+def test_odd_words_are_harmless(text: str):
+    assert found_spans("ko", text) == {}

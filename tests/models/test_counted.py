@@ -1,0 +1,80 @@
+"""Linking without a trained model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
+from stamo.errors import ModelError
+from stamo.features.encoding import EncodedMentions
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.linker import Linker
+from stamo.linking.settings import LinkerSettings
+from stamo.models.counted import CountedScores
+from stamo.models.store import is_model, without_training
+from tests.linking.small import PAGES, small_kb, untrained, write_dump
+
+
+def mentions(prior: list[float], relatedness: list[float]) -> EncodedMentions:
+    none = np.zeros((1, 0), np.int32)
+    n = np.zeros(1, np.int32)
+    candidates = np.arange(len(prior), dtype=np.int32)[None]
+    known = {
+        "prior": np.array([prior], np.float32),
+        "relatedness": np.array([relatedness], np.float32),
+    }
+    return EncodedMentions(n, n, n, none, none, candidates, known, ("x",))
+
+
+def test_relatedness_decides_between_like_priors_and_not_against_a_clear_one():
+    def best(prior, relatedness):
+        encoded = mentions(prior, relatedness)
+        return int(
+            CountedScores().score_known(encoded, CountedScores().tables(small_kb())).argmax()
+        )
+
+    assert best([0.6, 0.4], [0.1, 0.5]) == 1
+    assert best([0.99, 0.01], [0.1, 0.5]) == 0
+
+
+def test_padding_never_wins():
+    encoded = mentions([0.2, 0.0], [0.0, 0.9])
+    encoded = replace(encoded, candidates=np.array([[3, -1]], np.int32))
+    assert CountedScores().score_known(encoded, CountedScores().tables(small_kb())).argmax() == 0
+
+
+def test_a_knowledge_base_without_vectors_links(tmp_path):
+    """The company of other entities decides what Java is, though no word has a vector."""
+    dump_path = write_dump(tmp_path / "small.xml", PAGES)
+    settings = BuildSettings(dimensions=0, held_out=0.0)
+    kb = KnowledgeBase.open(build_knowledge_base(dump_path, tmp_path / "kb", settings).path)
+    linker = Linker(kb)
+    island = linker.link("Indonesia and Sumatra are far away; Java is near.")
+    language = linker.link("Sun Microsystems used C++ before Java.")
+    assert {m.surface: m.entity for m in island}["Java"] == "Java"
+    assert {m.surface: m.entity for m in language}["Java"] == "Java (language)"
+    assert all(0 < m.confidence < 1 for m in [*island, *language])
+
+
+def test_what_needs_training_says_so():
+    with pytest.raises(ModelError, match="stamo train"):
+        Linker(small_kb(), settings=LinkerSettings(explain=True))
+
+
+def test_models_are_told_from_documents(tmp_path):
+    """By the ending, or by the first bytes where a model has another name."""
+    untrained(small_kb()).save(tmp_path / "model.bin")
+    (tmp_path / "text.txt").write_text("stamo-model is a word of this text")
+    assert is_model(tmp_path / "missing.safetensors")
+    assert is_model(tmp_path / "model.bin")
+    assert not is_model(tmp_path / "text.txt")
+    assert not is_model(tmp_path / "missing.txt")
+
+
+def test_the_fingerprint_is_that_of_the_weights():
+    kb = small_kb()
+    assert without_training(kb).fingerprint == without_training(kb).fingerprint
+    other = replace(without_training(kb), source=CountedScores(prior_weight=1.0))
+    assert other.fingerprint != without_training(kb).fingerprint
