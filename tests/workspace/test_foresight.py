@@ -46,6 +46,13 @@ def test_names_that_mean_nothing_or_flood_are_told(kb):
     assert "flood" in lines[1]
 
 
+def test_a_common_word_that_is_no_name_is_told(world_kb):
+    """Names of common words are not counted; their words are."""
+    (line,) = look_up(EmergingEntity("Zed Zander", ("Zed Zander", "the")), world_kb)
+    assert "'the' is a common word" in line
+    assert "flood" in line
+
+
 def test_a_pile_that_hardly_mentions_it_is_told():
     """Few mentions, an alias that was never met, one that floods; else nothing."""
     rey = EmergingEntity("Rey S.", ("Rey", "Rae"))

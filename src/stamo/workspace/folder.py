@@ -282,7 +282,7 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
         step = "Collect documents that contain an alias with"
         return "collect", f"{step}: stamo collect {folder} --from FILE"
     if not status.n_documents:
-        step = "No document contained an alias; collect from other documents with"
+        step = "Nothing was kept; collect from other documents with"
         return "collect (nothing kept)", f"{step}: stamo collect {folder} --from FILE"
     if status.outdated == DAMAGED:
         step = "The pack is damaged; learn again with"

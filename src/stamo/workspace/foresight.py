@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import UnknownEntityError
+from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.workspace.wording import count_of
 
@@ -25,6 +25,12 @@ def look_up(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
     lines = _already_there(entity, kb)
     for alias in entity.aliases:
         number = kb.alias_id(alias)
+        if _is_everywhere(alias, number, kb):
+            lines.append(
+                f"{alias!r} is a common word of {kb.name}; it will flood the pile: leave it out or "
+                "take a longer alias."
+            )
+            continue
         if number < 0 or not len(kb.candidates(alias).ids):
             # The name of an entity is new where the entity is.
             if alias != entity.id:
@@ -41,6 +47,17 @@ def look_up(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
                 "a name; it will flood the pile: leave it out or take a longer alias."
             )
     return lines
+
+
+def _is_everywhere(alias: str, number: int, kb: KnowledgeBase) -> bool:
+    """Tell whether a name is not counted, and as a word stands in every article on average."""
+    if number >= 0 and kb.alias_documents[number]:
+        return False
+    try:
+        (word,) = kb.word_ids([alias.lower()]).tolist()
+    except KnowledgeBaseError:  # built without vectors, it has no words
+        return False
+    return word >= 0 and int(kb.word_counts[word]) > kb.n_documents
 
 
 def _already_there(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
