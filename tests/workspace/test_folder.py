@@ -128,7 +128,7 @@ def test_nothing_found_is_told(tmp_path):
     """Collecting to the end without a document asks for other documents."""
     workspace = create(tmp_path / "rey")
     workspace.documents.append([], state={}, complete=True)
-    assert "No document" in workspace.status().next_step
+    assert "Nothing was kept" in workspace.status().next_step
 
 
 def test_documents_come_back_in_order(tmp_path):
