@@ -17,7 +17,7 @@ def test_the_demo_for_programs(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "N_EPOCHS", 1)
     app = typer.Typer()
     demo.register(app)
-    arguments = [str(tmp_path / "demo"), "--articles", "200", "--entity", "1", "--json"]
+    arguments = [str(tmp_path / "demo"), "--articles", "400", "--json"]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     record = json.loads(result.stdout)
     assert Path(record["report"]).exists()

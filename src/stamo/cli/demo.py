@@ -161,7 +161,7 @@ class _Story:
         return folder
 
     def choose(self, folder: FoundFolder, world: World) -> tuple[Proposal, str]:
-        """Take the first proposal that the world's answers confirm."""
+        """Take the first proposal of a name that the world's answers confirm."""
         from stamo.discovery.answers import confirmed
         from stamo.errors import WorkspaceError
         from stamo.workspace.gold import read_answers
@@ -169,7 +169,15 @@ class _Story:
         emerging = {entry["id"]: entry for entry in world.describe()}
         gold, proposals = read_answers(world.paths.gold_path), folder.proposals()
         answers = ((i, p, confirmed(p, gold)) for i, p in enumerate(proposals, 1))
-        found = next((one for one in answers if one[2] in emerging), None)
+        # A proposal may hold only a piece of the name ("Labs"); its documents would be others.
+        found = next(
+            (
+                (i, p, entity)
+                for i, p, entity in answers
+                if entity in emerging and set(p.aliases) & set(emerging[entity]["aliases"])
+            ),
+            None,
+        )
         if found is None:
             raise WorkspaceError(
                 "Nothing that is new in this world was proposed; choose another --seed."
