@@ -152,13 +152,13 @@ def test_commands_start_without_heavy_parts():
 
 
 def test_the_slot_table_follows_the_groups_of_theta():
-    """Every group that moved has a column, one of an added feature or view too."""
+    """Every group that moved has a column, one of an added feature too; all evidence has one."""
     from rich.console import Console
 
     from stamo.cli.workspace_views import slots_table
     from stamo.workspace.slots import SlotRecord
 
-    moved = {"prior": 0.0, "evidence context": 0.25, "my feature": 0.5}
+    moved = {"prior": 0.0, "evidence context": 0.25, "evidence bias": 0.1, "my feature": 0.5}
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(slots_table([SlotRecord(0, 0.4, 0), SlotRecord(1, 0.5, 0, moved)]))
     shown = console.export_text().splitlines()
@@ -167,7 +167,7 @@ def test_the_slot_table_follows_the_groups_of_theta():
         "share",
         "flips",
         "prior",
-        "ctx",
+        "evidence",
         "my",
         "feature",
         *"PR",

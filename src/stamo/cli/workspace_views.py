@@ -36,16 +36,8 @@ if TYPE_CHECKING:
     from stamo.workspace.verdict import Verdict
     from stamo.workspace.versions import PackVersion
 
-HEADINGS = {
-    "relatedness": "rel",
-    "embedding": "emb",
-    "evidence words": "words",
-    "evidence context": "ctx",
-    "evidence entities": "ents",
-    "evidence scale": "scale",
-    "evidence bias": "bias",
-}
-"""Short headings of groups of θ(e*); the others show their names."""
+HEADINGS = {"relatedness": "rel", "embedding": "emb"}
+"""Short headings of groups of θ(e*); the evidence has one for all of its views."""
 
 
 def status_table(status: Status) -> Table:
@@ -146,9 +138,8 @@ def slots_table(records: Sequence[SlotRecord], n_shown: int = 12) -> Table:
 
     Slot 0 is the labels alone.
     """
-    groups = list(dict.fromkeys(group for record in records for group in record.moved))
-    moves = (f">{HEADINGS.get(group, group)}" for group in groups)
-    headings = (">slot", ">share", ">flips", *moves, ">P", ">R", ">F1")
+    groups = list(dict.fromkeys(_heading(group) for record in records for group in record.moved))
+    headings = (">slot", ">share", ">flips", *(f">{group}" for group in groups), ">P", ">R", ">F1")
     table = bare_table(*headings, padding=(0, 2, 0, 0))
     table.columns[-1].style = "bold"
     for record in records[-n_shown:]:
@@ -164,9 +155,14 @@ def slots_table(records: Sequence[SlotRecord], n_shown: int = 12) -> Table:
     return table
 
 
-def _movement(record: SlotRecord, group: str) -> str:
-    moved = record.moved.get(group)
-    return "" if moved is None else f"{moved:.2f}"
+def _heading(group: str) -> str:
+    return "evidence" if group.startswith("evidence ") else HEADINGS.get(group, group)
+
+
+def _movement(record: SlotRecord, heading: str) -> str:
+    """Return how far the groups under a heading moved, the farthest of them."""
+    moved = [how_far for group, how_far in record.moved.items() if _heading(group) == heading]
+    return f"{max(moved):.2f}" if moved else ""
 
 
 @contextmanager
