@@ -50,8 +50,20 @@ def penalised_loss(weights, case, args):
         penalty += ((own - view.mean) ** 2).sum() / (2 * view.variance)
     scale, bias = weights[start:]
     odds = odds + scale * margin + bias
-    penalty += scale**2 / (2 * args.scale**2) + bias**2 / (2 * args.bias**2)
+    penalty += scale**2 / (2 * args.scale**2) + (bias + args.rare) ** 2 / (2 * args.bias**2)
     return float(weight @ np.logaddexp(0, np.where(label, -odds, odds))) + penalty
+
+
+def test_without_a_line_an_entity_is_thought_rare_until_labels_speak(case):
+    """The bias starts below zero, every label moves it, and a line about the entity replaces it."""
+    views, rows, margin, _, weight = case
+    args, none = EvidenceArgs(rare=0.5), np.zeros(0, dtype=np.int64)
+    nobody = (views, none, np.zeros(0), np.zeros(0, dtype=bool), np.zeros(0))
+    assert fit_correction(*nobody, args).groups[BIAS] == pytest.approx([-0.5])
+    line = {**views, "about": np.zeros((30, 1))}
+    assert fit_correction(line, *nobody[1:], args).groups[BIAS] == pytest.approx([0.0])
+    found = fit_correction(views, rows, margin, np.ones(12, dtype=bool), weight, args)
+    assert found.groups[BIAS][0] > -0.5
 
 
 def test_beside_a_line_the_margin_counts_by_the_positive_labels(case):
@@ -90,7 +102,7 @@ def test_the_fit_is_the_most_probable_correction(case, mean):
 def test_a_prior_mean_speaks_where_no_label_does(case):
     """With labels of no weight the weights stay at the prior's mean."""
     views, rows, margin, label, _ = case
-    args = EvidenceArgs(views=(replace(VIEWS[2], mean=0.7),))
+    args = EvidenceArgs(views=(replace(VIEWS[2], mean=0.7),), rare=0.0)
     fit = fit_correction(views, rows, margin, label, np.full(12, 1e-9), args)
     np.testing.assert_allclose(fit.groups["evidence entities"], 0.7, atol=1e-6)
     np.testing.assert_allclose(

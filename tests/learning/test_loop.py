@@ -9,6 +9,7 @@ import torch
 from stamo.errors import LearningError, SettingsError
 from stamo.features.params import FeatureParams
 from stamo.learning.corrected import CorrectedArgs
+from stamo.learning.correction import EvidenceArgs
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train
 from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import READINGS, run_reading
@@ -127,6 +128,25 @@ def test_the_labels_alone_are_kept_where_the_pile_did_not_help(task):
     assert (alone.used_slot, alone.shifts) == (0, (0.0,))
 
 
+def test_the_pile_is_kept_where_it_adds_much_to_the_labels(task):
+    """It needs twice the labelled mentions of the entity, and better left-out predictions."""
+    never = replace(CorrectedArgs(), least_added=1e6)
+    steps = never.steps(task)
+    first = steps.fit(steps.estimate(task.labelled_sample, None), task.labelled_sample, None)
+    surer = replace(first, fits=tuple(_surer(fit, task, steps.rows) for fit in first.fits))
+    sure = np.where(task.labelled, 0.0, 9.0)[:, None]
+    many, few = replace(first, odds=sure), replace(first, odds=-sure)
+    assert CorrectedArgs().steps(task).finish(many, surer, 1).pile_helped
+    assert not CorrectedArgs().steps(task).finish(few, surer, 1).pile_helped
+    assert not CorrectedArgs().steps(task).finish(many, first, 1).pile_helped
+    assert not steps.finish(many, surer, 1).pile_helped
+
+
+def _surer(fit, task, rows):
+    """Move left-out odds towards the labels."""
+    return replace(fit, left_out=fit.left_out + np.where(task.labels[rows, 0] > 0.5, 0.1, -0.1))
+
+
 def test_settings_are_checked():
     """Negative slots and a single fold are refused."""
     with pytest.raises(SettingsError, match="0 or more"):
@@ -167,7 +187,8 @@ def test_readings_keep_their_numbers(task, name):
     if name != "default":
         reading = reading.with_slots(2)
     else:  # as it was: every pseudo-label counts, and the line is drawn for F1
-        reading = replace(reading, args=replace(reading.args, confident=0.0, decision="f1"))
+        args = replace(reading.args, confident=0.0, decision="f1", evidence=EvidenceArgs(rare=0.0))
+        reading = replace(reading, args=args)
     theta = run_reading(replace(task, temperature=0.01), reading).theta
     assert set(theta.groups) == set(FOUND[name])
     for group, expected in FOUND[name].items():

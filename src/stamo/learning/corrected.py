@@ -7,8 +7,8 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
 - A pseudo-label is a probability. The evidence (bias, scale and a linear correction, fitted on
   the left-out margins of L) turns margins into calibrated ones; errors then weigh what they should.
 - The prior stays at its estimate on L: the loop through the prior is what collapses self-training.
-- The run compares the pile with the labels alone by the left-out likelihood of L, and keeps the
-  labels alone where the pile did not help.
+- The run keeps the labels alone where the pile predicts left-out labels no better, or adds too
+  few sure mentions to the labelled ones to be worth its errors.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class CorrectedArgs(LoopArgs):
     keep_prior: bool = True
     """Keep the prior at its estimate on L."""
     choose: bool = True
-    """Return the labels alone where the pile predicts the left-out labels worse."""
+    """Return the labels alone where the pile does not predict the left-out labels better."""
+    least_added: float = 2.0
+    """How many times the labelled mentions of e* the pile must add, by confident pseudo-labels, to
+    be worth their errors: beside twenty labels the few that a rare entity adds only do harm."""
     seed: int = 0
 
     resumes: ClassVar[bool] = False
@@ -168,14 +171,11 @@ class CorrectedSteps(Steps[Corrected]):
         return Corrected(theta, odds=log_odds(margin, theta, self.views, temperature), fits=fits)
 
     def finish(self, first: Corrected, last: Corrected, t: int) -> Learned:
-        """Keep the labels alone where the pile predicts left-out labels worse; draw the line."""
+        """Keep the labels alone where the pile predicts no better; draw the line."""
         by_label = [self._label_likelihoods(now.fits) for now in (first, last)]
         total = max(float(self.weight.sum()), 1e-9)
         alone, with_pile = (float(each @ self.weight) / total for each in by_label)
-        # Less than one standard error of the difference says nothing.
-        gap = by_label[1] - by_label[0]
-        error = float(gap.std() / np.sqrt(len(gap))) if len(gap) else 0.0
-        helped = bool(len(gap)) and with_pile >= alone - error
+        helped = with_pile > alone and self._n_added(first) >= self.args.least_added
         takes_last = helped or not self.args.choose
         chosen = last if takes_last else first
         posterior = self.label(chosen)
@@ -190,6 +190,14 @@ class CorrectedSteps(Steps[Corrected]):
             pile_helped=helped,
             left_out_likelihood=(alone, with_pile),
         )
+
+    def _n_added(self, first: Corrected) -> float:
+        """Return how many sure mentions of e* the pile holds for each labelled one."""
+        _, vote, size = self.task.pile.votes
+        share = 1.0 / size[vote]  # the mentions of a name in a document are one
+        sure = (self.label(first) >= self.args.confident).any(axis=1) & ~self.task.labelled
+        positive = (self.task.labels > 0.5).any(axis=1) & self.task.labelled
+        return float(share[sure].sum() / max(share[positive].sum(), 1e-9))
 
     def _none(self) -> dict[str, torch.Tensor]:
         """Learn "none of these" from the labels that mean no emerging entity; (E, ...) each."""

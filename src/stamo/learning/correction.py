@@ -33,6 +33,9 @@ class EvidenceArgs:
     """What the correction may weigh, each view with its prior variance."""
     bias: float = 1.5
     """Standard deviation of the bias."""
+    rare: float = 0.5
+    """Log odds against the entity before any label speaks, where no line tells of it: a new entity
+    is mostly rare under its name."""
     scale: float = 0.3
     """Standard deviation of the margin's scale."""
     half_trust: float = 0.7
@@ -40,7 +43,16 @@ class EvidenceArgs:
     of one or two documents mostly repeats what the line says, and counts it twice."""
 
     def __post_init__(self) -> None:
-        if min(self.bias, self.scale, self.half_trust, *(view.variance for view in self.views)) < 0:
+        if (
+            min(
+                self.bias,
+                self.rare,
+                self.scale,
+                self.half_trust,
+                *(view.variance for view in self.views),
+            )
+            < 0
+        ):
             raise SettingsError("The settings of the evidence cannot be negative.")
 
 
@@ -79,10 +91,12 @@ def fit_correction(
     for view in seen:
         kernel += view.kernel()
     kernel += args.bias**2 + args.scale**2 * np.outer(margin, margin)
-    trust = _trust(seen, float(weight[label].sum()), args)
-    expected = sum((view.expected() for view in seen if view.view.mean), trust * margin)
+    has_line = any(view.view.name == About.name for view in seen)
+    trust = _trust(float(weight[label].sum()), args.half_trust * has_line)
+    before = 0.0 if has_line else -args.rare
+    expected = sum((view.expected() for view in seen if view.view.mean), trust * margin + before)
     alpha, left_out = _newton(kernel, expected, label.astype(np.float64), weight)
-    bias = args.bias**2 * alpha.sum()
+    bias = before + args.bias**2 * alpha.sum()
     groups = {}
     for view in seen:
         groups[view.group] = view.weights(alpha)
@@ -92,13 +106,12 @@ def fit_correction(
     return Correction(groups, left_out)
 
 
-def _trust(views: Sequence[_LabelledView], n_positive: float, args: EvidenceArgs) -> float:
+def _trust(n_positive: float, half_trust: float) -> float:
     """Return what share of the model's margin counts before the labels judge it.
 
     Without any positive label nothing was estimated that a margin could speak of.
     """
-    has_line = any(view.view.name == About.name for view in views)
-    return n_positive / max(n_positive + args.half_trust * has_line, 1e-9)
+    return n_positive / max(n_positive + half_trust, 1e-9)
 
 
 def fit_none(
@@ -111,7 +124,7 @@ def fit_none(
     if not is_none.any():
         return {}
     even = np.zeros(len(rows))
-    known = replace(args, views=tuple(view for view in args.views if not view.mean))
+    known = replace(args, rare=0.0, views=tuple(view for view in args.views if not view.mean))
     groups = fit_correction(views, rows, even, is_none, weight, known).groups
     return {
         name.replace("evidence", "none", 1): values

@@ -59,6 +59,14 @@ class Reading:
             raise SettingsError(f"The reading {self.name!r} has no decision to choose.")
         return replace(self, args=replace(self.args, decision=decision))
 
+    def without_view(self, name: str) -> Reading:
+        """Return the reading with one view of a mention less in its evidence."""
+        if not isinstance(self.args, CorrectedArgs):
+            raise SettingsError(f"The reading {self.name!r} has no views to leave out.")
+        evidence = self.args.evidence
+        rest = tuple(view for view in evidence.views if view.name != name)
+        return replace(self, args=replace(self.args, evidence=replace(evidence, views=rest)))
+
     def with_slots(self, n_slots: int) -> Reading:
         """Return the reading with another number of slots; one without any stays so."""
         if not self.args.n_slots:

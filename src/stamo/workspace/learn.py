@@ -20,7 +20,7 @@ from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.params import FeatureParams
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import LearnedEntity
-from stamo.learning.loop import Checkpoint, Learned, Slot, Task
+from stamo.learning.loop import Checkpoint, Learned, Slot
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
@@ -28,15 +28,18 @@ from stamo.system.files import to_json, write_atomic
 from stamo.workspace.findings import find_out
 from stamo.workspace.folder import SUMMARY, Workspace
 from stamo.workspace.labels.events import labels_fingerprint
-from stamo.workspace.left_out import LeftOut, RunSlots, predict_left_out
+from stamo.workspace.left_out import (
+    LABELS_ALONE,
+    LeftOut,
+    labels_alone,
+    predict_left_out,
+    slots_of,
+)
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
 from stamo.workspace.summary import LearnSummary
 from stamo.workspace.verdict import Findings, Verdict, judge
 from stamo.workspace.versions import write_version
-
-LABELS_ALONE = 0
-"""The slot before the first one: what the labels say without the pile."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ def learn_pack(
 
         left_out = predict_left_out(
             material.task,
-            _slots(reading),
+            slots_of(reading),
             settings.n_folds,
             done=store.load_folds(),
             on_fold=on_fold,
@@ -173,30 +176,10 @@ def rollback(
             store.load(slot)
         reading = replace(full, args=full.args.until(slot))
         left_out = predict_left_out(
-            material.task, _slots(full), settings.n_folds, done=store.load_folds()
+            material.task, slots_of(full), settings.n_folds, done=store.load_folds()
         )
         packing = _Packing(workspace, material, trained, reading, left_out, lambda step: None)
         return packing.finish(None, 0)
-
-
-def _alone(reading: Reading) -> Reading:
-    """Return the reading without any slot: what the labels alone say."""
-    return replace(reading, args=reading.args.labels_alone())
-
-
-def _slots(reading: Reading) -> RunSlots:
-    """Return how one fold learns: every slot's θ̂, and the shift of the decision."""
-
-    def run(task: Task, see: Callable[[int, FeatureParams, float], None]) -> None:
-        def on_slot(slot: Slot) -> None:
-            see(slot.number, slot.theta, reading.args.shifts(slot.pseudo_labels)[0])
-
-        alone = run_reading(task, _alone(reading))
-        see(LABELS_ALONE, alone.theta, reading.args.shifts(alone.posterior)[0])
-        if reading.args.n_slots:
-            run_reading(task, reading, on_slot=on_slot)
-
-    return run
 
 
 class _Packing:
@@ -219,7 +202,7 @@ class _Packing:
     def finish(self, store: SlotStore | None, n_done: int) -> LearnedPack:
         """Run what is left of the slots and write the pack."""
         task = self.material.task
-        learned = run_reading(task, _alone(self.reading))
+        learned = run_reading(task, labels_alone(self.reading))
         self._note(LABELS_ALONE, learned.theta, learned.posterior, 0)
         resume = self._take_up(store, n_done)
 

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from stamo.features.params import FeatureParams
-from stamo.learning.loop import Task
+from stamo.learning.loop import Slot, Task
+from stamo.learning.readings import Reading, run_reading
 from stamo.models.base import Scorer
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.system.arrays import Bools, Float64, Int64
 from stamo.workspace.slots import Rates
 
+LABELS_ALONE = 0
+"""The slot before the first one: what the labels say without the pile."""
 RunSlots = Callable[[Task, Callable[[int, FeatureParams, float], None]], None]
 """Learns on a task and hands each slot's number, θ̂ and shift of the decision to a callback."""
 
@@ -63,6 +66,26 @@ def rates(predicted: Bools, labels: Bools) -> Rates:
     recall = hits / max(float(labels.sum()), 1.0)
     f1 = 2 * hits / max(float(predicted.sum() + labels.sum()), 1.0)
     return Rates(precision, recall, f1, float((predicted == labels).mean()))
+
+
+def labels_alone(reading: Reading) -> Reading:
+    """Return the reading without any slot: what the labels alone say."""
+    return replace(reading, args=reading.args.labels_alone())
+
+
+def slots_of(reading: Reading) -> RunSlots:
+    """Return how one fold learns: every slot's θ̂, and the shift of the decision."""
+
+    def run(task: Task, see: Callable[[int, FeatureParams, float], None]) -> None:
+        def on_slot(slot: Slot) -> None:
+            see(slot.number, slot.theta, reading.args.shifts(slot.pseudo_labels)[0])
+
+        alone = run_reading(task, labels_alone(reading))
+        see(LABELS_ALONE, alone.theta, reading.args.shifts(alone.posterior)[0])
+        if reading.args.n_slots:
+            run_reading(task, reading, on_slot=on_slot)
+
+    return run
 
 
 def make_folds(task: Task, n_folds: int) -> list[Int64]:

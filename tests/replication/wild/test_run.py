@@ -16,7 +16,13 @@ from stamo.replication.baselines.minilm import about_probabilities, regression_p
 from stamo.replication.suites.results import LOCK, read_results, results_lock
 from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF, draw_labels
 from stamo.replication.wild.load import load_wild, sentence_window
-from stamo.replication.wild.measures import at_draws, difference_of, measure_rows, trust
+from stamo.replication.wild.measures import (
+    agreement,
+    at_draws,
+    difference_of,
+    measure_rows,
+    trust,
+)
 from stamo.replication.wild.report import write_wild_report
 from stamo.replication.wild.run import WildSettings, expand_wild_methods, run_wild, wild_cells
 from stamo.replication.wild.suite import open_wild
@@ -150,6 +156,47 @@ def test_trust_counts_links_by_their_probability():
     """A mention that is not linked is in neither share."""
     found = trust([row("a", [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0.95, 0.95, 0.6, 0.6, 0.2])])
     assert (found.n_sure, found.sure, found.n_likely, found.likely) == (2, 0.5, 1, 1.0)
+
+
+def test_agreement_compares_what_was_told_with_the_test():
+    """Rates of all runs together, and how often a tested rate is inside the told interval."""
+    rows = [
+        row("a", [1, 1, 0, 0], [1, 0, 1, 0], [0.9] * 4) | {"left_out": (2, 2, 4)},
+        row("b", [1, 0], [0, 0], [0.1] * 2) | {"left_out": (9, 9, 9)},
+        row("c", [1, 0], [1, 0], [0.1] * 2),
+    ]
+    found = agreement(rows)
+    precision, recall = found["precision"], found["recall"]
+    assert (precision.told, precision.tested, precision.n_runs) == (1.0, 0.5, 1)
+    assert precision.inside == 1.0  # two of two may be anything from a third on
+    assert (recall.told, recall.tested) == (pytest.approx(11 / 13), pytest.approx(1 / 3))
+    assert (recall.inside, recall.n_runs) == (0.5, 2)  # nine of nine are not none of one
+    assert agreement(rows[2:]) == {}
+
+
+def test_ablations_leave_out_one_view_each(wild, world_kb, tmp_path):
+    """The word names all of them; what a view says is missing from the answers."""
+    names = expand_wild_methods(["ablations"])
+    assert "default without neighbours" in names
+    few = WildSettings(("default", *names), sizes=(8,), n_draws=1, n_problems=2, encoder=None)
+    run_wild(wild, world_kb, tmp_path, few, n_workers=1)
+    answers = {row["method"]: row["probability"] for row in read_results(tmp_path)}
+    assert {*answers} == {"default", *names}
+    assert answers["default without neighbours"] != answers["default"]
+    assert answers["default without sentence"] == answers["default"]  # no encoder, no such view
+
+
+def test_checked_runs_tell_what_left_out_labels_say(wild, world_kb, tmp_path):
+    """The answers are those of the default; the report compares the rates with the test."""
+    methods = ("default", "default+check")
+    few = WildSettings(methods, sizes=(8,), n_draws=1, n_problems=2, encoder=None)
+    run_wild(wild, world_kb, tmp_path, few, n_workers=1)
+    rows = read_results(tmp_path)
+    plain, checked = ([r for r in rows if r["method"] == name] for name in methods)
+    assert [r["probability"] for r in plain] == [r["probability"] for r in checked]
+    assert all(0 <= r["left_out"][0] <= r["left_out"][2] <= 8 for r in checked)
+    titles = [table.title for table in write_wild_report(tmp_path)]
+    assert "What left-out labels tell, 8 labels, random" in titles
 
 
 def test_difference_pairs_entities_and_draws():

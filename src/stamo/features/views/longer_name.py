@@ -39,7 +39,7 @@ class LongerName:
     """Log odds of a mention inside the whole name, before any label speaks."""
     elsewhere: float = 0.5
     """What the whole name elsewhere in the document counts beside that."""
-    another: float = -0.5
+    another: float = -0.8
     """What a part of another name counts."""
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:

@@ -89,10 +89,11 @@ def ask_advisor(
 
     It sees the documents of these places only, and is asked again as often as in the terminal.
     """
-    problem = loaded.problem
+    problem, pile = loaded.problem, loaded.pile
     documents = {document.id: document for document in loaded.corpus}
     shown = dict.fromkeys(problem.judged[i].document for i in among.tolist())
-    queue = LabelQueue(problem.entity, Corpus(tuple(documents[d] for d in shown)), kb, trained)
+    corpus = Corpus(tuple(documents[d] for d in shown))
+    queue = LabelQueue(pile.entities[0], corpus, kb, trained, pile.encoder)
     answers: dict[tuple[str, str], int] = {}
     for i in among.tolist():
         judged = problem.judged[i]

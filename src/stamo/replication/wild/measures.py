@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from stamo.evaluation.intervals import Interval, bootstrap
+from stamo.evaluation.intervals import Interval, bootstrap, wilson
 from stamo.evaluation.metrics import area_under_curve
 from stamo.models.calibration import expected_calibration_error
 from stamo.replication.suites.results import Row
@@ -100,6 +101,45 @@ def trust(rows: MethodRows) -> Trust:
         sure=float(gold[sure].mean()) if sure.any() else float("nan"),
         n_likely=int(likely.sum()),
         likely=float(gold[likely].mean()) if likely.any() else float("nan"),
+    )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a rate that cross-validation told agrees with the judged test, over all runs."""
+
+    told: float
+    """Of all labels together, each predicted without itself."""
+    tested: float
+    """Of all test mentions together."""
+    inside: float
+    """Share of the runs whose tested rate is inside the interval that was told."""
+    n_runs: int
+    """Runs that tell and test the rate."""
+
+
+def agreement(rows: MethodRows) -> dict[str, Agreement]:
+    """Compare precision and recall on the labels with those on the test, by run."""
+    pairs: dict[str, list[tuple[int, int, int, int]]] = {"precision": [], "recall": []}
+    for row in rows:
+        if row.get("left_out") is None:
+            continue
+        gold, linked = np.array(row["gold"], dtype=bool), np.array(row["linked"], dtype=bool)
+        hits, told = int((gold & linked).sum()), row["left_out"]
+        pairs["precision"].append((told[0], told[1], hits, int(linked.sum())))
+        pairs["recall"].append((told[0], told[2], hits, int(gold.sum())))
+    return {name: _agreement(found) for name, found in pairs.items() if found}
+
+
+def _agreement(found: Sequence[tuple[int, int, int, int]]) -> Agreement:
+    total = np.array(found).sum(axis=0)
+    both = [(hits, n, right / of) for hits, n, right, of in found if n and of]
+    told = [(wilson(hits, n), rate) for hits, n, rate in both]
+    return Agreement(
+        told=float(total[0] / max(total[1], 1)),
+        tested=float(total[2] / max(total[3], 1)),
+        inside=float(np.mean([i.low <= rate <= i.high for i, rate in told])) if told else math.nan,
+        n_runs=len(told),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from stamo.errors import LearningError
+from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import make_task
 from stamo.learning.loop import Learned, Task
@@ -20,6 +21,8 @@ from stamo.replication.baselines.minilm import about_probabilities, regression_p
 from stamo.replication.wild.draws import LabelDraw
 from stamo.replication.wild.load import LoadedWild
 from stamo.system.arrays import Bools, Float32, Float64
+from stamo.workspace.learn import LearnSettings
+from stamo.workspace.left_out import predict_left_out, slots_of
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class WildAnswer:
     probability: Float64  # (n,)
     linked: Bools  # (n,)
     pile_helped: bool | None = None
+    left_out: tuple[int, int, int] | None = None
+    """Of the labels, each predicted without itself: right links, links, and mentions of e*."""
 
     @classmethod
     def of(cls, probability: Float64, shift: float = 0.0) -> WildAnswer:
@@ -93,6 +98,18 @@ def _read(reading: Reading, trial: WildTrial) -> WildAnswer:
     return replace(answer, pile_helped=learned.pile_helped)
 
 
+def _check(reading: Reading, trial: WildTrial) -> WildAnswer:
+    """Learn, and cross-validate on the labels as `stamo learn` does for its verdict."""
+    if not len(trial.draw.labelled):
+        raise LearningError("Cross-validation needs labels; there are none.")
+    learned = run_reading(trial.task, reading)
+    found = predict_left_out(trial.task, slots_of(reading), LearnSettings().n_folds)
+    labels, _, links = found.at(learned.used_slot)
+    counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
+    answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))
+    return replace(answer, left_out=counts)
+
+
 def _model_probability(learned: Learned, task: Task) -> Float64:
     """Return what the calibrated model says of each mention, averaged over each vote, (M,)."""
     scorer = learned.model.prepare(task.pile, task.tables)
@@ -115,6 +132,10 @@ def _about(trial: WildTrial) -> WildAnswer:
     return WildAnswer.of(about_probabilities(trial.encode(trial.loaded.windows(1)), about))
 
 
+ABLATIONS = {
+    f"default without {view.name}": READINGS["default"].without_view(view.name) for view in VIEWS
+}
+"""The default without each view of a mention."""
 _IN_ALL = {"default", "estimation+evidence", "estimation+bias", "estimation", "self-training"}
 
 WILD_METHODS: Mapping[str, WildMethod] = {
@@ -128,8 +149,10 @@ WILD_METHODS: Mapping[str, WildMethod] = {
             WildMethod(f"{name}+f1", partial(_read, READINGS[name].with_decision("f1")))
             for name in ("default", "estimation+evidence")
         ),
+        *(WildMethod(name, partial(_read, reading)) for name, reading in ABLATIONS.items()),
+        WildMethod("default+check", partial(_check, READINGS["default"]), needs_labels=True),
         WildMethod("minilm", _minilm, needs_labels=True, in_all=True),
         WildMethod("about", _about, uses_labels=False, in_all=True),
     )
 }
-"""Every method by name; `all` leaves out those with many slots."""
+"""Every method by name; `all` leaves out those with many slots, and the ablations."""

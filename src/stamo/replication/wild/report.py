@@ -17,6 +17,7 @@ from stamo.replication.suites.results import Row, finite, read_results
 from stamo.replication.wild.draws import ADVISOR, RANDOM_IN_HALF
 from stamo.replication.wild.measures import (
     METRIC_OF_SUMS,
+    agreement,
     at_draws,
     by_entity,
     difference_of,
@@ -98,6 +99,17 @@ def gain_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     return Table(title, ("methods", *METRIC_OF_SUMS), tuple(rows))
 
 
+def agreement_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
+    """Return how what cross-validation tells agrees with the judged test."""
+    rows = [
+        (f"{method}, {rate}", *map(_number, (a.told, a.tested, a.inside)), str(a.n_runs))
+        for method, own in methods.items()
+        for rate, a in agreement(own).items()
+    ]
+    columns = ("rate", "told", "tested", "inside the told interval", "runs")
+    return Table(f"What left-out labels tell, {_title(setting)}", columns, tuple(rows))
+
+
 def advisor_table(results: WildResults) -> Table:
     """Return what labels by the advisor gain over random ones from the same half."""
     rows = []
@@ -139,6 +151,7 @@ def wild_tables(results: WildResults) -> list[Table]:
     tables = []
     for setting, methods in results.settings.items():
         tables += [method_table(setting, methods), gain_table(setting, methods)]
+        tables.append(agreement_table(setting, methods))
     tables.append(advisor_table(results))
     tables += [entity_table(setting, methods) for setting, methods in results.settings.items()]
     return [table for table in tables if table.rows]

@@ -19,7 +19,7 @@ from stamo.replication.suites.cells import CellRun, CellWork, Place, check_names
 from stamo.replication.suites.results import OnProblem, Row, kept_readings
 from stamo.replication.wild.draws import ADVISOR, LABELS_BY, RANDOM, LabelDraw, draw_labels
 from stamo.replication.wild.load import LoadedWild, load_wild
-from stamo.replication.wild.methods import WILD_METHODS, WildMethod, WildTrial
+from stamo.replication.wild.methods import ABLATIONS, WILD_METHODS, WildMethod, WildTrial
 from stamo.replication.wild.suite import WILD, WildSuite, open_wild
 
 WILD_SIZES = (0, 5, 20)
@@ -139,6 +139,7 @@ def _attempt(cell: WildCell, trial: WildTrial) -> Row:
         "probability": np.round(answer.probability[test], 5).tolist(),
         "linked": answer.linked[test].astype(int).tolist(),
         "pile_helped": answer.pile_helped,
+        "left_out": answer.left_out,
         "seconds": round(time.perf_counter() - start, 4),
     }
 
@@ -180,6 +181,6 @@ def run_wild(
 
 
 def expand_wild_methods(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the methods that some words name; `all` leaves out those with many slots."""
+    """Return the methods that some words name; `ablations` leave out one view of a mention each."""
     everything = [name for name, method in WILD_METHODS.items() if method.in_all]
-    return expand_names(names, {"all": everything})
+    return expand_names(names, {"all": everything, "ablations": [*ABLATIONS]})
