@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from stamo.cli import suite as suite_commands
 from stamo.errors import SettingsError, StamoError
+from stamo.features.encoding import EMERGING, OTHER
 from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
 from stamo.replication.suites.results import LOCK, read_results, results_lock
 from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF, draw_labels
@@ -21,6 +22,7 @@ from stamo.replication.wild.measures import (
     at_draws,
     difference_of,
     measure_rows,
+    none_of_these,
     trust,
 )
 from stamo.replication.wild.report import write_wild_report
@@ -172,6 +174,25 @@ def test_agreement_compares_what_was_told_with_the_test():
     assert (recall.told, recall.tested) == (pytest.approx(11 / 13), pytest.approx(1 / 3))
     assert (recall.inside, recall.n_runs) == (0.5, 2)  # nine of nine are not none of one
     assert agreement(rows[2:]) == {}
+
+
+def test_none_of_these_is_measured_where_the_entity_is_not_meant():
+    """Mentions of the entity and those linked to it do not count."""
+    told = row("a", [1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0.4] * 5)
+    told |= {"is_none": [0, 1, 1, 0, 1], "none": [1, 0, 1, 1, 1]}
+    found = none_of_these([told, row("b", [0], [0], [0.1])])
+    assert (found.n, found.share, found.right) == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert none_of_these([row("b", [0], [0], [0.1])]) is None
+
+
+def test_senses_name_known_candidates_or_nothing(wild, world_kb):
+    """A mention of a known namesake is labelled with it, any other one with none of these."""
+    loaded = load_wild(wild, 0, world_kb)
+    named = {j.sense for j in loaded.problem.judged if not j.is_entity}
+    known = {*loaded.senses[~loaded.gold].tolist()} - {OTHER}
+    assert {world_kb.titles(np.array([number]))[0] for number in known} <= named
+    assert known
+    assert {*loaded.senses[loaded.gold].tolist()} == {EMERGING}
 
 
 def test_ablations_leave_out_one_view_each(wild, world_kb, tmp_path):

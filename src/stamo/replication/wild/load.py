@@ -14,7 +14,7 @@ from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import EncodedPile, encode_pile
 from stamo.replication.wild.suite import WildProblem, WildSuite
-from stamo.system.arrays import Bools, Int64
+from stamo.system.arrays import Bools, Int32, Int64
 
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
 CHARACTERS_BESIDE = 400
@@ -30,6 +30,7 @@ class LoadedWild:
     pile: Pile
     rows: Int64  # (n,) mention of the pile that was judged
     gold: Bools  # (n,) whether it means the entity
+    senses: Int32  # (n,) the emerging entity, a known candidate, or neither
 
     def label(self, chosen: Int64) -> EncodedPile:
         """Return the pile with some of the judged mentions labelled, and all that share their vote.
@@ -39,7 +40,7 @@ class LoadedWild:
         """
         _, vote, _ = self.pile.votes
         gold_of_vote = np.full(int(vote.max(initial=0)) + 1, UNKNOWN, dtype=np.int64)
-        gold_of_vote[vote[self.rows[chosen]]] = np.where(self.gold[chosen], EMERGING, OTHER)
+        gold_of_vote[vote[self.rows[chosen]]] = self.senses[chosen]
         gold = gold_of_vote[vote].astype(np.int32)
         pile = replace(self.pile, mentions=replace(self.pile.mentions, gold=gold))
         labels = (gold == EMERGING)[:, None].astype(np.float32)
@@ -77,11 +78,12 @@ def load_wild(
             if mention.surface in problem.aliases
         )
     }
-    rows = [row_by_key[j.document, j.mention] for j in problem.judged]
-    gold = [j.is_entity for j in problem.judged]
-    return LoadedWild(
-        problem, corpus, pile, np.array(rows, dtype=np.int64), np.array(gold, dtype=bool)
-    )
+    rows = np.array([row_by_key[j.document, j.mention] for j in problem.judged], dtype=np.int64)
+    gold = np.array([j.is_entity for j in problem.judged], dtype=bool)
+    named = kb.entity_ids([j.sense for j in problem.judged])
+    known = (pile.mentions.candidates[rows] == named[:, None]).any(axis=1) & (named >= 0)
+    senses = np.where(gold, EMERGING, np.where(known, named, OTHER)).astype(np.int32)
+    return LoadedWild(problem, corpus, pile, rows, gold, senses)
 
 
 def sentence_window(text: str, start: int, end: int, n_beside: int = 1) -> str:

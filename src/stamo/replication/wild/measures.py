@@ -105,6 +105,33 @@ def trust(rows: MethodRows) -> Trust:
 
 
 @dataclass(frozen=True)
+class NoneOfThese:
+    """How well "none of these" is told from known namesakes, where the entity is not meant."""
+
+    n: int
+    """Test mentions that are not the entity and are not linked to it, over entities and draws."""
+    share: float
+    """How many of them mean nothing that the knowledge base knows by this name."""
+    right: float
+    """How many are told rightly."""
+
+
+def none_of_these(rows: MethodRows) -> NoneOfThese | None:
+    """Measure the runs whose labels taught "none of these"; None where there are none."""
+    found: list[tuple[bool, bool]] = []
+    for row in rows:
+        if row.get("none") is not None:
+            parts = (row["gold"], row["linked"], row["is_none"], row["none"])
+            found += [
+                (bool(a), bool(b)) for g, k, a, b in zip(*parts, strict=True) if not g and not k
+            ]
+    if not found:
+        return None
+    truth, told = np.array(found).T
+    return NoneOfThese(len(found), float(truth.mean()), float((truth == told).mean()))
+
+
+@dataclass(frozen=True)
 class Agreement:
     """How a rate that cross-validation told agrees with the judged test, over all runs."""
 

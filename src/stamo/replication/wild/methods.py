@@ -15,7 +15,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import make_task
 from stamo.learning.loop import Learned, Task
 from stamo.learning.readings import READINGS, Reading, run_reading
-from stamo.models.evidence import BIAS, margins_under
+from stamo.models.evidence import BIAS, margins_under, mention_views, none_odds
 from stamo.models.store import TrainedModel
 from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
 from stamo.replication.wild.draws import LabelDraw
@@ -64,6 +64,8 @@ class WildAnswer:
     probability: Float64  # (n,)
     linked: Bools  # (n,)
     pile_helped: bool | None = None
+    none: Bools | None = None
+    """Which of them would be "none of these", if they are not the entity, (n,)."""
     left_out: tuple[int, int, int] | None = None
     """Of the labels, each predicted without itself: right links, links, and mentions of e*."""
 
@@ -95,7 +97,10 @@ def _read(reading: Reading, trial: WildTrial) -> WildAnswer:
     if BIAS not in learned.theta.groups:
         return WildAnswer.of(_model_probability(learned, trial.task)[rows])
     answer = WildAnswer.of(learned.posterior[rows, 0].astype(np.float64), learned.shifts[0])
-    return replace(answer, pile_helped=learned.pile_helped)
+    views = mention_views(trial.task.pile, trial.kb)
+    odds = none_odds(learned.theta, views, len(trial.task.pile))
+    none = None if odds is None else odds[rows, 0] > 0
+    return replace(answer, pile_helped=learned.pile_helped, none=none)
 
 
 def _check(reading: Reading, trial: WildTrial) -> WildAnswer:

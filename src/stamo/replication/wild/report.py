@@ -23,6 +23,7 @@ from stamo.replication.wild.measures import (
     difference_of,
     f1_of_entities,
     measure_rows,
+    none_of_these,
     trust,
 )
 
@@ -110,6 +111,17 @@ def agreement_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table
     return Table(f"What left-out labels tell, {_title(setting)}", columns, tuple(rows))
 
 
+def none_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
+    """Return how well "none of these" is told from known namesakes."""
+    rows = [
+        (method, str(told.n), *map(_number, (told.share, told.right)))
+        for method, own in methods.items()
+        if (told := none_of_these(own)) is not None
+    ]
+    columns = ("method", "other mentions", "mean nothing known", "told rightly")
+    return Table(f"None of these, {_title(setting)}", columns, tuple(rows))
+
+
 def advisor_table(results: WildResults) -> Table:
     """Return what labels by the advisor gain over random ones from the same half."""
     rows = []
@@ -151,7 +163,7 @@ def wild_tables(results: WildResults) -> list[Table]:
     tables = []
     for setting, methods in results.settings.items():
         tables += [method_table(setting, methods), gain_table(setting, methods)]
-        tables.append(agreement_table(setting, methods))
+        tables += [agreement_table(setting, methods), none_table(setting, methods)]
     tables.append(advisor_table(results))
     tables += [entity_table(setting, methods) for setting, methods in results.settings.items()]
     return [table for table in tables if table.rows]

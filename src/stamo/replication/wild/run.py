@@ -13,6 +13,7 @@ import torch
 
 from stamo.errors import LearningError, SettingsError
 from stamo.features.encoder_choice import INSTALLED
+from stamo.features.encoding import OTHER
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.replication.suites.cells import CellRun, CellWork, Place, check_names, expand_names
@@ -140,6 +141,8 @@ def _attempt(cell: WildCell, trial: WildTrial) -> Row:
         "linked": answer.linked[test].astype(int).tolist(),
         "pile_helped": answer.pile_helped,
         "left_out": answer.left_out,
+        "none": None if answer.none is None else answer.none[test].astype(int).tolist(),
+        "is_none": (trial.loaded.senses[test] == OTHER).astype(int).tolist(),
         "seconds": round(time.perf_counter() - start, 4),
     }
 
