@@ -8,14 +8,10 @@ import typer
 
 from stamo.cli.kb import AsJson
 from stamo.cli.tables import Console, print_json, print_table, rich_table
+from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.replication.bench_collect import CollectSpeed
-
-
-def register_bench(app: typer.Typer) -> None:
-    """Add the command to the group of benchmarks."""
-    app.command("collect")(bench_collect)
 
 
 def bench_collect(
@@ -30,7 +26,6 @@ def bench_collect(
     as_json: AsJson = False,
 ) -> None:
     """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
-    from stamo.cli.bench import parse_sizes
     from stamo.replication.bench_collect import measure_passes
 
     with Console(stderr=True).status("drawing names") as status:
@@ -45,6 +40,20 @@ def bench_collect(
         print_json(speed.to_record())
     else:
         _print(speed)
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Read whole megabytes from a list with commas.
+
+    Raises:
+        SettingsError: An entry is not a whole number.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise SettingsError(
+            f"The sizes are {text!r}; give whole MB with commas between, such as 25,50,100."
+        ) from error
 
 
 def _print(speed: CollectSpeed) -> None:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from stamo.replication.bench_link import SpeedReport
 
 
-def register_bench(app: typer.Typer) -> None:
-    """Add the command to the group of benchmarks."""
-    app.command("link")(bench_link)
-
-
 def bench_link(
     kb: KbPath,
     model: ModelPath,
