@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,7 +38,7 @@ def bench_collect(
             on_pass=lambda size: status.update(f"searching for {size}"),
         )
     if as_json:
-        print_json(speed.to_record())
+        print_json(asdict(speed))
     else:
         _print(speed)
 

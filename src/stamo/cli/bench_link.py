@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +44,7 @@ def bench_link(
         report = measure_speed(kb, model, texts, args, say=status.update)
     console = Console(highlight=False)
     if as_json:
-        print_json(report.to_record())
+        print_json(asdict(report))
     else:
         print_speeds(report, console)
 

@@ -97,7 +97,7 @@ def make(
 ) -> None:
     """Make a suite from a knowledge base and a pile of text."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.replication.suites.make import make_facc1, make_natural
+    from stamo.replication.suites.make import make_natural
     from stamo.replication.suites.natural import NaturalSettings
 
     base = KnowledgeBase.open(kb)
@@ -108,15 +108,14 @@ def make(
     given = _given({"n_entities": _whole_number(entities), "least_documents": least_documents})
     given |= {"any_title": any_title, "seed": seed}
     bounds = _given({"frequency": frequency, "ambiguity": ambiguity, "missing": missing})
-    with _documents_bar() as on_document:
+    with _documents_bar() as options["on_document"]:
         if kind == SuiteKind.natural:
             suites = [make_natural(base, out, NaturalSettings(**given | bounds), **options)]
         elif kind == SuiteKind.facc1:
             pages = _facc1_documents(base, corpus, annotations, freebase_keys)
             settings = NaturalSettings(**{"frequency": (1000, 2000)} | given | bounds)
-            suites = [make_facc1(base, pages, out, settings, on_document=on_document, **options)]
+            suites = [make_natural(base, out, settings, pages, **options)]
         else:
-            options["on_document"] = on_document
             suites = _conflated(base, corpus, out, level, given, options)
     _show_suites(suites, as_json)
 

@@ -7,10 +7,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -77,10 +76,6 @@ class SpeedReport:
     start_seconds: float
     """Processor seconds of the command with one sentence: nearly all of it is to start."""
     ways: tuple[Speed, ...]
-
-    def to_record(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def news_size_documents(kb: KnowledgeBase, n: int, length: int = 3000) -> list[Document]:
