@@ -57,11 +57,22 @@ class CandidateTable:
             np.asarray(self._entities.values[begin:end]), counts, _priors(counts, n, total, n)
         )
 
-    def batch(self, aliases: NDArray[Any], top: int) -> tuple[Int32, Float32]:
-        """Return the first candidates of many aliases; see `KnowledgeBase.candidate_batch`."""
+    def batch(self, aliases: NDArray[Any], top: int | None = None) -> tuple[Int32, Float32]:
+        """Return the candidates of many aliases at once.
+
+        Args:
+            aliases: Alias numbers, -1 for unknown ones, shape (n,).
+            top: How many candidates to give for each at most; all of them by default.
+
+        Returns:
+            Entities, shape (n, C) with no more columns than needed, padded with -1, and their
+            priors, padded with 0.
+        """
         known = np.flatnonzero(np.asarray(aliases) >= 0)
         rows = np.asarray(aliases, dtype=np.int64)[known]
         n_all = self._entities.lengths(rows)
+        widest = int(n_all.max(initial=1))
+        top = widest if top is None else min(top, widest)
         n_taken = np.minimum(n_all, top)
         places = expand(np.asarray(self._entities.indptr[rows]), n_taken)
         counts = np.asarray(self._counts[places])

@@ -64,7 +64,7 @@ class EntityView:
 
 def ambiguity(kb: KnowledgeBase) -> list[AmbiguityClass]:
     """Count the aliases, and the links that use them, by how many entities they may mean."""
-    n_candidates = kb.n_candidates
+    n_candidates = kb.by_alias.n_candidates
     return [
         AmbiguityClass(
             label=_label(low, high),

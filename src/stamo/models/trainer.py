@@ -18,7 +18,7 @@ from stamo.models.base import LinkingModel
 from stamo.models.calibration import Calibration, fit_calibration
 from stamo.models.kinds import make_model
 from stamo.models.store import TrainedModel
-from stamo.models.tables import Tables
+from stamo.models.tables import Tables, WordKind, in_memory, model_tables
 from stamo.models.training import (
     Epoch,
     TrainingArgs,
@@ -27,7 +27,6 @@ from stamo.models.training import (
     split_by_document,
     train,
 )
-from stamo.models.words import WordKind, in_memory, model_tables
 from stamo.system.arrays import Bools
 
 TEST_SHARE = 0.4

@@ -224,9 +224,9 @@ def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, 
 
 
 def _ambiguous(linker: Linker, located: Located) -> Int64:
-    aliases = linker.kb.alias_ids(located.corpus.surface_table)
-    second = linker.kb.candidate_batch(aliases, 2)[0][:, 1]
-    return np.flatnonzero(second[located.corpus.surfaces] >= 0)
+    candidates = linker.kb.candidate_table(located.corpus.surface_table, 2)[0]
+    is_ambiguous = (candidates >= 0).sum(axis=1) > 1
+    return np.flatnonzero(is_ambiguous[located.corpus.surfaces])
 
 
 def _rank(linker: Linker, mentions: EncodedMentions) -> None:

@@ -34,6 +34,7 @@ from stamo.replication.suites.encode import EncodedProblem
 from stamo.replication.suites.load import LoadedProblem, SuiteData
 from stamo.replication.suites.phi import leave_out_feature
 from stamo.replication.suites.problem import SetName
+from stamo.replication.tables import INTER_ROWS
 from stamo.system.arrays import Bools, Float32, Float64, Int32
 
 Scores = Float32
@@ -317,7 +318,6 @@ def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
 _SLOW = {"self-training+intra", "stamo", "paper", "published"}
 _LINED = ("estimation+evidence", "default")
 """Labels alone and labels with the pile: their line is at even odds, or where F1 is best."""
-_INTER = ("adaptive delta", "small eta", "warm-up")
 
 
 def _methods() -> list[Method]:
@@ -340,7 +340,7 @@ def _methods() -> list[Method]:
     ]
     inter = [
         Method(name, partial(_read, READINGS[name]), is_slow=True, ablates=True)
-        for name in (f"stamo without {part}" for part in _INTER)
+        for name in INTER_ROWS[1:]
     ]
     features = [
         Method(
