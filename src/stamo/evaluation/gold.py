@@ -177,7 +177,7 @@ def evaluate_gold(
     by_model = _best(scorer := Linker(kb, trained, settings=given), gold)
     by_prior = _best(Linker(kb, trained, settings=replace(given, n_passes=1)), gold)
     columns = _count_given(scorer, gold, by_model, by_prior)
-    found = list(linker.link_documents([_bare(g.document) for g in gold]))
+    found = list(linker.link_documents([replace(g.document, mentions=()) for g in gold]))
     exact, loose = (
         np.array([_count_found(kb, *pair, exact=only) for pair in zip(gold, found, strict=True)])
         for only in (True, False)
@@ -200,10 +200,6 @@ def evaluate_gold(
         exact=_end_to_end(exact, estimate),
         overlapping=_end_to_end(loose, estimate),
     )
-
-
-def _bare(document: Document) -> Document:
-    return replace(document, mentions=())
 
 
 def _best(linker: Linker, gold: Sequence[GoldDocument]) -> list[list[str]]:

@@ -22,6 +22,7 @@ from stamo.models.store import TrainedModel
 from stamo.models.tables import Tables
 from stamo.models.trainer import calibrate, encode_held_out
 from stamo.models.training import TrainingArgs, train
+from stamo.replication.suites.ablation import leave_out_feature
 from stamo.replication.suites.encode import encode_problem
 from stamo.replication.suites.load import SuiteData
 from stamo.replication.suites.natural import is_phi_document
@@ -107,18 +108,6 @@ def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> E
 def kb_tables(kb: KnowledgeBase) -> Tables:
     """Return the vectors of a knowledge base, in memory."""
     return Tables(np.asarray(kb.word_vectors), np.asarray(kb.entity_vectors()))
-
-
-def leave_out_feature(
-    mentions: EncodedMentions, tables: Tables, feature: str | None
-) -> tuple[EncodedMentions, Tables]:
-    """Set one feature of the known candidates to zero everywhere (Table 5)."""
-    if feature is None:
-        return mentions, tables
-    if feature == "embedding":
-        nothing = np.broadcast_to(np.zeros((), dtype=np.float32), tables.entities.shape)
-        return mentions, Tables(tables.words, nothing)
-    return mentions.with_known(feature, np.zeros_like(mentions.known[feature])), tables
 
 
 def _with_dummy(problem: Problem, n: int) -> Problem:
