@@ -270,7 +270,10 @@ def growth(args: LearnBenchArgs) -> dict[str, list[tuple[int, float]]]:
         "candidates": ("n_candidates", (3, 12, 48)),
         "entities in the knowledge base": ("n_kb_entities", (20_000, 200_000)),
     }
+
+    def seconds(**size: Any) -> float:
+        return bench_learn(replace(one, **size)).seconds_per_slot
+
     return {
-        name: [(n, bench_learn(replace(one, **{field: n})).seconds_per_slot) for n in sizes]
-        for name, (field, sizes) in works.items()
+        name: [(n, seconds(**{field: n})) for n in sizes] for name, (field, sizes) in works.items()
     }
