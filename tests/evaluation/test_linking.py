@@ -14,7 +14,7 @@ from stamo.evaluation.intervals import Interval, bootstrap, by_document, differe
 from stamo.evaluation.link_tables import gold_tables, held_out_tables
 from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
 from stamo.evaluation.reliability import save_reliability
-from stamo.features.articles import flatten_articles
+from stamo.features.articles import flatten_held_out
 from stamo.linking.linker import Linker
 from stamo.models.trainer import train_linking_model
 from stamo.models.training import TrainingArgs
@@ -88,7 +88,7 @@ def test_held_out_prior_equals_a_count():
     """Prior alone is the share of ambiguous mentions whose most linked candidate is right."""
     kb = world_kb()
     report = evaluate_held_out(kb, untrained(kb), n_samples=10)
-    corpus = flatten_articles(kb, held_out=True)
+    corpus = flatten_held_out(kb)
     right = total = 0
     for surface, entity in zip(corpus.surfaces.tolist(), corpus.entities.tolist(), strict=True):
         candidates = kb.candidates(corpus.surface_table[surface])

@@ -18,7 +18,7 @@ from stamo.evaluation.intervals import (
     difference,
     ratio,
 )
-from stamo.features.articles import flatten_articles, most_frequent_entities
+from stamo.features.articles import flatten_held_out, most_frequent_entities
 from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
@@ -191,7 +191,7 @@ def held_out_mentions(
     kb: KnowledgeBase, trained: TrainedModel, settings: LinkerSettings
 ) -> EncodedMentions:
     """Encode the mentions of the held-out articles that training has not used."""
-    corpus = flatten_articles(kb, held_out=True)
+    corpus = flatten_held_out(kb)
     entities = most_frequent_entities(corpus, kb)
     rows = np.arange(corpus.n_mentions)
     unseen = trained.report.get("test_documents")

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from stamo.errors import LearningError
-from stamo.features.articles import flatten_articles, most_frequent_entities
+from stamo.features.articles import flatten_held_out, most_frequent_entities
 from stamo.features.base import encode_features
 from stamo.features.encoding import EncodedMentions, EncodingSettings, encode
 from stamo.kb.base import KnowledgeBase
@@ -69,7 +69,7 @@ def encode_held_out(
     from the gold links: at linking time nobody gives those. `test_documents` are kept from
     training; by default they are drawn.
     """
-    corpus = flatten_articles(kb)
+    corpus = flatten_held_out(kb)
     if not corpus.n_mentions:
         raise LearningError(
             f"The knowledge base {kb.name!r} has no held-out articles to train on; build it with "
