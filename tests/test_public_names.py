@@ -11,7 +11,7 @@ import pytest
 import stamo
 from stamo.cli.main import create_app
 
-EVERYWHERE = {"logger", "register", "register_bench", "create_app"}
+EVERYWHERE = {"logger", "register", "create_app"}
 """What each module of its kind has: its logger, how it adds commands or makes an application."""
 
 

@@ -101,36 +101,12 @@ def data_steps(data: Path) -> Iterator[Step]:
         link = ("link", "kb", f"{model}.safetensors", "documents.jsonl")
         yield Step(f"link-{model}", link, output=f"linked-{model}.jsonl")
     make = ("suite", "make")
-    yield Step(
-        "conflated",
-        (
-            *make,
-            "conflated",
-            "--kb",
-            "kb",
-            "--corpus",
-            str(later),
-            "--out",
-            "suites",
-            "--workers",
-            "1",
-        ),
-    )
-    yield Step("natural", (*make, "natural", "--kb", "kb", "--out", "natural", "--workers", "1"))
-    settings = (
-        "--kb",
-        "kb",
-        "--methods",
-        METHODS,
-        "--seeds",
-        "1",
-        "--sizes",
-        "",
-        "--entities",
-        "8",
-        "--workers",
-        "1",
-    )
+    alone = ("--kb", "kb", "--workers", "1")
+    text = ("--corpus", str(later))
+    yield Step("conflated", (*make, "conflated", *text, "--out", "suites", *alone))
+    yield Step("natural", (*make, "natural", "--out", "natural", *alone))
+    few = ("--seeds", "1", "--sizes", "", "--entities", "8")
+    settings = ("--methods", METHODS, *few, *alone)
     for suite in (*(f"suites/{level}" for level in LEVELS), "natural"):
         name = Path(suite).name
         yield Step(f"run-{name}", ("suite", "run", suite, "--out", f"runs/{name}", *settings))

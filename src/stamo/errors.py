@@ -1,5 +1,8 @@
 """The errors of stamo: each one says what came, what was expected, and what to do."""
 
+from importlib import import_module
+from typing import Any
+
 
 class StamoError(Exception):
     """Base of every error that a user can cause; the command line prints it as one line."""
@@ -77,3 +80,15 @@ class MissingExtraError(StamoError, ImportError):
             f"{purpose} needs the package {package!r}, which is not installed; "
             f"install it with: pip install 'stamo[{extra}]'."
         )
+
+
+def need(module: str, extra: str, purpose: str = "This", *, package: str = "") -> Any:
+    """Import a module that an extra brings.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(package or module, extra, purpose) from error

@@ -377,7 +377,7 @@ def test_real_dump_keeps_its_promises(shared_data, tmp_path):
         for row in batch.to_pylist():
             spans = [(m["start"], m["end"]) for m in row["mentions"]]
             aliases = kb.alias_ids([row["text"][start:end] for start, end in spans])
-            ids, _ = kb.candidate_batch(aliases, int(kb.n_candidates.max()))
+            ids, _ = kb.by_alias.batch(aliases)
             gold = np.array([m["entity"] for m in row["mentions"]], dtype=np.int32)
             assert np.all((ids == gold[:, None]).any(axis=1) | (aliases < 0))
             assert np.count_nonzero(aliases < 0) <= 1  # a link text too long for a name

@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import stamo
-from stamo.cli.bench_link import print_speeds, register_bench
+from stamo.cli.bench_link import bench_link, print_speeds
 from stamo.cli.link import register
 from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_nif, parse_nif
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
@@ -27,7 +27,7 @@ from tests.linking.small import small_kb, untrained, world_kb
 def app():
     app, bench = typer.Typer(), typer.Typer()
     register(app)
-    register_bench(bench)
+    bench.command("link")(bench_link)
     bench.callback()(lambda: None)
     app.add_typer(bench, name="bench")
     return app

@@ -2,7 +2,7 @@
 
 import json
 import lzma
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from stamo.evaluation.intervals import Interval, bootstrap, by_document, differe
 from stamo.evaluation.link_tables import gold_tables, held_out_tables
 from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
 from stamo.evaluation.reliability import save_reliability
-from stamo.features.articles import flatten_articles
+from stamo.features.articles import flatten_held_out
 from stamo.linking.linker import Linker
 from stamo.models.trainer import train_linking_model
 from stamo.models.training import TrainingArgs
@@ -55,10 +55,10 @@ def test_statistics_by_hand():
     assert str(Interval(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
 
 
-def test_an_interval_needs_a_level():
-    """A level outside (0, 1) is refused."""
-    with pytest.raises(SettingsError):
-        bootstrap(np.ones((3, 2)), ratio, _rng(), level=1.0)
+def test_an_interval_needs_a_sample():
+    """No sample at all is refused."""
+    with pytest.raises(SettingsError, match="at least one sample"):
+        bootstrap(np.ones((3, 2)), ratio, _rng(), n_samples=0)
 
 
 @pytest.mark.parametrize("kind", [DeepED, Yamada])
@@ -81,14 +81,14 @@ def test_held_out_report(kind, tmp_path):
     table = held_out_tables(report)[0].markdown()
     assert "| prior alone |" in table
     assert held_out_tables(report)[0].rich().row_count == 2
-    json.dumps(report.to_record())
+    json.dumps(asdict(report))
 
 
 def test_held_out_prior_equals_a_count():
     """Prior alone is the share of ambiguous mentions whose most linked candidate is right."""
     kb = world_kb()
     report = evaluate_held_out(kb, untrained(kb), n_samples=10)
-    corpus = flatten_articles(kb, held_out=True)
+    corpus = flatten_held_out(kb)
     right = total = 0
     for surface, entity in zip(corpus.surfaces.tolist(), corpus.entities.tolist(), strict=True):
         candidates = kb.candidates(corpus.surface_table[surface])

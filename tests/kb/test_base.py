@@ -47,14 +47,14 @@ def test_unknown_surface_has_no_candidates(small_kb):
 def test_batch_equals_single_look_ups(small_kb):
     """Many aliases at once give what each gives alone, cut and padded."""
     names = ["Avalon", "nobody", "Brig", "Voss", "Old Brig"]
-    ids, priors = small_kb.candidate_batch(small_kb.alias_ids(names), 2)
+    ids, priors = small_kb.candidate_table(names, 2)
     assert ids.shape == priors.shape == (5, 2)
     for row, name in enumerate(names):
         single = small_kb.candidates(name)
         n = min(len(single), 2)
         assert ids[row].tolist() == [*single.ids[:2].tolist(), *[-1] * (2 - n)]
         assert priors[row].tolist() == [*single.priors[:2].tolist(), *[0.0] * (2 - n)]
-    top, _ = small_kb.candidate_batch(small_kb.alias_ids(names), 1)
+    top, _ = small_kb.candidate_table(names, 1)
     assert top[:, 0].tolist() == ids[:, 0].tolist()
 
 

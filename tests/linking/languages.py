@@ -189,7 +189,7 @@ def found_spans(language: str, text: str, *, word_forms: bool = True) -> dict[Sp
     joined = join_texts([text])
     found = detector.detect(joined)
     spans = zip(found.starts.tolist(), found.ends.tolist(), strict=True)
-    meant = kb.candidate_batch(found.aliases, 1)[0][:, 0]
+    meant = kb.by_alias.batch(found.aliases, 1)[0][:, 0]
     return dict(zip(spans, kb.titles(meant), strict=True))
 
 

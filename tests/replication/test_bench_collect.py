@@ -33,7 +33,7 @@ def test_every_size_is_measured(source):
 def test_too_few_names_are_told(source):
     """A text without enough rare names is refused with the numbers."""
     with pytest.raises(SettingsError, match="hold 16 rare names, 50 are needed"):
-        draw_names([source], 50, 0)
+        draw_names([source], 50)
 
 
 def test_the_command_prints_json(source):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -11,27 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from stamo.cli.bench_collect import bench_collect, parse_sizes
+from stamo.cli.bench_encode import bench_encode
+from stamo.cli.bench_learn import bench_learn
+from stamo.cli.bench_link import bench_link
 from stamo.cli.kb import AsJson
 from stamo.cli.tables import Console, print_json, rich_table
-from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.replication.bench_build import BuildBench, Measured
-
-BENCH_MODULES: tuple[str, ...] = ("bench_collect", "bench_link", "bench_learn", "bench_encode")
-"""Other modules of this package with benchmarks; each has `register_bench(sub)`."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of benchmarks to an application."""
     sub = typer.Typer(no_args_is_help=True, help="Measure speed and memory on this machine.")
-    sub.command("build")(build)
-    for part in BENCH_MODULES:
-        importlib.import_module(f"stamo.cli.{part}").register_bench(sub)
+    for command in (bench_build, bench_collect, bench_link, bench_learn, bench_encode):
+        sub.command(command.__name__.removeprefix("bench_"))(command)
     app.add_typer(sub, name="bench")
 
 
-def build(
+def bench_build(
     dump: Annotated[Path, typer.Argument(metavar="DUMP", help="MediaWiki XML dump.")],
     workers: Annotated[int, typer.Option(help="Processes of each program.")] = 2,
     sizes: Annotated[
@@ -55,9 +53,9 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Compare a build without vectors with wikipedia2vec 2.0, and follow memory by size."""
-    from stamo.replication.bench_build import BuildBenchArgs, bench_build
+    from stamo.replication import bench_build as bench
 
-    args = BuildBenchArgs(
+    args = bench.BuildBenchArgs(
         workers=workers,
         sizes=parse_sizes(sizes),
         their_python=wikipedia2vec_python,
@@ -66,28 +64,14 @@ def build(
         scratch=scratch,
     )
     with Console(stderr=True).status("measuring") as status:
-        bench = bench_build(dump, args, lambda what: status.update(what))
+        found = bench.bench_build(dump, args, lambda what: status.update(what))
     if as_json:
-        print_json(asdict(bench) | {"speedup": bench.speedup})
+        print_json(asdict(found) | {"speedup": found.speedup})
         return
     console = Console()
-    if bench.theirs is not None:
-        console.print(_comparison_table(bench.ours[-1], bench.theirs, workers))
-    console.print(_sizes_table(bench))
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Read whole megabytes from a list with commas.
-
-    Raises:
-        SettingsError: An entry is not a whole number.
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise SettingsError(
-            f"The sizes are {text!r}; give whole MB with commas between, such as 25,50,100."
-        ) from error
+    if found.theirs is not None:
+        console.print(_comparison_table(found.ours[-1], found.theirs, workers))
+    console.print(_sizes_table(found))
 
 
 def _comparison_table(ours: Measured, theirs: Measured, workers: int) -> Table:

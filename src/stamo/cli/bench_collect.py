@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stamo.cli.kb import AsJson
 from stamo.cli.tables import Console, print_json, print_table, rich_table
+from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.replication.bench_collect import CollectSpeed
-
-
-def register_bench(app: typer.Typer) -> None:
-    """Add the command to the group of benchmarks."""
-    app.command("collect")(bench_collect)
 
 
 def bench_collect(
@@ -30,7 +27,6 @@ def bench_collect(
     as_json: AsJson = False,
 ) -> None:
     """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
-    from stamo.cli.bench import parse_sizes
     from stamo.replication.bench_collect import measure_passes
 
     with Console(stderr=True).status("drawing names") as status:
@@ -42,9 +38,23 @@ def bench_collect(
             on_pass=lambda size: status.update(f"searching for {size}"),
         )
     if as_json:
-        print_json(speed.to_record())
+        print_json(asdict(speed))
     else:
         _print(speed)
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Read whole megabytes from a list with commas.
+
+    Raises:
+        SettingsError: An entry is not a whole number.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise SettingsError(
+            f"The sizes are {text!r}; give whole MB with commas between, such as 25,50,100."
+        ) from error
 
 
 def _print(speed: CollectSpeed) -> None:

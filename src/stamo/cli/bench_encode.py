@@ -12,11 +12,6 @@ from stamo.cli.kb import AsJson
 from stamo.cli.tables import Console, print_json
 
 
-def register_bench(app: typer.Typer) -> None:
-    """Add the command to the group of benchmarks."""
-    app.command("encode")(bench_encode)
-
-
 def bench_encode(
     kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")],
     encoder: Annotated[

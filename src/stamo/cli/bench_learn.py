@@ -18,12 +18,7 @@ PUBLISHED_SECONDS = 714
 """CPU seconds that the published code needs for one slot of this work on a machine like ours."""
 
 
-def register_bench(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("learn")(learn)
-
-
-def learn(
+def bench_learn(
     entities: int = typer.Option(50, help="Emerging entities."),
     documents: int = typer.Option(1000, help="Unlabelled documents of each."),
     slots: int = typer.Option(5, help="Slots to average over."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +15,6 @@ from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.replication.bench_link import SpeedReport
-
-
-def register_bench(app: typer.Typer) -> None:
-    """Add the command to the group of benchmarks."""
-    app.command("link")(bench_link)
 
 
 def bench_link(
@@ -48,7 +44,7 @@ def bench_link(
         report = measure_speed(kb, model, texts, args, say=status.update)
     console = Console(highlight=False)
     if as_json:
-        print_json(report.to_record())
+        print_json(asdict(report))
     else:
         print_speeds(report, console)
 

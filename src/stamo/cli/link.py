@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -335,9 +336,9 @@ def _print_reports(
     console = Console(highlight=False)
     if as_json:
         record = {
-            "held_out": None if held_out is None else held_out.to_record(),
+            "held_out": None if held_out is None else asdict(held_out),
             **{
-                name: [report.to_record() for report in others.get(name, ())]
+                name: [asdict(report) for report in others.get(name, ())]
                 for name in ("zelda", "nif")
             },
         }

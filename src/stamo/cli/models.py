@@ -38,9 +38,9 @@ def train(
 
     from stamo.cli.tables import Console, print_json
     from stamo.kb.base import KnowledgeBase
+    from stamo.models.tables import check_kind
     from stamo.models.trainer import train_linking_model
     from stamo.models.training import TrainingArgs
-    from stamo.models.words import check_kind
     from stamo.system.files import check_writable
 
     kind = check_kind(words)

@@ -59,13 +59,9 @@ def serve(
     ] = False,
 ) -> None:
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
-    from stamo.errors import MissingExtraError
+    from stamo.errors import need
 
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("fastapi", "serve") from error
+    need("fastapi", "serve")
     from stamo.discovery.found import FoundFolder
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import load_model

@@ -1,11 +1,11 @@
-"""`stamo suite make | run | report`: benchmarks that anyone can rebuild, every method on them."""
+"""`stamo suite run | report`: every method on the problems of a suite, next to the paper."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,57 +13,20 @@ import typer
 from rich.table import Table
 
 from stamo.cli.kb import AsJson
-from stamo.cli.suite_options import (
-    AboutOption,
-    Ambiguity,
-    Annotations,
-    AnyTitle,
-    BertOption,
-    BertWeights,
-    CorpusOption,
-    EncoderOption,
-    EntitiesOption,
-    ExperimentOption,
-    FreebaseKeys,
-    Frequency,
-    Kind,
-    LabelsBy,
-    LabelsByOption,
-    LabelsFile,
-    LabelsOption,
-    LeastDocuments,
-    LevelChoice,
-    LevelOption,
-    MakeSeed,
-    MethodsOption,
-    Missing,
-    ModelFile,
-    ModelsOption,
-    MostEntities,
-    OutDirectory,
-    Overwrite,
-    ResultsDirectory,
-    RunSeed,
-    SeedsOption,
-    SizesOption,
-    SlotsOption,
-    SlowSeeds,
-    SplitOption,
-    SuiteKb,
-    SuiteKind,
-    SuitePath,
-    WorkersOption,
-)
+from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
 from stamo.cli.tables import Console, print_json
 
 if TYPE_CHECKING:
-    from stamo.corpus.types import Document
     from stamo.evaluation.tables import Table as ResultTable
-    from stamo.kb.base import KnowledgeBase
     from stamo.replication.suites.run import RunSettings
-    from stamo.replication.suites.store import Suite
     from stamo.replication.wild.run import WildSettings
-    from stamo.replication.wild.suite import WildSuite
+
+
+class LabelsBy(StrEnum):
+    """Who chooses the labels of a wild suite."""
+
+    random = "random"
+    advisor = "advisor"
 
 
 def register(app: typer.Typer) -> None:
@@ -75,164 +38,49 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="suite")
 
 
-def make(
-    kind: Kind,
-    kb: SuiteKb,
-    out: OutDirectory,
-    corpus: CorpusOption = None,
-    level: LevelOption = LevelChoice.all,
-    entities: EntitiesOption = None,
-    labels: LabelsFile = None,
-    model: ModelFile = None,
-    least_documents: LeastDocuments = None,
-    frequency: Frequency = None,
-    ambiguity: Ambiguity = None,
-    missing: Missing = None,
-    annotations: Annotations = None,
-    freebase_keys: FreebaseKeys = None,
-    any_title: AnyTitle = False,
-    seed: MakeSeed = 0,
-    workers: WorkersOption = None,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-) -> None:
-    """Make a suite from a knowledge base and a pile of text."""
-    from stamo.kb.base import KnowledgeBase
-    from stamo.replication.suites.make import make_facc1, make_natural
-    from stamo.replication.suites.natural import NaturalSettings
-
-    base = KnowledgeBase.open(kb)
-    options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
-    if kind == SuiteKind.wild:
-        _show_suites([_wild(base, model, entities, labels, corpus, out, options)], as_json)
-        return
-    given = _given({"n_entities": _whole_number(entities), "least_documents": least_documents})
-    given |= {"any_title": any_title, "seed": seed}
-    bounds = _given({"frequency": frequency, "ambiguity": ambiguity, "missing": missing})
-    with _documents_bar() as on_document:
-        if kind == SuiteKind.natural:
-            suites = [make_natural(base, out, NaturalSettings(**given | bounds), **options)]
-        elif kind == SuiteKind.facc1:
-            pages = _facc1_documents(base, corpus, annotations, freebase_keys)
-            settings = NaturalSettings(**{"frequency": (1000, 2000)} | given | bounds)
-            suites = [make_facc1(base, pages, out, settings, on_document=on_document, **options)]
-        else:
-            options["on_document"] = on_document
-            suites = _conflated(base, corpus, out, level, given, options)
-    _show_suites(suites, as_json)
-
-
-def _conflated(
-    kb: KnowledgeBase,
-    corpus: list[Path] | None,
-    out: Path,
-    level: LevelChoice,
-    given: dict[str, Any],
-    options: dict[str, Any],
-) -> list[Suite]:
-    from stamo.corpus.readers import read_documents
-    from stamo.errors import SettingsError
-    from stamo.replication.suites.conflated import LEVELS, ConflatedSettings
-    from stamo.replication.suites.make import make_conflated, make_levels
-
-    if not corpus:
-        raise SettingsError("A conflated suite needs text; give it with --corpus.")
-    documents = read_documents(corpus)
-    options["corpus_name"] = ", ".join(path.name for path in corpus)
-    wanted = [ConflatedSettings.of_level(name, **given) for name in LEVELS]
-    if level == LevelChoice.all:
-        return make_levels(kb, documents, out, wanted, **options)
-    chosen = next(settings for settings in wanted if settings.level == level)
-    return [make_conflated(kb, documents, out, chosen, **options)]
-
-
-def _facc1_documents(
-    kb: KnowledgeBase,
-    warcs: list[Path] | None,
-    annotations: list[Path] | None,
-    freebase_keys: Path | None,
-) -> Iterator[Document]:
-    from stamo.corpus.formats.facc1 import read_facc1
-    from stamo.corpus.formats.freebase import read_freebase_keys
-    from stamo.errors import SettingsError
-
-    if not warcs or not annotations or freebase_keys is None:
-        raise SettingsError(
-            "A facc1 suite needs --corpus (WARC files), --annotations (FACC1 files) and "
-            "--freebase-keys."
-        )
-    titles = {
-        page_id: title
-        for batch in kb.articles(columns=["page_id", "title"])
-        for page_id, title in zip(
-            batch["page_id"].to_pylist(), batch["title"].to_pylist(), strict=True
-        )
-    }
-    return read_facc1(warcs, annotations, read_freebase_keys(freebase_keys, titles))
-
-
-def _wild(
-    kb: KnowledgeBase,
-    model: Path | None,
-    entities: str | None,
-    labels: Path | None,
-    corpus: list[Path] | None,
-    out: Path,
-    options: dict[str, Any],
-) -> WildSuite:
-    from stamo.errors import SettingsError
-    from stamo.models.store import load_model
-    from stamo.replication.wild.suite import make_wild, read_wild_entities, read_wild_labels
-
-    if model is None or not entities or labels is None or not corpus:
-        raise SettingsError(
-            "A wild suite needs --model, --entities (a file), --labels (a file) and --corpus."
-        )
-    with _problems_bar("wild") as (_, on_entity):
-        return make_wild(
-            kb,
-            load_model(model),
-            read_wild_entities(Path(entities)),
-            read_wild_labels(labels),
-            corpus,
-            out,
-            on_entity=on_entity,
-            **options,
-        )
-
-
-def _whole_number(text: str | None) -> int | None:
-    from stamo.errors import SettingsError
-
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
-    raise SettingsError(f"The number of entities is {text!r}; give a whole number.")
-
-
-def _given(changes: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in changes.items() if value is not None}
-
-
 def run(
-    suite: SuitePath,
+    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite, or a folder of them.")],
     kb: SuiteKb,
-    out: ResultsDirectory,
-    methods: MethodsOption = "all",
-    models: ModelsOption = "deeped,yamada",
-    seeds: SeedsOption = None,
-    seed: RunSeed = 0,
-    slow_seeds: SlowSeeds = 1,
-    labels: LabelsOption = 20,
-    sizes: SizesOption = None,
-    labels_by: LabelsByOption = LabelsBy.random,
-    encoder: EncoderOption = "installed",
-    about: AboutOption = True,
-    split: SplitOption = "held-out",
-    slots: SlotsOption = 100,
-    entities: MostEntities = None,
-    experiment: ExperimentOption = None,
-    bert: BertOption = False,
-    bert_weights: BertWeights = "",
+    out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
+    methods: Annotated[
+        str, typer.Option(help="Names with commas; `all` but the slowest ones and `quirks`.")
+    ] = "all",
+    models: Annotated[str, typer.Option(help="deeped, yamada or both.")] = "deeped,yamada",
+    seeds: Annotated[
+        int | None, typer.Option(help="Draws of labels; 3, of a wild suite 5 by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The first draw; the others follow it.")] = 0,
+    slow_seeds: Annotated[int, typer.Option(help="Draws for methods with many slots.")] = 1,
+    labels: Annotated[int, typer.Option(help="Labelled documents |L|.")] = 20,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="|L| of the figure on the labelled size, empty for none; of a wild suite all |L|, "
+            "0,5,20 by default."
+        ),
+    ] = None,
+    labels_by: Annotated[
+        LabelsBy, typer.Option(help="Who chooses the labels of a wild suite.")
+    ] = LabelsBy.random,
+    encoder: Annotated[
+        str, typer.Option(help="A folder with a sentence encoder, installed, or none.")
+    ] = "installed",
+    about: Annotated[
+        bool, typer.Option(help="Learn with the line about each entity of a wild suite.")
+    ] = True,
+    split: Annotated[str, typer.Option(help="development, held-out or all.")] = "held-out",
+    slots: Annotated[int, typer.Option(help="Slots T at most.")] = 100,
+    entities: Annotated[
+        int | None, typer.Option(help="Emerging entities at most; all by default.")
+    ] = None,
+    experiment: Annotated[
+        Path | None,
+        typer.Option(help="Run one row of a table: a name or a file like `table3-stamo-deeped`."),
+    ] = None,
+    bert: Annotated[bool, typer.Option("--bert", help="Also run BERT (slow).")] = False,
+    bert_weights: Annotated[
+        str, typer.Option(help="Folder or name of a BERT; by default a packaged MiniLM.")
+    ] = "",
     workers: WorkersOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -300,7 +148,7 @@ def _run_suites(
     for path in paths:
         target = out / path.name if len(paths) > 1 else out
         opened = open_suite(path, base)
-        with _problems_bar(opened.name) as (on_model, on_problem):
+        with problems_bar(opened.name) as (on_model, on_problem):
             run_suite(
                 opened,
                 base,
@@ -324,7 +172,7 @@ def _run_wild(
 
     base = KnowledgeBase.open(kb)
     opened = open_wild(suite, base)
-    with _problems_bar("wild") as (_, on_problem):
+    with problems_bar("wild") as (_, on_problem):
         run_wild(opened, base, out, settings, n_workers=workers, on_problem=on_problem)
     return [out]
 
@@ -371,60 +219,6 @@ def _suites(path: Path) -> list[Path]:
     order = {"easy": 0, "mid": 1, "hard": 2, "rare": 3}
     below.sort(key=lambda suite: order.get(suite.name, 4))
     return below if below and not (path / "manifest.json").is_file() else [path]
-
-
-@contextmanager
-def _documents_bar() -> Iterator[Callable[[int], None]]:
-    """Show how many documents were annotated."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("Reading documents")
-        yield lambda n: progress.update(task, description=f"{n} documents annotated")
-
-
-@contextmanager
-def _problems_bar(
-    name: str,
-) -> Iterator[tuple[Callable[[str], None], Callable[[int, int], None]]]:
-    """Show which model is trained and how many problems are done."""
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task(name, total=None)
-
-        def on_model(model: str) -> None:
-            progress.update(task, description=f"{name}: training {model}")
-
-        def on_problem(done: int, total: int) -> None:
-            text = f"{name}: {done} of {total} entities"
-            progress.update(task, description=text, completed=done, total=total)
-
-        yield on_model, on_problem
-
-
-def _show_suites(suites: Sequence[Suite | WildSuite], as_json: bool) -> None:
-    records = [
-        {
-            "suite": str(suite.path),
-            "kind": suite.manifest["kind"],
-            "level": suite.manifest.get("settings", {}).get("level"),
-            "counts": dict(suite.manifest["counts"]),
-            "checksum": suite.checksum,
-        }
-        for suite in suites
-    ]
-    if as_json:
-        print_json(records)
-        return
-    for record in records:
-        counts = ", ".join(f"{n} {what}" for what, n in record["counts"].items())
-        kind = " ".join(filter(None, (record["kind"], record["level"])))
-        Console().print(
-            f"Made [bold]{record['suite']}[/] ({kind}): {counts}; checksum "
-            f"{record['checksum'][:12]}."
-        )
 
 
 WIDE = 10

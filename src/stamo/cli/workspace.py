@@ -75,13 +75,9 @@ def _label_in_browser(
     opened: Workspace, artifacts: Artifacts, port: int, browser: bool, who: str
 ) -> None:
     """Serve the labelling page of one workspace until Ctrl-C."""
-    from stamo.errors import MissingExtraError
+    from stamo.errors import need
 
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("fastapi", "serve") from error
+    need("fastapi", "serve")
     from functools import partial
 
     from stamo.cli.serve import listen, run

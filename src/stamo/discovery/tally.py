@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from bisect import insort
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from stamo.discovery.sightings import Seen, Sighting
@@ -100,12 +99,6 @@ class Tally:
                 self.names[name].n_explained += 1
         if len(self.names) > self.settings.max_names:
             self._forget()
-
-    def add_all(self, seen: Iterable[Seen]) -> Iterator[Seen]:
-        """Count documents and hand them on, for progress."""
-        for one in seen:
-            self.add(one)
-            yield one
 
     def _of(self, name: str, alias: int) -> NameTally:
         tally = self.names.get(name)

@@ -11,7 +11,7 @@ import gzip
 import json
 import lzma
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -76,10 +76,6 @@ class GoldReport:
     exact: EndToEnd
     overlapping: EndToEnd
     """The same, but a link counts when its span overlaps the gold mention."""
-
-    def to_record(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def read_zelda(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
@@ -171,7 +167,6 @@ def evaluate_gold(
     *,
     settings: LinkerSettings = LinkerSettings(),
     n_samples: int = 1000,
-    seed: int = 0,
     linker: Linker | None = None,
     read: ReadGold = read_zelda,
 ) -> GoldReport:
@@ -182,14 +177,14 @@ def evaluate_gold(
     by_model = _best(scorer := Linker(kb, trained, settings=given), gold)
     by_prior = _best(Linker(kb, trained, settings=replace(given, n_passes=1)), gold)
     columns = _count_given(scorer, gold, by_model, by_prior)
-    found = list(linker.link_documents([_bare(g.document) for g in gold]))
-    exact = np.array([_count_found(kb, g, f, exact=True) for g, f in zip(gold, found, strict=True)])
-    loose = np.array(
-        [_count_found(kb, g, f, exact=False) for g, f in zip(gold, found, strict=True)]
+    found = list(linker.link_documents([replace(g.document, mentions=()) for g in gold]))
+    exact, loose = (
+        np.array([_count_found(kb, *pair, exact=only) for pair in zip(gold, found, strict=True)])
+        for only in (True, False)
     )
 
     def estimate(values: Float64, statistic: Any = ratio) -> Interval:
-        return bootstrap(values, statistic, np.random.default_rng(seed), n_samples=n_samples)
+        return bootstrap(values, statistic, np.random.default_rng(0), n_samples=n_samples)
 
     return GoldReport(
         name=path.name,
@@ -205,10 +200,6 @@ def evaluate_gold(
         exact=_end_to_end(exact, estimate),
         overlapping=_end_to_end(loose, estimate),
     )
-
-
-def _bare(document: Document) -> Document:
-    return replace(document, mentions=())
 
 
 def _best(linker: Linker, gold: Sequence[GoldDocument]) -> list[list[str]]:

@@ -11,6 +11,8 @@ import numpy as np
 from stamo.errors import SettingsError
 from stamo.system.arrays import Bools, Float64, Int32
 
+LEVEL = 0.95
+"""Share of the samples inside an interval."""
 Statistic = Callable[[Float64], Float64]
 """Turns sums of columns, shape (n, k), into values, shape (n,)."""
 
@@ -42,36 +44,32 @@ def bootstrap(
     rng: np.random.Generator,
     *,
     n_samples: int = 1000,
-    level: float = 0.95,
 ) -> Interval:
-    """Estimate a statistic of summed columns and its percentile interval.
+    """Estimate a statistic of summed columns and its percentile interval (95 %).
 
     Args:
         columns: What each document adds to each of the k sums, shape (documents, k).
         statistic: Turns sums into the value.
         rng: Draws the samples of documents.
         n_samples: How many samples to draw.
-        level: Share of the samples inside the interval.
     """
-    if not 0 < level < 1 or n_samples < 1:
-        raise SettingsError(
-            f"An interval needs a level between 0 and 1 and a sample, not {level} and {n_samples}."
-        )
+    if n_samples < 1:
+        raise SettingsError(f"An interval needs at least one sample, not {n_samples}.")
     n = len(columns)
     if not n:
         return Interval(float("nan"), float("nan"), float("nan"))
     value = float(statistic(columns.sum(axis=0, keepdims=True))[0])
     drawn = rng.multinomial(n, np.full(n, 1 / n), size=n_samples).astype(np.float64)
     samples = statistic(drawn @ columns)
-    low, high = np.nanquantile(samples, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.nanquantile(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(value, float(low), float(high))
 
 
-def wilson(n_hits: int, n: int, *, level: float = 0.95) -> Interval:
+def wilson(n_hits: int, n: int) -> Interval:
     """Return a share with Wilson's interval, which says something also where all or none hit."""
     from scipy.stats import binomtest  # takes longer to import than all else here
 
-    found = binomtest(n_hits, n).proportion_ci(level, method="wilson")
+    found = binomtest(n_hits, n).proportion_ci(LEVEL, method="wilson")
     return Interval(n_hits / n, float(found.low), float(found.high))
 
 

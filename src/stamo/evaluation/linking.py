@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from stamo.errors import SettingsError
-from stamo.evaluation.intervals import Interval, bootstrap, by_document, difference, ratio
-from stamo.features.articles import flatten_articles, most_frequent_entities
+from stamo.evaluation.intervals import (
+    Interval,
+    Statistic,
+    bootstrap,
+    by_document,
+    difference,
+    ratio,
+)
+from stamo.features.articles import flatten_held_out, most_frequent_entities
 from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
@@ -73,10 +79,6 @@ class HeldOutReport:
     """The model with one score the same for all candidates; `gain` is what is lost."""
     confidence: tuple[Confidence, ...]
 
-    def to_record(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class ScoredMentions:
@@ -105,7 +107,6 @@ def evaluate_held_out(
     *,
     settings: LinkerSettings = LinkerSettings(),
     n_samples: int = 1000,
-    seed: int = 0,
 ) -> HeldOutReport:
     """Link the mentions of held-out articles and compare with their links.
 
@@ -113,7 +114,7 @@ def evaluate_held_out(
     never looked at. Articles that training has used are left out.
     """
     scored = score_held_out(kb, trained, settings)
-    return _report(kb, trained.model.name, scored, n_samples, seed)
+    return _report(kb, trained.model.name, scored, n_samples)
 
 
 def evaluate_in_folds(
@@ -123,7 +124,6 @@ def evaluate_in_folds(
     *,
     settings: LinkerSettings = LinkerSettings(),
     n_samples: int = 1000,
-    seed: int = 0,
     on_fold: Callable[[int], None] = lambda n_done: None,
 ) -> HeldOutReport:
     """Judge the settings of a model on every held-out article.
@@ -137,22 +137,20 @@ def evaluate_in_folds(
             f"{n_documents} held-out articles cannot be divided into {n_folds} folds; give 2 or "
             "more, and no more than articles."
         )
-    order = np.random.default_rng(seed).permutation(n_documents)
+    order = np.random.default_rng(0).permutation(n_documents)
     parts = []
     for fold in range(n_folds):
         parts.append(score_held_out(kb, train_again(kb, trained, order[fold::n_folds]), settings))
         on_fold(fold + 1)
-    return _report(kb, trained.model.name, ScoredMentions.joined(parts), n_samples, seed)
+    return _report(kb, trained.model.name, ScoredMentions.joined(parts), n_samples)
 
 
-def _report(
-    kb: KnowledgeBase, name: str, scored: ScoredMentions, n_samples: int, seed: int
-) -> HeldOutReport:
+def _report(kb: KnowledgeBase, name: str, scored: ScoredMentions, n_samples: int) -> HeldOutReport:
     ambiguous = (scored.n_candidates > 1) & scored.found
     if not ambiguous.any():
         raise _nothing_to_measure(kb)
     hard = ambiguous & (scored.best_prior < HARD_PRIOR)
-    make = _RowMaker(scored.documents, ambiguous, hard, n_samples, seed)
+    make = _RowMaker(scored.documents, ambiguous, hard, n_samples)
     right = scored.right
     ablated = [key for key in right if key.startswith("without ")]
     known = scored.n_candidates > 0
@@ -193,7 +191,7 @@ def held_out_mentions(
     kb: KnowledgeBase, trained: TrainedModel, settings: LinkerSettings
 ) -> EncodedMentions:
     """Encode the mentions of the held-out articles that training has not used."""
-    corpus = flatten_articles(kb, held_out=True)
+    corpus = flatten_held_out(kb)
     entities = most_frequent_entities(corpus, kb)
     rows = np.arange(corpus.n_mentions)
     unseen = trained.report.get("test_documents")
@@ -255,7 +253,6 @@ class _RowMaker:
     ambiguous: Bools
     hard: Bools
     n_samples: int
-    seed: int
 
     def __call__(self, name: str, right: Bools, base: Bools) -> AccuracyRow:
         return AccuracyRow(
@@ -266,22 +263,20 @@ class _RowMaker:
             self._gain(right, base, self.hard),
         )
 
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
-
     def _estimate(self, right: Bools, chosen: Bools) -> Interval:
-        columns = by_document(self.documents[chosen], right[chosen], np.ones(int(chosen.sum())))
-        return bootstrap(columns, ratio, self._rng(), n_samples=self.n_samples)
+        return self._bootstrap(ratio, chosen, right)
 
     def share(self, hit: Bools) -> Interval:
         """Return the share of all mentions that are hit."""
         return self._estimate(hit, np.ones(len(hit), dtype=np.bool_))
 
     def _gain(self, right: Bools, base: Bools, chosen: Bools) -> Interval:
-        columns = by_document(
-            self.documents[chosen], right[chosen], base[chosen], np.ones(int(chosen.sum()))
-        )
-        return bootstrap(columns, difference, self._rng(), n_samples=self.n_samples)
+        return self._bootstrap(difference, chosen, right, base)
+
+    def _bootstrap(self, statistic: Statistic, chosen: Bools, *values: Bools) -> Interval:
+        parts = [*(value[chosen] for value in values), np.ones(int(chosen.sum()))]
+        columns = by_document(self.documents[chosen], *parts)
+        return bootstrap(columns, statistic, np.random.default_rng(0), n_samples=self.n_samples)
 
 
 def _confidence(name: str, scored: ScoredMentions, right: Bools, chosen: Bools) -> Confidence:

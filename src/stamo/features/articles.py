@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, Lexicon, surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Int32
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Article = tuple[str, Int32, Int32, Int32]
 """Text, and start, end and entity of its mentions."""
@@ -17,26 +21,31 @@ Article = tuple[str, Int32, Int32, Int32]
 def iterate_articles(kb: KnowledgeBase, *, held_out: bool | None) -> Iterator[Article]:
     """Yield the text and the linked mentions of articles, in the dump's order."""
     for batch in kb.articles(held_out=held_out, columns=["text", "mentions"]):
-        column = batch["mentions"]
-        offsets = column.offsets.to_numpy(zero_copy_only=False)
-        values = column.values
-        starts, ends, entities = (
-            values.field(name).to_numpy(zero_copy_only=False).astype(np.int32)
-            for name in ("start", "end", "entity")
-        )
-        for i, text in enumerate(batch["text"].to_pylist()):
-            rows = slice(offsets[i], offsets[i + 1])
-            yield text, starts[rows], ends[rows], entities[rows]
+        yield from read_batch(batch)
 
 
-def flatten_articles(
-    kb: KnowledgeBase, *, held_out: bool | None = True, n_articles: int | None = None
-) -> FlatCorpus:
-    """Flatten articles of the knowledge base, by default those that were held out of its counts."""
-    builder = FlatCorpusBuilder(Lexicon.of(kb))
-    for i, (text, starts, ends, entities) in enumerate(iterate_articles(kb, held_out=held_out)):
-        if n_articles is not None and i >= n_articles:
-            break
+def read_batch(batch: pa.RecordBatch) -> Iterator[Article]:
+    """Yield the texts of a batch with their linked mentions."""
+    column = batch["mentions"]
+    offsets = column.offsets.to_numpy(zero_copy_only=False)
+    starts, ends, entities = (
+        column.values.field(name).to_numpy(zero_copy_only=False).astype(np.int32)
+        for name in ("start", "end", "entity")
+    )
+    for i, text in enumerate(batch["text"].to_pylist()):
+        rows = slice(offsets[i], offsets[i + 1])
+        yield text, starts[rows], ends[rows], entities[rows]
+
+
+def flatten_held_out(kb: KnowledgeBase) -> FlatCorpus:
+    """Flatten the articles that were held out of the knowledge base's counts."""
+    return flatten_articles(iterate_articles(kb, held_out=True), Lexicon.of(kb))
+
+
+def flatten_articles(articles: Iterable[Article], lexicon: Lexicon) -> FlatCorpus:
+    """Flatten texts with their linked mentions."""
+    builder = FlatCorpusBuilder(lexicon)
+    for text, starts, ends, entities in articles:
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
         builder.add(text, starts, ends, entities, [text[a:b] for a, b in spans])
     return builder.finish()

@@ -341,7 +341,7 @@ def surface_candidates(
     """
     aliases = kb.alias_ids(corpus.surface_table) if corpus.aliases is None else corpus.aliases
     used = np.arange(len(aliases)) if used is None else used
-    ids, priors = kb.candidates_of(aliases[used], top)
+    ids, priors = kb.by_alias.batch(aliases[used], top)
     return (ids, priors) if corpus.mixed is None else corpus.mixed.put(used, ids, priors, top)
 
 

@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
-from stamo.kb.candidates import Candidates, CandidateTable, MixedCandidates
+from stamo.kb.candidates import Candidates, CandidateTable
 from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, normalise_surface
+from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, MATCHER, normalise_surface
 from stamo.kb.relatedness import wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
-from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
+from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,8 @@ class KnowledgeBase:
         """In how many articles every alias occurs, linked or not."""
         self.link_probability: Float32 = self._array("link_probability")
         """The share of articles that link an alias among those in which it occurs."""
-        self._candidates = CandidateTable.open(path)
+        self.by_alias = CandidateTable.open(path)
+        """The candidates of aliases by their numbers."""
         self._documents = self._csr("document_indptr", "documents")
 
     @classmethod
@@ -208,50 +209,18 @@ class KnowledgeBase:
 
     def candidates(self, surface: str) -> Candidates:
         """Return E(m) with counts and priors, empty for an unknown surface form."""
-        return self._candidates.single(self.alias_id(surface))
+        return self.by_alias.single(self.alias_id(surface))
 
     @cached_property
     def matcher(self) -> NameMatcher:
         """Finds every alias that some link uses in a text, as numbers of aliases."""
-        return NameMatcher.open(self.path, "linked_aliases")
-
-    @property
-    def n_candidates(self) -> Int64:
-        """How many entities each alias may mean, shape (n_aliases,)."""
-        return self._candidates.n_candidates
-
-    def candidate_batch(self, aliases: NDArray[Any], top: int) -> tuple[Int32, Float32]:
-        """Return the first candidates of many aliases at once.
-
-        Args:
-            aliases: Alias numbers, -1 for unknown ones, shape (n,).
-            top: How many candidates to give for each.
-
-        Returns:
-            Entities, shape (n, top), padded with -1, and their priors, padded with 0.
-        """
-        return self._candidates.batch(aliases, top)
-
-    def mix_candidates(
-        self, rows: Int64, aliases: Int32, weights: Float64, n_rows: int, top: int
-    ) -> MixedCandidates:
-        """Join the candidates of several aliases; see `CandidateTable.mix`."""
-        return self._candidates.mix(rows, aliases, weights, n_rows, top)
+        return NameMatcher.open(self.path, MATCHER)
 
     def candidate_table(
         self, surfaces: Sequence[str], top: int | None = None
     ) -> tuple[Int32, Float32]:
-        """Return the candidates of many surface forms, all of them when `top` is None.
-
-        Returns:
-            Entities, shape (n, C), padded with -1, and their priors, padded with 0.
-        """
-        return self.candidates_of(self.alias_ids(surfaces), top)
-
-    def candidates_of(self, aliases: Int32, top: int | None = None) -> tuple[Int32, Float32]:
-        """Return the same for numbers of aliases, -1 for unknown ones."""
-        widest = int(self.n_candidates[aliases[aliases >= 0]].max(initial=1))
-        return self.candidate_batch(aliases, widest if top is None else min(top, widest))
+        """Return the candidates of many surface forms; see `CandidateTable.batch`."""
+        return self.by_alias.batch(self.alias_ids(surfaces), top)
 
     def aliases_of(self, entity: int) -> list[tuple[str, int]]:
         """Return the surface forms of an entity with count(e, m), the most used first."""

@@ -57,20 +57,27 @@ class CandidateTable:
             np.asarray(self._entities.values[begin:end]), counts, _priors(counts, n, total, n)
         )
 
-    def batch(self, aliases: NDArray[Any], top: int) -> tuple[Int32, Float32]:
-        """Return the first candidates of many aliases; see `KnowledgeBase.candidate_batch`."""
-        ids = np.full((len(aliases), top), -1, dtype=np.int32)
-        priors = np.zeros((len(aliases), top), dtype=np.float32)
+    def batch(self, aliases: NDArray[Any], top: int | None = None) -> tuple[Int32, Float32]:
+        """Return the candidates of many aliases at once.
+
+        Args:
+            aliases: Alias numbers, -1 for unknown ones, shape (n,).
+            top: How many candidates to give for each at most; all of them by default.
+
+        Returns:
+            Entities, shape (n, C) with no more columns than needed, padded with -1, and their
+            priors, padded with 0.
+        """
         known = np.flatnonzero(np.asarray(aliases) >= 0)
         rows = np.asarray(aliases, dtype=np.int64)[known]
         n_all = self._entities.lengths(rows)
+        widest = int(n_all.max(initial=1))
+        top = widest if top is None else min(top, widest)
         n_taken = np.minimum(n_all, top)
         places = expand(np.asarray(self._entities.indptr[rows]), n_taken)
-        at = np.repeat(known, n_taken), expand(np.zeros(len(rows), np.int64), n_taken)
-        ids[at] = self._entities.values[places]
         counts = np.asarray(self._counts[places])
-        priors[at] = _priors(counts, n_all, np.asarray(self._totals[rows]), n_taken)
-        return ids, priors
+        priors = _priors(counts, n_all, np.asarray(self._totals[rows]), n_taken)
+        return _padded(len(aliases), top, known, n_taken, self._entities.values[places], priors)
 
     def mix(
         self, rows: Int64, aliases: Int32, weights: Float64, n_rows: int, top: int
@@ -115,16 +122,21 @@ class MixedCandidates:
 
     def batch(self, rows: NDArray[Any], top: int) -> tuple[Int32, Float32]:
         """Return the first candidates of rows, shape (n, top), padded with -1 and 0."""
-        ids = np.full((len(rows), top), -1, dtype=np.int32)
-        priors = np.zeros((len(rows), top), dtype=np.float32)
         n_taken = np.minimum(self.entities.lengths(rows), top)
         places = expand(self.entities.indptr[rows], n_taken)
-        at = (
-            np.repeat(np.arange(len(rows)), n_taken),
-            expand(np.zeros(len(rows), np.int64), n_taken),
-        )
-        ids[at], priors[at] = self.entities.values[places], self.priors[places]
-        return ids, priors
+        every, entities = np.arange(len(rows)), self.entities.values[places]
+        return _padded(len(rows), top, every, n_taken, entities, self.priors[places])
+
+
+def _padded(
+    n: int, top: int, rows: Int64, n_taken: Int64, entities: Int32, priors: Float32
+) -> tuple[Int32, Float32]:
+    """Arrange the candidates of some of n rows side by side, padded with -1 and 0."""
+    ids = np.full((n, top), -1, dtype=np.int32)
+    values = np.zeros((n, top), dtype=np.float32)
+    at = np.repeat(rows, n_taken), expand(np.zeros(len(rows), np.int64), n_taken)
+    ids[at], values[at] = entities, priors
+    return ids, values
 
 
 def _priors(

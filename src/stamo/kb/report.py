@@ -64,7 +64,7 @@ class EntityView:
 
 def ambiguity(kb: KnowledgeBase) -> list[AmbiguityClass]:
     """Count the aliases, and the links that use them, by how many entities they may mean."""
-    n_candidates = kb.n_candidates
+    n_candidates = kb.by_alias.n_candidates
     return [
         AmbiguityClass(
             label=_label(low, high),
@@ -176,7 +176,7 @@ def _scored(kb: KnowledgeBase, ids: Any, scores: Float32) -> list[tuple[str, flo
     return list(zip(kb.titles(ids), rounded, strict=True))
 
 
-def similar_names(kb: KnowledgeBase, name: str, n: int = 5) -> list[str]:
+def similar_names(kb: KnowledgeBase, name: str) -> list[str]:
     """Return the aliases most like a name, among those that begin like it."""
     from rapidfuzz import fuzz, process
 
@@ -187,7 +187,7 @@ def similar_names(kb: KnowledgeBase, name: str, n: int = 5) -> list[str]:
             choice for prefix in prefixes for choice in kb.names_with_prefix(prefix, _MAX_CHOICES)
         ]
         found = process.extract(
-            name, choices, scorer=fuzz.ratio, limit=n, score_cutoff=MIN_SIMILARITY
+            name, choices, scorer=fuzz.ratio, limit=5, score_cutoff=MIN_SIMILARITY
         )
         if found:
             return [choice for choice, _, _ in found]

@@ -118,7 +118,7 @@ def mix_surfaces(
     if not len(name):
         return surfaces, name_of, None
     used, place = np.unique(name, return_inverse=True)
-    mixed = kb.mix_candidates(place, alias, weight, len(used), MAX_CANDIDATES)
+    mixed = kb.by_alias.mix(place, alias, weight, len(used), MAX_CANDIDATES)
     return surfaces, name_of, MixedSurfaces(used, mixed)
 
 
@@ -134,7 +134,7 @@ def _unshortened(
     What a title adds to tell its entity from others is left aside: "Anchorage, Alaska".
     """
     chosen = np.unique(chosen)
-    best = kb.candidate_batch(aliases[chosen], 1)[0][:, 0]
+    best = kb.by_alias.batch(aliases[chosen], 1)[0][:, 0]
     titles = iter(kb.titles(best[best >= 0]))
     titled = [_QUALIFIER.sub("", next(titles)).lower() if e >= 0 else "" for e in best.tolist()]
     mine = [names[i] for i in chosen.tolist()]

@@ -115,8 +115,8 @@ def _longer(kb: KnowledgeBase, name: str, own: int) -> list[str]:
     longer = [n for prefix in prefixes for n in kb.names_with_prefix(prefix, MAX_PREFIXED)]
     if own < 0 or not longer:
         return longer
-    meant = kb.candidates_of(np.array([own], np.int32))[0]
-    is_known = np.isin(kb.candidate_batch(kb.alias_ids(longer), 1)[0][:, 0], meant)
+    meant = kb.by_alias.batch(np.array([own], np.int32))[0]
+    is_known = np.isin(kb.candidate_table(longer, 1)[0][:, 0], meant)
     return [n for n, known in zip(longer, is_known.tolist(), strict=True) if not known]
 
 

@@ -65,19 +65,17 @@ def fit_calibration(scores: Float32, gold: Int64) -> Calibration:
     return Calibration(calibration.temperature, slope, intercept)
 
 
-def fit_logistic(
-    x: Float64, y: Bools, *, slope: float = 1.0, strength: float = 1.0
-) -> tuple[float, float]:
-    """Fit P(y | x) = σ(a x + b), with a pull of `strength` labels towards `slope` and 0."""
+def fit_logistic(x: Float64, y: Bools) -> tuple[float, float]:
+    """Fit P(y | x) = σ(a x + b), with a pull of one label towards a = 1 and b = 0."""
     from scipy import optimize
 
     def loss(parameters: Float64) -> float:
         a, b = parameters
         z = a * x + b
         fit = np.logaddexp(0, -z)[y].sum() + np.logaddexp(0, z)[~y].sum()
-        return float(fit + strength * ((a - slope) ** 2 + 0.1 * b**2))
+        return float(fit + ((a - 1.0) ** 2 + 0.1 * b**2))
 
-    found = optimize.minimize(loss, np.array([slope, 0.0]), method="L-BFGS-B")
+    found = optimize.minimize(loss, np.array([1.0, 0.0]), method="L-BFGS-B")
     return float(found.x[0]), float(found.x[1])
 
 

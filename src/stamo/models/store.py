@@ -21,8 +21,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.models.calibration import Calibration
 from stamo.models.counted import FITTED, CountedScores
 from stamo.models.deeped.known import KnownDeepED
-from stamo.models.tables import Tables
-from stamo.models.words import WordKind, check_kind, model_tables
+from stamo.models.tables import Tables, WordKind, check_kind, model_tables
 from stamo.system.arrays import Float32
 from stamo.system.files import write_atomic
 

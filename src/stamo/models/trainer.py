@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from stamo.errors import LearningError
-from stamo.features.articles import flatten_articles, most_frequent_entities
+from stamo.features.articles import flatten_held_out, most_frequent_entities
 from stamo.features.base import encode_features
 from stamo.features.encoding import EncodedMentions, EncodingSettings, encode
 from stamo.kb.base import KnowledgeBase
@@ -18,7 +18,7 @@ from stamo.models.base import LinkingModel
 from stamo.models.calibration import Calibration, fit_calibration
 from stamo.models.kinds import make_model
 from stamo.models.store import TrainedModel
-from stamo.models.tables import Tables
+from stamo.models.tables import Tables, WordKind, in_memory, model_tables
 from stamo.models.training import (
     Epoch,
     TrainingArgs,
@@ -27,7 +27,6 @@ from stamo.models.training import (
     split_by_document,
     train,
 )
-from stamo.models.words import WordKind, in_memory, model_tables
 from stamo.system.arrays import Bools
 
 TEST_SHARE = 0.4
@@ -70,7 +69,7 @@ def encode_held_out(
     from the gold links: at linking time nobody gives those. `test_documents` are kept from
     training; by default they are drawn.
     """
-    corpus = flatten_articles(kb)
+    corpus = flatten_held_out(kb)
     if not corpus.n_mentions:
         raise LearningError(
             f"The knowledge base {kb.name!r} has no held-out articles to train on; build it with "

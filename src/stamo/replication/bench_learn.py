@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import psutil
 import torch
 
 from stamo.corpus.types import EmergingEntity
@@ -162,12 +162,13 @@ def _run_entities(args: LearnBenchArgs, numbers: list[int]) -> dict[str, Any]:
     kb = generate_knowledge_base(args)
     # A small entity first, so that what libraries allocate once is not counted as the entities'.
     self_train(generate_task(replace(args, n_unlabelled=20), kb, 0), StamoArgs(n_slots=1))
-    start_memory = _resident_mb()
+    start_memory = psutil.Process().memory_info().rss / 2**20
     phases: dict[str, float] = {}
     once, memory = 0.0, 0.0
     for number in numbers:
         seconds, slots = _run_entity(args, kb, number)
-        memory = memory or _peak_mb() - start_memory
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        memory = memory or peak - start_memory
         once += seconds - sum(sum(slot.values()) for slot in slots)
         for slot in slots:
             for phase, spent in slot.items():
@@ -188,18 +189,6 @@ def _run_entity(
         on_slot=lambda slot: slots.append(slot.seconds),
     )
     return time.perf_counter() - start, slots
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _resident_mb() -> float:
-    """Return the memory in use now; where the system does not tell, the most used so far."""
-    status = Path("/proc/self/statm")
-    if not status.exists():
-        return _peak_mb()
-    return int(status.read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
 @dataclass(frozen=True)
@@ -249,7 +238,7 @@ def bench_default(args: LearnBenchArgs, n_slots: int | None = None) -> tuple[flo
     return time.perf_counter() - start, len(slots)
 
 
-def bench_per_mention(args: LearnBenchArgs, n_mentions: int = 200) -> tuple[float, float]:
+def bench_per_mention(args: LearnBenchArgs) -> tuple[float, float]:
     """Return seconds to link the pile of one entity: prepared, and one mention at a time.
 
     The slow way is timed on a sample and scaled up.
@@ -259,7 +248,7 @@ def bench_per_mention(args: LearnBenchArgs, n_mentions: int = 200) -> tuple[floa
     steps = StamoArgs().steps(task)
     theta = steps.estimate(task.labelled_sample, None)
     fast = _seconds(partial(steps.label, Estimate(theta)))
-    sample: Pile = task.pile.take(np.arange(min(n_mentions, len(task.pile))))
+    sample: Pile = task.pile.take(np.arange(min(200, len(task.pile))))
     plain = PlainScorer(task.model, sample, task.tables, block=1)
     slow = _seconds(partial(plain, theta), n_times=1)
     return fast, slow * len(task.pile) / len(sample)
@@ -277,18 +266,14 @@ def growth(args: LearnBenchArgs) -> dict[str, list[tuple[int, float]]]:
     """Return seconds of one slot of one entity as documents, candidates and the KB grow."""
     one = replace(args, n_entities=1, n_workers=1, n_slots=3)
     works = {
-        "unlabelled documents": [replace(one, n_unlabelled=n) for n in (250, 1000, 4000, 10_000)],
-        "candidates": [replace(one, n_candidates=n) for n in (3, 12, 48)],
-        "entities in the knowledge base": [
-            replace(one, n_kb_entities=n) for n in (20_000, 200_000)
-        ],
+        "unlabelled documents": ("n_unlabelled", (250, 1000, 4000, 10_000)),
+        "candidates": ("n_candidates", (3, 12, 48)),
+        "entities in the knowledge base": ("n_kb_entities", (20_000, 200_000)),
     }
-    sizes: dict[str, Callable[[LearnBenchArgs], int]] = {
-        "unlabelled documents": lambda work: work.n_unlabelled,
-        "candidates": lambda work: work.n_candidates,
-        "entities in the knowledge base": lambda work: work.n_kb_entities,
-    }
+
+    def seconds(**size: Any) -> float:
+        return bench_learn(replace(one, **size)).seconds_per_slot
+
     return {
-        name: [(sizes[name](work), bench_learn(work).seconds_per_slot) for work in row]
-        for name, row in works.items()
+        name: [(n, seconds(**{field: n})) for n in sizes] for name, (field, sizes) in works.items()
     }

@@ -7,10 +7,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -77,10 +76,6 @@ class SpeedReport:
     start_seconds: float
     """Processor seconds of the command with one sentence: nearly all of it is to start."""
     ways: tuple[Speed, ...]
-
-    def to_record(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def news_size_documents(kb: KnowledgeBase, n: int, length: int = 3000) -> list[Document]:
@@ -229,9 +224,9 @@ def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, 
 
 
 def _ambiguous(linker: Linker, located: Located) -> Int64:
-    aliases = linker.kb.alias_ids(located.corpus.surface_table)
-    second = linker.kb.candidate_batch(aliases, 2)[0][:, 1]
-    return np.flatnonzero(second[located.corpus.surfaces] >= 0)
+    candidates = linker.kb.candidate_table(located.corpus.surface_table, 2)[0]
+    is_ambiguous = (candidates >= 0).sum(axis=1) > 1
+    return np.flatnonzero(is_ambiguous[located.corpus.surfaces])
 
 
 def _rank(linker: Linker, mentions: EncodedMentions) -> None:

@@ -201,10 +201,7 @@ def ablation_table(
         numbers = printed.numbers if printed else None
         values = np.array([(s.accuracy, s.f1, s.auc) for s in summaries])
         cells = [_percent(float(v)) for v in (*values.ravel(), *values.mean(axis=0))]
-        cells += [
-            _printed(numbers, "average accuracy"),
-            _printed(numbers, "average f1"),
-        ]
+        cells += [_printed(numbers, f"average {metric}") for metric in ("accuracy", "f1")]
         rows.append((method, *cells))
     what = "inter-slot optimisation" if table == 4 else "features"
     return Table(f"Table {table}, ablation of {what}, {model}", tuple(columns), tuple(rows))
@@ -232,10 +229,8 @@ def gap_table(results: Results, model: str) -> Table:
                 for m in ("estimation", "estimation(all)", method)
             )
             if low and high and here:
-                cells += [
-                    _share(here.f1, low.f1, high.f1),
-                    _share(here.auc, low.auc, high.auc),
-                ]
+                cells.append(_share(here.f1, low.f1, high.f1))
+                cells.append(_share(here.auc, low.auc, high.auc))
         if any(cell != "-" for cell in cells):
             rows.append((method, *cells))
     title = f"Gap closed between Estimation({n_labels}) and Estimation(all), {model}"
@@ -273,9 +268,9 @@ def compare(
     return {metric: bootstrap(*pairs) for metric, bootstrap in bootstraps.items()}
 
 
-def comparison_table(results: Results, model: str, method: str = "default") -> Table:
-    """Return the gain of a method over the others, with paired intervals over entities."""
-    pairs = {f"{method} - {other}": (method, other) for other in COMPARED}
+def comparison_table(results: Results, model: str) -> Table:
+    """Return the gain of the default over the others, with paired intervals over entities."""
+    pairs = {f"default - {other}": ("default", other) for other in COMPARED}
     title = f"Points of F1 and AUC gained, paired bootstrap over entities (95 %), {model}"
     return _differences(results, model, title, pairs)
 
@@ -319,10 +314,8 @@ def _differences(
     rows = []
     for label, (first, second) in pairs.items():
         found = [compare(results, model, name, first, second) for name in results.test_sets]
-        gaps = [gap.get(metric) for gap in found for metric in BOOTSTRAPS]
-        cells = [_gap(gap) for gap in gaps]
         if any(found):
-            rows.append((label, *cells))
+            rows.append((label, *(_gap(gap.get(metric)) for gap in found for metric in BOOTSTRAPS)))
     columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]
     return Table(title, ("methods", *columns), tuple(rows))
 
@@ -335,16 +328,11 @@ def size_table(results: Results, methods: Sequence[str], model: str = "deeped") 
         for name in results.test_sets:
             found = [size_summary(results, method, model, name, n, problems) for n in sizes]
             if any(found):
-                rows += [
-                    (
-                        f"{method}, {name} F1",
-                        *("-" if s is None else _percent(s.f1) for s in found),
-                    ),
-                    (
-                        f"{method}, {name} AUC",
-                        *("-" if s is None else _percent(s.auc) for s in found),
-                    ),
-                ]
+                for metric in BOOTSTRAPS:
+                    cells = (
+                        "-" if s is None else _percent(getattr(s, metric.lower())) for s in found
+                    )
+                    rows.append((f"{method}, {name} {metric}", *cells))
     title = f"F1 and AUC by |L| on {len(problems)} entities, {model}"
     return Table(title, ("method", *map(str, sizes)), tuple(rows))
 

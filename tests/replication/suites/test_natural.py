@@ -15,7 +15,7 @@ from stamo.corpus.types import Document, Mention
 from stamo.errors import SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.load import SuiteData, load_problem
-from stamo.replication.suites.make import make_facc1, make_natural
+from stamo.replication.suites.make import make_natural
 from stamo.replication.suites.natural import NaturalSettings
 from stamo.replication.suites.store import open_suite
 from tests.build.dumps import make_pages, write_dump
@@ -153,7 +153,7 @@ def test_annotated_pages_make_a_suite(tmp_path):
     settings = NaturalSettings(
         frequency=(5, 100), least_rival_links=1, least_documents=10, least_test=1
     )
-    suite = make_facc1(kb, pages, tmp_path / "facc1", settings, n_workers=1)
+    suite = make_natural(kb, tmp_path / "facc1", settings, pages, n_workers=1)
     found = next(p for p in suite.problems if p.title == title)
     assert found.aliases == (alias,)
     data = SuiteData.load(suite, kb)

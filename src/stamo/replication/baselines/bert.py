@@ -10,7 +10,6 @@ own by default and the scores are averaged, so that a few words of each need not
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from stamo.errors import MissingExtraError, ModelError, SettingsError
+from stamo.errors import ModelError, SettingsError, need
 from stamo.features.encoder import packaged_weights
 from stamo.system.arrays import Float32
 from stamo.system.files import replaced_file
@@ -188,10 +187,7 @@ def load_cross_encoder(args: BertArgs = BertArgs()) -> CrossEncoder:
         MissingExtraError: transformers or the weights are not installed.
         ModelError: There is no such BERT.
     """
-    try:
-        transformers = importlib.import_module("transformers")
-    except ImportError as error:
-        raise MissingExtraError("transformers", "bert") from error
+    transformers = need("transformers", "bert")
     source = args.weights or str(packaged_weights("bert"))
     local = not args.weights or Path(source).is_dir()
     transformers.utils.logging.disable_progress_bar()

@@ -6,12 +6,10 @@ side: what serves each of them best on the development entities.
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 from scipy.special import expit
 
-from stamo.errors import MissingExtraError
+from stamo.errors import need
 from stamo.system.arrays import Bools, Float32, Float64
 
 ABOUT_THRESHOLD = 0.31
@@ -37,10 +35,7 @@ def regression_probabilities(vectors: Float32, labelled: Bools, positive: Bools)
     kinds = np.unique(positive[labelled])
     if len(kinds) < 2:  # nothing to tell apart: all are what the labels are
         return np.full(len(vectors), float(kinds.any()))
-    try:
-        linear = importlib.import_module("sklearn.linear_model")
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "bench") from error
+    linear = need("sklearn.linear_model", "bench", package="scikit-learn")
     model = linear.LogisticRegression(class_weight="balanced", max_iter=1000)
     model.fit(vectors[labelled], positive[labelled])
     return np.asarray(model.predict_proba(vectors)[:, 1], dtype=np.float64)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stamo.corpus.types import Document
-from stamo.features.articles import Article, iterate_articles
+from stamo.features.articles import Article, flatten_articles, iterate_articles, read_batch
 from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.encode import SuiteCorpus
@@ -111,11 +111,7 @@ class FlattenArticles:
 
     def __call__(self, articles: Sequence[Article]) -> FlatCorpus:
         """Return the articles as a flat corpus."""
-        _, lexicon, _ = _tools(self.kb_path, None)
-        builder = FlatCorpusBuilder(lexicon)
-        for text, starts, ends, entities in articles:
-            builder.add(text, starts, ends, entities, _surfaces(text, starts, ends))
-        return builder.finish()
+        return flatten_articles(articles, _tools(self.kb_path, None)[1])
 
 
 def write_corpora(
@@ -163,11 +159,11 @@ def load_corpora(path: Path, kb: KnowledgeBase) -> Corpora:
         web, web_titles = _load_flat(directory / FLAT_DOCUMENTS)
         wiki, wiki_titles = _load_flat(directory / FLAT_ARTICLES)
         return Corpora(web, web_titles, wiki, wiki_titles)
-    builder, titles = FlatCorpusBuilder(Lexicon.of(kb)), []
-    for title, text, starts, ends, entities in _read_documents(path):
-        titles.append(title)
-        builder.add(text, starts, ends, entities, _surfaces(text, starts, ends))
-    flat = builder.finish()
+    with pq.ParquetFile(path) as file:
+        titles = file.read(["title"])["title"].to_pylist()
+        batches = file.iter_batches(DOCUMENTS_PER_BATCH, columns=["text", "mentions"])
+        linked = (article for batch in batches for article in read_batch(batch))
+        flat = flatten_articles(linked, Lexicon.of(kb))
     articles = FlattenArticles(kb.path)(list(iterate_articles(kb, held_out=None)))
     wiki_titles, counted = _article_titles(kb)
     return Corpora(
@@ -252,18 +248,3 @@ def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
-
-
-def _read_documents(path: Path) -> Iterator[tuple[str, str, Int32, Int32, Int32]]:
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(DOCUMENTS_PER_BATCH):
-            column = batch["mentions"]
-            offsets = column.offsets.to_numpy(zero_copy_only=False)
-            starts, ends, entities = (
-                column.values.field(name).to_numpy(zero_copy_only=False).astype(np.int32)
-                for name in ("start", "end", "entity")
-            )
-            texts = zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True)
-            for i, (title, text) in enumerate(texts):
-                rows = slice(offsets[i], offsets[i + 1])
-                yield title, text, starts[rows], ends[rows], entities[rows]

@@ -25,9 +25,42 @@ from stamo.features.surface import Surface
 from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-from stamo.replication.suites.altered_kb import AlteredKb
 from stamo.replication.suites.problem import Problem, SetName
 from stamo.system.arrays import Bools, Float32, Int32, Int64
+
+SIZES = EncodingSettings()
+"""Sizes of the contexts of every problem."""
+
+
+@dataclass(frozen=True)
+class WithoutEntities:
+    """The candidates of a knowledge base without some entities: one of them plays the emerging one.
+
+    The others' priors are rescaled to sum to one.
+    """
+
+    kb: KnowledgeBase
+    hidden: frozenset[int]
+
+    def candidate_table(
+        self, surfaces: Sequence[str], top: int | None = None
+    ) -> tuple[Int32, Float32]:
+        """Return candidates (n, C), padded with -1, and their priors (n, C)."""
+        rows = [self._row(*row) for row in zip(*self.kb.candidate_table(surfaces), strict=True)]
+        width = max([1, *(len(ids) for ids, _ in rows)])
+        width = width if top is None else min(top, width)
+        table = np.full((len(rows), width), UNKNOWN, dtype=np.int32)
+        values = np.zeros((len(rows), width), dtype=np.float32)
+        for i, (ids, priors) in enumerate(rows):
+            n = min(width, len(ids))
+            table[i, :n], values[i, :n] = ids[:n], priors[:n]
+        return table, values
+
+    def _row(self, ids: Int32, priors: Float32) -> tuple[Int32, Float32]:
+        keep = (ids >= 0) & ~np.isin(ids, list(self.hidden))
+        ids, priors = ids[keep], priors[keep]
+        total = float(priors.sum())
+        return ids, priors / total if total > 0 else np.full(len(ids), 1 / max(len(ids), 1))
 
 
 @dataclass(frozen=True)
@@ -69,7 +102,6 @@ def encode_problem(
     corpus: SuiteCorpus,
     kb: KnowledgeBase,
     masked: Int32,
-    settings: EncodingSettings,
     neighbours: Int32 | None = None,
     features: Sequence[Feature] = (Surface(),),
     text: Surroundings | None = None,
@@ -82,7 +114,6 @@ def encode_problem(
         corpus: The documents the set's rows point into.
         kb: The knowledge base.
         masked: Words of the group's names, sorted; they are no context.
-        settings: Sizes of the contexts.
         neighbours: Support of the relatedness rows; by default all entities of the documents.
         features: What the models look up of known candidates. Prior and relatedness are always
             there, counted as if the documents of the set were unseen.
@@ -92,7 +123,7 @@ def encode_problem(
     aliases without the emerging entity, and no word is masked.
     """
     if not problem.is_conflated:
-        return _encode_natural(problem, set_name, corpus, kb, settings, neighbours, features, text)
+        return _encode_natural(problem, set_name, corpus, kb, neighbours, features, text)
     rows, place = problem.rows[set_name], problem.gold[set_name]
     group, rivals = (np.array(e, dtype=np.int32) for e in (problem.group, problem.rivals))
     numbers, documents = np.unique(corpus.flat.documents[rows], return_inverse=True)
@@ -100,14 +131,14 @@ def encode_problem(
     if neighbours is None:
         neighbours = np.unique(pairs[:, 1]).astype(np.int32)
     entities = np.where(np.isin(corpus.flat.entities, group), UNKNOWN, corpus.flat.entities)
-    words = context_words(corpus.flat, rows, settings.n_words)
+    words = context_words(corpus.flat, rows, SIZES.n_words)
     words[positions(masked, words) >= 0] = UNKNOWN
     mentions = EncodedMentions(
         documents=documents.astype(np.int32),
         surfaces=np.zeros(len(rows), dtype=np.int32),
         gold=np.where(np.isin(group, problem.hidden), OTHER, group)[place].astype(np.int32),
         words=words,
-        context=entity_context(corpus.flat, rows, entities.astype(np.int32), settings.n_context),
+        context=entity_context(corpus.flat, rows, entities.astype(np.int32), SIZES.n_context),
         candidates=np.broadcast_to(rivals, (len(rows), len(rivals))),
         known={},
         surface_table=problem.aliases,
@@ -125,7 +156,6 @@ def _encode_natural(
     set_name: SetName,
     corpus: SuiteCorpus,
     kb: KnowledgeBase,
-    settings: EncodingSettings,
     neighbours: Int32 | None,
     features: Sequence[Feature],
     text: Surroundings | None,
@@ -139,8 +169,8 @@ def _encode_natural(
     hidden = frozenset({entity, *problem.hidden})
     unseen = np.isin(flat.entities, list(hidden)) | np.isin(flat.surfaces, texts)
     context = np.where(unseen, UNKNOWN, flat.entities).astype(np.int32)
-    view = AlteredKb(kb, hidden=hidden)
-    mentions = encode(flat, view, settings, rows=rows, context_entities=context)
+    view = WithoutEntities(kb, hidden)
+    mentions = encode(flat, view, SIZES, rows=rows, context_entities=context)
     mentions = replace(mentions, documents=documents.astype(np.int32))
     leave_out = corpus.counted[numbers][documents]
     known = _natural_known(mentions, corpus, numbers, kb, leave_out)

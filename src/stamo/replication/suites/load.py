@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SuiteError
 from stamo.features.base import Feature
-from stamo.features.encoding import EncodingSettings, Lexicon
+from stamo.features.encoding import Lexicon
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.surface import Surface
 from stamo.features.surroundings import Surroundings
@@ -173,7 +173,6 @@ class SuiteData:
 def load_problem(
     data: SuiteData,
     problem: Problem,
-    settings: EncodingSettings = EncodingSettings(),
     *,
     background: bool = False,
     features: Sequence[Feature] = (Surface(),),
@@ -183,7 +182,6 @@ def load_problem(
     Args:
         data: The suite.
         problem: One of its problems.
-        settings: Sizes of the contexts.
         background: Take the neighbours' frequencies from the crawl that W was found in instead
             of the knowledge base.
         features: What the models that will score the mentions look up of known candidates.
@@ -195,9 +193,7 @@ def load_problem(
     def encode(name: SetName, neighbours: Int32 | None) -> EncodedProblem:
         text = data.surroundings(problem, name)
         corpus = data.corpus(name)
-        encoded = encode_problem(
-            problem, name, corpus, data.kb, masked, settings, neighbours, features, text
-        )
+        encoded = encode_problem(problem, name, corpus, data.kb, masked, neighbours, features, text)
         return replace(encoded, pile=replace(encoded.pile, entities=(data.entity(problem),)))
 
     learning = encode("W", None)

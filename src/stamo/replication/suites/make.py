@@ -34,8 +34,6 @@ from stamo.replication.suites.problem import Problem
 from stamo.replication.suites.store import Suite, new_suite, open_suite, save_problems
 from stamo.replication.suites.titles import name_entities
 
-__all__ = ["Corpora", "load_corpora", "make_conflated", "make_facc1", "make_levels", "make_natural"]
-
 CORPUS_FILES = (DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES)
 
 
@@ -106,35 +104,24 @@ def make_natural(
     kb: KnowledgeBase,
     out: Path,
     settings: NaturalSettings = NaturalSettings(),
-    *,
-    overwrite: bool = False,
-    n_workers: int | None = None,
-) -> Suite:
-    """Write a suite of naturally ambiguous names from the dump's own links."""
-    with new_suite(out, overwrite=overwrite) as directory:
-        corpora = write_corpora(directory, kb, [], None, n_workers=n_workers)
-        problems = natural_problems(kb, corpora, settings, from_web=False)
-        save_problems(directory, problems, _manifest("natural", kb.name, settings), kb)
-    return open_suite(out, kb)
-
-
-def make_facc1(
-    kb: KnowledgeBase,
-    documents: Iterable[Document],
-    out: Path,
-    settings: NaturalSettings = NaturalSettings(frequency=(1000, 2000)),
+    pages: Iterable[Document] | None = None,
     *,
     overwrite: bool = False,
     n_workers: int | None = None,
     on_document: OnDocuments = lambda n: None,
 ) -> Suite:
-    """Write the paper's own suite from annotated pages of a crawl (FACC1)."""
+    """Write a suite of naturally ambiguous names.
+
+    They come from the dump's own links or, which is the paper's own suite, from annotated pages of
+    a crawl (FACC1).
+    """
+    about = ("natural", kb.name) if pages is None else ("facc1", "ClueWeb12 FACC1")
     with new_suite(out, overwrite=overwrite) as directory:
         corpora = write_corpora(
-            directory, kb, documents, None, n_workers=n_workers, on_documents=on_document
+            directory, kb, pages or [], None, n_workers=n_workers, on_documents=on_document
         )
-        problems = natural_problems(kb, corpora, settings, from_web=True)
-        save_problems(directory, problems, _manifest("facc1", "ClueWeb12 FACC1", settings), kb)
+        problems = natural_problems(kb, corpora, settings, from_web=pages is not None)
+        save_problems(directory, problems, _manifest(*about, settings), kb)
     return open_suite(out, kb)
 
 

@@ -10,17 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from stamo.errors import SuiteError
 from stamo.evaluation.metrics import Outcome
-from stamo.features.base import Feature, estimate
-from stamo.features.encoding import EncodedMentions
+from stamo.features.base import estimate
 from stamo.features.params import FeatureParams
-from stamo.features.pile import Pile, Sample, TextEncoder
+from stamo.features.pile import Sample, TextEncoder
 from stamo.features.prior import Prior
-from stamo.features.slopes import Back, lookup_slope
-from stamo.kb.base import KnowledgeBase
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
 from stamo.learning.loop import Slot, Task
 from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
@@ -29,15 +25,15 @@ from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
 from stamo.models.store import TrainedModel
 from stamo.models.tables import Tables
 from stamo.replication.baselines.keyphrase import keyphrase_scores, rarity
+from stamo.replication.suites.ablation import LEARNED_FEATURES, Absent, leave_out_feature
 from stamo.replication.suites.descriptions import Reader
 from stamo.replication.suites.encode import EncodedProblem
 from stamo.replication.suites.load import LoadedProblem, SuiteData
-from stamo.replication.suites.phi import leave_out_feature
 from stamo.replication.suites.problem import SetName
+from stamo.replication.tables import INTER_ROWS
 from stamo.system.arrays import Bools, Float32, Float64, Int32
 
 Scores = Float32
-LEARNED_FEATURES = ("prior", "relatedness", "embedding")
 
 
 @dataclass(frozen=True)
@@ -269,31 +265,6 @@ def _gather(table: Float64, columns: Int32, index: Mapping[int, int]) -> Scores:
     return np.concatenate([chosen, table[:, :1]], axis=1).astype(np.float32)
 
 
-@dataclass
-class Absent:
-    """A feature that is zero for every candidate and stays so."""
-
-    feature: Feature
-    name: str
-
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Any:
-        """Return zeros."""
-        return np.zeros_like(self.feature.known(mentions, kb))
-
-    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
-        """Return zeros."""
-        return torch.zeros_like(self.feature.estimate(sample, kb))
-
-    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
-        """Return zeros, whatever θ(e*) is."""
-        return self.feature.lookup(theta * 0, pile)
-
-    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
-        """Return zeros, and that nothing depends on θ(e*)."""
-        values, _ = lookup_slope(self.feature)(theta * 0, pile)
-        return values, lambda by_value: np.zeros_like(theta)
-
-
 def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
     """Learn without one feature, by a φ that was trained without it."""
     if feature not in trial.ablated:
@@ -317,7 +288,6 @@ def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
 _SLOW = {"self-training+intra", "stamo", "paper", "published"}
 _LINED = ("estimation+evidence", "default")
 """Labels alone and labels with the pile: their line is at even odds, or where F1 is best."""
-_INTER = ("adaptive delta", "small eta", "warm-up")
 
 
 def _methods() -> list[Method]:
@@ -340,7 +310,7 @@ def _methods() -> list[Method]:
     ]
     inter = [
         Method(name, partial(_read, READINGS[name]), is_slow=True, ablates=True)
-        for name in (f"stamo without {part}" for part in _INTER)
+        for name in INTER_ROWS[1:]
     ]
     features = [
         Method(

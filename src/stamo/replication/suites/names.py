@@ -56,9 +56,9 @@ def unambiguous_names(kb: KnowledgeBase, settings: NameSettings = NameSettings()
     often = kb.link_probability >= settings.least_link_probability
     often &= linked_articles >= settings.least_linked_articles
     chosen = everything[often]
-    candidates, priors = kb.candidate_batch(chosen, 1)
+    candidates, priors = kb.by_alias.batch(chosen, 1)
     chosen = chosen[(priors[:, 0] >= settings.least_prior) & (candidates[:, 0] >= 0)]
-    candidates, _ = kb.candidate_batch(chosen, 1)
+    candidates, _ = kb.by_alias.batch(chosen, 1)
     surfaces = kb.aliases(chosen)
     keep = [
         len(s) >= settings.least_length and not s[0].islower() and not s[0].isdigit()

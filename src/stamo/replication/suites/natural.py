@@ -22,8 +22,6 @@ from stamo.replication.suites.problem import Problem, SetName, lot, split_of, st
 from stamo.replication.suites.titles import name_entities
 from stamo.system.arrays import Bools, Float64, Int64
 
-IntRows = Int64
-
 
 @dataclass(frozen=True)
 class NaturalSettings:
@@ -79,9 +77,9 @@ class NaturalSettings:
 class _Links:
     """The links of some documents, with counts for each pair of text and entity."""
 
-    surfaces: IntRows
-    entities: IntRows
-    counts: IntRows
+    surfaces: Int64
+    entities: Int64
+    counts: Int64
 
     @classmethod
     def of(cls, corpus: SuiteCorpus, usable: Bools) -> _Links:
@@ -243,12 +241,12 @@ class _Divide:
         wiki = self._rows(corpora.wiki, corpora.wiki_titles, title, aliases, self._place, usable)
         web = self._rows(corpora.web, corpora.web_titles, title, aliases, self._web_place, usable)
         in_wiki, in_web = corpora.wiki.flat.documents[wiki], corpora.web.flat.documents[web]
-        rows: dict[SetName, IntRows] = {
+        rows: dict[SetName, Int64] = {
             "W": web[~self._web_test[in_web]] if self._from_web else wiki[self._wiki_w[in_wiki]],
             "test-web": web[self._web_test[in_web]],
             "test-wiki": wiki[self._wiki_test[in_wiki]],
         }
-        gold: dict[SetName, IntRows] = {}
+        gold: dict[SetName, Int64] = {}
         for name, chosen in rows.items():
             corpus = corpora.web if name == "test-web" or self._from_web else corpora.wiki
             corpus = corpora.wiki if name == "test-wiki" else corpus
@@ -265,7 +263,7 @@ class _Divide:
         aliases: tuple[str, ...],
         place: dict[str, int],
         usable: Bools,
-    ) -> IntRows:
+    ) -> Int64:
         """Return the links whose text is an alias, not those in the document about the entity."""
         texts = [place[a] for a in aliases if a in place]
         named = np.isin(corpus.flat.surfaces, texts)
@@ -284,9 +282,7 @@ def is_phi_document(title: str, share: float) -> bool:
     return stable_hash("phi " + title, 1000) < 1000 * share
 
 
-def _sample_documents(
-    rows: IntRows, corpus: SuiteCorpus, n: int, rng: np.random.Generator
-) -> IntRows:
+def _sample_documents(rows: Int64, corpus: SuiteCorpus, n: int, rng: np.random.Generator) -> Int64:
     documents = corpus.flat.documents[rows]
     chosen = rng.permutation(np.unique(documents))[:n]
     return rows[np.isin(documents, chosen)]

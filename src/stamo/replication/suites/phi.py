@@ -6,7 +6,7 @@ the prior far too much there (measured: .675 instead of .77 F1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stamo.features.base import Feature
 from stamo.features.encoding import UNKNOWN, EncodedMentions, EncodingSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel
@@ -22,12 +21,12 @@ from stamo.models.kinds import make_model
 from stamo.models.store import TrainedModel
 from stamo.models.tables import Tables
 from stamo.models.trainer import calibrate, encode_held_out
-from stamo.models.training import Epoch, TrainingArgs, train
-from stamo.replication.suites.encode import SuiteCorpus, encode_problem
+from stamo.models.training import TrainingArgs, train
+from stamo.replication.suites.ablation import leave_out_feature
+from stamo.replication.suites.encode import encode_problem
 from stamo.replication.suites.load import SuiteData
 from stamo.replication.suites.natural import is_phi_document
 from stamo.replication.suites.problem import Problem
-from stamo.system.arrays import Int32
 
 PHI_ARGS = TrainingArgs(n_pairs=12_000, n_epochs=12, learning_rate=3e-3)
 """How φ of a suite is trained."""
@@ -42,7 +41,6 @@ def train_suite_model(
     args: TrainingArgs = PHI_ARGS,
     extra: Sequence[str] = (),
     without: str | None = None,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> TrainedModel:
     """Train the linking model of a suite on names like its own that share nothing with them.
 
@@ -52,91 +50,14 @@ def train_suite_model(
         args: How to train.
         extra: Names of features that the model has besides its own.
         without: A feature that is zero for every candidate.
-        on_epoch: Sees every epoch.
     """
+    kb = data.kb
     torch.manual_seed(args.seed)  # or each run would start from another φ
-    model = make_model(name, data.kb.dimensions, extra)
-    if data.suite.kind == "conflated":
-        return train_on_groups(
-            model,
-            [p for p in data.suite.problems if p.split == "training"],
-            data.corpora.web,
-            data.kb,
-            data.masked_words,
-            args=args,
-            n_of_a_group=MENTIONS_OF_A_GROUP,
-            without=without,
-            on_epoch=on_epoch,
-        )
-    phi_share = float(data.suite.manifest["settings"]["phi_share"])
-    return train_on_names(
-        model,
-        data.suite.problems,
-        data.kb,
-        phi_share,
-        args=args,
-        without=without,
-        on_epoch=on_epoch,
-    )
-
-
-def train_on_groups(
-    model: LinkingModel,
-    problems: Sequence[Problem],
-    corpus: SuiteCorpus,
-    kb: KnowledgeBase,
-    masked: Callable[[Problem], Int32],
-    *,
-    args: TrainingArgs,
-    n_of_a_group: int,
-    without: str | None = None,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
-) -> TrainedModel:
-    """Train φ on the groups kept for training; every entity of a group is a known candidate."""
-    features = model.encoded_features
-    mentions = encode_groups(problems, corpus, kb, masked, n_of_a_group, features)
-    return _train(model, mentions, kb, args, on_epoch, without)
-
-
-def train_on_names(
-    model: LinkingModel,
-    problems: Sequence[Problem],
-    kb: KnowledgeBase,
-    phi_share: float,
-    *,
-    args: TrainingArgs,
-    without: str | None = None,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
-) -> TrainedModel:
-    """Train φ on natural names of held-out articles, without the emerging entities.
-
-    Neither their aliases nor any mention that could mean one of them is trained on, and the
-    articles are others than those of Test-Wiki.
-    """
-    encoding = EncodingSettings(n_candidates=args.n_candidates)
-    mentions = encode_held_out(kb, model, encoding, args.seed).mentions
-    titles = [
-        title
-        for batch in kb.articles(held_out=True, columns=["title"])
-        for title in batch["title"].to_pylist()
-    ]
-    for_phi = np.array([is_phi_document(title, phi_share) for title in titles])
-    emerging = np.array([problem.group[0] for problem in problems], dtype=np.int32)
-    keep = for_phi[mentions.documents] & ~np.isin(mentions.candidates, emerging).any(axis=1)
-    mentions = mentions.take(np.flatnonzero(keep))
-    return _train(model, mentions, kb, args, on_epoch, without)
-
-
-def _train(
-    model: LinkingModel,
-    mentions: EncodedMentions,
-    kb: KnowledgeBase,
-    args: TrainingArgs,
-    on_epoch: Callable[[Epoch], None],
-    without: str | None = None,
-) -> TrainedModel:
+    model = make_model(name, kb.dimensions, extra)
+    is_conflated = data.suite.kind == "conflated"
+    mentions = _encode_groups(data, model) if is_conflated else _encode_names(data, model, args)
     mentions, tables = leave_out_feature(mentions, kb_tables(kb), without)
-    trained = train(model, mentions, tables, args, on_epoch=on_epoch)
+    trained = train(model, mentions, tables, args)
     return TrainedModel(
         trained.requires_grad_(False),
         dimensions=kb.dimensions,
@@ -146,40 +67,47 @@ def _train(
     )
 
 
+def _encode_groups(data: SuiteData, model: LinkingModel) -> EncodedMentions:
+    """Encode the groups kept for training; every entity of a group is a known candidate."""
+    parts = []
+    for problem in data.suite.problems:
+        if problem.split == "training":
+            encoded = encode_problem(
+                _with_dummy(problem, MENTIONS_OF_A_GROUP),
+                "W",
+                data.corpora.web,
+                data.kb,
+                data.masked_words(problem),
+                features=model.encoded_features,
+            )
+            parts.append(encoded.pile.mentions)
+    return concatenate(parts)
+
+
+def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> EncodedMentions:
+    """Encode natural names of held-out articles, without the emerging entities.
+
+    Neither their aliases nor any mention that could mean one of them is trained on, and the
+    articles are others than those of Test-Wiki.
+    """
+    encoding = EncodingSettings(n_candidates=args.n_candidates)
+    mentions = encode_held_out(data.kb, model, encoding, args.seed).mentions
+    phi_share = float(data.suite.manifest["settings"]["phi_share"])
+    for_phi = np.array(
+        [
+            is_phi_document(title, phi_share)
+            for batch in data.kb.articles(held_out=True, columns=["title"])
+            for title in batch["title"].to_pylist()
+        ]
+    )
+    emerging = np.array([problem.group[0] for problem in data.suite.problems], dtype=np.int32)
+    keep = for_phi[mentions.documents] & ~np.isin(mentions.candidates, emerging).any(axis=1)
+    return mentions.take(np.flatnonzero(keep))
+
+
 def kb_tables(kb: KnowledgeBase) -> Tables:
     """Return the vectors of a knowledge base, in memory."""
     return Tables(np.asarray(kb.word_vectors), np.asarray(kb.entity_vectors()))
-
-
-def leave_out_feature(
-    mentions: EncodedMentions, tables: Tables, feature: str | None
-) -> tuple[EncodedMentions, Tables]:
-    """Set one feature of the known candidates to zero everywhere (Table 5)."""
-    if feature is None:
-        return mentions, tables
-    if feature == "embedding":
-        nothing = np.broadcast_to(np.zeros((), dtype=np.float32), tables.entities.shape)
-        return mentions, Tables(tables.words, nothing)
-    return mentions.with_known(feature, np.zeros_like(mentions.known[feature])), tables
-
-
-def encode_groups(
-    problems: Sequence[Problem],
-    corpus: SuiteCorpus,
-    kb: KnowledgeBase,
-    masked: Callable[[Problem], Int32],
-    n_of_a_group: int,
-    features: Sequence[Feature],
-) -> EncodedMentions:
-    """Encode mentions of training groups with the whole group as candidates."""
-    parts = []
-    for problem in problems:
-        whole = _with_dummy(problem, n_of_a_group)
-        encoded = encode_problem(
-            whole, "W", corpus, kb, masked(problem), EncodingSettings(), features=features
-        )
-        parts.append(encoded.pile.mentions)
-    return concatenate(parts)
 
 
 def _with_dummy(problem: Problem, n: int) -> Problem:

@@ -22,18 +22,18 @@ from stamo.learning.readings import QUIRKS
 from stamo.models.kinds import MODELS
 from stamo.models.store import TrainedModel, load_model
 from stamo.models.tables import Tables
-from stamo.replication.baselines.bert import (
-    BertArgs,
-    load_tuned,
-)
+from stamo.replication.baselines.bert import BertArgs, load_tuned
+from stamo.replication.figures import CONVERGENCE_ROWS
+from stamo.replication.suites.ablation import LEARNED_FEATURES
 from stamo.replication.suites.cells import CellRun, CellWork, Place, check_names, expand_names
 from stamo.replication.suites.descriptions import Reader, Texts
 from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
-from stamo.replication.suites.methods import LEARNED_FEATURES, METHODS, Method, Trial, run_method
+from stamo.replication.suites.methods import METHODS, Method, Trial, run_method
 from stamo.replication.suites.phi import kb_tables
 from stamo.replication.suites.results import OnProblem, Row, kept_readings
 from stamo.replication.suites.store import Suite, open_suite
 from stamo.replication.suites.training import BERT, OnModel, train_models
+from stamo.replication.tables import INTER_ROWS
 
 logger = logging.getLogger(__name__)
 
@@ -48,13 +48,7 @@ SIZED_METHODS = (
     "default+encoder",
 )
 WATCHED = (*range(1, 11), *range(15, 101, 5))
-WATCHED_METHODS = (
-    "self-training",
-    "self-training+intra",
-    "self-training+inter",
-    "stamo",
-    "default",
-)
+WATCHED_METHODS = (*CONVERGENCE_ROWS, *INTER_ROWS, "default")
 
 
 @dataclass(frozen=True)
@@ -223,15 +217,8 @@ def _load(place: Place, number: int, background: bool) -> LoadedProblem:
 
 
 def _is_watched(cell: Cell) -> bool:
-    inter = (
-        cell.method.startswith("stamo without") and "without " + cell.method.split("without ")[1]
-    )
-    is_figure = cell.method in WATCHED_METHODS or inter in {
-        "without adaptive delta",
-        "without small eta",
-        "without warm-up",
-    }
-    return is_figure and cell.seed == 0 and cell.model == "deeped" and cell.n_labels == 20
+    is_figure = cell.method in WATCHED_METHODS and cell.model == "deeped"
+    return is_figure and cell.seed == 0 and cell.n_labels == 20
 
 
 def run_suite(

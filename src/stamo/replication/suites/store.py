@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.manifest import sha256_of
 from stamo.replication.suites.problem import SETS, SPLITS, Problem, SetName
 from stamo.system.files import RESULT_DIR, DirectoryKind, staged_directory
 
@@ -89,7 +90,7 @@ def save_problems(
 def write_manifest(directory: Path, manifest: Mapping[str, Any], kb: KnowledgeBase) -> None:
     """Vouch for all files of a suite: to be called last."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
-    files = {path.relative_to(directory).as_posix(): file_hash(path) for path in paths}
+    files = {path.relative_to(directory).as_posix(): sha256_of(path) for path in paths}
     whole = {"format": "stamo-suite", "version": FORMAT_VERSION, **manifest, "files": files}
     whole["kb"] = kb.fingerprint
     whole["checksum"] = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
@@ -123,7 +124,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         is_inside = not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
         if not is_inside or not (path / name).is_file():
             raise SuiteError(f"The suite {path.name!r} lacks its file {name}; make it again.")
-        if file_hash(path / name) != digest:
+        if sha256_of(path / name) != digest:
             raise SuiteError(f"The file {name} of suite {path.name!r} changed; make it again.")
     return manifest
 
@@ -166,15 +167,6 @@ def _read_problems(path: Path, kb: KnowledgeBase) -> list[Problem]:
             )
         )
     return problems
-
-
-def file_hash(path: Path) -> str:
-    """Return the sha256 of a file, read in pieces."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 @contextmanager

@@ -14,10 +14,10 @@ import torch
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.baselines.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
+from stamo.replication.suites.ablation import LEARNED_FEATURES
 from stamo.replication.suites.cells import Place
 from stamo.replication.suites.descriptions import Texts
 from stamo.replication.suites.load import SuiteData
-from stamo.replication.suites.methods import LEARNED_FEATURES
 from stamo.replication.suites.phi import train_suite_model
 from stamo.replication.suites.store import Suite, open_suite
 from stamo.system.processes import Workers

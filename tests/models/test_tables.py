@@ -9,7 +9,7 @@ from stamo.build.embeddings import entity_directions
 from stamo.errors import SettingsError
 from stamo.models.kinds import make_model
 from stamo.models.store import load_model
-from stamo.models.words import WeightedWords, check_kind, in_memory, model_tables
+from stamo.models.tables import WeightedWords, check_kind, in_memory, model_tables
 
 
 def test_the_mean_of_weighted_words_points_where_an_entity_of_that_context_would():

@@ -1,0 +1,265 @@
+"""`stamo suite make`: benchmarks that anyone can rebuild."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stamo.cli.kb import AsJson
+from stamo.cli.tables import Console, print_json
+
+if TYPE_CHECKING:
+    from stamo.corpus.types import Document
+    from stamo.kb.base import KnowledgeBase
+    from stamo.replication.suites.store import Suite
+    from stamo.replication.wild.suite import WildSuite
+
+
+class SuiteKind(StrEnum):
+    """Where the gold labels of a suite come from."""
+
+    conflated = "conflated"
+    natural = "natural"
+    facc1 = "facc1"
+    wild = "wild"
+
+
+class LevelChoice(StrEnum):
+    """How hard the rivals of a conflated suite are."""
+
+    easy = "easy"
+    mid = "mid"
+    hard = "hard"
+    rare = "rare"
+    all = "all"
+
+
+SuiteKb = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
+WorkersOption = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
+
+
+def make(
+    kind: Annotated[SuiteKind, typer.Argument(help="conflated, natural, facc1 or wild.")],
+    kb: SuiteKb,
+    out: Annotated[Path, typer.Option(help="Directory to make.")],
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Option(help="Later text (conflated, wild), or ClueWeb12 WARC (facc1)."),
+    ] = None,
+    level: Annotated[
+        LevelChoice, typer.Option(help="Of a conflated suite; `all` makes each of them below OUT.")
+    ] = LevelChoice.all,
+    entities: Annotated[
+        str | None,
+        typer.Option(help="Emerging entities at most; of a wild suite, the file of entities."),
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="The file of judged mentions (wild).")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="The linking model that links the context (wild).")
+    ] = None,
+    least_documents: Annotated[
+        int | None, typer.Option(help="Documents that must mention an emerging entity.")
+    ] = None,
+    frequency: Annotated[
+        tuple[int, int] | None, typer.Option(help="Bounds of the document frequency (natural).")
+    ] = None,
+    ambiguity: Annotated[
+        tuple[float, float] | None, typer.Option(help="Bounds of the ambiguity rate (natural).")
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(help="Links to missing pages: keep, drop namesakes or drop (natural)."),
+    ] = None,
+    annotations: Annotated[
+        list[Path] | None, typer.Option(help="FACC1 files that annotate the pages.")
+    ] = None,
+    freebase_keys: Annotated[
+        Path | None, typer.Option(help="Freebase ids with Wikipedia page ids (facc1).")
+    ] = None,
+    any_title: Annotated[
+        bool,
+        typer.Option(
+            "--any-title", help="Let dates, numbers, lists and common nouns play entities too."
+        ),
+    ] = False,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", help="Another one takes other entities and other groups of them."),
+    ] = 0,
+    workers: WorkersOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older suite.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a suite from a knowledge base and a pile of text."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo.replication.suites.make import make_natural
+    from stamo.replication.suites.natural import NaturalSettings
+
+    base = KnowledgeBase.open(kb)
+    options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
+    if kind == SuiteKind.wild:
+        _show_suites([_wild(base, model, entities, labels, corpus, out, options)], as_json)
+        return
+    given = _given({"n_entities": _whole_number(entities), "least_documents": least_documents})
+    given |= {"any_title": any_title, "seed": seed}
+    bounds = _given({"frequency": frequency, "ambiguity": ambiguity, "missing": missing})
+    with _documents_bar() as options["on_document"]:
+        if kind == SuiteKind.natural:
+            suites = [make_natural(base, out, NaturalSettings(**given | bounds), **options)]
+        elif kind == SuiteKind.facc1:
+            pages = _facc1_documents(base, corpus, annotations, freebase_keys)
+            settings = NaturalSettings(**{"frequency": (1000, 2000)} | given | bounds)
+            suites = [make_natural(base, out, settings, pages, **options)]
+        else:
+            suites = _conflated(base, corpus, out, level, given, options)
+    _show_suites(suites, as_json)
+
+
+def _conflated(
+    kb: KnowledgeBase,
+    corpus: list[Path] | None,
+    out: Path,
+    level: LevelChoice,
+    given: dict[str, Any],
+    options: dict[str, Any],
+) -> list[Suite]:
+    from stamo.corpus.readers import read_documents
+    from stamo.errors import SettingsError
+    from stamo.replication.suites.conflated import LEVELS, ConflatedSettings
+    from stamo.replication.suites.make import make_conflated, make_levels
+
+    if not corpus:
+        raise SettingsError("A conflated suite needs text; give it with --corpus.")
+    documents = read_documents(corpus)
+    options["corpus_name"] = ", ".join(path.name for path in corpus)
+    wanted = [ConflatedSettings.of_level(name, **given) for name in LEVELS]
+    if level == LevelChoice.all:
+        return make_levels(kb, documents, out, wanted, **options)
+    chosen = next(settings for settings in wanted if settings.level == level)
+    return [make_conflated(kb, documents, out, chosen, **options)]
+
+
+def _facc1_documents(
+    kb: KnowledgeBase,
+    warcs: list[Path] | None,
+    annotations: list[Path] | None,
+    freebase_keys: Path | None,
+) -> Iterator[Document]:
+    from stamo.corpus.formats.facc1 import read_facc1
+    from stamo.corpus.formats.freebase import read_freebase_keys
+    from stamo.errors import SettingsError
+
+    if not warcs or not annotations or freebase_keys is None:
+        raise SettingsError(
+            "A facc1 suite needs --corpus (WARC files), --annotations (FACC1 files) and "
+            "--freebase-keys."
+        )
+    titles = {
+        page_id: title
+        for batch in kb.articles(columns=["page_id", "title"])
+        for page_id, title in zip(
+            batch["page_id"].to_pylist(), batch["title"].to_pylist(), strict=True
+        )
+    }
+    return read_facc1(warcs, annotations, read_freebase_keys(freebase_keys, titles))
+
+
+def _wild(
+    kb: KnowledgeBase,
+    model: Path | None,
+    entities: str | None,
+    labels: Path | None,
+    corpus: list[Path] | None,
+    out: Path,
+    options: dict[str, Any],
+) -> WildSuite:
+    from stamo.errors import SettingsError
+    from stamo.models.store import load_model
+    from stamo.replication.wild.suite import make_wild, read_wild_entities, read_wild_labels
+
+    if model is None or not entities or labels is None or not corpus:
+        raise SettingsError(
+            "A wild suite needs --model, --entities (a file), --labels (a file) and --corpus."
+        )
+    with problems_bar("wild") as (_, on_entity):
+        return make_wild(
+            kb,
+            load_model(model),
+            read_wild_entities(Path(entities)),
+            read_wild_labels(labels),
+            corpus,
+            out,
+            on_entity=on_entity,
+            **options,
+        )
+
+
+def _whole_number(text: str | None) -> int | None:
+    from stamo.errors import SettingsError
+
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    raise SettingsError(f"The number of entities is {text!r}; give a whole number.")
+
+
+def _given(changes: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in changes.items() if value is not None}
+
+
+@contextmanager
+def _documents_bar() -> Iterator[Callable[[int], None]]:
+    """Show how many documents were annotated."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("Reading documents")
+        yield lambda n: progress.update(task, description=f"{n} documents annotated")
+
+
+@contextmanager
+def problems_bar(
+    name: str,
+) -> Iterator[tuple[Callable[[str], None], Callable[[int, int], None]]]:
+    """Show which model is trained and how many problems are done."""
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task(name, total=None)
+
+        def on_model(model: str) -> None:
+            progress.update(task, description=f"{name}: training {model}")
+
+        def on_problem(done: int, total: int) -> None:
+            text = f"{name}: {done} of {total} entities"
+            progress.update(task, description=text, completed=done, total=total)
+
+        yield on_model, on_problem
+
+
+def _show_suites(suites: Sequence[Suite | WildSuite], as_json: bool) -> None:
+    records = [
+        {
+            "suite": str(suite.path),
+            "kind": suite.manifest["kind"],
+            "level": suite.manifest.get("settings", {}).get("level"),
+            "counts": dict(suite.manifest["counts"]),
+            "checksum": suite.checksum,
+        }
+        for suite in suites
+    ]
+    if as_json:
+        print_json(records)
+        return
+    for record in records:
+        counts = ", ".join(f"{n} {what}" for what, n in record["counts"].items())
+        kind = " ".join(filter(None, (record["kind"], record["level"])))
+        Console().print(
+            f"Made [bold]{record['suite']}[/] ({kind}): {counts}; checksum "
+            f"{record['checksum'][:12]}."
+        )
