@@ -65,7 +65,7 @@ def serve(
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("fastapi", "serve") from error
+        raise MissingExtraError("fastapi", "torch,serve", "The service") from error
     from stamo.discovery.found import FoundFolder
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import load_model

@@ -81,7 +81,7 @@ def _label_in_browser(
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("fastapi", "serve") from error
+        raise MissingExtraError("fastapi", "torch,serve", "The labelling page") from error
     from functools import partial
 
     from stamo.cli.serve import listen, run
