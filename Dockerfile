@@ -3,10 +3,10 @@
 FROM python:3.11-slim AS build
 ARG PIP_EXTRA_INDEX_URL=""
 WORKDIR /src
-COPY pyproject.toml MANIFEST.in README.md LICENSE ./
+COPY pyproject.toml constraints.txt MANIFEST.in README.md LICENSE ./
 COPY src ./src
 RUN python -m venv /opt/stamo \
-    && /opt/stamo/bin/pip install --no-cache-dir '.[torch,web,serve,nif]'
+    && /opt/stamo/bin/pip install --no-cache-dir --constraint constraints.txt '.[torch,web,serve,encoder,nif]'
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin stamo \
@@ -14,7 +14,8 @@ RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin stam
 COPY --from=build /opt/stamo /opt/stamo
 ENV PATH=/opt/stamo/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    OMP_NUM_THREADS=1
+    OMP_NUM_THREADS=1 \
+    MPLCONFIGDIR=/tmp/matplotlib
 USER 10001
 WORKDIR /data
 VOLUME /data

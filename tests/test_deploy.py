@@ -76,6 +76,9 @@ def test_what_is_copied_exists_and_reaches_the_build():
     extras = re.search(r"'\.\[(.*?)\]'", DOCKERFILE)[1].split(",")
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(extras) <= set(known["optional-dependencies"])
+    # A pack that was learned with the sentence encoder cannot be served without it.
+    readme = re.search(r"pip install 'stamo\[(.*?)\]'", (ROOT / "README.md").read_text())
+    assert set(readme[1].split(",")) <= set(extras)
 
 
 def test_the_compose_file_keeps_the_service_small():

@@ -98,7 +98,7 @@ HEAD = "document,mention,surface,start,end,choice,labeller,at"
         (f"{HEAD}\n{GOOD}\nd1,0,Rey,zero,3,@none,ada,", "Line 3: start and end must be"),
         (f"{HEAD}\n{GOOD}\nd1,0,Rey,12,15,,ada,", "Line 3: The choice of a label"),
         ("document,choice\nd1,@none", "Line 1: the table has no column 'start'"),
-        ('{"uid": "x"}', "Line 1 holds no label event"),
+        ('{"uid": "x"}', "Line 1 holds no label event: A label event lacks 'document', 'mention'"),
         ('[\n{"data": {"text": "x"}}]', "Task 1 \\(line 2\\) cannot be imported"),
         (
             f'[\n{{"data":\n {{"document_id": "d1", "text": "{DOCUMENT.text}"}}, "n": [1]}},\n\n7]',

@@ -143,6 +143,7 @@ def test_without_torch_one_sentence_names_the_extra(small_kb, tmp_path):
         ["update", rey, "--from", __file__, *artifacts],
         ["learn", rey, *artifacts],
         ["report", rey, *artifacts],
+        ["demo", str(tmp_path / "demo")],
     ]
     commands = json.dumps([*fine, *needing])
     done = run(commands, code=NO_TORCH, cwd=tmp_path, stdout=subprocess.PIPE)
@@ -151,6 +152,7 @@ def test_without_torch_one_sentence_names_the_extra(small_kb, tmp_path):
     for command, (code, message) in zip(needing, said[len(fine) :], strict=True):
         assert (code, is_one_line(message)) == (1, True), (command, message)
         assert "pip install 'stamo[torch]'" in message
+    assert not (tmp_path / "demo").exists()
 
 
 def test_other_missing_modules_are_no_secret(monkeypatch):

@@ -93,6 +93,9 @@ def test_packs_come_and_go(run, small, tmp_path):
     assert "no usable entity pack" in re.sub(r"\s+", " ", run("packs", "list", folder))
     run("packs", "remove", folder, key)
     assert [path.name for path in folder.iterdir()] == ["bad.stamo"]
+    (folder / "bad.stamo").unlink()
+    assert "There is no pack in" in run("packs", "list", folder)
+    assert json.loads(run("packs", "list", folder, "--json")) == []
 
 
 def test_strict_learning_ends_by_its_verdict(app, small, tmp_path):

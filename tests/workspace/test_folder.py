@@ -228,7 +228,8 @@ def test_a_task_runs_once_at_a_time(tmp_path):
     ready, release = context.Event(), context.Event()
     process = context.Process(target=hold_lock, args=(workspace.path, ready, release))
     process.start()
-    assert ready.wait(30)
+    assert ready.wait(300)
+    assert (workspace.status().stage, workspace.is_busy("learn")) == ("collecting", False)
     with pytest.raises(WorkspaceError, match="Another process"), workspace.lock("collect"):
         pass
     with workspace.lock("learn"):

@@ -51,6 +51,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run the whole story on an invented world: no download, about a minute."""
+    import torch  # noqa: F401  # what is missing is said before anything is written
+
     story = _Story(Console(highlight=False, stderr=as_json), out, time.perf_counter())
     world = story.invent(seed, articles)
     kb, trained = story.prepare(world)

@@ -68,8 +68,13 @@ def list_packs(packs: Packs, as_json: AsJson = False) -> None:
     entries = PackFolder.existing(packs).entries()
     if as_json:
         print_json([_entry_record(entry) for entry in entries])
-    else:
+    elif entries:
         print_table(packs_table(entries))
+    else:
+        Console(highlight=False).print(
+            f"There is no pack in {packs}; put one there with: stamo packs add {packs} PACK",
+            soft_wrap=True,
+        )
 
 
 def inspect(pack: PackPath, as_json: AsJson = False) -> None:

@@ -61,7 +61,7 @@ def serve(
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
     from stamo.errors import need
 
-    need("fastapi", "serve")
+    need("fastapi", "torch,serve", "The service")
     from stamo.discovery.found import FoundFolder
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import load_model

@@ -77,7 +77,7 @@ def _label_in_browser(
     """Serve the labelling page of one workspace until Ctrl-C."""
     from stamo.errors import need
 
-    need("fastapi", "serve")
+    need("fastapi", "torch,serve", "The labelling page")
     from functools import partial
 
     from stamo.cli.serve import listen, run

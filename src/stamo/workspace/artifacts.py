@@ -44,7 +44,8 @@ def open_artifacts(
     for name, given in (("kb", kb_path), ("model", model_path)):
         if given is None and name not in state:
             raise WorkspaceError(
-                f"The workspace {str(workspace.path)!r} knows no {name} yet; give one: --{name}."
+                f"The workspace {str(workspace.path)!r} knows no {name} yet; collect documents "
+                f"with one: stamo collect {workspace.path} --kb KB --model MODEL --from FILE"
             )
         paths.append(Path(state[name]) if given is None else given)
     kb, trained = KnowledgeBase.open(paths[0]), load_model(paths[1])

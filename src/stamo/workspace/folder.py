@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ SUMMARY = ".summary.json"
 DAMAGED = "damaged"
 
 LockedTask = Literal["collect", "learn"]
+BUSY: dict[LockedTask, str] = {"collect": "collecting", "learn": "learning"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +199,24 @@ class Workspace:
         """
         descriptor = os.open(self.path / f".{task}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not _locks(descriptor, fcntl.LOCK_EX):
                 raise WorkspaceError(
                     f"Another process runs {task!r} in {str(self.path)!r}; wait until it has ended."
-                ) from None
+                )
             for folder in (self.path, self.documents.folder, self.slots_dir, self.packs_dir):
                 sweep(folder)
             yield
+        finally:
+            os.close(descriptor)
+
+    def is_busy(self, task: LockedTask) -> bool:
+        """Tell whether a process does the task at this moment."""
+        try:
+            descriptor = os.open(self.path / f".{task}.lock", os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            return not _locks(descriptor, fcntl.LOCK_SH)
         finally:
             os.close(descriptor)
 
@@ -233,6 +244,9 @@ class Workspace:
         )
         started = bool(manifest.parts or manifest.state)
         stage, step = _next_step(partial, started, shlex.quote(str(self.path)))
+        for task, doing in BUSY.items():
+            if self.is_busy(task):
+                stage, step = doing, f"Another process is {doing}; wait until it has ended."
         return replace(partial, next_step=step, stage=stage)
 
     def _outdated(self, n_documents: int, labels: str) -> str:
@@ -247,6 +261,18 @@ class Workspace:
         if pack.notes.get("documents", f"{n_documents} ").split(" ")[0] != str(n_documents):
             return "documents"
         return ""
+
+
+def _locks(descriptor: int, kind: int) -> bool:
+    """Try to lock an open file; who only looks holds it for an instant, so once again."""
+    for pause in (0.05, 0.0):
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(pause)
+        else:
+            return True
+    return False
 
 
 def workspace_folders(root: str | Path) -> list[Path]:

@@ -136,13 +136,21 @@ def event_from_json(record: Any) -> LabelEvent:
         CorpusFormatError: They do not have this form.
     """
     names = ("document", "mention", "surface", "start", "end")
+    if not isinstance(record, dict):
+        raise CorpusFormatError("A label event is an object, as `stamo labels export` writes it.")
+    missing = [n for n in (*names, "at", "uid", "labeller", "choice") if n not in record]
+    if missing:
+        raise CorpusFormatError(
+            f"A label event lacks {', '.join(map(repr, missing))}; it is what "
+            "`stamo labels export --as jsonl` writes."
+        )
     try:
         target = LabelTarget(*(record[name] for name in names))
         at = datetime.fromisoformat(record["at"])
         undoes = record.get("undoes")
         event = LabelEvent(record["uid"], record["labeller"], at, target, record["choice"], undoes)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorpusFormatError(f"A label event lacks a valid value ({error!r}).") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CorpusFormatError(f"A label event holds a value that is none ({error}).") from error
     check_event(event)
     return event
 
