@@ -93,7 +93,7 @@ def _expected_counts(n_words: int) -> Int64:
     and would take every word that it lacks for a rare one that says much.
     """
     shares = 1 / (np.arange(n_words) + 2.7)
-    return np.rint(EXPECTED_WORDS * shares / shares.sum()).astype(np.int64)
+    return np.asarray(np.rint(EXPECTED_WORDS * shares / shares.sum()), dtype=np.int64)
 
 
 def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool = False) -> Int64:
@@ -126,15 +126,16 @@ def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool 
         offsets=offsets.astype(np.int64),
         links=np.concatenate([np.empty((2, 0), np.int64), *links], axis=1),
         entities=spans[2],
-        owners=_owners(table["title"].to_pylist(), result)
-        if with_owners
-        else np.empty(0, np.int32),
+        owners=_owners(table["title"].to_pylist() if with_owners else [], result),
     )
     beside.replace(work / f"words-{row_group}.npz")
     return np.bincount(ids[ids >= 0], minlength=len(vocabulary)).astype(np.int64)
 
 
 def _owners(titles: list[str], result: Path) -> Int32:
+    """Return the entity that each article is about; of none, none."""
+    if not titles:
+        return np.empty(0, dtype=np.int32)
     return StringTable.open(result, "entities").find_many(titles)
 
 

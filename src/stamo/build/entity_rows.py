@@ -67,10 +67,11 @@ class EntityTable:
         if not first.strip():
             raise DumpError(f"{self.path.name} has no first line; give a table of entities.")
         read = self._json_rows if first.lstrip().startswith("{") else self._table_rows
-        n_rows = 0
-        for n_rows, row in enumerate(read(chain([first], lines)), start=1):
+        is_empty = True
+        for row in read(chain([first], lines)):
+            is_empty = False
             yield row
-        if not n_rows:
+        if is_empty:
             raise DumpError(f"{self.path.name} has headings and no entity; give one a line.")
 
     def _lines(self) -> Iterator[str]:
