@@ -3,10 +3,11 @@
 import csv
 from pathlib import Path
 
-NAMES = (
-    "Falcon Heron Otter Lynx Badger Osprey Marten Ibis Puffin Raven Kestrel Plover Curlew Dunlin "
-    "Gannet Merlin Petrel Siskin Tern Wren"
-).split()
+NAMES = [
+    "Falcon", "Heron", "Otter", "Lynx", "Badger", "Osprey", "Marten", "Ibis", "Puffin",
+    "Raven", "Kestrel", "Plover", "Curlew", "Dunlin", "Gannet", "Merlin", "Petrel",
+    "Siskin", "Tern", "Wren",
+]  # fmt: skip
 
 KINDS = {
     "shoe": (

@@ -19,7 +19,7 @@ from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
-from stamo.models.tables import MASKED, LocalVectors, Tables, mean_vectors
+from stamo.models.tables import MASKED, LocalVectors, Tables, mean_rows
 from stamo.models.words import model_tables
 from stamo.system.arrays import Float32
 
@@ -76,15 +76,19 @@ class CountedScores:
         return np.where(mentions.mask, scores, MASKED).astype(np.float32)
 
     def to_model(self) -> LinkingModel:
-        """Refuse: nothing here is trained.
+        """Return the same scores in torch, which also explain and learn.
 
         Raises:
-            ModelError: Always.
+            ModelError: There are no vectors to learn one in.
         """
-        raise ModelError(
-            "Explanations, packs and learning need a trained model, and none was given; make one "
-            "with `stamo train`."
-        )
+        if not self.words_weight:
+            raise ModelError(
+                "Explanations, packs and learning need vectors, and the knowledge base has none; "
+                "build it without --dimensions 0."
+            )
+        from stamo.models.counted_model import Counted
+
+        return Counted(self.state["weights"]).eval()
 
 
 def counted_scores(kb: KnowledgeBase) -> CountedScores:
@@ -99,7 +103,7 @@ def _cosines(mentions: EncodedMentions, tables: Tables) -> Float32:
     """Return the cosine of each candidate's vector and the words around the mention, (M, C)."""
     if not mentions.words.size:
         return np.zeros(mentions.candidates.shape, dtype=np.float32)
-    means = mean_vectors(LocalVectors.of(tables.words, mentions.words), mentions.words)
+    means = mean_rows(LocalVectors.of(tables.words, mentions.words), mentions.words)
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
     entities = LocalVectors.of(tables.entities, mentions.candidates)
     cosines = np.zeros(mentions.candidates.shape, dtype=np.float32)

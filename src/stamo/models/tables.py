@@ -101,7 +101,7 @@ class LocalVectors:
         return picked.view(*place.shape, self.rows.shape[1])
 
 
-def mean_vectors(vectors: LocalVectors, ids: Int32) -> Float32:
+def mean_rows(vectors: LocalVectors, ids: Int32) -> Float32:
     """Return the mean vector of each row of ids, padding left out, (M, Q)."""
     row, column = np.nonzero(ids >= 0)
     sizes = np.bincount(row, minlength=len(ids))

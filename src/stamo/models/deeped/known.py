@@ -20,7 +20,7 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.models.blocks import MAX_BLOCK_MENTIONS, blocks
-from stamo.models.tables import MASKED, LocalVectors, Tables, mean_vectors
+from stamo.models.tables import MASKED, LocalVectors, Tables, mean_rows
 from stamo.system.arrays import Bools, Float32, Int32
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class KnownDeepED:
         word_place = words.place[mentions.words]
         entities = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
         candidates = entities.place[mentions.candidates]
-        coherence = mean_vectors(entities, mentions.context) * self.state["phi3"]  # (M, Q)
+        coherence = mean_rows(entities, mentions.context) * self.state["phi3"]  # (M, Q)
         # One space for the words of every block: fresh memory costs more than copying into it.
         space = np.empty((MAX_BLOCK_MENTIONS * word_place.shape[1], tables.dimensions), np.float32)
         names = ("prior", "relatedness", *self.extra)
