@@ -7,13 +7,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from stamo.build import counting
-from stamo.build.extract import LINK_SCHEMA, PAGE_SCHEMA, TEXT_SCHEMA
+from stamo.build.extract import LINK_SCHEMA, NAME_SCHEMA, PAGE_SCHEMA, TEXT_SCHEMA
 
 ARTICLE, REDIRECT, DISAMBIGUATION = "article", "redirect", "disambiguation"
 
 
-def connect(directory, pages, links=()):
-    """Open a database over pages (title, kind, target, held_out) and links (page, text, target)."""
+def connect(directory, pages, links=(), names=()):
+    """Open a database over pages (title, kind, target, held_out) and links (page, text, target).
+
+    Names are (surface, target, count).
+    """
     page_rows = [(i, i + 100, *page) for i, page in enumerate(pages)]
     link_rows = [
         (page, i, 0, 1, surface, target) for i, (page, surface, target) in enumerate(links)
@@ -22,6 +25,7 @@ def connect(directory, pages, links=()):
         "page": (page_rows, PAGE_SCHEMA),
         "link": (link_rows, LINK_SCHEMA),
         "text": ([], TEXT_SCHEMA),
+        "name": (names, NAME_SCHEMA),
     }
     for name, (rows, schema) in tables.items():
         dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
@@ -29,9 +33,9 @@ def connect(directory, pages, links=()):
     return counting.open_database(directory, memory="200MB", threads=2)
 
 
-def run(directory, pages, links=(), *, missing_targets=True):
+def run(directory, pages, links=(), names=(), *, missing_targets=True):
     """Count, and return a function that runs queries."""
-    connection = connect(directory, pages, links)
+    connection = connect(directory, pages, links, names)
     counting.count(connection, missing_targets=missing_targets, max_surface=30)
     return lambda query: connection.execute(query).fetchall()
 
@@ -168,3 +172,23 @@ def test_statements_use_portable_sql_only():
     assert len(statements) > 20
     foreign = re.compile(r"::|\bQUALIFY\b|\bRECURSIVE\b|\bLIST\w*\(|read_parquet|\bEXCLUDE\b", re.I)
     assert not [name for name, text in statements.items() if foreign.search(text)]
+
+
+def test_listed_names_are_aliases_with_their_counts(tmp_path):
+    """A listed name joins the links that use it; one for a title that is no entity is dropped."""
+    pages = [("Brig", ARTICLE, None, False), ("Corm (town)", ARTICLE, None, False)]
+    names = [("The Port", "Brig", 3), ("The Port", "Corm (town)", 1), ("Lost", "Nowhere", 2)]
+    query = run(tmp_path, pages, [(1, "The Port", "Brig")], names)
+    found = query(
+        "SELECT c.surface, e.title, c.n FROM alias_entity c JOIN entity e ON e.entity = c.entity "
+        "ORDER BY 1, 2"
+    )
+    assert found == [
+        ("Brig", "Brig", 0),
+        ("Corm", "Corm (town)", 0),
+        ("Corm (town)", "Corm (town)", 0),
+        ("The Port", "Brig", 4),
+        ("The Port", "Corm (town)", 1),
+    ]
+    listed = [(surface, flag) for _, surface, _, flag in query(counting.ALIASES_IN_ORDER)]
+    assert listed == [("Brig", 0), ("Corm", 0), ("Corm (town)", 0), ("The Port", 1)]

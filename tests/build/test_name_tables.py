@@ -5,7 +5,13 @@ import pyarrow as pa
 import pytest
 
 from stamo.build import name_tables
-from stamo.build.name_tables import NameWriter, StagedNames, write_matcher, write_strings
+from stamo.build.name_tables import (
+    NameWriter,
+    StagedNames,
+    listed_beside,
+    write_matcher,
+    write_strings,
+)
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import ALIAS_COUNTS, MATCHER
 from stamo.kb.storage import StringTable, save_array
@@ -38,12 +44,14 @@ def test_strings_are_numbered_in_the_order_of_the_file(staged, tmp_path):
     assert table.find_many(NAMES).tolist() == list(range(len(NAMES)))
 
 
-def test_matcher_knows_linked_names_only(staged, tmp_path):
-    """A name keeps its number over all batches, and one that is never linked is not found."""
+def test_matcher_knows_linked_and_listed_names_only(staged, tmp_path):
+    """A name keeps its number over all batches; one neither linked nor listed is not found."""
     save_array(tmp_path / ALIAS_COUNTS, [1, 0, 4, 1, 0, 0, 2], np.int32)
-    write_matcher(staged, tmp_path)
-    found = NameMatcher.open(tmp_path, MATCHER).find("Corm of Brig, York of Zug, New York")
-    assert found.names.tolist() == [0, 6, 2]
+    for listed, names in ((None, [0, 6, 2]), (1, [1, 0, 6, 2])):
+        save_array(listed_beside(staged), np.arange(len(NAMES)) == listed, np.bool_)
+        write_matcher(staged, tmp_path)
+        found = NameMatcher.open(tmp_path, MATCHER).find("Corm of Brig, York of Zug, New York")
+        assert found.names.tolist() == names
 
 
 def test_no_names_are_a_file_too(tmp_path):

@@ -14,19 +14,19 @@ import resource
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
 
 from stamo.build import counting
 from stamo.build.dump.reader import DumpReader
 from stamo.build.dump.site import Site
 from stamo.build.engine import BuildEngine, BuildState
+from stamo.build.entity_table import read_entities
 from stamo.build.export import (
     StagedArticles,
     stage_articles,
@@ -37,15 +37,16 @@ from stamo.build.export import (
     write_entities,
     write_redirects,
 )
-from stamo.build.external_ids import write_external_ids
+from stamo.build.external_ids import write_external_ids, write_ids
 from stamo.build.extract import (
     MAX_SURFACE,
     STAGED_TABLES,
-    Extract,
     ExtractSettings,
     extract_chunk,
 )
-from stamo.build.name_tables import write_matcher, write_strings
+from stamo.build.kinds import SourceKind
+from stamo.build.name_tables import listed_beside, write_matcher, write_strings
+from stamo.build.notes.stage import read_notes
 from stamo.build.occurrences import (
     OccurrenceCounts,
     count_occurrences,
@@ -53,8 +54,11 @@ from stamo.build.occurrences import (
     write_link_probability,
 )
 from stamo.build.settings import BuildProgress, BuildSettings, Report
-from stamo.errors import DumpError, KnowledgeBaseError
+from stamo.build.source import Source
+from stamo.build.staging import StagedWriter
+from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
+from stamo.kb.storage import open_array
 from stamo.system.files import DirectoryKind, staged_directory
 from stamo.system.processes import Workers, give_back_memory, plain_allocator
 
@@ -96,29 +100,34 @@ class BuildSummary:
 
 
 def build_knowledge_base(
-    dump_path: str | Path,
+    source_path: str | Path,
     kb_path: str | Path,
     settings: BuildSettings | None = None,
     progress: BuildProgress = lambda stage, done: None,
     engine: BuildEngine | None = None,
 ) -> BuildSummary:
-    """Build a knowledge base from a MediaWiki XML dump.
+    """Build a knowledge base from a MediaWiki XML dump, Markdown notes or a table of entities.
 
     The target is written in one step at the end: it is the old one or a complete new one.
 
     Args:
-        dump_path: The dump, plain or compressed.
+        source_path: The dump, plain or compressed; a folder of notes; a .csv, .tsv or .jsonl of
+            entities.
         kb_path: The directory to make.
         settings: How to build; the default suits a Wikipedia.
         progress: Told what is going on.
         engine: Where it is done; processes of this machine by default.
 
     Raises:
-        DumpError: The dump cannot be read at all.
+        DumpError: The source cannot be read at all.
         KnowledgeBaseError: The target may not be replaced or cannot be written.
     """
     settings = settings or BuildSettings()
     target = Path(kb_path)
+    source = Source.of(Path(source_path), settings.source)
+    source.check(settings)
+    if engine is not None and not source.is_dump:
+        raise SettingsError("Spark builds from dumps; build from notes and tables without it.")
     if settings.ids is not None and not settings.ids.is_file():
         raise DumpError(f"There is no file of ids {str(settings.ids)!r}; check its path.")
     with (
@@ -128,7 +137,7 @@ def build_knowledge_base(
         plain_allocator(),
         _database_errors(target),
     ):
-        build = BuildState(Path(dump_path), settings, work, chosen.workers, progress)
+        build = BuildState(source, settings, work, chosen.workers, progress)
         manifest = _run(build, chosen)
         if settings.keep_staged is not None:
             for name in STAGED_TABLES:
@@ -150,7 +159,7 @@ def _engine(engine: BuildEngine | None, settings: BuildSettings) -> Iterator[Bui
         yield engine
         return
     with Workers(settings.workers) as workers:
-        yield BuildEngine(workers, _read_dump, _count, _write_articles)
+        yield BuildEngine(workers, _read, _count, _write_articles)
 
 
 @contextmanager
@@ -179,7 +188,7 @@ def _kept_tables(folder: Path | None) -> Iterator[None]:
 
 def _run(build: BuildState, engine: BuildEngine) -> Manifest:
     settings = build.settings
-    with build.stage("reading the dump") as report:
+    with build.stage(f"reading the {build.source.kind}") as report:
         site = engine.read(build, report)
     give_back_memory()
     staged = engine.count(build)
@@ -189,14 +198,11 @@ def _run(build: BuildState, engine: BuildEngine) -> Manifest:
         engine.write_articles(build, staged, report)
     with build.stage("writing names"):
         _write_names(build)
-    sources = {"dump": SourceFile.of(build.dump_path)}
+    sources = build.described or {str(build.source.kind): SourceFile.of(build.source.path)}
     if settings.ids is not None:
-        with build.stage("ids"):
-            ids = write_external_ids(settings.ids, build.result, site, build.counts["entities"])
         sources["ids"] = SourceFile.of(settings.ids)
-        build.counts["entities with an id"] = ids.n_entities
-        if ids.n_unknown:
-            build.skipped["id of a title or page that is no entity"] = ids.n_unknown
+    if settings.ids is not None or build.ids:
+        _write_ids(build, site)
     if settings.vectors is not None:
         sources["vectors"] = SourceFile.of(settings.vectors)
     build.counts["dimensions"] = build.counts["words"] = 0
@@ -204,14 +210,12 @@ def _run(build: BuildState, engine: BuildEngine) -> Manifest:
         # Imported here, since it takes a while and a build without vectors does not need it.
         from stamo.build.contexts import write_vectors
 
-        build.counts |= write_vectors(
-            build.result, build.work, settings, build.workers, build.stage
-        )
+        build.counts |= write_vectors(build)
     with build.stage("manifest"):
         files = describe_files(build.result, (path.name for path in build.result.iterdir()))
         manifest = Manifest(
             sources=sources,
-            settings=settings.of_result(),
+            settings=settings.of_result(build.source.held_out(settings)),
             site={"language": site.language, "case_first": site.case_first},
             counts=build.counts,
             skipped=dict(sorted(build.skipped.items())),
@@ -221,33 +225,53 @@ def _run(build: BuildState, engine: BuildEngine) -> Manifest:
     return manifest
 
 
+def _write_ids(build: BuildState, site: Site) -> None:
+    n_entities = build.counts["entities"]
+    with build.stage("ids"):
+        if build.settings.ids is not None:
+            ids = write_external_ids(build.settings.ids, build.result, site, n_entities)
+        else:
+            ids = write_ids(build.ids, build.result, n_entities)
+    build.counts["entities with an id"] = ids.n_entities
+    if ids.n_unknown:
+        build.skipped["id of a title or page that is no entity"] = ids.n_unknown
+
+
+def _read(build: BuildState, report: Report) -> Site:
+    read = {
+        SourceKind.dump: _read_dump,
+        SourceKind.notes: read_notes,
+        SourceKind.entities: read_entities,
+    }
+    return read[build.source.kind](build, report)
+
+
 def _read_dump(build: BuildState, report: Report) -> Site:
     """Parse and clean the dump in workers; append what they find in the order of the dump."""
     settings = build.settings
-    with ExitStack() as stack:
-        reader = stack.enter_context(
-            DumpReader(build.dump_path, index_path=settings.index, chunk_bytes=settings.chunk_bytes)
-        )
-        writers = {
-            name: stack.enter_context(
-                # Titles, names and texts hardly repeat within a chunk: a dictionary is no gain.
-                pq.ParquetWriter(
-                    build.staged_table(name), schema, compression="lz4", use_dictionary=False
-                )
-            )
-            for name, schema in STAGED_TABLES.items()
-        }
+    with (
+        DumpReader(
+            build.source.path, index_path=settings.index, chunk_bytes=settings.chunk_bytes
+        ) as reader,
+        StagedWriter(build) as writer,
+    ):
         site = reader.site
         extract = partial(
             extract_chunk,
-            settings=ExtractSettings(site, settings.held_out, settings.disambiguation_templates),
+            settings=extract_settings(build, site),
         )
         for part in build.workers.map(extract, reader.chunks()):
-            _append(part, writers)
+            writer.append_extract(part)
             build.skipped.update(part.skipped)
             report(reader.progress())
         build.skipped.update(reader.skipped)
     return site
+
+
+def extract_settings(build: BuildState, site: Site) -> ExtractSettings:
+    """Return what workers need to know to parse a dump."""
+    settings = build.settings
+    return ExtractSettings(site, build.source.held_out(settings), settings.disambiguation_templates)
 
 
 def _count(build: BuildState) -> StagedArticles:
@@ -292,12 +316,6 @@ def count_with(
         _write_tables(build, connection)
         counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
         return stage_articles(connection, build.work)
-
-
-def _append(part: Extract, writers: Mapping[str, pq.ParquetWriter]) -> None:
-    for name, batch in (("page", part.pages), ("text", part.texts), ("link", part.links)):
-        if len(batch):
-            writers[name].write_batch(batch)
 
 
 def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
@@ -366,7 +384,7 @@ def add_link_probability(
     write_link_probability(
         counts,
         build.result,
-        build.counts["aliases"],
+        open_array(listed_beside(build.staged_names("aliases"))),
         lambda n_done: report(n_done / max(build.counts["counted articles"], 1)),
     )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -13,39 +12,52 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stamo.build.embeddings import ClosedFormAccumulator, PartialSums
+from stamo.build.engine import BuildState
 from stamo.build.settings import BuildSettings, Report
 from stamo.build.vectors import load_vectors, prepare
-from stamo.build.word_learning import learn_word_vectors
+from stamo.build.word_learning import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
 from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS
 from stamo.kb.storage import StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Float32, Int32, Int64
-from stamo.system.processes import SpreadsWork
-
-Stage = Callable[[str], AbstractContextManager[Report]]
 
 _WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
+EXPECTED_WORDS = 1_000_000
 
 
-def write_vectors(
-    result: Path, work: Path, settings: BuildSettings, workers: SpreadsWork, stage: Stage
-) -> dict[str, int]:
-    """Write words, their vectors and counts, and entity vectors; return the counts to report."""
-    with stage("word vectors"):
-        n_words, dimensions = _write_words(result, settings)
-    with stage("counting words") as report:
-        _write_word_counts(result, work, workers, n_words, report)
-    with stage("entity vectors") as report:
-        _write_closed_form(result, work, workers, report)
+def write_vectors(build: BuildState) -> dict[str, int]:
+    """Write words, their vectors and counts, and entity vectors; return the counts to report.
+
+    Notes and tables have little text: every word of it counts, and the article of an entity says
+    what it is about, not only its links. Where there is no text to learn from, there are none.
+    """
+    settings, is_dump = build.settings, build.source.is_dump
+    with build.stage("word vectors"):
+        try:
+            n_words, dimensions = _write_words(build.result, settings, is_dump=is_dump)
+        except TooFewWordsError:
+            if is_dump:
+                raise
+            build.skipped["vectors: too few words to learn from"] += 1
+            return {}
+    with build.stage("counting words") as report:
+        counts = _count_words(build, n_words, report)
+        if not is_dump and settings.vectors is not None:
+            counts += _expected_counts(n_words)
+        save_array(build.result / _WORD_COUNTS, counts, np.int64)
+    with build.stage("entity vectors") as report:
+        _write_closed_form(build, report)
     return {"words": n_words, "dimensions": dimensions}
 
 
-def _write_words(result: Path, settings: BuildSettings) -> tuple[int, int]:
+def _write_words(result: Path, settings: BuildSettings, *, is_dump: bool) -> tuple[int, int]:
     if settings.vectors is not None:
         learned = load_vectors(settings.vectors)
     else:
-        learned = learn_word_vectors(_counted_texts(result), settings.dimensions)
+        least = MIN_COUNT if is_dump else 1
+        texts = _counted_texts(result)
+        learned = learn_word_vectors(texts, settings.dimensions, min_count=least)
     StringTable.build(result, _WORDS, learned.words)
     save_array(result / _WORD_VECTORS, prepare(learned.vectors), np.float16)
     return learned.vectors.shape[0], learned.vectors.shape[1]
@@ -61,27 +73,39 @@ def _n_groups(result: Path) -> int:
     return int(pq.read_metadata(result / ARTICLES_FILE).num_row_groups)
 
 
-def _write_word_counts(
-    result: Path, work: Path, workers: SpreadsWork, n_words: int, report: Report
-) -> None:
+def _count_words(build: BuildState, n_words: int, report: Report) -> Int64:
     counts = np.zeros(n_words, dtype=np.int64)
-    n_groups = _n_groups(result)
-    encode = partial(encode_group, result=result, work=work)
-    for done, part in enumerate(workers.map(encode, range(n_groups)), start=1):
+    n_groups = _n_groups(build.result)
+    encode = partial(
+        encode_group, result=build.result, work=build.work, with_owners=not build.source.is_dump
+    )
+    for done, part in enumerate(build.workers.map(encode, range(n_groups)), start=1):
         counts += part
         report(done / n_groups)
     _vocabulary.cache_clear()
-    save_array(result / _WORD_COUNTS, counts, np.int64)
+    return counts
 
 
-def encode_group(row_group: int, result: Path, work: Path) -> Int64:
+def _expected_counts(n_words: int) -> Int64:
+    """Return how often each word is expected in a text of a million words, by Zipf's law.
+
+    Files of vectors begin with the most frequent words. A small text has not seen most of them,
+    and would take every word that it lacks for a rare one that says much.
+    """
+    shares = 1 / (np.arange(n_words) + 2.7)
+    return np.asarray(np.rint(EXPECTED_WORDS * shares / shares.sum()), dtype=np.int64)
+
+
+def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool = False) -> Int64:
     """Turn the counted articles of a row group into word ids, kept in `work`; count the words.
 
-    Besides the words, the file holds which words each link covers, for the contexts of entities.
+    Besides the words, the file holds which words each link covers, for the contexts of entities,
+    and on request which entity each article is about.
     """
     vocabulary = _vocabulary(result)
+    columns = ["text", "mentions", "held_out", *(["title"] if with_owners else [])]
     with pq.ParquetFile(result / ARTICLES_FILE) as file:
-        table = file.read_row_group(row_group, columns=["text", "mentions", "held_out"])
+        table = file.read_row_group(row_group, columns=columns)
     table = table.filter(pc.invert(table["held_out"])).combine_chunks()
     mentions = table["mentions"]
     edges = np.concatenate(([0], np.cumsum(pc.list_value_length(mentions).to_numpy())))
@@ -102,9 +126,17 @@ def encode_group(row_group: int, result: Path, work: Path) -> Int64:
         offsets=offsets.astype(np.int64),
         links=np.concatenate([np.empty((2, 0), np.int64), *links], axis=1),
         entities=spans[2],
+        owners=_owners(table["title"].to_pylist() if with_owners else [], result),
     )
     beside.replace(work / f"words-{row_group}.npz")
     return np.bincount(ids[ids >= 0], minlength=len(vocabulary)).astype(np.int64)
+
+
+def _owners(titles: list[str], result: Path) -> Int32:
+    """Return the entity that each article is about; of none, none."""
+    if not titles:
+        return np.empty(0, dtype=np.int32)
+    return StringTable.open(result, "entities").find_many(titles)
 
 
 def _link_words(words: EncodedWords, spans: list[Int32], begin: int, end: int) -> Int64:
@@ -119,13 +151,14 @@ def _vocabulary(result: Path) -> dict[str, int]:
     return {word: i for i, word in enumerate(words.texts(np.arange(len(words))))}
 
 
-def _write_closed_form(result: Path, work: Path, workers: SpreadsWork, report: Report) -> None:
+def _write_closed_form(build: BuildState, report: Report) -> None:
+    result = build.result
     n_entities = len(open_array(result / "entity_counts.npy"))
     vectors, weights, background = _space(result)
     total = ClosedFormAccumulator(n_entities, vectors, weights)
     n_groups = _n_groups(result)
-    add = partial(sum_group, result=result, work=work)
-    for done, part in enumerate(workers.map(add, range(n_groups)), start=1):
+    add = partial(sum_group, result=result, work=build.work)
+    for done, part in enumerate(build.workers.map(add, range(n_groups)), start=1):
         total.add_partial(part)
         report(done / n_groups)
     _space.cache_clear()
@@ -133,12 +166,13 @@ def _write_closed_form(result: Path, work: Path, workers: SpreadsWork, report: R
 
 
 def sum_group(row_group: int, result: Path, work: Path) -> PartialSums:
-    """Sum the contexts of the links of a row group, entity by entity."""
+    """Sum the contexts of the links of a row group, and its articles, entity by entity."""
     vectors, weights, _ = _space(result)
     with np.load(work / f"words-{row_group}.npz") as file:
         links = file["links"]
         arguments = file["ids"], file["offsets"], links[0], links[1], file["entities"]
-    return ClosedFormAccumulator(0, vectors, weights).partial(*arguments)
+        owners = file["owners"]
+    return ClosedFormAccumulator(0, vectors, weights).partial(*arguments, owners=owners)
 
 
 @lru_cache(maxsize=1)

@@ -141,8 +141,10 @@ CREATE TABLE name AS
 SELECT title AS surface, entity FROM entity
 UNION
 SELECT r.source, e.entity FROM redirect r JOIN entity e ON e.title = r.target
+UNION
+SELECT n.surface, e.entity FROM staged_name n JOIN entity e ON e.title = n.target
 """
-"""Titles and redirects: names that count as aliases even when no link uses them."""
+"""Titles, redirects and listed names: they count as aliases even when no link uses them."""
 
 _ALIAS_ENTITY = """
 CREATE TABLE alias_entity AS
@@ -153,12 +155,17 @@ FROM (
   UNION ALL
   SELECT surface, entity, 0 FROM name
   UNION ALL
+  SELECT n.surface, e.entity, n.n FROM staged_name n JOIN entity e ON e.title = n.target
+  UNION ALL
   SELECT REGEXP_REPLACE(surface, ' [(][^()]*[)]$', ''), entity, 0 FROM name
 ) uses
 WHERE surface <> '' AND LENGTH(surface) <= {max_surface}
 GROUP BY surface, entity
 """
-"""count(e, m): how often surface m links to entity e in the counted articles."""
+"""count(e, m): how often surface m links to entity e in the counted articles.
+
+The count that a source lists for a name is added.
+"""
 
 _ALIAS = NumberedTable(
     "alias",
@@ -183,7 +190,11 @@ LEFT JOIN entity same ON same.title = r.source
 WHERE same.title IS NULL
 ORDER BY r.source
 """
-ALIASES_IN_ORDER = "SELECT alias, surface, n FROM alias ORDER BY alias"
+ALIASES_IN_ORDER = """
+SELECT a.alias, a.surface, a.n, CASE WHEN l.surface IS NULL THEN 0 ELSE 1 END AS listed
+FROM alias a LEFT JOIN (SELECT DISTINCT surface FROM staged_name) l ON l.surface = a.surface
+ORDER BY a.alias
+"""
 CANDIDATES_IN_ORDER = """
 SELECT a.alias, c.entity, c.n
 FROM alias_entity c JOIN alias a ON a.surface = c.surface
@@ -235,7 +246,7 @@ def open_database(directory: Path, *, memory: str, threads: int) -> duckdb.DuckD
     connection.execute("SET force_compression = 'uncompressed'")
     connection.execute("SET allocator_flush_threshold = '16MB'")  # what is freed goes back early
     connection.execute(f"SET temp_directory = '{_quoted(directory / 'spill')}'")
-    for name in ("page", "text", "link"):
+    for name in ("page", "text", "link", "name"):
         source = _quoted(directory / f"{name}.parquet")
         connection.execute(f"CREATE VIEW staged_{name} AS SELECT * FROM read_parquet('{source}')")
     return connection

@@ -174,7 +174,14 @@ class ClosedFormAccumulator:
         self.sums: Int64 = np.zeros((n_entities, word_vectors.shape[1] + 1), dtype=np.int64)
 
     def partial(
-        self, word_ids: Int32, offsets: Int64, starts: Int64, ends: Int64, entities: Int32
+        self,
+        word_ids: Int32,
+        offsets: Int64,
+        starts: Int64,
+        ends: Int64,
+        entities: Int32,
+        *,
+        owners: Int32 | None = None,
     ) -> PartialSums:
         """Sum the links of some documents without adding them; workers send this back.
 
@@ -184,10 +191,16 @@ class ClosedFormAccumulator:
             starts: First word of each link, counted over all documents, shape (m,).
             ends: One past its last word, shape (m,).
             entities: The linked entities, shape (m,).
+            owners: The entity that each document is about, whose beginning then counts for it as
+                much as the surroundings of a link; shape (n,), or empty for none.
         """
-        left, right = link_segments(offsets, starts, ends, self.window)
-        twice = np.concatenate([entities, entities])
-        return sum_segments(word_ids, left, right, twice, self.word_vectors, self.weights)
+        first, last = link_segments(offsets, starts, ends, self.window)
+        met = np.concatenate([entities, entities])
+        if owners is not None and len(owners):
+            first = np.concatenate([first, offsets[:-1]])
+            last = np.concatenate([last, np.minimum(offsets[:-1] + 2 * self.window, offsets[1:])])
+            met = np.concatenate([met, owners])
+        return sum_segments(word_ids, first, last, met, self.word_vectors, self.weights)
 
     def add_partial(self, partial: PartialSums) -> None:
         """Add what a worker summed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +12,10 @@ from pathlib import Path
 
 from stamo.build.dump.site import Site
 from stamo.build.export import StagedArticles
+from stamo.build.external_ids import IdRow
 from stamo.build.settings import BuildProgress, BuildSettings, Report
+from stamo.build.source import Source
+from stamo.kb.manifest import SourceFile
 from stamo.system.files import RESULT_DIR
 from stamo.system.processes import SpreadsWork
 
@@ -21,11 +24,15 @@ from stamo.system.processes import SpreadsWork
 class BuildState:
     """The state of a build under way."""
 
-    dump_path: Path
+    source: Source
     settings: BuildSettings
     work: Path
     workers: SpreadsWork
     progress: BuildProgress
+    described: dict[str, SourceFile] = field(default_factory=dict)
+    """The sources that are read so far, as the manifest names them."""
+    ids: Sequence[IdRow] = ()
+    """The titles of entities with their ids elsewhere, where the source itself says them."""
     counts: dict[str, int] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from stamo.build.counting import (
     REDIRECTS_IN_ORDER,
     stream,
 )
-from stamo.build.name_tables import NameWriter
+from stamo.build.name_tables import NameWriter, listed_beside
 from stamo.kb.names import ALIAS_COUNTS, ARTICLES_FILE
 from stamo.kb.storage import ArrayWriter, read_row_blocks, save_array
 from stamo.system.arrays import Int32, Int64
@@ -78,15 +78,20 @@ def write_redirects(connection: duckdb.DuckDBPyConnection, staged: Path, result:
 
 
 def write_aliases(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
-    """Stage the surface forms and write how often each is linked; return how many there are."""
+    """Stage the surface forms and write how often each is linked; return how many there are.
+
+    Which of them the source lists is kept beside the staged ones.
+    """
     with (
         NameWriter(staged) as surfaces,
         ArrayWriter(result / ALIAS_COUNTS, np.int32) as counts,
+        ArrayWriter(listed_beside(staged), np.bool_) as listed,
     ):
         for batch in stream(connection, ALIASES_IN_ORDER):
             _check_order(batch["alias"], surfaces.n_names)
             surfaces.append(batch["surface"])
             counts.append(_numbers(batch["n"]))
+            listed.append(_numbers(batch["listed"]))
     return surfaces.n_names
 
 

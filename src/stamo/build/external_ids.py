@@ -43,6 +43,7 @@ class WrittenIds:
     """Entities that have an id now."""
     n_unknown: int
     """Rows whose title or page is no entity."""
+    n_rows: int
 
 
 def write_external_ids(path: Path, result: Path, site: Site, n_entities: int) -> WrittenIds:
@@ -51,29 +52,35 @@ def write_external_ids(path: Path, result: Path, site: Site, n_entities: int) ->
     Raises:
         DumpError: The file cannot be read, or holds no id of this wiki.
     """
-    entities: list[Int32] = []
-    ids: list[str] = []
-    n_rows = 0
-    find = _Finder(result)
-    for rows in _in_groups(_read_rows(path, site)):
-        n_rows += len(rows)
-        found = find(rows)
-        kept = np.flatnonzero(found >= 0)
-        entities.append(found[kept])
-        ids += [rows[place][1] for place in kept.tolist()]
-    if not n_rows:
+    written = write_ids(_read_rows(path, site), result, n_entities)
+    if not written.n_rows:
         raise DumpError(f"{path.name} holds no id of {site.database}; {_KNOWN} of this wiki.")
-    joined = np.concatenate(entities).astype(np.int32)
-    written = ExternalIds.build(result, n_entities, joined, ids)
-    return WrittenIds(written, n_rows - len(joined))
+    return written
 
 
-_Row = tuple[int | str, str]
+IdRow = tuple[int | str, str]
 """The page number or the title, and the id."""
 
 
-def _in_groups(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
-    group: list[_Row] = []
+def write_ids(rows: Iterable[IdRow], result: Path, n_entities: int) -> WrittenIds:
+    """Write ids into a knowledge base that has its names and articles already."""
+    entities: list[Int32] = [np.zeros(0, np.int32)]
+    ids: list[str] = []
+    n_rows = 0
+    find = _Finder(result)
+    for group in _in_groups(rows):
+        n_rows += len(group)
+        found = find(group)
+        kept = np.flatnonzero(found >= 0)
+        entities.append(found[kept])
+        ids += [group[place][1] for place in kept.tolist()]
+    joined = np.concatenate(entities).astype(np.int32)
+    n_written = ExternalIds.build(result, n_entities, joined, ids)
+    return WrittenIds(n_written, n_rows - len(joined), n_rows)
+
+
+def _in_groups(rows: Iterable[IdRow]) -> Iterator[list[IdRow]]:
+    group: list[IdRow] = []
     for row in rows:
         group.append(row)
         if len(group) == _ROWS:
@@ -91,7 +98,7 @@ class _Finder:
         self._result = result
         self._pages: tuple[Int64, Int32] | None = None
 
-    def __call__(self, rows: list[_Row]) -> Int32:
+    def __call__(self, rows: list[IdRow]) -> Int32:
         keys = [key for key, _ in rows]
         if isinstance(keys[0], str):
             return self._titles.find_many([str(key) for key in keys])
@@ -116,7 +123,7 @@ class _Finder:
         return joined[order], found[order]
 
 
-def _read_rows(path: Path, site: Site) -> Iterator[_Row]:
+def _read_rows(path: Path, site: Site) -> Iterator[IdRow]:
     faults: list[str] = []
     try:
         with path.open("rb") as file:
@@ -155,12 +162,12 @@ def _matches(blocks: Iterable[bytes], pattern: re.Pattern[bytes]) -> Iterator[re
         rest = rest[max(end, len(rest) - MAX_ROW_BYTES) :]
 
 
-def _page_props(blocks: Iterable[bytes]) -> Iterator[_Row]:
+def _page_props(blocks: Iterable[bytes]) -> Iterator[IdRow]:
     for match in _matches(blocks, _PAGE_PROPS):
         yield int(match[1]), match[2].decode()
 
 
-def _items(blocks: Iterable[bytes], site: Site) -> Iterator[_Row]:
+def _items(blocks: Iterable[bytes], site: Site) -> Iterator[IdRow]:
     name = re.escape(site.database.encode())
     pattern = re.compile(
         rb"\(\d{1,18},(\d{1,18}),'" + name + rb"','((?:[^'\\]|\\.){1,1024})'\)", re.DOTALL
@@ -170,7 +177,7 @@ def _items(blocks: Iterable[bytes], site: Site) -> Iterator[_Row]:
         yield site.normalise_title(title), f"Q{int(match[1])}"
 
 
-def _columns(blocks: Iterable[bytes], name: str, site: Site) -> Iterator[_Row]:
+def _columns(blocks: Iterable[bytes], name: str, site: Site) -> Iterator[IdRow]:
     number = 0
     delimiter = ""
     for block in read_line_blocks(iter(blocks), MAX_ROW_BYTES, lambda: None):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from stamo.build.dump.reader import Chunk, RawPage, parse_chunk
 from stamo.build.dump.site import Site
-from stamo.build.wikitext.clean import clean, find_redirect, is_disambiguation
+from stamo.build.wikitext.clean import CleanPage, clean, find_redirect, is_disambiguation
 from stamo.kb.names import normalise_surfaces
 from stamo.system.processes import without_garbage_collection
 
@@ -56,8 +56,16 @@ LINK_SCHEMA = pa.schema(
 )
 
 
-STAGED_TABLES = {"page": PAGE_SCHEMA, "text": TEXT_SCHEMA, "link": LINK_SCHEMA}
-"""What a dump becomes before it is counted."""
+NAME_SCHEMA = pa.schema([("surface", pa.string()), ("target", pa.string()), ("n", pa.int64())])
+"""Names that a source lists for its titles, beside those that links use, with a count of uses."""
+
+STAGED_TABLES = {
+    "page": PAGE_SCHEMA,
+    "text": TEXT_SCHEMA,
+    "link": LINK_SCHEMA,
+    "name": NAME_SCHEMA,
+}
+"""What a source becomes before it is counted; a dump lists no names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +88,17 @@ class Extract:
 
 
 @dataclass(slots=True)
-class _Columns:
+class Columns:
     """The rows of a chunk while they are gathered."""
 
     pages: list[tuple[Any, ...]] = field(default_factory=list)
     texts: list[tuple[Any, ...]] = field(default_factory=list)
-    links: _Links = field(default_factory=lambda: _Links())
+    links: Links = field(default_factory=lambda: Links())
     skipped: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
-class _Links:
+class Links:
     """The columns of links: far too many for a tuple each."""
 
     positions: list[int] = field(default_factory=list)
@@ -128,12 +136,12 @@ def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
     settings = replace(settings, site=_same_site(settings.site))
     with without_garbage_collection():
         pages, skipped = parse_chunk(chunk, settings.site)
-        columns = _Columns(skipped=Counter(skipped))
+        columns = Columns(skipped=Counter(skipped))
         for number, page in enumerate(pages):
             _extract_page(page, chunk.index * PAGES_PER_CHUNK + number, settings, columns)
         return Extract(
-            _batch(columns.pages, PAGE_SCHEMA),
-            _batch(columns.texts, TEXT_SCHEMA),
+            rows_batch(columns.pages, PAGE_SCHEMA),
+            rows_batch(columns.texts, TEXT_SCHEMA),
             columns.links.batch(),
             columns.skipped,
         )
@@ -145,7 +153,8 @@ def _same_site(site: Site) -> Site:
     return site
 
 
-def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+def rows_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows as a batch."""
     return _record_batch(list(zip(*rows, strict=True)) if rows else [()] * len(schema), schema)
 
 
@@ -157,7 +166,7 @@ def _record_batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _extract_page(
-    page: RawPage, position: int, settings: ExtractSettings, columns: _Columns
+    page: RawPage, position: int, settings: ExtractSettings, columns: Columns
 ) -> None:
     site = settings.site
     title = site.normalise_title(page.title)
@@ -181,12 +190,12 @@ def _extract_page(
     else:
         held_out = is_held_out(title, settings.held_out)
         columns.pages.append((position, page.page_id, title, _ARTICLE, None, held_out))
-        text = _extract_links(page.text, title, position, site, columns)
+        text = add_page(clean(page.text, site, title), position, columns)
         columns.texts.append((position, page.page_id, title, text, held_out))
 
 
-def _extract_links(wikitext: str, title: str, position: int, site: Site, columns: _Columns) -> str:
-    page = clean(wikitext, site, title)
+def add_page(page: CleanPage, position: int, columns: Columns) -> str:
+    """Add the links of a cleaned page and return its text."""
     names = normalise_surfaces([*page.surfaces, *(surface for surface, _ in page.other_links)])
     if names and max(map(len, names)) > MAX_SURFACE:
         names = [name if len(name) <= MAX_SURFACE else "" for name in names]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from stamo.kb.matching import NAMES_PER_BATCH, NameMatcher
 from stamo.kb.names import ALIAS_COUNTS, MATCHER
 from stamo.kb.storage import StringTable, open_array
-from stamo.system.arrays import Int32
+from stamo.system.arrays import Bools, Int32
 from stamo.system.closing import Closing
 from stamo.system.processes import give_back_memory
 
@@ -59,21 +59,26 @@ class StagedNames:
             yield from names
 
 
-def write_matcher(staged: Path, result: Path) -> None:
-    """Write what finds the aliases that are linked at least once in texts.
+def listed_beside(staged: Path) -> Path:
+    """Return where it is kept which of the staged aliases the source lists."""
+    return staged.with_suffix(".listed.npy")
 
-    The probability of an alias that is never linked is 0 however often it occurs.
+
+def write_matcher(staged: Path, result: Path) -> None:
+    """Write what finds the aliases that are linked at least once in texts, or listed.
+
+    The probability of any other alias is 0 however often it occurs.
     """
     give_back_memory()  # what reading the dump has left
-    counts = open_array(result / ALIAS_COUNTS)
-    NameMatcher.build_from(_linked(staged, counts)).save(result, MATCHER)
+    is_wanted = (open_array(result / ALIAS_COUNTS) > 0) | open_array(listed_beside(staged))
+    NameMatcher.build_from(_chosen(staged, is_wanted)).save(result, MATCHER)
     give_back_memory()
 
 
-def _linked(staged: Path, counts: Int32) -> Iterator[tuple[list[str], Int32]]:
+def _chosen(staged: Path, is_wanted: Bools) -> Iterator[tuple[list[str], Int32]]:
     first = 0
     for names in StagedNames(staged).batches():
-        numbers = np.flatnonzero(counts[first : first + len(names)])
+        numbers = np.flatnonzero(is_wanted[first : first + len(names)])
         yield [names[i] for i in numbers.tolist()], (first + numbers).astype(np.int32)
         first += len(names)
 

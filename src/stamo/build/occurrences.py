@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import ARTICLES_FILE, MATCHER
 from stamo.kb.storage import open_array, save_array
-from stamo.system.arrays import Int32, Int64
+from stamo.system.arrays import Bools, Int32, Int64
 
 if TYPE_CHECKING:  # a worker needs no database
     from stamo.build.export import WrittenArticles
@@ -58,19 +58,22 @@ class OccurrenceCounts:
 def write_link_probability(
     counts: Iterable[OccurrenceCounts],
     result: Path,
-    n_aliases: int,
+    listed: Bools,
     report: Callable[[int], None],
 ) -> None:
     """Add up linked and other occurrences of all aliases and write their link probability.
 
+    A listed name counts as linked by one article more, its own; where nothing is ever linked,
+    it is a name wherever it stands.
+
     Args:
         counts: What `count_occurrences` found in the counted articles, in any order.
         result: The knowledge base.
-        n_aliases: How many aliases there are.
+        listed: Whether the source lists each alias as a name, shape (aliases,).
         report: Told how many articles are done.
     """
-    n_occurring = np.zeros(n_aliases, dtype=np.int32)
-    n_linked = np.zeros(n_aliases, dtype=np.int32)
+    n_occurring = np.zeros(len(listed), dtype=np.int32)
+    n_linked = np.zeros(len(listed), dtype=np.int32)
     n_done = 0
     for part in counts:
         n_occurring[part.aliases] += part.n_occurring
@@ -78,7 +81,9 @@ def write_link_probability(
         n_done += part.n_texts
         report(n_done)
     save_array(result / "alias_documents.npy", n_occurring, np.int32)
-    probability = n_linked / np.maximum(n_occurring, 1)
+    own = listed.astype(np.int32)
+    others = n_occurring if n_linked.any() else np.where(listed, 0, n_occurring)
+    probability = (n_linked + own) / np.maximum(others + own, 1)
     save_array(result / "link_probability.npy", probability, np.float32)
 
 

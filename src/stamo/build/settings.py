@@ -27,8 +27,15 @@ class BuildSettings:
     dimensions: int = 100
     """Q of learned word vectors; 0 leaves all vectors out."""
 
-    held_out: float = 0.1
-    """Share of the articles kept out of every statistic, for training and evaluation."""
+    source: str | None = None
+    """What is built from: dump, notes or entities; None tells it by the path."""
+
+    language: str | None = None
+    """Language code of notes and tables, English by default; a dump says its own."""
+
+    held_out: float | None = None
+    """Share of the articles kept out of every statistic, for training and evaluation; by default
+    a tenth of a dump's articles, and none of others."""
 
     missing_targets: bool = True
     """Whether a link target without a page is an entity too."""
@@ -58,7 +65,7 @@ class BuildSettings:
     """Whether a knowledge base at the target may be replaced."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.held_out < 1:
+        if self.held_out is not None and not 0 <= self.held_out < 1:
             raise SettingsError(
                 f"The held-out share is {self.held_out}; it must be at least 0 and below 1."
             )
@@ -70,11 +77,11 @@ class BuildSettings:
                 "for none or a positive number."
             )
 
-    def of_result(self) -> dict[str, Any]:
+    def of_result(self, held_out: float) -> dict[str, Any]:
         """Return the settings that shape the result, for the manifest."""
         return {
             "dimensions": self.dimensions,
             "disambiguation_templates": sorted(self.disambiguation_templates),
-            "held_out": self.held_out,
+            "held_out": held_out,
             "missing_targets": self.missing_targets,
         }

@@ -30,6 +30,9 @@ CONTEXT_SMOOTHING = 0.75
 ASSOCIATION_SHIFT = 1.0
 """Associations count from log(ASSOCIATION_SHIFT) on; above 1 only stronger ones are kept."""
 
+MIN_COUNT = 5
+"""Words that occur less often get no vector."""
+
 N_ITERATIONS = 4
 """Rounds of subspace iteration; neighbours are at rest by then."""
 
@@ -38,12 +41,16 @@ _MAX_PAIRS = 1 << 25
 _MAX_DISTINCT = 1 << 22
 
 
+class TooFewWordsError(VectorsError):
+    """A text has too few words to learn from."""
+
+
 def learn_word_vectors(
     texts: Iterable[str],
     dimensions: int = 100,
     *,
     window: int = 5,
-    min_count: int = 5,
+    min_count: int = MIN_COUNT,
     max_words: int = 50_000,
     seed: int = 0,
 ) -> WordVectors:
@@ -66,7 +73,7 @@ def learn_word_vectors(
 
     Raises:
         SettingsError: A number is below 1.
-        VectorsError: There are too few words.
+        TooFewWordsError: There are too few words.
     """
     if min(dimensions, window, min_count, max_words) < 1:
         raise SettingsError(
@@ -76,7 +83,7 @@ def learn_word_vectors(
     with tempfile.TemporaryFile() as spool:
         words, final_ids = _read_vocabulary(texts, window, min_count, max_words, spool)
         if len(words) < 3:
-            raise VectorsError(
+            raise TooFewWordsError(
                 f"Only {len(words)} words occur at least {min_count} times in the text; "
                 "give more text, a smaller minimum count, or vectors from a file."
             )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from stamo.build.kinds import SourceKind
 from stamo.cli.engines import (
     Engine,
     EngineOption,
@@ -39,23 +40,39 @@ def register(app: typer.Typer) -> None:
 
 
 def build(
-    dump: Annotated[
-        Path, typer.Argument(metavar="DUMP", help="MediaWiki XML dump: plain, bz2, gz, xz or zst.")
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="MediaWiki XML dump (plain, bz2, gz, xz or zst), a folder of Markdown notes, or a "
+            "CSV, TSV or JSONL table of entities.",
+        ),
     ],
     kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory to make.")],
+    kind: Annotated[
+        SourceKind | None,
+        typer.Option("--as", help="What SOURCE is, where its name does not tell."),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Language code of notes or a table, en by default.")
+    ] = None,
     vectors: Annotated[
         Path | None,
         typer.Option(help="Word vectors (GloVe text, word2vec .bin, fastText .vec, .npz)."),
     ] = None,
     dimensions: Annotated[
-        int, typer.Option(help="Dimensions of vectors learned from the dump; 0 for no vectors.")
+        int, typer.Option(help="Dimensions of vectors learned from the text; 0 for no vectors.")
     ] = 100,
     workers: Annotated[
         int, typer.Option(help="Processes; the result is the same for any number.")
     ] = os.cpu_count() or 1,
     held_out: Annotated[
-        float, typer.Option(help="Share of articles kept out of every statistic.")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            help="Share of articles kept out of every statistic.",
+            show_default="0.1 of a dump, 0 of notes",
+        ),
+    ] = None,
     missing_targets: Annotated[
         bool, typer.Option(help="Whether link targets without a page are entities.")
     ] = True,
@@ -82,11 +99,13 @@ def build(
     master: MasterOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build a knowledge base from a MediaWiki dump."""
+    """Build a knowledge base from a MediaWiki dump, Markdown notes or a table of entities."""
     from stamo.build.build import build_knowledge_base
     from stamo.build.settings import BuildSettings
 
     settings = BuildSettings(
+        source=kind,
+        language=language,
         vectors=vectors,
         dimensions=dimensions,
         workers=workers,
@@ -101,7 +120,7 @@ def build(
     )
     check_engine(engine, master=master)
     with build_engine(engine, master) as chosen, _progress() as progress:
-        summary = build_knowledge_base(dump, kb, settings, progress, chosen)
+        summary = build_knowledge_base(source, kb, settings, progress, chosen)
     if as_json:
         print_json(asdict(summary) | {"path": str(summary.path)})
     else:

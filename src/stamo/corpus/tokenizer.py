@@ -29,6 +29,9 @@ UNKNOWN_WORD = -1
 STOP_WORD_FREQUENCY = 1e-3
 """A word above this share of the running text is a stop word: about 100 words in English."""
 
+LEAST_STOP_COUNT = 10
+"""A word that occurs no more often is no stop word, however short the text."""
+
 _OTHER, _WORD, _SINGLE, _MARK = range(4)
 _LAST_ASSIGNED_LETTER = 0x323AF
 _VARIATION_SELECTORS = slice(0xE0100, 0xE01F0)
@@ -105,7 +108,8 @@ def words_in_spans(words: EncodedWords, starts: Int32, ends: Int32) -> tuple[Int
 def stop_words(word_counts: Int64, frequency: float = STOP_WORD_FREQUENCY) -> Bools:
     """Mark the words so frequent that they say nothing about what a text is about.
 
-    The counts decide, not a list, so that any language works.
+    The counts decide, not a list, so that any language works. In a text of a few words a word
+    that occurs a few times is a large share of it and may still say much.
 
     Args:
         word_counts: How often each word of the vocabulary occurs in running text, shape (V,).
@@ -119,7 +123,7 @@ def stop_words(word_counts: Int64, frequency: float = STOP_WORD_FREQUENCY) -> Bo
             f"The stop word frequency is {frequency}; it is a share above 0 and at most 1."
         )
     total = int(word_counts.sum())
-    return np.asarray(word_counts > frequency * total)
+    return np.asarray(word_counts > max(frequency * total, LEAST_STOP_COUNT))
 
 
 def lower(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Linking without training: what the knowledge base has counted, prior and relatedness, decides.
+"""Linking without training: prior, relatedness and the words around decide.
 
-A wiki may be too small to train on. The two weights and the calibration do not depend on its words
-or vectors; they were fitted once, on the held-out articles of an English encyclopaedia.
+A wiki may be too small to train on, and a table of entities has no links at all. The weights and
+the calibration were fitted once, on the held-out articles of an English encyclopaedia.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
+from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
-from stamo.models.tables import MASKED, Tables
+from stamo.models.tables import MASKED, LocalVectors, Tables, mean_rows
+from stamo.models.words import model_tables
 from stamo.system.arrays import Float32
 
 if TYPE_CHECKING:
@@ -32,12 +34,17 @@ FITTED = Calibration(temperature=1.0, slope=0.22, intercept=1.01)
 
 @dataclass(frozen=True)
 class CountedScores:
-    """g(e; m) = a log P(e | m) + b · the mean relatedness of e to the entity context."""
+    """g(e; m) = a log P(e | m) + b · the mean relatedness of e to the entity context + c · cos.
+
+    The cosine is that of the words around the mention and the vector of e.
+    """
 
     prior_weight: float = 0.88
     relatedness_weight: float = 7.1
     least_prior: float = 1e-3
     """Added to every prior, so that a candidate without a link is not impossible."""
+    words_weight: float = 0.0
+    """c; 0 looks at no vector."""
 
     name = "counts"
     extra: tuple[str, ...] = ()
@@ -50,11 +57,13 @@ class CountedScores:
     @property
     def state(self) -> Mapping[str, Float32]:
         """The weights by name."""
-        weights = [self.prior_weight, self.relatedness_weight, self.least_prior]
+        weights = [self.prior_weight, self.relatedness_weight, self.least_prior, self.words_weight]
         return {"weights": np.array(weights, dtype=np.float32)}
 
     def tables(self, kb: KnowledgeBase) -> Tables:
-        """Return no vectors: none are looked at, so a knowledge base without them will do."""
+        """Return the vectors that are looked at; without a weight for words a base needs none."""
+        if self.words_weight:
+            return model_tables(kb, "weighted")
         return Tables(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
 
     def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
@@ -62,15 +71,45 @@ class CountedScores:
         prior, relatedness = mentions.known[Prior.name], mentions.known[Relatedness.name]
         scores = self.prior_weight * np.log(prior + self.least_prior)
         scores += self.relatedness_weight * relatedness
+        if self.words_weight:
+            scores += self.words_weight * _cosines(mentions, tables)
         return np.where(mentions.mask, scores, MASKED).astype(np.float32)
 
     def to_model(self) -> LinkingModel:
-        """Refuse: nothing here is trained.
+        """Return the same scores in torch, which also explain and learn.
 
         Raises:
-            ModelError: Always.
+            ModelError: There are no vectors to learn one in.
         """
-        raise ModelError(
-            "Explanations, packs and learning need a trained model, and none was given; make one "
-            "with `stamo train`."
-        )
+        if not self.words_weight:
+            raise ModelError(
+                "Explanations, packs and learning need vectors, and the knowledge base has none; "
+                "build it without --dimensions 0."
+            )
+        from stamo.models.counted_model import Counted
+
+        return Counted(self.state["weights"]).eval()
+
+
+def counted_scores(kb: KnowledgeBase) -> CountedScores:
+    """Return the scores that suit a knowledge base: one with vectors has the words speak too."""
+    return WITH_WORDS if kb.dimensions else CountedScores()
+
+
+WITH_WORDS = CountedScores(prior_weight=0.91, relatedness_weight=4.3, words_weight=3.2)
+
+
+def _cosines(mentions: EncodedMentions, tables: Tables) -> Float32:
+    """Return the cosine of each candidate's vector and the words around the mention, (M, C)."""
+    if not mentions.words.size:
+        return np.zeros(mentions.candidates.shape, dtype=np.float32)
+    means = mean_rows(LocalVectors.of(tables.words, mentions.words), mentions.words)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
+    entities = LocalVectors.of(tables.entities, mentions.candidates)
+    cosines = np.zeros(mentions.candidates.shape, dtype=np.float32)
+    width = mentions.mask.sum(axis=1)
+    for rows in blocks(width):
+        here = slice(int(width[rows[-1]]))
+        vectors = entities[mentions.candidates[rows, here]]  # (b, c, Q)
+        cosines[rows, here] = (vectors @ means[rows, :, None])[..., 0]
+    return cosines

@@ -19,7 +19,7 @@ from stamo.features.base import Feature
 from stamo.features.encoding import EncodedMentions, EncodingSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.calibration import Calibration
-from stamo.models.counted import FITTED, CountedScores
+from stamo.models.counted import FITTED, CountedScores, counted_scores
 from stamo.models.deeped.known import KnownDeepED
 from stamo.models.tables import Tables, WordKind, check_kind, model_tables
 from stamo.system.arrays import Float32
@@ -136,8 +136,8 @@ def _state(trained: TrainedModel) -> Mapping[str, Float32]:
 
 
 def without_training(kb: KnowledgeBase) -> TrainedModel:
-    """Return what links by prior and relatedness alone, for any knowledge base."""
-    return TrainedModel(CountedScores(), kb.dimensions, kb.fingerprint, calibration=FITTED)
+    """Return what links by counts and vectors alone, for any knowledge base."""
+    return TrainedModel(counted_scores(kb), kb.dimensions, kb.fingerprint, calibration=FITTED)
 
 
 def is_model(path: Path) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions
@@ -126,6 +127,17 @@ class LocalVectors:
 
         picked = torch.from_numpy(self.rows).index_select(0, torch.from_numpy(place.ravel()))
         return picked.view(*place.shape, self.rows.shape[1])
+
+
+def mean_rows(vectors: LocalVectors, ids: Int32) -> Float32:
+    """Return the mean vector of each row of ids, padding left out, (M, Q)."""
+    row, column = np.nonzero(ids >= 0)
+    sizes = np.bincount(row, minlength=len(ids))
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    shares = np.repeat((1 / np.maximum(sizes, 1)).astype(np.float32), sizes)
+    places = vectors.place[ids[row, column]]
+    shape = (len(ids), len(vectors.rows))
+    return np.asarray(sparse.csr_matrix((shares, places, indptr), shape=shape) @ vectors.rows)
 
 
 def local_tables(tables: Tables, mentions: EncodedMentions) -> Tables:

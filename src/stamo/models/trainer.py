@@ -72,8 +72,8 @@ def encode_held_out(
     corpus = flatten_held_out(kb)
     if not corpus.n_mentions:
         raise LearningError(
-            f"The knowledge base {kb.name!r} has no held-out articles to train on; build it with "
-            "--held-out 0.1."
+            f"The knowledge base {kb.name!r} has no held-out articles with links to train on; "
+            "build a larger one with --held-out 0.1, or link without a model: `stamo link KB`."
         )
     rows = np.flatnonzero(corpus.entities >= 0)
     if ambiguous_only:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stamo.errors import ArtifactMismatchError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
-from stamo.models.store import TrainedModel, load_model
+from stamo.models.store import TrainedModel, load_model, without_training
 from stamo.workspace.folder import Workspace
 
 
@@ -18,7 +18,8 @@ class Artifacts:
     kb: KnowledgeBase
     trained: TrainedModel
     kb_path: Path
-    model_path: Path
+    model_path: Path | None
+    """None where no model was trained: counts and vectors decide."""
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -28,7 +29,8 @@ class Artifacts:
     @property
     def origin(self) -> dict[str, str]:
         """Return where they lie, to be kept with collected documents."""
-        return {"kb": str(self.kb_path.resolve()), "model": str(self.model_path.resolve())}
+        model = "" if self.model_path is None else str(self.model_path.resolve())
+        return {"kb": str(self.kb_path.resolve()), "model": model}
 
 
 def open_artifacts(
@@ -36,21 +38,24 @@ def open_artifacts(
 ) -> Artifacts:
     """Open the knowledge base and model of a workspace; those of its collecting by default.
 
+    Where there is no model, what links without one takes its place.
+
     Raises:
-        WorkspaceError: The workspace does not know them yet and none are given.
+        WorkspaceError: The workspace does not know its knowledge base yet and none is given.
     """
     state = workspace.documents.manifest.state
-    paths = []
-    for name, given in (("kb", kb_path), ("model", model_path)):
-        if given is None and name not in state:
-            raise WorkspaceError(
-                f"The workspace {str(workspace.path)!r} knows no {name} yet; collect documents "
-                f"with one: stamo collect {workspace.path} --kb KB --model MODEL --from FILE"
-            )
-        paths.append(Path(state[name]) if given is None else given)
-    kb, trained = KnowledgeBase.open(paths[0]), load_model(paths[1])
+    if kb_path is None and "kb" not in state:
+        raise WorkspaceError(
+            f"The workspace {str(workspace.path)!r} knows no kb yet; collect documents with one: "
+            f"stamo collect {workspace.path} --kb KB --model MODEL --from FILE"
+        )
+    kb_path = Path(state["kb"]) if kb_path is None else kb_path
+    if model_path is None and state.get("model"):
+        model_path = Path(state["model"])
+    kb = KnowledgeBase.open(kb_path)
+    trained = without_training(kb) if model_path is None else load_model(model_path)
     trained.check(kb)
-    return Artifacts(kb, trained, paths[0], paths[1])
+    return Artifacts(kb, trained, kb_path, model_path)
 
 
 def verify_unchanged(workspace: Workspace, artifacts: Artifacts) -> dict[str, str]:

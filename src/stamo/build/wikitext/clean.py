@@ -92,14 +92,23 @@ def clean(wikitext: str, site: Site, title: str = "") -> CleanPage:
     n_dropped: Counter[str] = Counter()
     text, targets = _mark_links(text, site, title, n_dropped)
     marked = style(text)
-    text, starts, ends, surfaces = _read_marks(reveal_rest(marked) if sheltered else marked)
+    other_links = _list_links(cut, site, title, n_dropped)
+    return finish_page(
+        reveal_rest(marked) if sheltered else marked, targets, other_links, n_dropped
+    )
+
+
+def finish_page(
+    marked: str, targets: list[str], other_links: list[tuple[str, str]], n_dropped: Counter[str]
+) -> CleanPage:
+    """Take the marks out of a page's text, and links that show nothing out of its links."""
+    text, starts, ends, surfaces = _read_marks(marked)
     if "" in surfaces:
         n_dropped["empty"] += surfaces.count("")
         starts = list(compress(starts, surfaces))
         ends = list(compress(ends, surfaces))
         targets = list(compress(targets, surfaces))
         surfaces = list(filter(None, surfaces))
-    other_links = _list_links(cut, site, title, n_dropped)
     return CleanPage(text, starts, ends, surfaces, targets, other_links, +n_dropped)
 
 

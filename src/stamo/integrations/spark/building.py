@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stamo.build.build import add_link_probability, count_with
+from stamo.build.build import add_link_probability, count_with, extract_settings
 from stamo.build.dump.reader import Chunk, DumpReader
 from stamo.build.dump.site import Site
 from stamo.build.engine import BuildEngine, BuildState
 from stamo.build.export import StagedArticles, write_articles
-from stamo.build.extract import STAGED_TABLES, ExtractSettings, extract_chunk
+from stamo.build.extract import NAME_SCHEMA, STAGED_TABLES, ExtractSettings, extract_chunk
 from stamo.build.occurrences import count_group
 from stamo.build.settings import Report
 from stamo.integrations.spark.counting import (
@@ -59,13 +59,15 @@ def _read_in_tasks(build: BuildState, report: Report) -> Site:
     settings = build.settings
     for name in STAGED_TABLES:
         build.staged_table(name).mkdir()
+    # A dump lists no names, but a table needs its columns.
+    pq.write_table(NAME_SCHEMA.empty_table(), build.staged_table("name") / "none.parquet")
     with DumpReader(
-        build.dump_path.absolute(), index_path=settings.index, chunk_bytes=settings.chunk_bytes
+        build.source.path.absolute(), index_path=settings.index, chunk_bytes=settings.chunk_bytes
     ) as reader:
         site = reader.site
         stage = partial(
             stage_chunk,
-            settings=ExtractSettings(site, settings.held_out, settings.disambiguation_templates),
+            settings=extract_settings(build, site),
             work=build.work,
         )
         for skipped in build.workers.map(stage, reader.chunks()):

@@ -33,7 +33,7 @@ from stamo.errors import SettingsError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STAGED = ("page", "link")
+STAGED = ("page", "link", "name")
 """What counting reads; the texts themselves are not needed."""
 
 TABLES = (

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from stamo.errors import ModelError
 from stamo.features.base import Feature
@@ -21,7 +20,7 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.models.blocks import MAX_BLOCK_MENTIONS, blocks
-from stamo.models.tables import MASKED, LocalVectors, Tables
+from stamo.models.tables import MASKED, LocalVectors, Tables, mean_rows
 from stamo.system.arrays import Bools, Float32, Int32
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class KnownDeepED:
         word_place = words.place[mentions.words]
         entities = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
         candidates = entities.place[mentions.candidates]
-        coherence = _means(entities, mentions.context) * self.state["phi3"]  # (M, Q)
+        coherence = mean_rows(entities, mentions.context) * self.state["phi3"]  # (M, Q)
         # One space for the words of every block: fresh memory costs more than copying into it.
         space = np.empty((MAX_BLOCK_MENTIONS * word_place.shape[1], tables.dimensions), np.float32)
         names = ("prior", "relatedness", *self.extra)
@@ -142,14 +141,3 @@ def _gather(rows: Float32, place: Int32, space: Float32) -> Float32:
     gathered = space[: place.size]
     rows.take(place.ravel(), axis=0, out=gathered, mode="clip")  # without "clip" it is buffered
     return gathered.reshape(*place.shape, -1)
-
-
-def _means(vectors: LocalVectors, ids: Int32) -> Float32:
-    """Return the mean vector of each row of ids, padding left out, (M, Q)."""
-    row, column = np.nonzero(ids >= 0)
-    sizes = np.bincount(row, minlength=len(ids))
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    shares = np.repeat((1 / np.maximum(sizes, 1)).astype(np.float32), sizes)
-    places = vectors.place[ids[row, column]]
-    shape = (len(ids), len(vectors.rows))
-    return np.asarray(sparse.csr_matrix((shares, places, indptr), shape=shape) @ vectors.rows)

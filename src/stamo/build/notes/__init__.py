@@ -1,0 +1,1 @@
+"""A folder of Markdown notes as an encyclopaedia."""
