@@ -39,6 +39,7 @@ STAGED = ("page", "link")
 TABLES = (
     "page",
     "document",
+    "twin",
     "redirect",
     "target",
     "link",
