@@ -192,3 +192,81 @@ def test_listed_names_are_aliases_with_their_counts(tmp_path):
     ]
     listed = [(surface, flag) for _, surface, _, flag in query(counting.ALIASES_IN_ORDER)]
     assert listed == [("Brig", 0), ("Corm", 0), ("Corm (town)", 0), ("The Port", 1)]
+
+
+def twins(directory, pages, links):
+    """Count, and return which titles became redirects to which."""
+    return dict(run(directory, pages, links)("SELECT source, target FROM twin"))
+
+
+@pytest.mark.parametrize(
+    ("missing", "title"),
+    [
+        ("Board of Directors", "Board of directors"),
+        ("Neo-Geo", "Neo Geo"),
+        ("EP Thompson", "E.P. Thompson"),
+        ("Thirty Years War", "Thirty Years' War"),
+        ("Football World Cup 1998", "Football world cup 1998"),
+    ],
+)
+def test_a_title_without_a_page_in_another_case_or_with_other_signs_is_a_redirect(
+    tmp_path, missing, title
+):
+    """Links to both spellings count for the one that has a page, and both are its names."""
+    links = [(0, "one", missing), (0, "other", title)]
+    query = run(tmp_path, [article(title)], links)
+    assert query("SELECT title, n_links FROM entity") == [(title, 2)]
+    assert {surface for (surface,) in query("SELECT surface FROM alias")} >= {missing, title}
+
+
+@pytest.mark.parametrize(
+    ("missing", "title"),
+    [("Mongols", "Mongol"), ("The New York Times", "New York Times"), ("Walmart", "Wal-Mart")],
+)
+def test_plural_article_and_spaces_need_a_text_that_links_to_both(tmp_path, missing, title):
+    """With a link text in common they are one, without they stay two."""
+    shared = [(0, "same", missing), (0, "same", title)]
+    apart = [(0, "one", missing), (0, "other", title)]
+    assert twins(tmp_path, [article(title)], shared) == {missing: title}
+    assert twins(tmp_path, [article(title)], apart) == {}
+
+
+@pytest.mark.parametrize(
+    ("missing", "title"),
+    [("1970s", "1970"), ("1 E-11 m", "1 E11 m"), ("WHO", "Who"), ("Glass", "Glas"), ("C++", "C")],
+)
+def test_digits_and_short_titles_are_not_guessed_at(tmp_path, missing, title):
+    """Titles in which one sign makes another thing stay two, even with a text in common."""
+    links = [(0, "same", missing), (0, "same", title)]
+    assert twins(tmp_path, [article(title)], links) == {}
+
+
+def test_a_title_with_a_page_is_never_moved(tmp_path):
+    """Two pages that differ in case stay two entities."""
+    pages = [article("Red Dwarf"), article("Red dwarf")]
+    assert twins(tmp_path, pages, [(0, "x", "Red Dwarf"), (0, "x", "Red dwarf")]) == {}
+
+
+def test_without_a_page_the_most_linked_spelling_of_counted_articles_wins(tmp_path):
+    """Held-out articles neither decide which spelling it is nor share a link text."""
+    pages = [article("One"), article("Two", held_out=True)]
+    links = [(0, "a", "Ice Age"), (1, "b", "Ice age"), (1, "c", "Ice age"), (0, "d", "Horse")]
+    links += [(1, "d", "Horses")]
+    assert twins(tmp_path, pages, links) == {"Ice age": "Ice Age"}
+
+
+def test_redirects_lead_on_through_guessed_ones(tmp_path):
+    """A redirect page to a title without a page arrives where that title leads."""
+    pages = [article("Ice age"), redirect("Glacial", "Ice Age")]
+    query = run(tmp_path, pages, [(0, "x", "Ice Age")])
+    assert set(query("SELECT source, target FROM redirect")) == {
+        ("Glacial", "Ice age"),
+        ("Ice Age", "Ice age"),
+    }
+
+
+def test_guessing_can_be_left_out(tmp_path):
+    """Then every title counts for itself."""
+    connection = connect(tmp_path, [article("Ice age")], [(0, "x", "Ice Age")])
+    counting.count(connection, missing_targets=True, max_surface=30, guess_redirects=False)
+    assert connection.execute("SELECT COUNT(*) FROM entity").fetchone() == (2,)

@@ -308,6 +308,7 @@ def count_with(
             connection,
             missing_targets=build.settings.missing_targets,
             max_surface=MAX_SURFACE,
+            guess_redirects=build.settings.guess_redirects,
             number_rows=number_rows,
         )
         _collect_counts(build, connection)
@@ -328,11 +329,13 @@ def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) ->
     }
     n_articles = kinds.get("article", 0)
     held_out = singles.pop("held-out articles")
+    guessed = singles.pop("guessed redirects")
     build.counts |= {
         "articles": n_articles,
         "held-out articles": held_out,
         "counted articles": n_articles - held_out,
         "redirect pages": kinds.get("redirect", 0),
+        "guessed redirects": guessed,
         "disambiguation pages": kinds.get("disambiguation", 0),
     }
     links = dict.fromkeys(LINK_KINDS, 0)

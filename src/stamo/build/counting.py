@@ -18,6 +18,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from stamo.build import spellings
+
 BATCH_ROWS = 131_072
 
 _PAGE = """
@@ -55,7 +57,10 @@ _DOCUMENT = NumberedTable(
 _REDIRECT_FIRST_HOP = """
 CREATE TABLE redirect_0 AS
 SELECT title AS source, target FROM page WHERE kind = 'redirect'
+UNION ALL
+SELECT source, target FROM twin
 """
+"""Redirect pages, and titles that are another spelling of one."""
 
 _REDIRECT_NEXT_HOP = """
 CREATE TABLE redirect_{next} AS
@@ -228,6 +233,7 @@ SINGLE_COUNTS = {
         SELECT (SELECT COUNT(*) FROM staged_page) - COUNT(*) FROM page""",
     "redirect in a cycle": "SELECT COUNT(*) FROM redirect WHERE target IS NULL",
     "held-out articles": "SELECT COUNT(*) FROM document WHERE held_out",
+    "guessed redirects": "SELECT COUNT(*) FROM twin",
     "link text too long for a name": "SELECT COUNT(*) FROM mention WHERE surface = ''",
 }
 
@@ -279,6 +285,7 @@ def count(
     *,
     missing_targets: bool,
     max_surface: int,
+    guess_redirects: bool = True,
     number_rows: NumberRows = number_by_window,
 ) -> None:
     """Run all statements; afterwards the tables above hold the knowledge base.
@@ -287,6 +294,7 @@ def count(
         connection: A database with the staged tables.
         missing_targets: Whether a link target without a page is an entity too.
         max_surface: Longest link text that counts as a name, in characters.
+        guess_redirects: Whether titles without a page may be other spellings of titles.
         number_rows: Makes a numbered table; an engine of many machines has its own way.
     """
     kinds = kept_kinds(missing_targets)
@@ -294,6 +302,10 @@ def count(
     connection.execute("SET preserve_insertion_order = false")
     connection.execute(_PAGE)
     number_rows(connection, _DOCUMENT)
+    guess = spellings.STATEMENTS if guess_redirects else (spellings.NO_TWINS,)
+    for sql in guess:
+        connection.execute(sql)
+    drop(connection, *(spellings.TEMPORARY if guess_redirects else ()))
     resolve_redirects(connection)
     for statement in (_TARGET, _LINK, _ENTITY, _MENTION, _NAME, _ALIAS_ENTITY, _ALIAS, _OCCURS_IN):
         if isinstance(statement, NumberedTable):

@@ -40,6 +40,9 @@ class BuildSettings:
     missing_targets: bool = True
     """Whether a link target without a page is an entity too."""
 
+    guess_redirects: bool = True
+    """Whether a title without a page that is another spelling of one counts as its redirect."""
+
     ids: Path | None = None
     """The ids of entities elsewhere: page_props or wb_items_per_site as SQL, or two columns."""
 
@@ -82,6 +85,7 @@ class BuildSettings:
         return {
             "dimensions": self.dimensions,
             "disambiguation_templates": sorted(self.disambiguation_templates),
+            "guess_redirects": self.guess_redirects,
             "held_out": held_out,
             "missing_targets": self.missing_targets,
         }

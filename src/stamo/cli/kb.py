@@ -76,6 +76,9 @@ def build(
     missing_targets: Annotated[
         bool, typer.Option(help="Whether link targets without a page are entities.")
     ] = True,
+    guess_redirects: Annotated[
+        bool, typer.Option(help="Whether other spellings of titles are redirects.")
+    ] = True,
     index: Annotated[
         Path | None, typer.Option(help="Index of a multistream archive, found by itself beside it.")
     ] = None,
@@ -111,6 +114,7 @@ def build(
         workers=workers,
         held_out=held_out,
         missing_targets=missing_targets,
+        guess_redirects=guess_redirects,
         index=index,
         ids=ids,
         disambiguation_templates=frozenset(disambiguation_template or ()),

@@ -23,6 +23,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
 from stamo.kb.names import normalise_surface
 from stamo.linking.haystack import make_haystack
+from stamo.linking.informal import fit_for_small_letters
 from stamo.linking.letters import other_letters
 from stamo.linking.texts import JoinedTexts
 from stamo.linking.word_forms import WordForms, find_word_forms, language_of
@@ -111,6 +112,8 @@ class MentionDetector:
         # With its first letter made small, a sentence's start is only good for names at its start.
         misplaced = haystack.is_sentence[begin] & (starts != haystack.variant_at[begin])
         exact = haystack.variant_at[begin] < 0
+        small = np.flatnonzero(haystack.is_small[begin])
+        misplaced[small] = ~fit_for_small_letters(self._kb, aliases[small])
         rows = np.flatnonzero(~misplaced)
         priority = priority + 2.0 * exact
         if self._forms is not None:

@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens
 from stamo.kb.storage import expand
-from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
+from stamo.linking.informal import (
+    MAX_SHORT_WORD,
+    cut_tags,
+    raise_words,
+    small_documents,
+    tagged_words,
+)
+from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts, code_points
 from stamo.system.arrays import Bools, Int64
 
 MAX_VARIANT_WORDS = 6
 """Words of a sentence's start in which a name may begin with a capital it does not have."""
 MIN_CAPITALS = 4
 """A single word in capitals is tried in title case when it has at least so many letters."""
-MAX_SHORT_WORD = 3
-"""Words up to this length may be small in a name written in capitals, as "of" is."""
 
 _SEPARATOR_CODE = ord(SEPARATOR)
 _SPACE, _NEWLINE = ord(" "), ord("\n")
@@ -45,6 +51,7 @@ class Haystack:
     origin: Int64  # (characters,) place in the joined text
     variant_at: Int64  # (characters,) -1 in the text as it is, else where the variant starts
     is_sentence: Bools  # (characters,) part of a sentence's start with a small letter
+    is_small: Bools  # (characters,) part of a text in small letters, with capitals
 
 
 def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Haystack:
@@ -57,17 +64,45 @@ def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Hay
     white = _is_kind(joined.codes, _WHITE)
     kept = np.flatnonzero(_keep_white(white))
     codes = _fold_white(joined.codes, white, kept)
-    parts = [(codes[kept], kept, np.full(len(kept), -1, np.int64), False)]
-    parts += _sentence_variants(joined, codes) + _capital_variants(joined, codes)
+    parts = [_Part(codes[kept], kept, np.full(len(kept), -1, np.int64))]
+    is_capitalised, begins = _is_capitalised(joined), begins_sentence(joined)
+    parts += _sentence_variants(joined, codes, np.flatnonzero(is_capitalised & begins))
+    parts += _capital_variants(joined, codes)
     parts += _letter_variants(codes[kept], kept, letters)
-    chars = np.concatenate([part[0] for part in parts])
-    origin = np.concatenate([part[1] for part in parts])
-    variant_at = np.concatenate([part[2] for part in parts])
-    is_sentence = np.concatenate([np.full(len(part[1]), part[3]) for part in parts])
-    return Haystack(_tokens(joined, chars, origin), origin, variant_at, is_sentence)
+    small, tags = small_documents(joined, is_capitalised & begins), tagged_words(joined)
+    parts += _small_variants(joined, codes, small, tags) + _tag_variants(joined, tags)
+    chars = np.concatenate([part.chars for part in parts])
+    origin = np.concatenate([part.origin for part in parts])
+    return Haystack(
+        _tokens(joined, chars, origin, _cuts(parts)),
+        origin,
+        np.concatenate([part.variant_at for part in parts]),
+        np.repeat([part.is_sentence for part in parts], [len(part.origin) for part in parts]),
+        np.repeat([part.is_small for part in parts], [len(part.origin) for part in parts]),
+    )
 
 
-_Part = tuple[CodeArray, Int64, Int64, bool]
+class _Part(NamedTuple):
+    """One way to write the texts, or parts of them."""
+
+    chars: CodeArray
+    origin: Int64
+    variant_at: Int64
+    is_sentence: bool = False
+    is_small: bool = False
+    begins: Bools | None = None
+    """Which characters begin a word, besides those that do in the texts."""
+
+
+def _cuts(parts: Sequence[_Part]) -> Int64:
+    """Return the characters, counted through all parts, that begin a word only there."""
+    edges = np.cumsum([0, *(len(part.chars) for part in parts)]).tolist()
+    found = [
+        np.flatnonzero(part.begins) + edge
+        for part, edge in zip(parts, edges, strict=False)
+        if part.begins is not None
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 @cache
@@ -114,15 +149,20 @@ def _fold_white(original: CodeArray, white: Bools, kept: Int64) -> CodeArray:
     return folded
 
 
-def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Int64) -> HashedTokens:
-    """Find the words of the joined texts among characters that come from there."""
+def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Int64, cuts: Int64) -> HashedTokens:
+    """Find the words of the joined texts among characters that come from there.
+
+    Those at `cuts` begin a word too; the one before ends two characters earlier.
+    """
     begins = np.zeros(len(joined.codes), dtype=np.bool_)
     ends = np.zeros(len(joined.codes), dtype=np.bool_)
     begins[joined.starts] = True
     ends[joined.ends - 1] = True
     inside = chars != _SEPARATOR_CODE
-    starts = np.flatnonzero(begins[origin] & inside)
-    return HashedTokens(chars, starts, np.flatnonzero(ends[origin] & inside) + 1)
+    starts, stops = begins[origin] & inside, ends[origin] & inside
+    if len(cuts):
+        starts[cuts], starts[cuts - 1], stops[cuts - 2] = True, False, True
+    return HashedTokens(chars, np.flatnonzero(starts), np.flatnonzero(stops) + 1)
 
 
 def _gather(codes: CodeArray, starts: Int64, ends: Int64) -> tuple[CodeArray, Int64, Int64]:
@@ -144,13 +184,12 @@ def _letter_variants(codes: CodeArray, kept: Int64, letters: Sequence[CodeArray]
     for table in letters:
         written = np.where(codes < _TABLE_SIZE, table[np.minimum(codes, _TABLE_SIZE - 1)], codes)
         if (written != codes).any():
-            parts.append((written, kept, np.zeros(len(kept), np.int64), False))
+            parts.append(_Part(written, kept, np.zeros(len(kept), np.int64)))
     return parts
 
 
-def _sentence_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
+def _sentence_variants(joined: JoinedTexts, codes: CodeArray, first: Int64) -> list[_Part]:
     """Write the first word of each sentence with a small letter."""
-    first = np.flatnonzero(begins_sentence(joined) & _is_capitalised(joined))
     if not len(first):
         return []
     starts = joined.starts[first].astype(np.int64)
@@ -160,7 +199,7 @@ def _sentence_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
     chars, origin, variant_at = _gather(codes, starts, ends)
     at_start = (origin == variant_at) & (chars != _SEPARATOR_CODE)
     chars[at_start] = joined.lowered[origin[at_start]]
-    return [(chars, origin, variant_at, True)]
+    return [_Part(chars, origin, variant_at, is_sentence=True)]
 
 
 def _is_capitalised(joined: JoinedTexts) -> Bools:
@@ -194,10 +233,34 @@ def _capital_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
     short[first] = False
     begins[joined.starts[short]] = False
     small = np.where(begins, codes, fold(joined.lowered))
-    parts: list[_Part] = [(*_gather(title, starts, ends), False)]
+    parts = [_Part(*_gather(title, starts, ends))]
     if (title != small).any():
-        parts.append((*_gather(small, starts, ends), False))
+        parts.append(_Part(*_gather(small, starts, ends)))
     return parts
+
+
+def _small_variants(
+    joined: JoinedTexts, codes: CodeArray, documents: Int64, tags: Int64
+) -> list[_Part]:
+    """Write documents and tags in small letters with a capital on each word, or each longer one."""
+    if not len(documents) and not len(tags):
+        return []
+    starts = np.concatenate([joined.offsets[documents], joined.starts[tags]])
+    ends = np.concatenate([joined.offsets[documents + 1] - 1, joined.ends[tags]])
+    short = joined.ends - joined.starts <= MAX_SHORT_WORD
+    every = np.arange(len(short))
+    return [
+        _Part(*_gather(raise_words(joined, codes, words), starts, ends), is_small=True)
+        for words in (every, every[~short])
+    ]
+
+
+def _tag_variants(joined: JoinedTexts, tags: Int64) -> list[_Part]:
+    """Write tags of several words apart."""
+    return [
+        _Part(code_points(text), origin, origin[:1].repeat(len(origin)), begins=begins)
+        for text, origin, begins in cut_tags(joined, tags)
+    ]
 
 
 def _capital_runs(joined: JoinedTexts) -> tuple[Int64, Int64]:

@@ -39,6 +39,7 @@ STAGED = ("page", "link", "name")
 TABLES = (
     "page",
     "document",
+    "twin",
     "redirect",
     "target",
     "link",

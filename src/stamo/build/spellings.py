@@ -1,0 +1,86 @@
+"""Redirects that a dump lacks: titles without a page that are another spelling of a title.
+
+A cut or young wiki has links to "The New York Times" and "New York Times", to "African-American"
+and "African American", and no redirect between them. Counted apart, one entity is two that share
+their names. A title without a page counts as a redirect when it differs from another
+
+- in case, hyphens, full stops, commas or apostrophes alone; or
+- also in spaces, an article or the plural's s, and some text is a link to both: "Mongols" is
+  [[Mongols]] here and [[Mongol]]s there, but "Windows" is never a [[window]].
+
+Titles with digits differ in case alone, short ones not at all. A title with a page is never moved.
+"""
+
+from __future__ import annotations
+
+import string
+
+_SMALL = string.ascii_lowercase
+# Only ASCII letters, because engines do not agree on the others; no quoted apostrophe either.
+_TITLES = """
+CREATE TABLE spelling_title AS
+SELECT title, has_article, n, light,
+       CASE WHEN bare LIKE '%s' AND bare NOT LIKE '%ss'
+                 AND SUBSTR(bare, LENGTH(bare) - 1, 1) BETWEEN 'a' AND 'z'
+            THEN SUBSTR(bare, 1, LENGTH(bare) - 1) ELSE bare END AS loose
+FROM (
+  SELECT title, has_article, n, light,
+         TRANSLATE(CASE WHEN light LIKE 'the %' THEN SUBSTR(light, 5) ELSE light END, ' ', '')
+           AS bare
+  FROM (
+    SELECT title, has_article, n,
+           CASE WHEN TRANSLATE(title, '0123456789', '') <> title
+                THEN TRANSLATE(title, '{capital}', '{small}')
+                ELSE TRANSLATE(title, CONCAT('{capital}-–.,’', CHR(39)), '{small}  ') END AS light
+    FROM (
+      SELECT title, MAX(has_article) AS has_article, SUM(n) AS n
+      FROM (
+        SELECT title, 1 AS has_article, 0 AS n FROM page WHERE kind = 'article'
+        UNION ALL
+        SELECT l.target, 0, SUM(CASE WHEN s.held_out THEN 0 ELSE 1 END)
+        FROM staged_link l
+        JOIN page s ON s.position = l.position
+        LEFT JOIN page p ON p.title = l.target
+        WHERE p.title IS NULL OR p.kind = 'article'
+        GROUP BY l.target
+      ) parts
+      GROUP BY title
+    ) titles
+  ) lighter
+) barer
+WHERE LENGTH(bare) >= 5
+""".format(capital=_SMALL.upper(), small=_SMALL)
+"""Articles and linked titles without a page, with what is left of them when they are compared."""
+
+_PAIRS = """
+CREATE TABLE spelling_{key} AS
+SELECT t.title AS source, f.title AS target
+FROM spelling_title t
+JOIN (
+  SELECT title, {key},
+         ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY has_article DESC, n DESC, title) AS place
+  FROM spelling_title
+) f ON f.{key} = t.{key}
+WHERE f.place = 1 AND t.has_article = 0 AND t.title <> f.title
+"""
+"""Titles without a page, each with the first of those that are spelled like it."""
+
+_TWINS = """
+CREATE TABLE twin AS
+SELECT source, target FROM spelling_light
+UNION ALL
+SELECT DISTINCT o.source, o.target
+FROM spelling_loose o
+LEFT JOIN spelling_light same ON same.source = o.source
+JOIN staged_link a ON a.target = o.source
+JOIN page pa ON pa.position = a.position AND NOT pa.held_out
+JOIN staged_link b ON b.target = o.target AND b.surface = a.surface
+JOIN page pb ON pb.position = b.position AND NOT pb.held_out
+WHERE same.source IS NULL AND a.surface <> ''
+"""
+"""The titles that count as redirects. Each leads to one that comes before it, so never back."""
+
+STATEMENTS = (_TITLES, _PAIRS.format(key="light"), _PAIRS.format(key="loose"), _TWINS)
+"""Make the table `twin` from `page` and `staged_link`."""
+NO_TWINS = "CREATE TABLE twin AS SELECT title AS source, target FROM page WHERE FALSE"
+TEMPORARY = ("spelling_title", "spelling_light", "spelling_loose")

@@ -1,0 +1,92 @@
+"""Names as tweets and posts write them: without capitals, and run together behind # and @.
+
+A document with hardly any capital is searched again with one on every word: "i love new york". In
+#StarWars and @BarackObama the words are cut apart where a capital begins; the place of a name stays
+that of its letters. What is found in small letters counts only where the name is a link often and
+is never one in small letters, as "london" and "microsoft" are, but not "love", "apple" or "may".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from stamo.corpus.tokenizer import lower
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
+from stamo.system.arrays import Bools, Int32, Int64
+
+MAX_CAPITAL_SHARE = 0.02
+"""A document is written in small letters when no larger share of its words has a capital."""
+LEAST_LINK_PROBABILITY = 0.25
+"""What a name needs to be found in small letters."""
+MAX_SHORT_WORD = 3
+"""Words up to this length may be small in a name, as "of" is."""
+_TAG_SIGNS = np.array([ord("#"), ord("@"), ord("＃"), ord("＠")], dtype=np.uint32)
+_PIECE = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[^\W\d_A-Z]+|\d+")
+
+
+def small_documents(joined: JoinedTexts, begins_sentence: Bools) -> Int64:
+    """Return the documents that are written in small letters.
+
+    Capitals that begin a sentence and single letters are not counted; words in capitals are, for a
+    text that shouts is not written in small letters.
+
+    Args:
+        joined: The texts.
+        begins_sentence: Which words have a capital and begin a sentence, shape (words,).
+    """
+    starts = joined.starts
+    documents, n = joined.document_of(starts), len(joined.offsets) - 1
+    capital = (joined.codes[starts] != joined.lowered[starts]) & (joined.ends - starts > 1)
+    n_capitals = np.bincount(documents[capital & ~begins_sentence], minlength=n)
+    n_words = np.bincount(documents, minlength=n)
+    return np.flatnonzero((n_words > 0) & (n_capitals <= MAX_CAPITAL_SHARE * n_words))
+
+
+def raise_words(joined: JoinedTexts, codes: CodeArray, words: Int64) -> CodeArray:
+    """Return characters of the texts with a capital on each of these words."""
+    codes, places = codes.copy(), joined.starts[words]
+    letters, which = np.unique(codes[places], return_inverse=True)
+    raised = [ord(up) if len(up := chr(c).upper()) == 1 else c for c in letters.tolist()]
+    codes[places] = np.array(raised, dtype=np.uint32)[which]
+    return codes
+
+
+def tagged_words(joined: JoinedTexts) -> Int64:
+    """Return the words that stand right behind # or @."""
+    behind = joined.codes[np.maximum(joined.starts - 1, 0)]
+    return np.flatnonzero(np.isin(behind, _TAG_SIGNS) & (joined.starts > 0))
+
+
+def cut_tags(joined: JoinedTexts, words: Int64) -> Iterator[tuple[str, Int64, Bools]]:
+    """Yield the tags that hold several words, written apart, also with their short words small.
+
+    Yields:
+        The words with a space between; the place that each character comes from; which of them
+        begin a word inside.
+    """
+    for start, end in zip(joined.starts[words].tolist(), joined.ends[words].tolist(), strict=True):
+        pieces = [(m.start(), m.end()) for m in _PIECE.finditer(joined.text, start, end)]
+        if len(pieces) < 2 or pieces[0][0] != start:
+            continue
+        pieces_of = [joined.text[a:b] for a, b in pieces]
+        short = [w.lower() if len(w) <= MAX_SHORT_WORD else w for w in pieces_of[1:]]
+        # A space takes the place of the letter before it.
+        places = [np.append(np.arange(a, b), b - 1) for a, b in pieces]
+        origin = np.concatenate(places).astype(np.int64)
+        begins = np.zeros(len(origin), dtype=np.bool_)
+        begins[np.cumsum([len(place) for place in places])[:-1]] = True
+        for written in dict.fromkeys([tuple(pieces_of), (pieces_of[0], *short)]):
+            yield " ".join(written) + SEPARATOR, origin, begins
+
+
+def fit_for_small_letters(kb: KnowledgeBase, aliases: Int32) -> Bools:
+    """Tell which names may be found in small letters, shape (n,)."""
+    fit = np.asarray(aliases >= 0) & (kb.link_probability[aliases] >= LEAST_LINK_PROBABILITY)
+    rows = np.flatnonzero(fit)
+    names = [lower(name) for name in kb.aliases(aliases[rows])]
+    fit[rows] = kb.alias_ids(names) < 0
+    return fit
