@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import ArtifactMismatchError, PackError, SettingsError, UnknownEntityError
+from stamo.errors import (
+    ArtifactMismatchError,
+    MissingExtraError,
+    PackError,
+    SettingsError,
+    UnknownEntityError,
+)
+from stamo.features import encoder_choice
 from stamo.packs import pack_bytes
 from stamo.packs.folder import PackFolder, pack_file_name, refuse_twins
 from stamo.packs.pack import EntityPack
@@ -134,6 +141,8 @@ def evidence(**changes):
         "evidence-words": 6,
         "evidence-context": 6,
         "evidence-entities": 4,
+        "evidence-longer-name": 2,
+        "none-longer-name": 2,
         "evidence-scale": 1,
         "evidence-bias": 1,
         "decision-shift": 1,
@@ -156,6 +165,18 @@ def test_groups_of_a_wrong_shape_are_refused(name, shape):
     """A known group has the shape that the pack's own sizes give it."""
     with pytest.raises(PackError, match=f"{name}.* of shape"):
         make_pack(groups=evidence() | {name: np.ones(shape, np.float32)})
+
+
+@pytest.mark.parametrize("name", ["evidence-about", "none-about"])
+def test_a_line_is_weighed_where_there_is_one(name):
+    """Weights of the line about the entity have one value, and need the line."""
+    groups = evidence(**{name: np.ones(1, np.float32)})
+    known = EmergingEntity("Rey Skywalker", ("Rey", "Rey Skywalker"), "a scavenger")
+    make_pack(entity=known, groups=groups)
+    with pytest.raises(PackError, match="a line about the entity but has none"):
+        make_pack(groups=groups)
+    with pytest.raises(PackError, match=f"{name}.* of shape"):
+        make_pack(entity=known, groups=groups | {name: np.ones(2, np.float32)})
 
 
 @pytest.mark.parametrize("name", ["evidence-scale", "evidence-bias"])
@@ -198,6 +219,12 @@ def tampered(change_record=None, change_tensors=None):
         tampered(lambda r: r.update(history={"slot": 1})),
         tampered(lambda r: r.update(description=None)),
         tampered(lambda r: r.update(kb=None)),
+        tampered(lambda r: r.update(entity=3)),
+        tampered(lambda r: r.update(about=3)),
+        tampered(lambda r: r.update(about=["a"])),
+        tampered(lambda r: r.update(encoder=None)),
+        tampered(lambda r: r.update(encoder=[])),
+        tampered(lambda r: r.update(labels={})),
         tampered(lambda r: r.pop("labels")),
         tampered(None, lambda t: t.pop("prior")),
         tampered(None, lambda t: t.update(prior=np.array([np.nan, 1], np.float32))),
@@ -372,6 +399,54 @@ def test_a_folder_shows_what_is_wrong_with_a_file(tmp_path):
     assert len(folder.packs()) == 1
     with pytest.raises(ArtifactMismatchError):
         folder.add(make_pack(kb_fingerprint="ee" * 32).to_bytes())
+
+
+class Encoder:
+    """An encoder of two dimensions, installed."""
+
+    fingerprint = "c3" * 32
+
+    def encode(self, texts):
+        return np.zeros((len(texts), 2), np.float32)
+
+
+def test_a_pack_of_another_encoder_is_left_out(tmp_path, monkeypatch):
+    """It is not added, and one that is there is listed with its problem beside those in use."""
+    monkeypatch.setattr(encoder_choice, "_load", lambda name: Encoder())
+    foreign = make_pack(encoder="ee" * 32, entity=EmergingEntity("Finn", ("Finn", "FN")))
+    foreign.save(tmp_path / "foreign.stamo")
+    make_pack(encoder=Encoder.fingerprint).save(tmp_path / "good.stamo")
+    folder = PackFolder(tmp_path, Base(), MODEL)
+    assert {entry.key: bool(entry.problem) for entry in folder} == {"foreign": True, "good": False}
+    with pytest.raises(ArtifactMismatchError, match="encoder eeee"):
+        folder.add(foreign.to_bytes())
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_pack_without_its_encoder_is_left_out(tmp_path, monkeypatch):
+    """Where the extra is not installed, the packs that need it are listed with what to install."""
+
+    def missing(name):
+        raise MissingExtraError("tokenizers", "encoder")
+
+    monkeypatch.setattr(encoder_choice, "_load", missing)
+    make_pack(encoder="ee" * 32).save(tmp_path / "a.stamo")
+    (entry,) = PackFolder(tmp_path, Base(), MODEL)
+    assert "pip install" in entry.problem
+
+
+@pytest.mark.parametrize("name", ["evidence-sentence", "none-sentence"])
+@pytest.mark.parametrize("shape", [(0,), (2,), (7,)])
+def test_weights_of_sentences_fit_the_encoder(name, shape, monkeypatch):
+    """Their number is told by the encoder: three readings of two dimensions."""
+    monkeypatch.setattr(encoder_choice, "_load", lambda name: Encoder())
+    right = {name: np.ones(6, np.float32)}
+    make_pack(encoder=Encoder.fingerprint, groups=evidence() | right).check(Base(), MODEL)
+    wrong = make_pack(
+        encoder=Encoder.fingerprint, groups=evidence() | {name: np.ones(shape, np.float32)}
+    )
+    with pytest.raises(PackError, match=f"{name}.*, not 6"):
+        wrong.check(Base(), MODEL)
 
 
 @pytest.mark.parametrize("key", ["../secret", "/etc/passwd", "a\0b", "", ".", "*", "secret"])

@@ -1,6 +1,7 @@
 import concurrent.futures
 import errno
 import json
+from contextlib import contextmanager
 
 import pytest
 from openapi_spec_validator import validate
@@ -15,6 +16,7 @@ from stamo.errors import (
 )
 from stamo.service.app import status_of
 from stamo.service.folders import MissingWorkspaceError
+from stamo.service.link_pool import BATCH_CHARACTERS
 from stamo.service.parts import Limits
 from tests.service.support import GateLinker, make_pack
 
@@ -90,6 +92,100 @@ def test_a_busy_service_turns_requests_away(serve):
         gate.go_on.set()
         assert long.result().status_code == 200
         assert client.post("/api/link", json={"text": "Paris"}).status_code == 200
+
+
+class BatchLinker(GateLinker):
+    """Notes which texts came together."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches = []
+
+    def link_documents(self, documents):
+        documents = list(documents)
+        self.batches.append([document.text for document in documents])
+        return super().link_documents(documents)
+
+
+@contextmanager
+def held_up(serve, text, linker, **limits):
+    """A service that is busy with a text; yield what sends more and the busy text's answer."""
+    with (
+        serve(limits=Limits(**limits), linker=linker) as client,
+        concurrent.futures.ThreadPoolExecutor(16) as pool,
+    ):
+
+        def send(text):
+            return pool.submit(client.post, "/api/link", json={"text": text})
+
+        busy = send(text)
+        try:
+            assert linker.began.wait(20)
+            yield client, send, busy
+        finally:
+            linker.go_on.set()
+
+
+def wait_for_inside(client, n):
+    """Wait until n texts are linked or wait for it."""
+    for _ in range(2000):
+        if f"stamo_linking {n}.0" in client.get("/metrics").text:
+            return
+    raise AssertionError(f"there are never {n} texts inside")
+
+
+def test_short_texts_that_wait_are_linked_together(serve):
+    """What arrives while the thread is busy is taken at once; everybody gets the own answer."""
+    linker = BatchLinker()
+    words = ["Paris", "Rome", "Oslo", "Bern", "Nobody"]
+    with held_up(serve, "wait", linker) as (client, send, busy):
+        answers = [send(word) for word in words]
+        wait_for_inside(client, len(words) + 1)
+        linker.go_on.set()
+        found = [answer.result().json()["mentions"][0]["surface"] for answer in answers]
+        assert busy.result().status_code == 200
+    assert found == words
+    assert [sorted(batch) for batch in linker.batches] == [sorted(words)]
+
+
+def test_a_text_that_fails_fails_alone(serve):
+    """A defect that one text shows is not the answer to those linked with it."""
+    linker = BatchLinker()
+    with held_up(serve, "wait", linker) as (client, send, _):
+        good, bad = send("Paris"), send("explode")
+        wait_for_inside(client, 3)
+        linker.go_on.set()
+        assert (good.result().status_code, bad.result().status_code) == (200, 500)
+
+
+def test_a_short_text_does_not_wait_for_a_long_one(serve):
+    """Long texts have threads of their own."""
+    long = "wait " + BATCH_CHARACTERS * "x"
+    with held_up(serve, long, BatchLinker()) as (client, _, busy):
+        assert client.post("/api/link", json={"text": "Paris"}).status_code == 200
+        assert not busy.done()
+
+
+def test_only_so_many_characters_may_wait(serve):
+    """Long texts are turned away before many short ones would be: their work takes longer."""
+    limits = {"link_waiting_characters": 100}
+    with held_up(serve, "wait", BatchLinker(), **limits) as (client, send, _):
+        waiting = send("Rome" + 90 * " ")
+        wait_for_inside(client, 2)
+        refused = client.post("/api/link", json={"text": "Paris met Rome"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert not waiting.done()
+
+
+def test_a_text_that_nobody_waits_for_is_not_linked(serve):
+    """A request that took too long to get its turn costs no more."""
+    linker = BatchLinker()
+    with held_up(serve, "wait", linker, link_seconds=0.3) as (client, send, busy):
+        late = [send("Rome"), send("Oslo")]
+        assert [one.result().status_code for one in (busy, *late)] == [503] * 3
+        linker.go_on.set()
+        assert client.post("/api/link", json={"text": "Paris"}).status_code == 200
+    assert linker.batches == []
 
 
 def test_a_defect_is_logged_and_not_shown(reader, caplog):

@@ -1,6 +1,7 @@
 """Decompression: every format, concatenated, cut, damaged, hostile; always bounded."""
 
 import bz2
+import gc
 import gzip
 import io
 import lzma
@@ -228,3 +229,21 @@ def test_a_failing_disk_is_asked_once():
     faults: list[str] = []
     list(read_blocks(FailingFile(gzip.compress(xml(5000))), faults.append))
     assert faults == ["reading failed (Input/output error)"]
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_damaged_members_are_let_go_at_once(kind):
+    """No decompressor outlives its damaged member: a hundred of them take the window of one."""
+    member = bytearray(COMPRESS[kind](xml(3000)))
+    member[len(member) // 2] ^= 255
+    faults: list[str] = []
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in read_blocks(io.BytesIO(bytes(member) * 5), faults.append):
+            pass
+        n_left = gc.collect()
+    finally:
+        gc.enable()
+    assert len(faults) >= 5
+    assert not n_left

@@ -181,6 +181,33 @@ def test_one_bad_pack_fails_nobody_else(learned, kb, trained, monkeypatch, caplo
     assert [r.message for r in caplog.records] == ["The pack of 'Bad' fails and is left out"]
 
 
+def test_reasons_that_cannot_be_named_fail_no_text(learned, kb, trained, monkeypatch, caplog):
+    """A pack that can be scored but not explained links as ever, without reasons."""
+    space, pack = learned
+
+    def fail(*args):
+        raise IndexError("a hole in the pack")
+
+    linker = Linker(kb, trained, settings=LinkerSettings(explain=True))
+    texts = [Document(d.id, d.text) for d in space.documents]
+    found = [d.mentions for d in PackedLinker(linker, [pack]).link_documents(texts)]
+    monkeypatch.setattr(packed_module, "find_reasons", fail)
+    without = [d.mentions for d in PackedLinker(linker, [pack]).link_documents(texts)]
+    told = [[m._replace(reasons=()) for m in mentions] for mentions in found]
+    assert [list(mentions) for mentions in without] == told
+    assert any(m.reasons for mentions in found for m in mentions)
+    assert len(caplog.records) == 1
+
+
+def test_only_so_many_mentions_are_explained(learned, kb, trained, monkeypatch):
+    """A text that repeats a packed name for ever costs no more reasons than a long one."""
+    _, pack = learned
+    monkeypatch.setattr(packed_module, "MAX_EXPLAINED", 2)
+    linker = Linker(kb, trained, settings=LinkerSettings(explain=True))
+    found = PackedLinker(linker, [pack]).link(f"{pack.entity.aliases[0]} spoke. " * 5)
+    assert [bool(m.reasons) for m in found if m.in_pack] == [True, True, False, False, False]
+
+
 def test_a_foreign_pack_is_refused(learned, kb, trained):
     """A pack of another model does not link."""
     _, pack = learned

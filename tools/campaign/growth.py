@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from stamo.corpus.types import Document
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.models.store import load_model
-from tools.campaign.table import Attack, Row, run_apart
+from tools.campaign.table import Attack, Row, processor_seconds, run_apart
 
 BYTES = 250_000
 STEP = 4
@@ -88,9 +87,9 @@ def attack(folder: Path, only: str) -> Attack:
                 continue
             seconds = []
             for size in (BYTES, STEP * BYTES):
-                start = time.perf_counter()
+                start = processor_seconds()
                 use(size)
-                seconds.append(time.perf_counter() - start)
+                seconds.append(processor_seconds() - start)
                 row.took(seconds[-1])
                 row.remember_memory()
                 tell()

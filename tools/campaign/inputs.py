@@ -6,7 +6,6 @@ import json
 import logging
 import random
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -18,95 +17,26 @@ import numpy as np
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.corpus.formats import html_process
-from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
+from stamo.corpus.types import Corpus, Document, Mention
 from stamo.errors import StamoError
 from stamo.integrations.label_studio import import_tasks
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackedLinker
-from stamo.models.deeped.model import DeepED
 from stamo.models.store import TrainedModel, load_model
-from stamo.packs import pack_bytes
-from stamo.packs.pack import EntityPack
 from stamo.service.security import SecuritySettings, refusal
 from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
 from stamo.workspace.labels.export import from_jsonl, to_jsonl
 from stamo.workspace.labels.store import LabelStore
 from stamo.world.generate import generate_world
 from stamo.world.settings import WorldSettings
-from tools.campaign import readers
+from tools.campaign import packs, readers
 from tools.campaign.readers import mutate, odd_value
-from tools.campaign.table import Attack, Row, last_lines, run_apart
+from tools.campaign.table import Attack, Row, last_lines, processor_seconds, run_apart
 
 Trial = Callable[[random.Random], object]
 
 
-def make_model(kb: KnowledgeBase) -> TrainedModel:
-    """Return a model with random weights."""
-    model = DeepED(kb.dimensions).eval().requires_grad_(False)
-    return TrainedModel(model, kb.dimensions, kb.fingerprint)
-
-
-def make_pack(kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:
-    """Return a pack with evidence on names of the knowledge base."""
-    neighbours = np.arange(5, dtype=np.int32)
-    sizes = {"words": kb.dimensions, "context": kb.dimensions, "entities": 5, "scale": 1, "bias": 1}
-    groups = {f"evidence-{name}": np.ones(n, np.float32) for name, n in sizes.items()}
-    aliases = tuple(kb.aliases(np.arange(2)))
-    return EntityPack.project(
-        EmergingEntity("New", aliases),
-        kb,
-        priors=np.full(2, 0.5),
-        neighbours=neighbours,
-        relatedness=np.full(5, 0.1),
-        vector=np.ones(kb.dimensions),
-        groups={**groups, "decision-shift": np.zeros(1, np.float32)},
-        model_fingerprint=trained.fingerprint,
-    )
-
-
-def link_with_pack(folder: Path, rng: random.Random) -> int:
-    """Change a pack's arrays under a right checksum; what is accepted must link."""
-    if not _kept:
-        _kept["kb"] = KnowledgeBase.open(folder / "kb")
-        _kept["model"] = load_model(folder / "model.safetensors")
-        _kept["linker"] = Linker(_kept["kb"], _kept["model"])
-        _kept["pack"] = make_pack(_kept["kb"], _kept["model"])
-    kb, pack = _kept["kb"], _kept["pack"]
-    record, tensors = pack_bytes.parse_bytes(pack.to_bytes())
-    changed = dict(tensors)
-    name = rng.choice(sorted(changed))
-    values = changed[name]
-    kind = rng.randrange(5)
-    if kind == 0:
-        del changed[name]
-    elif kind == 1:
-        shape = rng.choice(((0,), (3, 4), (), (1,), (values.size + 1,), (values.size, 1)))
-        changed[name] = np.resize(values, shape).astype(values.dtype)
-    elif kind == 2:
-        bad = rng.choice((np.nan, np.inf, -1e38, 1e6, -1.0))
-        changed[name] = np.full_like(values, 0 if values.dtype.kind != "f" else bad)
-    elif kind == 3:
-        record[rng.choice(sorted(record))] = rng.choice((None, [], {}, "", 3, "\x1b", ["a"] * 4))
-    else:
-        changed[f"group.{rng.choice(('surface', 'x', 'evidence-y'))}"] = np.ones(3, np.float32)
-    loaded = EntityPack.from_bytes(pack_bytes.to_bytes(record, changed))
-    loaded.check(kb, _kept["model"].fingerprint)
-    text = " met ".join(pack.entity.aliases)
-    packed = PackedLinker(_kept["linker"], [loaded])
-    linked = packed.link(text)
-    if packed.failed:  # it harmed nobody, but loading should have refused it
-        raise RuntimeError(f"a pack was accepted that cannot be scored: {kind} {name}")
-    json.dumps([m.confidence for m in linked], allow_nan=False)
-    return len(linked)
-
-
 _kept: dict[str, Any] = {}
-
-
-def read_pack(folder: Path, rng: random.Random) -> EntityPack:
-    """Read damaged bytes of a pack."""
-    return EntityPack.from_bytes(mutate((folder / "new.stamo").read_bytes(), rng))
 
 
 def read_model(folder: Path, rng: random.Random) -> TrainedModel:
@@ -235,8 +165,8 @@ def targets(folder: Path) -> Iterator[tuple[str, Trial, float]]:
     yield "reader dump", partial(readers.read_dump, folder), 1
     yield "wikitext", readers.clean_wikitext, 1
     yield "hostile pages", partial(readers.read_hostile_html, folder), 3
-    yield "pack bytes", partial(read_pack, folder), 1
-    yield "pack content, linked", partial(link_with_pack, folder), 2
+    yield "pack bytes", partial(packs.read_pack, folder), 1
+    yield "pack content, linked", partial(packs.link_with_pack, folder), 2
     yield "model", partial(read_model, folder), 1
     yield "knowledge base", partial(open_kb, folder), 2
     yield "labels", partial(open_labels, folder), 1
@@ -259,9 +189,9 @@ def prepare(folder: Path) -> None:
     build_knowledge_base(world.paths.dump_path, folder / "kb", BuildSettings(dimensions=8))
     shutil.copy(world.paths.dump_path, folder / "dump.xml")
     kb = KnowledgeBase.open(folder / "kb")
-    trained = make_model(kb)
+    trained = packs.make_model(kb)
     trained.save(folder / "model.safetensors")
-    make_pack(kb, trained).save(folder / "new.stamo")
+    packs.make_pack(kb, trained).save(folder / "new.stamo")
     with LabelStore.open(folder / "good.sqlite") as store:
         for number in range(30):
             add_label(store, number)
@@ -272,17 +202,18 @@ def attack(trial: Trial, seconds: float, seed: str) -> Attack:
 
     def run(row: Row, tell: Callable[[], None]) -> None:
         logging.disable()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            start = time.perf_counter()  # not CPU time: pages are parsed in another process
+        start = processor_seconds()
+        end = start + seconds
+        while start < end:
             try:
                 trial(random.Random(f"{seed}/{row.target}/{row.n_trials}"))
             except StamoError:
                 row.n_refused += 1
             except BaseException:
                 row.fail(last_lines())
-            row.took(time.perf_counter() - start)
-            if row.n_trials % 20 == 0 or time.perf_counter() - start > 0.5:
+            before, start = start, processor_seconds()
+            row.took(start - before)
+            if row.n_trials % 20 == 0:
                 row.remember_memory()
                 tell()
         html_process.close()  # only a process that has ended tells how much memory it took
@@ -296,4 +227,5 @@ def rows(folder: Path, seconds: float, seed: int, only: str = "") -> Iterator[Ro
     for name, trial, share in targets(folder):
         if only in name:
             time_for_it = share * seconds
-            yield run_apart(name, attack(trial, time_for_it, f"{seed}"), time_for_it)
+            # Seconds of the processor, of which others may have the most.
+            yield run_apart(name, attack(trial, time_for_it, f"{seed}"), 30 * time_for_it)

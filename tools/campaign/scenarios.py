@@ -35,7 +35,7 @@ from stamo.workspace.learn import LearnSettings, learn_pack, pack_path
 from stamo.workspace.learn_job import learn_job
 from stamo.world import World
 from tests.service.support import running
-from tools.campaign.inputs import make_pack
+from tools.campaign.packs import make_pack
 
 AT = datetime(2024, 5, 1, tzinfo=UTC)
 LEARN = LearnSettings(n_slots=2, n_folds=2, encoder=None)

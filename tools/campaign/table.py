@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+
+import psutil
+
+from stamo.corpus.formats import html_process
 
 MAX_SECONDS = 10.0
 MAX_MEGABYTES = 500
@@ -46,6 +52,20 @@ class Row:
         """Note the most memory that this process, or one that it started and ended, has had."""
         usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, CHILDREN)]
         self.megabytes = max(self.megabytes, *(u.ru_maxrss // 1024 for u in usage))
+
+
+def processor_seconds() -> float:
+    """Return what this process, those that it ended and the one that parses pages have computed.
+
+    Time on the clock would say how busy the machine is; what hangs is ended by `run_apart`.
+    """
+    ended, child = resource.getrusage(CHILDREN), html_process._child
+    seconds = time.process_time() + ended.ru_utime + ended.ru_stime
+    if child is not None and child.owner == os.getpid() and child._process is not None:
+        with suppress(psutil.Error):
+            times = psutil.Process(child._process.pid).cpu_times()
+            seconds += times.user + times.system
+    return seconds
 
 
 def last_lines() -> str:

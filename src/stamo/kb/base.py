@@ -329,6 +329,10 @@ class KnowledgeBase:
         Raises:
             KnowledgeBaseError: The build did not make them.
         """
+        return self._entity_vectors
+
+    @cached_property
+    def _entity_vectors(self) -> VectorTable:
         return VectorTable.open(self._vectors_path(ENTITY_VECTORS))
 
     def _vectors_path(self, file: str) -> Path:

@@ -49,6 +49,8 @@ logger = logging.getLogger(__name__)
 
 PARTS = ("model", *(view.part for view in VIEWS), "entity's bias")
 """The parts that add up to the log odds of a packed entity."""
+MAX_EXPLAINED = 1000
+"""Mentions of a text, from its beginning, whose reasons are named: each takes a millisecond."""
 CONTEXT_CONFIDENCE = 0.5
 """A link at least this confident is part of the entity context."""
 
@@ -189,7 +191,6 @@ class PackedLinker:
         for pack in packs:
             pack.check(linker.kb, fingerprint)
         self.packs = tuple(packs)
-        encoder_for({pack.encoder for pack in packs if pack.encoder})  # missing: say so now
         aliases = [alias for pack in packs for alias in pack.entity.aliases]
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
@@ -264,7 +265,7 @@ class PackedLinker:
         result = []
         for i, document in enumerate(linked):
             mentions = tuple(
-                self._with_packs(m, known_by.get(edges[i] + j, []), scores)
+                self._with_packs(m, known_by.get(edges[i] + j, []), scores, j < MAX_EXPLAINED)
                 for j, m in enumerate(document.mentions)
             )
             result.append(replace(document, mentions=mentions))
@@ -277,13 +278,29 @@ class PackedLinker:
             return score_pack(pack, corpus, base.kb, base.trained, relatedness=base.relatedness)
         except Exception:
             # Whatever is wrong with one pack, the other packs and the text are fine.
-            if pack.entity.id not in self.failed:
-                self.failed.add(pack.entity.id)
-                logger.exception("The pack of %r fails and is left out", pack.entity.id)
+            self._note_failure(pack)
             return no_scores()
 
+    def _reasons(self, pack: EntityPack, scores: PackScores, place: int) -> tuple[Reason, ...]:
+        if not self.settings.explain:
+            return ()
+        try:
+            return scores.reasons(place)
+        except Exception:
+            self._note_failure(pack)
+            return ()
+
+    def _note_failure(self, pack: EntityPack) -> None:
+        if pack.entity.id not in self.failed:
+            self.failed.add(pack.entity.id)
+            logger.exception("The pack of %r fails and is left out", pack.entity.id)
+
     def _with_packs(
-        self, mention: LinkedMention, known_by: list[tuple[int, int]], scores: list[PackScores]
+        self,
+        mention: LinkedMention,
+        known_by: list[tuple[int, int]],
+        scores: list[PackScores],
+        explain: bool,
     ) -> LinkedMention:
         if not known_by:
             return mention
@@ -324,7 +341,7 @@ class PackedLinker:
             why=explain_pack(scores[first], place) if settings.explain else mention.why,
             without_packs=mention.entity,
             in_pack=True,
-            reasons=scores[first].reasons(place) if settings.explain else (),
+            reasons=self._reasons(self.packs[first], scores[first], place) if explain else (),
             reasons_for=self.packs[first].entity.id if settings.explain else "",
         )
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
+from stamo.features.views import VIEWS
 from stamo.features.views.base import TermedView
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.results import Reason
@@ -14,6 +15,7 @@ from stamo.system.arrays import Float64
 
 N_REASONS = 12
 LEAST_WEIGHT = 0.01
+TERMED = {view.name: view for view in VIEWS if isinstance(view, TermedView)}
 
 
 def find_reasons(
@@ -36,8 +38,8 @@ def find_reasons(
     """
     found: list[Reason] = []
     whole = dict(parts)
-    for view in views_of(theta):
-        if isinstance(view, TermedView):
+    for known in views_of(theta):
+        if (view := TERMED.get(known.name)) is not None:
             whole.pop(view.part, None)
             weights: Float64 = weights_of(view, theta)[0]
             for name, term in view.terms(pile, kb, row):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stamo.errors import ArtifactMismatchError, PackError, UnknownEntityError
+from stamo.errors import PackError, StamoError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack import EntityPack
 from stamo.packs.pack_bytes import PACK_SUFFIX
@@ -93,7 +93,8 @@ class PackFolder:
 
         Raises:
             PackError: It is damaged, or its entity is there already and `replace` is False.
-            ArtifactMismatchError: It belongs to another knowledge base or model.
+            ArtifactMismatchError: It belongs to another knowledge base, model or encoder.
+            MissingExtraError: It needs an encoder, and none is installed.
         """
         pack = EntityPack.from_bytes(data)
         if self._kb is not None:
@@ -145,7 +146,7 @@ class PackFolder:
         key = path.name.removesuffix(PACK_SUFFIX)
         try:
             return PackEntry(key, path, EntityPack.load(path, self._kb, self._model))
-        except (PackError, ArtifactMismatchError) as error:
+        except StamoError as error:
             return PackEntry(key, path, None, str(error))
 
 

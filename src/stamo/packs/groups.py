@@ -23,9 +23,12 @@ SHAPES: Mapping[str, str | int] = {
     "evidence-context": DIMENSIONS,
     "evidence-entities": NEIGHBOURS,
     "evidence-about": 1,
+    "evidence-longer-name": 2,
     "none-words": DIMENSIONS,
     "none-context": DIMENSIONS,
     "none-entities": NEIGHBOURS,
+    "none-about": 1,
+    "none-longer-name": 2,
     "none-bias": 1,
     "evidence-scale": 1,
     "evidence-bias": 1,
@@ -36,6 +39,10 @@ SHAPES: Mapping[str, str | int] = {
 }
 """How many values a known group has: a number, or one of the pack's sizes."""
 
+SENTENCES = ("evidence-sentence", "none-sentence")
+"""Groups whose size is that of the encoder, which is only known where it is installed."""
+LINES = ("evidence-about", "none-about")
+"""Groups that weigh the line about the entity; without a line there is nothing to weigh."""
 WORD_VIEWS = ("neighbours",)
 """Views whose columns are words; a pack names them."""
 RESERVED = frozenset({"prior", "neighbours", "titles", "relatedness", "embedding"})

@@ -22,8 +22,10 @@ from stamo.kb.base import KnowledgeBase
 from stamo.packs.groups import (
     ALIASES,
     DIMENSIONS,
+    LINES,
     NEIGHBOURS,
     RESERVED,
+    SENTENCES,
     WORD_VIEWS,
     check_array,
     check_groups,
@@ -51,6 +53,7 @@ MAX_WORDS = 100_000
 UNIT_TOLERANCE = 1e-3
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{8,128}")
+_TEXTS = ("entity", "about", "kb", "model", "labels", "encoder", "description")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +127,11 @@ class EntityPack:
         return content_hash(self._record(), self._tensors())
 
     def check(self, kb: KnowledgeBase, model_fingerprint: str | None = None) -> None:
-        """Refuse a knowledge base or a model that the pack was not learned with.
+        """Refuse a knowledge base, a model or an encoder that the pack was not learned with.
 
         Raises:
             ArtifactMismatchError: A fingerprint differs.
+            MissingExtraError: It reads sentences, and no encoder is installed.
             PackError: The content contradicts the knowledge base.
         """
         pairs = [("knowledge base", self.kb_fingerprint, kb.fingerprint)]
@@ -145,6 +149,19 @@ class EntityPack:
             raise _bad(self, "gives its neighbours other titles than the knowledge base")
         if len(self.vector) != kb.dimensions:
             raise _bad(self, f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
+        if self.encoder:
+            self._check_encoder()
+
+    def _check_encoder(self) -> None:
+        from stamo.features.encoder_choice import encoder_for  # with torch
+        from stamo.features.views.sentence import n_columns
+
+        encoder = encoder_for({self.encoder})
+        assert encoder is not None
+        size = n_columns(encoder)
+        for name in SENTENCES:
+            if name in self.groups and self.groups[name].shape != (size,):
+                raise _bad(self, f"has {self.groups[name].size} values of {name!r}, not {size}")
 
     def to_bytes(self) -> bytes:
         """Return the file's content; equal packs give equal bytes."""
@@ -243,8 +260,10 @@ def _check_arrays(pack: EntityPack) -> None:
         for name in (f"evidence-{view}", f"none-{view}"):
             if pack.groups.get(name, np.zeros(words)).shape != (words,):
                 raise PackError(f"its {view!r} words and their weights do not match.")
-    if "evidence-sentence" in pack.groups and not pack.encoder:
+    if not pack.encoder and any(name in pack.groups for name in SENTENCES):
         raise PackError("it weighs sentences but names no encoder; learn the entity again.")
+    if not pack.entity.about and any(name in pack.groups for name in LINES):
+        raise PackError("it weighs a line about the entity but has none; learn the entity again.")
 
 
 def _check_texts(pack: EntityPack) -> None:
@@ -276,6 +295,8 @@ def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> 
         raise PackError("its record is incomplete.")
     if not (1 <= len(aliases) <= MAX_ALIASES and all(isinstance(a, str) for a in aliases)):
         raise PackError(f"it has {len(aliases)} aliases; a pack has 1 to {MAX_ALIASES}.")
+    if any(not isinstance(record.get(name, ""), str) for name in _TEXTS):
+        raise PackError("its record holds something else than text where text belongs.")
     try:
         blob = tensors["titles"].tobytes().decode()
         return EntityPack(
@@ -308,7 +329,7 @@ def _entity(record: Mapping[str, Any], aliases: list[str]) -> EmergingEntity:
     if any(not isinstance(value, str) or not value for value in identity.values()):
         raise PackError("what it says of the entity's identity is no table of texts.")
     return EmergingEntity(
-        str(record["entity"]),
+        record["entity"],
         tuple(aliases),
         record.get("about", ""),
         identity.get("id", ""),

@@ -29,7 +29,8 @@ from stamo.service.discoveries import found_routes
 from stamo.service.folders import MissingWorkspaceError
 from stamo.service.history import history_routes
 from stamo.service.labelling import job_routes, workspace_routes
-from stamo.service.linking import LinkPool, link_routes, pack_routes
+from stamo.service.link_pool import LinkPool
+from stamo.service.linking import link_routes, pack_routes
 from stamo.service.metrics import add_metrics
 from stamo.service.nif import nif_routes
 from stamo.service.parts import ServiceParts

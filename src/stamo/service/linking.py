@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 
 from stamo import __version__
 from stamo.errors import CorpusFormatError, PackError
-from stamo.linking.results import LinkedMention
-from stamo.service.parts import Limits, ServiceParts, TextLinker
+from stamo.service.link_pool import LinkPool
+from stamo.service.parts import ServiceParts
 from stamo.service.schemas import LinkIn, LinkOut, MentionOut, PackDetailOut, PackOut, StatusOut
-
-PoolAnswer = TypeVar("PoolAnswer")
 
 _PACK_BODY: dict[str, Any] = {
     "requestBody": {
@@ -27,65 +20,6 @@ _PACK_BODY: dict[str, Any] = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-
-
-class LinkPool:
-    """Links texts in a few threads; turns requests away when too many wait or one takes long."""
-
-    def __init__(self, linker: TextLinker, limits: Limits) -> None:
-        self._linker = linker
-        self._limits = limits
-        self._pool = ThreadPoolExecutor(limits.link_threads, thread_name_prefix="stamo-link")
-        self._n_inside = 0
-
-    @property
-    def n_inside(self) -> int:
-        """Texts that are linked or wait for it."""
-        return self._n_inside
-
-    async def link(self, text: str) -> Sequence[LinkedMention]:
-        """Link a text.
-
-        Raises:
-            HTTPException: The text is too long (413), the service is busy or it took long (503).
-        """
-        limits = self._limits
-        if len(text) > limits.link_characters:
-            raise HTTPException(
-                413,
-                f"The text has {len(text)} characters; send at most {limits.link_characters}.",
-            )
-        return await self.run(partial(self._linker.link, text))
-
-    async def run(self, work: Callable[[], PoolAnswer]) -> PoolAnswer:
-        """Do some work of linking in a thread of the pool.
-
-        Raises:
-            HTTPException: The service is busy or it took long (503).
-        """
-        limits = self._limits
-        if self._n_inside >= limits.link_threads + limits.link_waiting:
-            raise HTTPException(503, "The service is busy; send the text again in a moment.")
-        self._n_inside += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        # A thread cannot be stopped: it counts as busy until it is really done.
-        future.add_done_callback(self._leave)
-        try:
-            return await asyncio.wait_for(asyncio.shield(future), limits.link_seconds)
-        except TimeoutError:
-            raise HTTPException(
-                503,
-                f"Linking took more than {limits.link_seconds:g} seconds; send a shorter text.",
-            ) from None
-
-    def _leave(self, future: asyncio.Future[Any]) -> None:
-        self._n_inside -= 1
-        if not future.cancelled():
-            future.exception()  # fetched, so that a late failure is not logged as forgotten
-
-    def close(self) -> None:
-        """Let running texts end and take no more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def link_routes(parts: ServiceParts, pool: LinkPool) -> APIRouter:
@@ -109,11 +43,12 @@ def link_routes(parts: ServiceParts, pool: LinkPool) -> APIRouter:
         check_text(body.text)
         start = time.perf_counter()
         mentions = await pool.link(body.text)
-        packs = await run_in_threadpool(parts.packs.packs)
-        emerging = frozenset(pack.entity.id for pack in packs)
         found = [MentionOut.model_validate(mention) for mention in mentions]
-        for mention in found:
-            mention.emerging = mention.entity in emerging
+        if any(mention.in_pack for mention in found):
+            packs = await run_in_threadpool(parts.packs.packs)
+            emerging = frozenset(pack.entity.id for pack in packs)
+            for mention in found:
+                mention.emerging = mention.in_pack and mention.entity in emerging
         return LinkOut(mentions=found, seconds=time.perf_counter() - start)
 
     return router

@@ -20,7 +20,7 @@ from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.linking.output import nif_phrases
 from stamo.linking.results import LinkedMention
-from stamo.service.linking import LinkPool
+from stamo.service.link_pool import LinkPool
 from stamo.service.parts import Limits, ServiceParts, TextLinker
 
 TURTLE, OLD_TURTLE = "text/turtle", "application/x-turtle"
@@ -47,7 +47,7 @@ def nif_routes(parts: ServiceParts, pool: LinkPool) -> APIRouter:
         emerging = frozenset(pack.entity.id for pack in packs)
         work = partial(annotate_nif, data, parts.linker, emerging, parts.limits)
         kind = OLD_TURTLE if OLD_TURTLE in request.headers.get("accept", "") else TURTLE
-        return Response(await pool.run(work), media_type=f"{kind}; charset=utf-8")
+        return Response(await pool.run(work, len(data)), media_type=f"{kind}; charset=utf-8")
 
     return router
 

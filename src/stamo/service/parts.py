@@ -35,10 +35,12 @@ class Limits:
     """Characters of a text to link."""
     link_seconds: float = 30.0
     """How long linking a text may take."""
-    link_threads: int = 2
-    """Texts that are linked at the same time."""
-    link_waiting: int = 16
+    link_threads: int = 1
+    """Threads for long texts and NIF; the short ones share one of their own."""
+    link_waiting: int = 256
     """Texts that may wait for their turn; more are turned away."""
+    link_waiting_characters: int = 2_000_000
+    """Characters that may wait, about four seconds of work; more are turned away."""
     nif_bytes: int = 2**20
     """Bytes of a NIF document."""
     nif_triples: int = 20_000

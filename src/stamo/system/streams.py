@@ -111,9 +111,14 @@ class ByteSource:
         """Make the fault of an archive that stops in the middle."""
         return StreamFault("archive ends early", f"after {self.consumed:,} bytes")
 
-    def damaged(self, detail: object) -> StreamFault:
-        """Make the fault of an archive whose bytes cannot be decompressed."""
+    def damaged(self, detail: object, again: bytes = b"") -> StreamFault:
+        """Make the fault of an archive whose bytes cannot be decompressed, but read in part again.
+
+        Whoever raises it keeps it in no variable: a frame that holds its own error lives, with its
+        decompressor's window, until the garbage collector comes, one for each damaged member.
+        """
         place = f"before byte {self.consumed:,}"
+        self.push_back(again)
         return StreamFault("archive is damaged", place, detail or "unknown error")
 
     def _fetch(self, size: int) -> bytes:
@@ -269,9 +274,7 @@ class ByteStream:
             try:
                 block = member.decompress(pending, self._block_bytes)
             except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-                fault = self.source.damaged(error)
-                self.source.push_back(fed)
-                raise fault from error
+                raise self.source.damaged(error, fed) from error
             pending = b""
             if block:
                 yield block
@@ -317,9 +320,7 @@ def _zstd_frame(source: ByteSource) -> Iterator[bytes]:
             if block := frame.decompress(data):
                 yield block
     except zstandard.ZstdError as error:
-        fault = source.damaged(error)
-        source.push_back(data[1:])
-        raise fault from error
+        raise source.damaged(error, data[1:]) from error
 
 
 def read_blocks(file: Readable, on_fault: OnFault) -> Iterator[bytes]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -69,7 +71,8 @@ class LongerName:
         return np.array([self._weight(start, end, spans[d]) for d, start, end in text.places()])
 
     def _weight(self, start: int, end: int, spans: Sequence[tuple[int, int]]) -> float:
-        if any(first <= start and end <= last for first, last in spans):
+        place = bisect(spans, start, key=itemgetter(0)) - 1  # the last that begins before it
+        if place >= 0 and end <= spans[place][1]:
             return 1.0
         return self.elsewhere if spans else 0.0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stamo.features.pile import Pile
+from stamo.features.pile import Pile, TextEncoder
 from stamo.features.views.base import unit_rows
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float32, Float64, Int64
@@ -38,6 +38,11 @@ class Sentence:
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Encode the surroundings; no columns without an encoder or without text."""
         return readings(pile)
+
+
+def n_columns(encoder: TextEncoder) -> int:
+    """Return how many columns the view has with an encoder."""
+    return N_READINGS * int(encoder.encode([""]).shape[1])
 
 
 def readings(pile: Pile) -> Float64:
