@@ -7,17 +7,20 @@ import pytest
 
 from stamo.discovery.clusters import cluster, coherence
 from stamo.discovery.describe import about_line
-from stamo.discovery.groups import fold_spelling, group_names, is_phrase, is_variant
-from stamo.discovery.propose import (
-    ProposeSettings,
-    has_common_name,
-    lower_bound,
-    surprise,
-    without_copies,
+from stamo.discovery.groups import (
+    fold_spelling,
+    group_names,
+    is_phrase,
+    is_piece,
+    is_variant,
+    longer_documents,
+    whole_name,
 )
+from stamo.discovery.propose import ProposeSettings
+from stamo.discovery.score import has_common_name, lower_bound, surprise, without_copies
 from stamo.discovery.sightings import Seen
 from stamo.discovery.tally import Tally
-from stamo.discovery.time import last_year, speaks_of_later, years
+from stamo.discovery.time import TimeWords, last_year, speaks_of_later, years
 from stamo.errors import SettingsError
 from tests.discovery.test_tally import sighting
 
@@ -34,7 +37,7 @@ def tally_of(counts, **more):
 def test_full_name_short_name_and_longer_forms_are_one_entity():
     """Spelling, titles in front and the surname alone come together; another person does not."""
     counts = {"Qaro Zweb": 9, "Senator Qaro Zweb": 2, "Zweb": 3, "QARO ZWEB": 1, "Ilta Vwopp": 4}
-    groups = group_names(tally_of(counts).names)
+    groups = group_names(tally_of(counts).names.values())
     found = {group.name: {tally.name for tally in group.tallies} for group in groups}
     assert found == {
         "Qaro Zweb": {"Qaro Zweb", "Senator Qaro Zweb", "Zweb", "QARO ZWEB"},
@@ -45,8 +48,45 @@ def test_full_name_short_name_and_longer_forms_are_one_entity():
 def test_a_short_name_of_many_stays_alone():
     """A surname that several people share is nobody's short name."""
     counts = {"Qaro Zweb": 4, "Ilta Zweb": 4, "Ogo Zweb": 4, "Zweb": 3}
-    names = {group.name for group in group_names(tally_of(counts).names)}
+    names = {group.name for group in group_names(tally_of(counts).names.values())}
     assert names == set(counts)
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "whole"),
+    [
+        ("Zweb Qa", "they met Zweb Qa-jeo at noon", "Zweb Qa-jeo"),
+        ("Zweb", "they met Zweb al-Qaro at noon", "Zweb al-Qaro"),
+        ("Leisure", "they read Zweb + Leisure at noon", "Zweb + Leisure"),
+        ("Zweb", "they met Zweb's friends - all of them", "Zweb"),
+    ],
+)
+def test_a_piece_of_a_longer_name_becomes_the_whole(name, window, whole):
+    """What most documents join to a name by a sign belongs to it, with its places."""
+    at = window.index(name)
+    more = {"window": window, "at": at, "start": 100 + at, "end": 100 + at + len(name)}
+    found = whole_name(tally_of({name: 3}, **more).names[name])
+    assert found.name == whole
+    for s in found.sightings:
+        assert s.window[s.at : s.at + s.end - s.start] == whole
+        assert s.start - s.at == 100
+
+
+def test_what_few_documents_join_is_left_alone():
+    """One hyphen of three does not make a longer name."""
+    tally = Tally()
+    for i, window in enumerate(["met Zweb-era men", "met Zweb there", "met Zweb again"]):
+        seen = sighting("Zweb", str(i), window=window, at=4, start=4, end=8)
+        tally.add(Seen(str(i), "", [seen], []))
+    assert whole_name(tally.names["Zweb"]).name == "Zweb"
+
+
+def test_a_word_that_mostly_stands_in_longer_names_is_a_piece():
+    """A class noun or a surname of many is nothing to propose; a name that stands alone is."""
+    counts = {"Qaro Labs": 3, "Ilta Labs": 3, "Labs": 5, "Zweb": 5, "Zweb Ogo": 4}
+    longer = longer_documents(tally_of(counts).names.values())
+    assert is_piece("Labs", longer, 5)
+    assert not is_piece("Zweb", longer, 5)
 
 
 def test_variants_of_known_names_are_not_new(world_kb):
@@ -113,6 +153,17 @@ def test_years_are_found_and_other_numbers_are_not():
     assert not speaks_of_later("founded in 2004", 2006)
     assert not speaks_of_later("founded in 2014", None)
     assert not speaks_of_later("by 2090", 2006)
+
+
+def test_words_beside_later_years_tell_the_time():
+    """What stands beside later years speaks of them where no year is named."""
+    late = [f"the zwebphone of {year} and its screen" for year in range(2010, 2016)]
+    early = [f"the telegraph of {year} and its wires" for year in range(1910, 1922)]
+    words = TimeWords.learn([*late, *early, "the quill and its ink"], 2006)
+    assert words.later("a telegraph of 2012") == 1.0
+    assert words.later("a zwebphone") > 0.6 > 0.4 > words.later("a telegraph")
+    assert words.later("a quill") == pytest.approx(words.later("a stone"))
+    assert TimeWords.learn(late, None).weights == {}
 
 
 def test_the_year_of_a_knowledge_base_is_that_of_its_articles(world_kb):

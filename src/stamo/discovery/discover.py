@@ -22,7 +22,8 @@ from stamo.corpus.readers import read_parts
 from stamo.corpus.types import Document
 from stamo.discovery.clusters import ContextReader
 from stamo.discovery.proposal import Proposal
-from stamo.discovery.propose import Past, ProposeSettings, propose
+from stamo.discovery.propose import ProposeSettings, propose
+from stamo.discovery.score import Past
 from stamo.discovery.sightings import Observer, Seen
 from stamo.discovery.tally import Tally, TallySettings
 from stamo.discovery.time import last_year
