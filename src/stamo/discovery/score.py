@@ -79,12 +79,12 @@ class Found:
         often = math.log2(1 + self.n_documents)
         time = PRIOR_LATER + self.later
         if self.kind == "name":
-            return often * time * max(self.coherence, 0.05) ** 0.5 * self.rise**2
+            return often * time * math.sqrt(max(self.coherence, 0.05)) * self.rise**2
         sure = sum(s.confidence for s in self.sightings) / len(self.sightings)
         fits_none = max(self.novelty, 0.0) * (1 - max(self.fit, 0.0))
         # Known things come in new settings; only time tells them from new meanings.
         score = often * time**2 * fits_none * (1 - sure + LEAST_DOUBT)
-        score *= self.rise * self.share**0.5 * self.rarity
+        score *= self.rise * math.sqrt(self.share) * self.rarity
         return score * (FULL_NAME if self.is_full else 1.0)
 
 

@@ -19,8 +19,7 @@ from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
-from stamo.models.tables import MASKED, LocalVectors, Tables, mean_rows
-from stamo.models.words import model_tables
+from stamo.models.tables import MASKED, LocalVectors, Tables, mean_rows, model_tables
 from stamo.system.arrays import Float32
 
 if TYPE_CHECKING:
