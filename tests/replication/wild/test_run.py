@@ -161,18 +161,18 @@ def test_trust_counts_links_by_their_probability():
 
 
 def test_agreement_compares_what_was_told_with_the_test():
-    """Rates of all runs together, and how often a tested rate is inside the told interval."""
+    """Rates of all runs together, and how often both differ by no more than chance explains."""
     rows = [
         row("a", [1, 1, 0, 0], [1, 0, 1, 0], [0.9] * 4) | {"left_out": (2, 2, 4)},
-        row("b", [1, 0], [0, 0], [0.1] * 2) | {"left_out": (9, 9, 9)},
+        row("b", [1, 1], [0, 0], [0.1] * 2) | {"left_out": (9, 9, 9)},
         row("c", [1, 0], [1, 0], [0.1] * 2),
     ]
     found = agreement(rows)
     precision, recall = found["precision"], found["recall"]
     assert (precision.told, precision.tested, precision.n_runs) == (1.0, 0.5, 1)
-    assert precision.inside == 1.0  # two of two may be anything from a third on
-    assert (recall.told, recall.tested) == (pytest.approx(11 / 13), pytest.approx(1 / 3))
-    assert (recall.inside, recall.n_runs) == (0.5, 2)  # nine of nine are not none of one
+    assert precision.agree == 1.0  # two of two and one of two
+    assert (recall.told, recall.tested) == (pytest.approx(11 / 13), pytest.approx(1 / 4))
+    assert (recall.agree, recall.n_runs) == (0.5, 2)  # nine of nine are not none of two
     assert agreement(rows[2:]) == {}
 
 

@@ -139,8 +139,8 @@ class Agreement:
     """Of all labels together, each predicted without itself."""
     tested: float
     """Of all test mentions together."""
-    inside: float
-    """Share of the runs whose tested rate is inside the interval that was told."""
+    agree: float
+    """Share of the runs in which both rates differ by no more than both samples explain (95 %)."""
     n_runs: int
     """Runs that tell and test the rate."""
 
@@ -160,14 +160,20 @@ def agreement(rows: MethodRows) -> dict[str, Agreement]:
 
 def _agreement(found: Sequence[tuple[int, int, int, int]]) -> Agreement:
     total = np.array(found).sum(axis=0)
-    both = [(hits, n, right / of) for hits, n, right, of in found if n and of]
-    told = [(wilson(hits, n), rate) for hits, n, rate in both]
+    both = [(wilson(hits, n), wilson(right, of)) for hits, n, right, of in found if n and of]
     return Agreement(
         told=float(total[0] / max(total[1], 1)),
         tested=float(total[2] / max(total[3], 1)),
-        inside=float(np.mean([i.low <= rate <= i.high for i, rate in told])) if told else math.nan,
-        n_runs=len(told),
+        agree=float(np.mean([_may_be_equal(*pair) for pair in both])) if both else math.nan,
+        n_runs=len(both),
     )
+
+
+def _may_be_equal(a: Interval, b: Interval) -> bool:
+    """Return whether Newcombe's interval of the difference of two shares holds zero."""
+    low, high = (b, a) if a.value > b.value else (a, b)
+    reach = math.hypot(high.value - high.low, low.high - low.value)
+    return high.value - low.value <= reach
 
 
 def by_entity(rows: MethodRows) -> dict[str, list[Row]]:

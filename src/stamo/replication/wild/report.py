@@ -103,11 +103,11 @@ def gain_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
 def agreement_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     """Return how what cross-validation tells agrees with the judged test."""
     rows = [
-        (f"{method}, {rate}", *map(_number, (a.told, a.tested, a.inside)), str(a.n_runs))
+        (f"{method}, {rate}", *map(_number, (a.told, a.tested, a.agree)), str(a.n_runs))
         for method, own in methods.items()
         for rate, a in agreement(own).items()
     ]
-    columns = ("rate", "told", "tested", "inside the told interval", "runs")
+    columns = ("rate", "told", "tested", "agree within both samples", "runs")
     return Table(f"What left-out labels tell, {_title(setting)}", columns, tuple(rows))
 
 
