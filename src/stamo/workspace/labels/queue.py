@@ -3,8 +3,9 @@
 The first questions are the ones that stand for most of the pile: each covers the mentions that are
 like it, and the next one covers what is still far from all before (greedy facility location). From
 the sixth label on, mentions count by how unsure the current posterior is about them. A real new
-entity is rare under its name: as long as fewer than three labels are the entity, mentions count by
-how probable it is there, which a line about the entity tells before the first label.
+entity is rare under its name: as long as fewer than three labels are the entity, every other
+question counts mentions by how probable it is there, which a line about the entity tells before the
+first label. Only every other one: labels that are nearly all the entity say nothing of the rest.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -33,7 +35,7 @@ from stamo.workspace.labels.events import NONE, LabelEvent
 from stamo.workspace.labels.store import find_labelled
 
 LEAST_POSITIVE = 3
-"""Until so many labels are the entity, those that probably are it come first."""
+"""Until so many labels are the entity, every other question is one that probably is it."""
 LEAST_LABELS = 6
 """From here on there is a posterior worth asking."""
 N_AHEAD = 10
@@ -170,24 +172,34 @@ class LabelQueue:
         Behind the first `n`, each document is asked once before any is asked again.
         """
         decided = self._rows(events)
-        weight = self._wanted(self._task(events))
-        rng = np.random.default_rng(0)
-        first = choose_documents(self.pile, self.views, n, rng, chosen=decided, weight=weight)
-        keys = [self.keys[row] for row in first.tolist()]
+        keys = [self.keys[row] for row in self._first(self._task(events), decided, n)]
         taken = {*keys, *(self.keys[row] for row in decided.tolist())}
         return [*keys, *(key for key in one_per_document(self.keys) if key not in taken)]
 
-    def _wanted(self, task: Task | None) -> Float64 | None:
-        """Return how much each mention is worth asking; None where nothing tells."""
-        if task is None:
-            return None
-        enough = int(task.labelled.sum()) >= LEAST_LABELS
-        if not enough and not self.entity.about:
-            return None
+    def _first(self, task: Task | None, decided: Int64, n: int) -> list[int]:
+        """Return the rows to ask first; where several wishes compete, they take turns."""
+        rng, wishes = np.random.default_rng(0), self._wanted(task)
+        turns: list[list[int]] = []
+        for weight in wishes:
+            share = -(-n // len(wishes))
+            asked = np.array([*decided, *chain.from_iterable(turns)], dtype=np.int64)
+            chosen = choose_documents(
+                self.pile, self.views, share, rng, chosen=asked, weight=weight
+            )
+            turns.append(chosen.tolist())
+        rounds = zip_longest(*turns)
+        return [row for turn in rounds for row in turn if row is not None][:n]
+
+    def _wanted(self, task: Task | None) -> list[Float64 | None]:
+        """Return how much each mention is worth asking, by each wish; None where nothing tells."""
+        enough = task is not None and int(task.labelled.sum()) >= LEAST_LABELS
+        if task is None or not (enough or self.entity.about):
+            return [None]
         p = self._posterior(task)
+        unsure = np.asarray(4 * p * (1 - p) + 0.1)
         if self._n_positive(task) < LEAST_POSITIVE:
-            return np.asarray(p + 0.02)
-        return np.asarray(4 * p * (1 - p) + 0.1)
+            return [np.asarray(p + 0.02), unsure]
+        return [unsure]
 
     def _n_positive(self, task: Task) -> int:
         _, vote, _ = self.pile.votes
