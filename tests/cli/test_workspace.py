@@ -17,8 +17,11 @@ from stamo.errors import StamoError, WorkspaceError
 from stamo.linking.opening import open_linker
 from stamo.service.jobs import JobStore
 from stamo.service.wiring import JOBS_FILE
+from stamo.workspace.artifacts import open_artifacts
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import label_by_gold
+from stamo.workspace.labels.events import LabelTarget
+from stamo.workspace.labels.queue import LabelQueue
 from tests.build.products import write_products
 from tests.workspace.small_world import NOON, copy_labelled, make_small_world
 
@@ -301,11 +304,14 @@ def test_from_a_table_of_products_to_a_pack_without_a_model(run, tmp_path):
     run("new", space, "Otter", "--who", "ada")
     source = tmp_path / "pile.jsonl"
     assert "kept" in run("collect", space, "--kb", tmp_path / "kb", "--from", source)
-    labels = ["document,start,end,choice"]
-    labels += [f"robot{i},4,9,@emerging" for i in range(6)]
-    labels += [f"bottle{i},4,9,Otter (bottle)" for i in range(6)]
-    (tmp_path / "labels.csv").write_text("\n".join(labels))
-    run("labels", "import", space, tmp_path / "labels.csv", "--who", "ada")
+    opened = Workspace.open(space)
+    parts = open_artifacts(opened)
+    queue = LabelQueue(opened.entity, opened.documents.read(), parts.kb, parts.trained)
+    with opened.open_labels() as labels:
+        for key in queue.order([])[:12]:
+            choice = "@emerging" if key[0].startswith("robot") else "Otter (bottle)"
+            target = LabelTarget.of(*key, queue.corpus_mention(key))
+            labels.add(target, choice, labeller="ada", at=NOON)
     assert "otter.stamo" in run("learn", space, "--folds", "0", "--encoder", "none")
     linker = open_linker(tmp_path / "kb", None, [space / "packs"])
     found = [linker.link(text)[0] for text in (robot, bottle)]

@@ -96,7 +96,8 @@ def test_the_model_in_torch_gives_the_same_scores():
     arrays = trained.known.score_known(encoded, trained.tables(kb))
     tensors = trained.model.score_known(encoded, trained.tables(kb))
     assert (encoded.mask.sum(axis=1) > 1).any()
-    np.testing.assert_allclose(arrays, tensors, rtol=1e-4, atol=1e-4)
+    # Vectors are kept in half precision, so their norms are only nearly one.
+    np.testing.assert_allclose(arrays, tensors, atol=2e-3)
 
 
 def test_models_are_told_from_documents(tmp_path):
