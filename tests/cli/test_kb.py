@@ -118,3 +118,21 @@ def test_show_suggests_what_was_meant(kb_path):
         run("show", kb_path, "Dara Vos")
     with pytest.raises(UnknownEntityError, match="nothing like it"):
         run("show", kb_path, "Qwertz")
+
+
+def test_build_tells_notes_and_tables_by_what_they_are(tmp_path):
+    """A folder is notes, a .csv is a table of entities, and --as says it for other names."""
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "Ada.md").write_text("Ada met [[Bob]].")
+    (tmp_path / "p.csv").write_text("id,name\np1,Falcon\n")
+    (tmp_path / "p.list").write_text("id,name\np1,Falcon\n")
+    options = ["--workers", "1", "--dimensions", "0", "--json"]
+    for source, kind in (("vault", "notes"), ("p.csv", "entities"), ("p.list", "entities")):
+        given = [] if source != "p.list" else ["--as", "entities"]
+        kb = tmp_path / f"kb-{source}"
+        run("build", tmp_path / source, kb, "--language", "de", *options, *given)
+        record = json.loads(run("info", kb, "--json"))
+        assert record["sources"][kind]["name"] == source
+        assert record["site"]["language"] == "de"
+        assert record["settings"]["held_out"] == 0
+    assert json.loads(run("show", tmp_path / "kb-vault", "Bob", "--json"))["entity"]["n_links"] == 1

@@ -1,5 +1,6 @@
 import io
 import json
+import random
 import re
 import subprocess
 import sys
@@ -9,12 +10,19 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
 from stamo.cli import workspace as commands
 from stamo.errors import StamoError, WorkspaceError
+from stamo.linking.opening import open_linker
 from stamo.service.jobs import JobStore
 from stamo.service.wiring import JOBS_FILE
+from stamo.workspace.artifacts import open_artifacts
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import label_by_gold
+from stamo.workspace.labels.events import LabelTarget
+from stamo.workspace.labels.queue import LabelQueue
+from tests.build.products import write_products
 from tests.workspace.small_world import NOON, copy_labelled, make_small_world
 
 runner = CliRunner()
@@ -280,3 +288,34 @@ def test_new_documents_make_a_new_version(run, app, small, tmp_path):
 
 def small_documents(small):
     return Workspace.open(small.folder / "collected").documents
+
+
+def test_from_a_table_of_products_to_a_pack_without_a_model(run, tmp_path):
+    """A knowledge base of a table has no model; collecting, labelling, learning and linking go."""
+    table = write_products(tmp_path / "p.csv")
+    build_knowledge_base(table, tmp_path / "kb", BuildSettings(dimensions=30))
+    robot = "The Otter dived below the ship, and its sonar saw rust on the hull."
+    bottle = "The Otter kept my tea hot for a day, and its lid did not leak a drop."
+    draw = random.Random(0)
+    with (tmp_path / "pile.jsonl").open("w") as file:
+        for i in range(12):
+            for kind, text in (("robot", robot), ("bottle", bottle)):
+                # Other words behind it, or all would be near-duplicates.
+                rest = " ".join(f"word{draw.randrange(10**6)}" for _ in range(30))
+                file.write(json.dumps({"id": f"{kind}{i}", "text": f"{text} {rest}"}) + "\n")
+    space = tmp_path / "otter"
+    run("new", space, "Otter", "--who", "ada")
+    source = tmp_path / "pile.jsonl"
+    assert "kept" in run("collect", space, "--kb", tmp_path / "kb", "--from", source)
+    opened = Workspace.open(space)
+    parts = open_artifacts(opened)
+    queue = LabelQueue(opened.entity, opened.documents.read(), parts.kb, parts.trained)
+    with opened.open_labels() as labels:
+        for key in queue.order([])[:12]:
+            choice = "@emerging" if key[0].startswith("robot") else "Otter (bottle)"
+            target = LabelTarget.of(*key, queue.corpus_mention(key))
+            labels.add(target, choice, labeller="ada", at=NOON)
+    assert "otter.stamo" in run("learn", space, "--folds", "0", "--encoder", "none")
+    linker = open_linker(tmp_path / "kb", None, [space / "packs"])
+    found = [linker.link(text)[0] for text in (robot, bottle)]
+    assert [mention.entity for mention in found] == ["Otter", "Otter (bottle)"]

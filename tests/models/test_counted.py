@@ -8,7 +8,9 @@ import pytest
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.errors import ModelError
-from stamo.features.encoding import EncodedMentions
+from stamo.features.articles import flatten_articles
+from stamo.features.base import encode_features
+from stamo.features.encoding import EncodedMentions, EncodingSettings, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.settings import LinkerSettings
@@ -58,9 +60,44 @@ def test_a_knowledge_base_without_vectors_links(tmp_path):
     assert all(0 < m.confidence < 1 for m in [*island, *language])
 
 
-def test_what_needs_training_says_so():
-    with pytest.raises(ModelError, match="stamo train"):
-        Linker(small_kb(), settings=LinkerSettings(explain=True))
+def test_words_decide_where_nothing_is_linked(tmp_path):
+    """Two entities of one name are told apart by their descriptions."""
+    rows = "1,Falcon,A shoe for wet trails.\n2,Falcon,A drone with a camera.\n"
+    (tmp_path / "p.csv").write_text(f"id,name,description\n{rows}")
+    summary = build_knowledge_base(tmp_path / "p.csv", tmp_path / "kb", BuildSettings())
+    linker = Linker(KnowledgeBase.open(summary.path))
+    assert linker.link("The trails were wet under the Falcon.")[0].entity == "Falcon (1)"
+    assert linker.link("The Falcon lost its camera.")[0].entity == "Falcon (2)"
+
+
+def test_explanations_need_vectors_and_no_training(tmp_path):
+    """The scores add up to what linking uses; a knowledge base without vectors says what to do."""
+    text = "Indonesia and Sumatra are far away; Java is near."
+    linker = Linker(small_kb(), settings=LinkerSettings(explain=True))
+    explained = {m.surface: m for m in linker.link(text)}
+    plain = {m.surface: m for m in Linker(small_kb()).link(text)}
+    names = [score.name for score in explained["Java"].why]
+    assert names == ["log prior", "context words", "relatedness"]
+    assert {s: m.entity for s, m in explained.items()} == {s: m.entity for s, m in plain.items()}
+    dump_path = write_dump(tmp_path / "small.xml", PAGES)
+    settings = BuildSettings(dimensions=0, held_out=0.0)
+    kb = KnowledgeBase.open(build_knowledge_base(dump_path, tmp_path / "kb", settings).path)
+    with pytest.raises(ModelError, match="--dimensions 0"):
+        Linker(kb, settings=LinkerSettings(explain=True))
+
+
+def test_the_model_in_torch_gives_the_same_scores():
+    """Learning and linking see one model."""
+    kb = small_kb()
+    trained = without_training(kb)
+    corpus = flatten_articles(kb, held_out=None)
+    encoded = encode(corpus, kb, EncodingSettings(n_candidates=5))
+    encoded = encode_features(encoded, trained.known.encoded_features, kb)
+    arrays = trained.known.score_known(encoded, trained.tables(kb))
+    tensors = trained.model.score_known(encoded, trained.tables(kb))
+    assert (encoded.mask.sum(axis=1) > 1).any()
+    # Vectors are kept in half precision, so their norms are only nearly one.
+    np.testing.assert_allclose(arrays, tensors, atol=2e-3)
 
 
 def test_models_are_told_from_documents(tmp_path):

@@ -80,15 +80,19 @@ class EntityTable:
         try:
             with self.path.open("rb") as file:
                 blocks = read_blocks(file, faults.append)
-                for block in read_line_blocks(blocks, MAX_LINE_BYTES, lambda: faults.append("")):
+                long = f"a line has more than {MAX_LINE_BYTES >> 20} MiB"
+                for block in read_line_blocks(blocks, MAX_LINE_BYTES, lambda: faults.append(long)):
+                    self._check(faults)
                     for line in block.splitlines(keepends=True):
                         number += 1
                         yield self._decode(line, number)
-                    if faults:
-                        what = faults[0] or f"a line has more than {MAX_LINE_BYTES >> 20} MiB"
-                        raise DumpError(f"{self.path.name} cannot be read whole: {what}.")
+            self._check(faults)
         except OSError as error:
             raise DumpError(explain_os_error(error)) from error
+
+    def _check(self, faults: list[str]) -> None:
+        if faults:
+            raise DumpError(f"{self.path.name} cannot be read whole: {faults[0]}.")
 
     def _decode(self, line: bytes, number: int) -> str:
         try:

@@ -30,6 +30,7 @@ from stamo.system.arrays import Float32, Int64
 SCORE_NAMES: Mapping[str, tuple[str, ...]] = {
     "deeped": ("prior", "context words", "coherence", "relatedness"),
     "yamada": ("prior", "context words", "coherence", "edit", "contained", "start or end"),
+    "counts": ("log prior", "context words", "relatedness"),
 }
 
 

@@ -47,7 +47,8 @@ _EMPHASIS = re.compile(
     r"\*\*|__|~~|==|(?<![\w*])\*++(?=\S)|(?<=[^\s*])\*++(?!\w)"
     r"|(?<![\w_])_++(?=\S)|(?<=[^\s_])_++(?!\w)"
 )
-_BLANK = re.compile(r"[ \t]++(?=\n)|(?<=\n)\n++(?=\n)")
+_TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
+_BREAKS = re.compile(r"\n{3,}")
 
 
 @dataclass(frozen=True)
@@ -133,4 +134,4 @@ def _cut_between(text: str, opening: str, closing: str) -> str:
 
 def _style(text: str) -> str:
     text = _EMPHASIS.sub("", _TAG.sub("", text))
-    return _BLANK.sub("", decode_references(text)).strip("\n")
+    return _BREAKS.sub("\n\n", _TRAILING.sub("", decode_references(text))).strip()

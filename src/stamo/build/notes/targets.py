@@ -11,7 +11,7 @@ NOTE_SUFFIXES = (".md", ".markdown")
 ROOT = "/"
 """Begins a target that is a path below the root; any other target is the name of a note."""
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:(?!\S*\.md$)|//")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+:|//")
 _ATTACHED = re.compile(
     r"\.(?:avif|bmp|canvas|csv|docx?|gif|heic|html?|jpe?g|json|m4a|mp3|mp4|ogg|pdf|png|pptx?|svg|"
     r"tex|tiff?|txt|wav|webm|webp|xlsx?|ya?ml|zip)$",

@@ -1,0 +1,187 @@
+"""A folder of notes as a knowledge base."""
+
+import re
+
+import pytest
+
+from stamo.build.build import build_knowledge_base
+from stamo.build.dump.reader import DumpReader, parse_chunk
+from stamo.build.notes.reader import MAX_NOTE_BYTES
+from stamo.build.settings import BuildSettings
+from stamo.build.wikitext.clean import clean, find_redirect, is_disambiguation
+from stamo.errors import DumpError, SettingsError
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.linker import Linker
+
+NOTES = {
+    "Project Falcon.md": "---\naliases: [Falcon]\n---\n"
+    "Led by [[Ada Lovelace|Ada]] and [Bob](sub/bob.md).",
+    "Ada Lovelace.md": "Ada works on [[falcon]] with [[sub/bob|Bob]] and on the [[Missing Note]].",
+    "sub/bob.md": "---\ntitle: Robert Roe\n---\n"
+    "Bob likes [her](../Ada%20Lovelace.md). [no](../../x.md)",
+    "sub/Index.md": "The index of sub.",
+    "Index.md": "The index: [[sub/Index]], [[Index]].",
+}
+
+
+def write_notes(root, notes=NOTES):
+    """Write notes by their paths."""
+    for below, text in notes.items():
+        path = root / below
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return root
+
+
+def build(root, kb, **settings):
+    """Build without vectors unless they are asked for."""
+    summary = build_knowledge_base(root, kb, BuildSettings(**{"dimensions": 0, **settings}))
+    return KnowledgeBase.open(kb), summary
+
+
+def counts_of(kb):
+    """Return every count(e, m) of a knowledge base."""
+    return {kb.title(e): sorted(kb.aliases_of(e)) for e in range(kb.n_entities)}
+
+
+def test_links_find_their_notes_by_path_name_and_alias(tmp_path):
+    """Each note is an article, its aliases are names, and links count as in a dump."""
+    kb, summary = build(write_notes(tmp_path / "vault"), tmp_path / "kb")
+    counts = counts_of(kb)
+    assert counts["Project Falcon"] == [("Falcon", 0), ("Project Falcon", 0), ("falcon", 1)]
+    assert counts["Robert Roe"] == [("Bob", 2), ("Robert Roe", 0)]
+    assert counts["Ada Lovelace"] == [("Ada", 1), ("Ada Lovelace", 0), ("her", 1)]
+    assert kb.title(kb.entity_id("Falcon")) == "Project Falcon"
+    assert not kb.has_article[kb.entity_id("Missing Note")]
+    assert kb.has_article[kb.entity_id("Ada Lovelace")]
+    assert summary.skipped == {"link: out of the folder": 1}
+
+
+def test_notes_of_one_title_are_told_apart_by_their_folders(tmp_path):
+    """Both are candidates of the name, and a path leads to the right one."""
+    kb, _ = build(write_notes(tmp_path / "vault"), tmp_path / "kb")
+    found = kb.candidates("Index")
+    assert {kb.title(e): n for e, n in zip(found.ids, found.counts, strict=True)} == {
+        "Index": 1,
+        "Index (sub)": 1,
+    }
+
+
+def test_listed_names_are_found_in_text_without_a_link(tmp_path):
+    """An alias that no note links is a name all the same; a word that is no name is not."""
+    kb, _ = build(write_notes(tmp_path / "vault"), tmp_path / "kb")
+    found = {m.surface: m.entity for m in Linker(kb).link("Falcon was late, said Robert Roe.")}
+    assert found == {"Falcon": "Project Falcon", "Robert Roe": "Robert Roe"}
+
+
+def test_same_bytes_for_any_number_of_workers(tmp_path):
+    """Workers and chunks leave no trace, and the manifest names the folder with a hash."""
+    root = write_notes(tmp_path / "vault")
+    fingerprints = set()
+    for number, (workers, chunk_bytes) in enumerate([(1, 1 << 20), (2, 10)]):
+        kb, summary = build(
+            root, tmp_path / f"kb{number}", workers=workers, chunk_bytes=chunk_bytes, dimensions=5
+        )
+        source = kb.manifest.sources["notes"]
+        fingerprints.add((summary.fingerprint, source.name, source.size, source.sha256))
+    assert len(fingerprints) == 1
+    assert source.name == "vault"
+    assert source.size == sum(path.stat().st_size for path in root.rglob("*.md"))
+    (root / "Index.md").write_text("The index, changed.")
+    changed, _ = build(root, tmp_path / "kb3", dimensions=5)
+    assert changed.manifest.sources["notes"].sha256 != source.sha256
+
+
+def test_broken_files_are_counted_by_reason(tmp_path):
+    """Other encodings, binaries, huge files, links out and foreign files leave the others alone."""
+    root = write_notes(
+        tmp_path / "vault",
+        {
+            "good.md": "See [[good]].",
+            "latin.md": "Caf\xe9".encode("latin-1"),
+            "wide.md": "wide".encode("utf-16"),
+            "zero.md": b"a\0b",
+            "huge.md": b"x" * (MAX_NOTE_BYTES + 1),
+            "picture.png": b"\x89PNG",
+            "con\x01trol\nname.md": "---\ntitle: 'a\tb'\n---\nText",
+            ".obsidian/config.md": "hidden",
+            "é/" * 60 + "deep.md": "deep",
+        },
+    )
+    (tmp_path / "secret.md").write_text("secret [[good]]")
+    (root / "link.md").symlink_to(tmp_path / "secret.md")
+    (root / "folder").symlink_to(tmp_path)
+    (root / "loop").symlink_to(root)
+    kb, summary = build(root, tmp_path / "kb")
+    assert {kb.title(e) for e in range(kb.n_entities)} == {"good", "deep", "a b"}
+    assert summary.skipped == {
+        "note that is not UTF-8": 2,
+        "note that is a binary file": 1,
+        "note of more than 8 MiB": 1,
+        "file that is no Markdown": 1,
+        "symbolic link that leaves the folder": 1,
+        "symbolic link to a folder": 2,
+    }
+
+
+def test_a_folder_without_notes_is_one_sentence(tmp_path):
+    """Nothing is left behind."""
+    (tmp_path / "vault").mkdir()
+    with pytest.raises(DumpError, match="no Markdown note"):
+        build(tmp_path / "vault", tmp_path / "kb")
+    assert not (tmp_path / "kb").exists()
+
+
+def test_settings_of_dumps_are_refused(tmp_path):
+    """What only a dump has does not go with notes."""
+    root = write_notes(tmp_path / "vault")
+    with pytest.raises(SettingsError, match="go with a dump"):
+        build(root, tmp_path / "kb", index=root / "index")
+    with pytest.raises(DumpError, match="is a folder"):
+        build(root, tmp_path / "kb", source="dump")
+
+
+def world_notes(dump_path, root):
+    """Write the articles of the embedded world as notes, redirects as their aliases."""
+    with DumpReader(dump_path) as reader:
+        site = reader.site
+        pages = [page for chunk in reader.chunks() for page in parse_chunk(chunk, site)[0]]
+    aliases, articles, targets = {}, {}, {}
+    for page in pages:
+        target = page.redirect or find_redirect(page.text, site)
+        if target:
+            targets[page.title] = target.partition("#")[0]
+        elif not is_disambiguation(page.text, page.title, site):
+            articles[page.title] = clean(page.text, site, page.title)
+    for title, target in targets.items():
+        while target in targets:
+            target = targets[target]
+        aliases.setdefault(target, []).append(title)
+    for title, page in articles.items():
+        text, place = [], 0
+        for start, end, surface, target in zip(
+            page.starts, page.ends, page.surfaces, page.targets, strict=True
+        ):
+            text += [_escaped(page.text[place:start]), f"[[{target}|{surface}]]"]
+            place = end
+        text.append(_escaped(page.text[place:]))
+        text += [f"\n\n[[{target}|{surface}]]" for surface, target in page.other_links]
+        names = "".join(f'  - "{name}"\n' for name in aliases.get(title, []))
+        head = f"---\naliases:\n{names}---\n"
+        (root / f"{title}.md").write_text(head + "".join(text), encoding="utf-8")
+    return root
+
+
+def _escaped(text):
+    return re.sub(r"([\[\]*_#<>])", r"\\\1", text)
+
+
+def test_the_world_as_notes_is_the_world_as_a_dump(world, tmp_path):
+    """Written as notes, its articles give the same entities, names, counts and document sets."""
+    (tmp_path / "vault").mkdir()
+    notes, _ = build(world_notes(world.paths.dump_path, tmp_path / "vault"), tmp_path / "notes")
+    dump, _ = build(world.paths.dump_path, tmp_path / "dump", held_out=0)
+    assert counts_of(notes) == counts_of(dump)
+    for entity in range(dump.n_entities):
+        other = notes.entity_id(dump.title(entity))
+        assert notes.document_frequency[other] == dump.document_frequency[entity]
