@@ -392,7 +392,7 @@ def test_the_overview_lists_adds_and_removes(address, open_page, tmp_path):
     """Workspaces with their progress, and packs that can be added and removed."""
     (tmp_path / "new.stamo").write_bytes(make_pack().to_bytes())
     page = open_page(address)
-    page.wait_for_selector("#workspaces >> text=Label 20 more")
+    page.wait_for_selector("#workspaces >> text=Next: Label 20 more")
     page.set_input_files("#file", tmp_path / "new.stamo")
     page.wait_for_selector("#packs >> text=Rey Skywalker")
     page.once("dialog", lambda dialog: dialog.accept())
@@ -402,7 +402,7 @@ def test_the_overview_lists_adds_and_removes(address, open_page, tmp_path):
     open_page.complaints.clear()
 
 
-@pytest.mark.parametrize("path", ["/", "/label?workspace=rey", "/try"])
+@pytest.mark.parametrize("path", ["/", "/label?workspace=rey", "/try", "/found", "/no/such/page"])
 def test_pages_fit_a_phone(address, open_page, path):
     """Nothing is wider than a narrow screen."""
     page = open_page(address + path, viewport={"width": 360, "height": 640})
@@ -411,6 +411,8 @@ def test_pages_fit_a_phone(address, open_page, path):
     page.wait_for_load_state("networkidle")
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= 360
+    if "such" in path:
+        open_page.complaints.clear()  # the browser itself tells of a page that is not there
 
 
 def test_more_than_ten_candidates_can_be_reached(root, open_page):

@@ -2,10 +2,13 @@ import concurrent.futures
 import contextlib
 import shutil
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from stamo.corpus.types import EmergingEntity
+from stamo.service.folders import line_about
 from stamo.service.leases import Leases
 from stamo.service.schemas import Guess
 from stamo.workspace.folder import Workspace
@@ -50,6 +53,13 @@ def test_a_question_shows_the_mention_in_its_context(client):
         "emerging": True,
     }
     assert [c["entity"] for c in question["choices"][1:]] == list(KNOWN)
+
+
+def test_the_new_entity_is_told_by_its_line():
+    """Who labels sees what was said about it, else its other names."""
+    rey = EmergingEntity("Rey Skywalker", ("Rey",))
+    assert line_about(rey) == "The new entity; also called Rey"
+    assert line_about(replace(rey, about="a Jedi")) == "a Jedi"
 
 
 def test_the_guess_comes_after_the_choice_only(client):

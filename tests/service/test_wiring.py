@@ -12,8 +12,10 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+import uvicorn
+from fastapi import FastAPI
 
-from stamo.cli.serve import listen
+from stamo.cli.serve import listen, run
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import SettingsError
 from stamo.packs.pack import EntityPack
@@ -154,6 +156,19 @@ def test_a_missing_folder_of_packs_is_refused(built, tmp_path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "pakcs" in errors
+
+
+def test_a_token_that_was_given_stays_secret(capsys, monkeypatch):
+    """Logs are read by many: only a token that was made up here is printed."""
+    token = "correct-horse-battery"
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
+    security = SecuritySettings("127.0.0.1", token, frozenset(), public_read=False)
+    for show in (False, True):
+        with listen("127.0.0.1", 0) as listener:
+            run(FastAPI(), listener, security, show_token=show)
+        printed = capsys.readouterr().out
+        assert "the token" in printed
+        assert (token in printed) is show
 
 
 def test_the_command_serves_and_stops_on_request(built, tmp_path):

@@ -73,22 +73,26 @@ def serve(
 
     if packs is not None:
         PackFolder.existing(packs)  # a misspelled name would serve without them
-    if token is None and not is_loopback(host):
+    is_made_up = token is None and not is_loopback(host)
+    if is_made_up:
         token = secrets.token_urlsafe(24)
     names = frozenset(map(str.lower, allowed_host or ()))
     security = SecuritySettings(host, token, names, public_read=public_read)
     if found is not None:
         FoundFolder(found).proposals()  # what is wrong with it is told before anything starts
     listener = listen(host, port)
-    base, trained = KnowledgeBase.open(kb), load_model(model)
+    with Console(stderr=True).status("Opening the knowledge base and the model"):
+        base, trained = KnowledgeBase.open(kb), load_model(model)
     learn = partial(learn_job, kb=base, trained=trained)
     parts = wire(base, trained, packs or Path("packs"), workspaces, learn, security, found)
     parts.jobs.start()  # here, a second service on the folder is refused with one line
-    run(create_app(parts), listener, security)
+    run(create_app(parts), listener, security, show_token=is_made_up)
 
 
-def run(app: FastAPI, listener: socket.socket, security: SecuritySettings) -> None:
-    """Serve until a signal comes, then let running requests end."""
+def run(
+    app: FastAPI, listener: socket.socket, security: SecuritySettings, *, show_token: bool = False
+) -> None:
+    """Serve until a signal comes, then let running requests end; a token given stays secret."""
     import uvicorn
 
     from stamo.service.connections import ConnectionLimits, limited_protocol
@@ -98,7 +102,8 @@ def run(app: FastAPI, listener: socket.socket, security: SecuritySettings) -> No
     console.print(f"Serving at {address} (stop with Ctrl-C)", soft_wrap=True)
     if security.token is not None:
         what = "Everything needs" if security.guards_reading else "Changes need"
-        console.print(f"{what} the token {security.token}", soft_wrap=True)
+        shown = f"the token {security.token}" if show_token else "the token that was given"
+        console.print(f"{what} {shown}", soft_wrap=True)
     if security.public_read:
         console.print("Everybody who can reach this address may read and link.", soft_wrap=True)
     config = uvicorn.Config(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stamo.corpus.types import Corpus, Document, LabelKey
+from stamo.corpus.types import Corpus, Document, EmergingEntity, LabelKey
 from stamo.errors import StamoError, WorkspaceError
 from stamo.service.schemas import (
     ChoiceOut,
@@ -335,10 +335,11 @@ class WorkspaceFolders:
         document = space.documents[key[0]]
         mention = document.mentions[key[1]]
         entity = space.workspace.entity
-        aliases = ", ".join(alias for alias in entity.aliases if alias != entity.id)
-        line = f"The new entity; also called {aliases}" if aliases else "The new entity"
         # Always first: the same key means the new entity from the first mention to the last.
-        choices = (Choice(EMERGING_CHOICE, entity.id, line), *self._describe(mention.surface))
+        choices = (
+            Choice(EMERGING_CHOICE, entity.id, line_about(entity)),
+            *self._describe(mention.surface),
+        )
         label = space.label_of(key)
         return Question(
             document=document.id,
@@ -353,3 +354,10 @@ class WorkspaceFolders:
             label=None if label is None else describe_choice(label.choice, entity.id),
             labelled_by="" if label is None else label.labeller,
         )
+
+
+def line_about(entity: EmergingEntity) -> str:
+    """Say in a line what the new entity is: as it was declared, else by its other names."""
+    aliases = ", ".join(alias for alias in entity.aliases if alias != entity.id)
+    named = f"The new entity; also called {aliases}" if aliases else "The new entity"
+    return entity.about or named

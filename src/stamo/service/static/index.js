@@ -18,7 +18,8 @@ function workspaceRow(space) {
   if (space.has_report) {
     links.push(make("a", { href: `/api/workspaces/${encodeURIComponent(space.name)}/report` }, "Report"));
   }
-  return row(space.entity, space.next_step || space.aliases.join(", "), ...links);
+  const line = space.problem ? space.next_step : `Next: ${space.next_step}`;
+  return row(space.entity, line, ...links);
 }
 
 function packRow(pack) {

@@ -138,7 +138,10 @@ class _Desk:
             Choice(title, title, ", ".join(kb.titles(kb.related(int(entity), 4)[0])))
             for entity, title in zip(ids.tolist(), kb.titles(ids), strict=True)
         ]
-        return [Choice(EMERGING_CHOICE, self.entity.id, "the new entity"), *known]
+        return [
+            Choice(EMERGING_CHOICE, self.entity.id, self.entity.about or "the new entity"),
+            *known,
+        ]
 
     def _show(self, document: Document, index: int, choices: list[Choice], page: int) -> None:
         mention = document.mentions[index]
