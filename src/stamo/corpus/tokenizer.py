@@ -163,11 +163,13 @@ def _kinds(text: str) -> NDArray[np.uint8]:
 
 @cache
 def _kind_by_code_point() -> NDArray[np.uint8]:
-    kind_by_category = {"L": _WORD, "N": _WORD, "M": _MARK}
+    kind_by_category = np.full(128, _OTHER, dtype=np.uint8)
+    kind_by_category[[ord(letter) for letter in "LNM"]] = (_WORD, _WORD, _MARK)
     table = np.zeros(0x110000, dtype=np.uint8)
-    categories = map(unicodedata.category, map(chr, range(_LAST_ASSIGNED_LETTER + 1)))
-    kinds = (kind_by_category.get(category[0], _OTHER) for category in categories)
-    table[: _LAST_ASSIGNED_LETTER + 1] = np.fromiter(kinds, np.uint8, _LAST_ASSIGNED_LETTER + 1)
+    categories = "".join(map(unicodedata.category, map(chr, range(_LAST_ASSIGNED_LETTER + 1))))
+    # Two letters each, of which the first one tells.
+    firsts = np.frombuffer(categories.encode("ascii"), dtype=np.uint8)[::2]
+    table[: _LAST_ASSIGNED_LETTER + 1] = kind_by_category[firsts]
     for first, last in _UNSPACED_SCRIPTS:
         script = table[first : last + 1]
         script[script == _WORD] = _SINGLE

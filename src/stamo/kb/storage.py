@@ -74,7 +74,8 @@ def open_array(path: Path) -> NDArray[Any]:
         if path.stat().st_size == HEADER_BYTES:  # an empty array cannot be mapped
             array: NDArray[Any] = np.load(path, allow_pickle=False)
         else:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            # As a plain array over the mapping: np.memmap looks up single values in Python.
+            array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         raise KnowledgeBaseError(
             f"The file {path.name} of the knowledge base {path.parent.name!r} cannot be read "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 
 import numpy as np
 
@@ -36,10 +37,11 @@ TITLES = frozenset(_TITLES.split())
 def known_names(kb: KnowledgeBase, surfaces: Sequence[str]) -> list[str]:
     """Return for each surface the alias to look it up by; unknown ones come back as they are.
 
-    The exact form comes first, then other spellings of it: other quotes and dashes, without
-    quotes around it, without a possessive, without an article, in another case.
+    What HTML escapes is read as a browser does. The exact form comes first, then other spellings
+    of it: other quotes and dashes, without quotes around it, without a possessive, without an
+    article, in another case.
     """
-    names = [normalise_surface(surface) for surface in surfaces]
+    names = [normalise_surface(unescape(surface)) for surface in surfaces]
     unknown: Int64 = np.flatnonzero(kb.alias_ids(names) < 0)
     for i in unknown.tolist():
         spellings = list(dict.fromkeys(other_spellings(names[i])))
