@@ -274,9 +274,8 @@ class _RowMaker:
         return self._bootstrap(difference, chosen, right, base)
 
     def _bootstrap(self, statistic: Statistic, chosen: Bools, *values: Bools) -> Interval:
-        ones: Bools = np.ones(int(chosen.sum()), dtype=np.bool_)
-        parts = [*(value[chosen] for value in values), ones]
-        columns = by_document(self.documents[chosen], *parts)
+        ones = np.ones(int(chosen.sum()))
+        columns = by_document(self.documents[chosen], *(value[chosen] for value in values), ones)
         return bootstrap(columns, statistic, np.random.default_rng(0), n_samples=self.n_samples)
 
 
