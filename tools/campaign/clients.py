@@ -63,6 +63,17 @@ class Load:
             self.wrong.append(f"{answer.status_code} {answer.text[:100]}")
 
 
+def processor_seconds_of(process: psutil.Process) -> float:
+    """Return what a process has computed, whatever else ran."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def others() -> str:
+    """Tell how busy the machine is: times on the clock hold for that."""
+    return f"{psutil.cpu_count()} cores, load {os.getloadavg()[0]:.0f}"
+
+
 @contextmanager
 def service(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
     """Run the service; yield its address and its process."""
@@ -130,16 +141,18 @@ def busy(folder: Path, n_clients: int, n_requests: int) -> Attack:
         with service(folder) as (address, process):
             press(address, n_clients, texts, lambda load: load.n >= n_requests // 10)
             before = process.memory_info().rss >> 20
-            start = time.monotonic()
+            start, computed = time.monotonic(), processor_seconds_of(process)
             load = press(address, n_clients, texts, lambda load: load.n >= n_requests)
             seconds = time.monotonic() - start
+            computed = processor_seconds_of(process) - computed
             after = process.memory_info().rss >> 20
         _fill(row, load)
         row.megabytes = after
         row.note = (
             f"{len(load.seconds) / seconds:.0f} answers/s, p50 {1000 * load.percentile(50):.0f} ms,"
-            f" p99 {1000 * load.percentile(99):.0f} ms, {load.n_turned_away:,} turned away, "
-            f"memory {before} MB before and {after} MB after"
+            f" p99 {1000 * load.percentile(99):.0f} ms, {1000 * computed / load.n:.1f} ms of the "
+            f"processor each, {load.n_turned_away:,} turned away, memory {before} MB before and "
+            f"{after} MB after; {others()}"
         )
         if after > before + MOST_GROWTH:
             row.fail(f"the service grew from {before} to {after} MB")
@@ -171,12 +184,21 @@ def beside_learning(folder: Path, n_clients: int, n_jobs: int) -> Attack:
 
     def run(row: Row, tell: Callable[[], None]) -> None:
         texts = _texts(folder)
-        with service(folder) as (address, _), httpx.Client(base_url=address, timeout=60) as client:
+        with (
+            service(folder) as (address, process),
+            httpx.Client(base_url=address, timeout=60) as client,
+        ):
+            at_rest = process.memory_info().rss >> 20
             jobs = Jobs(client, n_jobs)
             load = press(address, n_clients, texts, jobs.are_done)
+            after = process.memory_info().rss >> 20
         _fill(row, load)
+        row.megabytes = after - at_rest  # what learning and linking took, not the service itself
         p99 = load.percentile(99)
-        row.note = f"p50 {1000 * load.percentile(50):.0f} ms, p99 {1000 * p99:.0f} ms"
+        row.note = (
+            f"p50 {1000 * load.percentile(50):.0f} ms, p99 {1000 * p99:.0f} ms, memory {at_rest} MB"
+            f" before and {after} MB after; {others()}"
+        )
         if p99 > MOST_P99 or set(jobs.ended) != {"done"}:
             row.fail(f"p99 {p99:.2f} s, jobs {jobs.ended}")
         tell()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
 
-from tools.campaign.clients import service
+from tools.campaign.clients import processor_seconds_of, service
 from tools.campaign.table import Attack, Row, last_lines, run_apart
 
 HEADERS = {"X-Stamo": "1"}
@@ -71,20 +71,15 @@ def _ask(
     def ask(case: Case, real: str | None) -> None:
         if real is not None and case.path_parameters:
             case.path_parameters = dict.fromkeys(case.path_parameters, real)
-        start = _processor_seconds(process)
+        start = processor_seconds_of(process)
         try:
             _send(case, client, row)
         except Exception:
             row.fail(f"{case.method} {case.path}: {last_lines()}")
-        row.took(_processor_seconds(process) - start)
+        row.took(processor_seconds_of(process) - start)
 
     with suppress(Unsatisfiable):  # a route that takes nothing cannot be asked wrongly
         ask()
-
-
-def _processor_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 def _send(case: Case, client: httpx.Client, row: Row) -> None:
