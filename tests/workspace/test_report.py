@@ -164,9 +164,13 @@ def test_the_report_keeps_nobody_out(learned, chromium, width, scheme):
         page.goto(learned[2].path.as_uri())
         found = Axe().run(page).response["violations"]
         wide = page.evaluate("document.documentElement.scrollWidth")
+        cut = page.evaluate(
+            "[...document.querySelectorAll('table')]"
+            ".filter((table) => table.scrollWidth > table.parentElement.clientWidth).length"
+        )
         browser.close()
     assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
-    assert wide <= width
+    assert (wide <= width, cut) == (True, 0)
 
 
 def test_figures_are_files_too(learned):

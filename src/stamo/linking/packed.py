@@ -318,6 +318,8 @@ class PackedLinker:
                 float(scores[i].scores[j, -1]),
                 float(scores[i].prior[j]),
                 self.packs[i].entity.external_id,
+                self.packs[i].entity.type,
+                self.packs[i].entity.url,
             )
             for (i, j), share in zip(packed, shares, strict=True)
         ]

@@ -25,6 +25,10 @@ class ScoredCandidate(NamedTuple):
     """P(e | m) of the knowledge base."""
     id: str = ""
     """What the entity is called elsewhere, such as Q29584; empty where it is not known."""
+    type: str = ""
+    """What a packed entity is, as it was declared: person, event; mostly empty."""
+    url: str = ""
+    """Where a packed entity is described, as it was declared; mostly empty."""
 
 
 class Contribution(NamedTuple):
@@ -76,7 +80,11 @@ class LinkedMention(NamedTuple):
     @property
     def id(self) -> str:
         """What its entity is called elsewhere; empty for NIL and where it is not known."""
-        return next((c.id for c in self.candidates if c.entity == self.entity), "")
+        return self._chosen.id if self._chosen else ""
+
+    @property
+    def _chosen(self) -> ScoredCandidate | None:
+        return next((c for c in self.candidates if c.entity == self.entity), None)
 
     @property
     def runner_up(self) -> ScoredCandidate | None:
@@ -88,6 +96,9 @@ class LinkedMention(NamedTuple):
         record = mention_record(
             self.start, self.end, self.surface, self.entity, round(self.confidence, 4), self.id
         )
+        if self._chosen and self.in_pack:
+            declared = {"type": self._chosen.type, "url": self._chosen.url}
+            record |= {name: value for name, value in declared.items() if value}
         if all_candidates:
             second = self.runner_up
             record["runner_up"] = None if second is None else _named(second)
