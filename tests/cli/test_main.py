@@ -13,11 +13,27 @@ import pytest
 
 from stamo.cli import main as cli
 from stamo.errors import StamoError
+from tests.service.support import make_pack
 
 NO_ROOM = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # no file may grow, as on a full disk
+from stamo.cli.main import main
+main()
+"""
+
+
+READ_ONLY = """
+import errno, os, sys
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.link"}
+
+def refuse(event, args):
+    writes = event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    if (writes or event in CHANGES) and "frozen" in str(args[0]):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(args[0]))
+
+sys.addaudithook(refuse)
 from stamo.cli.main import main
 main()
 """
@@ -51,6 +67,41 @@ def test_output_that_cannot_be_written_is_one_line():
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = run("--help", stdout=full)
     assert (done.returncode, is_one_line(done.stderr)) == (1, True), done.stderr
+
+
+def test_links_that_cannot_be_written_are_one_line(small_kb):
+    """`stamo link > file` on a full disk is no success, and no trace either."""
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = run("link", small_kb.path, small_kb.path / "manifest.json", stdout=full)
+    assert (done.returncode, is_one_line(done.stderr)) == (1, True), done.stderr
+    assert "disk is full" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "match"), [(NO_ROOM, "disk is full"), (READ_ONLY, "read-only")], ids=["full", "frozen"]
+)
+def test_a_folder_that_takes_nothing_is_one_line(tmp_path, code, match):
+    """`packs add` and `new` say what refused them and leave nothing behind."""
+    make_pack().save(tmp_path / "new.stamo")
+    frozen = tmp_path / "frozen"
+    frozen.mkdir()
+    for words, said in (
+        (["packs", "add", frozen, tmp_path / "new.stamo"], match),
+        (["new", frozen / "rey", "Rey Skywalker", "--alias", "Rey"], "cannot be made"),
+    ):
+        done = run(*words, code=code)
+        assert (done.returncode, is_one_line(done.stderr)) == (1, True), done.stderr
+        assert said in done.stderr
+        assert list(frozen.rglob("*.stamo")) == list(frozen.glob(".*")) == []
+
+
+def test_a_pack_of_a_frozen_folder_stays(tmp_path):
+    """`packs remove` says what refused it."""
+    make_pack().save(tmp_path / "frozen.stamo")
+    done = run("packs", "remove", tmp_path, "frozen", code=READ_ONLY)
+    assert (done.returncode, is_one_line(done.stderr)) == (1, True), done.stderr
+    assert "read-only" in done.stderr
+    assert (tmp_path / "frozen.stamo").exists()
 
 
 @pytest.mark.parametrize(

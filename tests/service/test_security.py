@@ -1,3 +1,4 @@
+import asyncio
 import re
 import socket
 import threading
@@ -5,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
 
 from stamo.errors import SettingsError
 from stamo.service.app import STATIC, create_app
-from stamo.service.security import SecuritySettings, is_loopback, refusal
+from stamo.service.security import Guard, SecuritySettings, is_loopback, refusal
 from tests.service.support import HOST, GateLinker, make_pack, make_parts, running
 
 TOKEN = "correct-horse-battery"
@@ -234,6 +236,42 @@ def test_a_body_that_never_ends_is_cut_off(root):
             pass
         else:
             pytest.fail("ten megabytes were taken")
+
+
+def test_all_bodies_together_are_bounded():
+    """Long bodies wait their turn when others fill the memory; short ones always pass."""
+    settings = SecuritySettings(max_bodies=100_000)
+    leave = asyncio.Event()
+
+    async def hold(scope, receive, send):
+        await receive()
+        await leave.wait()
+        await PlainTextResponse("done")(scope, receive, send)
+
+    guard = Guard(hold, settings)
+
+    async def post(size):
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": b"x" * size, "more_body": False}
+
+        async def send(message):
+            sent.append(message)
+
+        headers = [(b"host", b"127.0.0.1")]
+        scope = {"type": "http", "method": "POST", "path": "/api/link", "headers": headers}
+        await guard(scope, receive, send)
+        return sent[0]["status"], dict(sent[0]["headers"]).get(b"retry-after")
+
+    async def go():
+        first, short = asyncio.create_task(post(90_000)), asyncio.create_task(post(500))
+        await asyncio.sleep(0)
+        refused = await post(80_000)
+        leave.set()
+        return [refused, await first, await short, await post(80_000)]
+
+    assert asyncio.run(go()) == [(503, b"1"), (200, None), (200, None), (200, None)]
 
 
 def test_a_body_that_does_not_arrive_is_given_up(root):

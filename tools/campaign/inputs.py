@@ -227,5 +227,5 @@ def rows(folder: Path, seconds: float, seed: int, only: str = "") -> Iterator[Ro
     for name, trial, share in targets(folder):
         if only in name:
             time_for_it = share * seconds
-            # Seconds of the processor, of which others may have the most.
-            yield run_apart(name, attack(trial, time_for_it, f"{seed}"), 30 * time_for_it)
+            # Seconds of the processor, of which others may have the most for an hour.
+            yield run_apart(name, attack(trial, time_for_it, f"{seed}"), 3600)

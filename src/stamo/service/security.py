@@ -30,6 +30,7 @@ DATA_PATHS = ("/api/", "/nif", "/metrics")
 """What the routes that hold data start with; the pages hold none."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_TOKEN = 16
+SHORT_BODY = 2**16
 PASS_COOKIE = "stamo-pass"
 """Lets a browser that has shown the token read; it changes nothing."""
 
@@ -64,6 +65,8 @@ class SecuritySettings:
     """Other names under which browsers reach the service, such as that of a proxy."""
     max_body: int = 5 * 2**20
     """Bytes that a request may have."""
+    max_bodies: int = 64 * 2**20
+    """Bytes that the bodies of all requests under way may have; short ones always pass."""
     body_seconds: float = 30.0
     """How long a body may take to arrive."""
     public_read: bool = False
@@ -179,6 +182,8 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: SecuritySettings) -> None:
         self.app = app
         self.settings = settings
+        self._n_held = 0
+        """Bytes of all bodies under way."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -195,16 +200,21 @@ class Guard:
         send = _with_headers(send, scope["path"], cookie)
         refused = refusal(self.settings, scope["method"], scope["path"], headers)
         if refused is None:
-            body = await self._read(scope, receive)
-            if isinstance(body, bytes):
-                await self.app(scope, _replay(body, receive), send)
-                return
-            refused = body
+            parts: list[bytes] = []
+            try:
+                refused = await self._read(scope, receive, parts)
+                if refused is None:
+                    await self.app(scope, _replay(b"".join(parts), receive), send)
+                    return
+            finally:
+                self._n_held -= sum(map(len, parts))
         await _answer(*refused)(scope, receive, send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | tuple[int, str]:
+    async def _read(
+        self, scope: Scope, receive: Receive, parts: list[bytes]
+    ) -> tuple[int, str] | None:
         """Read the whole body, but no more than allowed, whatever its header promises."""
-        settings, parts, size = self.settings, [], 0
+        settings, size = self.settings, 0
         too_long = 413, f"The request has more than {settings.max_body} bytes; send less at once."
         promised = Headers(scope=scope).get("content-length", "0")
         if promised.isascii() and promised.isdigit() and int(promised[:20]) > settings.max_body:
@@ -214,15 +224,17 @@ class Guard:
                 more = True
                 while more:
                     message = await receive()
-                    part = message.get("body", b"")
-                    size += len(part)
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    self._n_held += len(parts[-1])
                     if size > settings.max_body:
                         return too_long
-                    parts.append(part)
+                    if size > SHORT_BODY and self._n_held > settings.max_bodies:
+                        return 503, "The service has too much to read; try again in a moment."
                     more = message["type"] == "http.request" and message.get("more_body", False)
         except TimeoutError:
             return 408, "The request did not arrive in time; send it again."
-        return b"".join(parts)
+        return None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -241,8 +253,10 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 def _answer(status: int, sentence: str) -> JSONResponse:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     # What is left of a refused body is not read; the connection cannot be used again.
-    if status in (408, 413):
+    if status in (408, 413, 503):
         headers["Connection"] = "close"
+    if status == 503:
+        headers["Retry-After"] = "1"
     return JSONResponse({"error": sentence}, status_code=status, headers=headers)
 
 

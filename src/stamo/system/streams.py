@@ -61,24 +61,30 @@ class ByteSource:
     def __init__(self, file: Readable, position: int = 0, end: int | None = None) -> None:
         self._file = file
         self._end = end
-        self._ahead = b""
         self._position = position
+        self._ahead = b""
+        self._at = 0
+        """How much of what was read ahead is handed out; a place moves, bytes are not copied."""
 
     @property
     def consumed(self) -> int:
         """Return the position in the file up to which bytes were handed out."""
-        return self._position - len(self._ahead)
+        return self._position - (len(self._ahead) - self._at)
 
     def peek(self, size: int) -> bytes:
         """Return the next bytes without handing them out; fewer only at the end."""
-        while len(self._ahead) < size and (more := self._fetch(size - len(self._ahead))):
-            self._ahead += more
-        return self._ahead[:size]
+        while (missing := size - (len(self._ahead) - self._at)) > 0:
+            more = self._fetch(missing)
+            if not more:
+                break
+            self._ahead, self._at = self._ahead[self._at :] + more, 0
+        return self._ahead[self._at : self._at + size]
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes; empty at the end."""
-        if self._ahead:
-            taken, self._ahead = self._ahead[:size], self._ahead[size:]
+        if self._at < len(self._ahead):
+            taken = self._ahead[self._at : self._at + size]
+            self._at += len(taken)
             return taken
         return self._fetch(size)
 
@@ -94,18 +100,23 @@ class ByteSource:
 
     def push_back(self, data: bytes) -> None:
         """Put bytes that were handed out in front again."""
-        self._ahead = data + self._ahead
+        before = self._at - len(data)
+        if before >= 0 and self._ahead.startswith(data, before):
+            self._at = before
+        else:
+            self._ahead, self._at = data + self._ahead[self._at :], 0
 
     def seek(self, mark: bytes) -> bool:
         """Move to where a mark comes next; tell whether it does."""
-        data = b""
-        while more := self.read(IN_BYTES):
-            data = data[1 - len(mark) :] + more if data else more
-            found = data.find(mark)
-            if found >= 0:
-                self.push_back(data[found:])
-                return True
-        return False
+        while (found := self._ahead.find(mark, self._at)) < 0:
+            kept = max(self._at, len(self._ahead) - len(mark) + 1)
+            more = self._fetch(IN_BYTES)
+            self._ahead, self._at = self._ahead[kept:] + more, 0
+            if not more:
+                self._at = len(self._ahead)
+                return False
+        self._at = found
+        return True
 
     def ends_early(self) -> StreamFault:
         """Make the fault of an archive that stops in the middle."""

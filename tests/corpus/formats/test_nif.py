@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stamo.corpus.formats import nif
 from stamo.corpus.formats.nif import (
     EMERGING_IRI,
     NOT_IN_KB,
@@ -163,3 +164,15 @@ def test_bad_nif_files_are_counted(tmp_path):
     skips = SkipCounter()
     assert len(list(read_documents([tmp_path], on_skip=skips))) == 1
     assert any("not valid Turtle" in reason for reason in skips.skipped)
+
+
+def test_a_file_of_too_many_triples_is_left_out(tmp_path, monkeypatch):
+    """It is counted with its reason before it takes time and memory; the next file is read."""
+    monkeypatch.setattr(nif, "MAX_TRIPLES", 60)
+    many = GERBIL + "".join(f"<http://a/{i}> <http://b> {i} .\n" for i in range(60))
+    (tmp_path / "a.ttl").write_text(many)
+    (tmp_path / "b.ttl").write_text(GERBIL)
+    skips = SkipCounter()
+    assert len(list(read_documents([tmp_path], on_skip=skips))) == 1
+    (reason,) = skips.skipped
+    assert "more than 60 triples" in reason

@@ -11,6 +11,7 @@ import pytest
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats import feed, parquet
+from stamo.corpus.formats.parquet_pages import largest_page
 from stamo.corpus.parts import Part, Unreadable
 from stamo.corpus.readers import Position, count_bytes, read_documents, read_parts
 from stamo.corpus.skips import NO_MENTION, ReadLimits, SkipCounter
@@ -203,9 +204,9 @@ def test_parquet_that_is_none_or_damaged(tmp_path, monkeypatch):
     assert "damaged Parquet file" in skips.skipped
     assert "column 'text' is not text but int64" in skips.skipped
     assert len(documents) >= 3
-    monkeypatch.setattr(parquet, "MAX_GROUP_BYTES", 10)
+    monkeypatch.setattr(parquet, "MAX_PAGE_BYTES", 10)
     _, skips = read(tmp_path / "good.parquet")
-    assert list(skips.skipped) == ["row group larger than the limit"]
+    assert list(skips.skipped) == ["page larger than the limit"]
 
 
 def test_rss(tmp_path):
@@ -290,3 +291,30 @@ def test_json_in_a_folder_with_tables(tmp_path):
     assert len(documents) == 3 + 1 + 3 + 3 + 1
     assert documents[-1].text == "a,b\n1,2\n"
     assert not skips.skipped
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("uses_dictionary", [True, False])
+def test_a_large_page_is_found_among_empty_rows(tmp_path, version, uses_dictionary):
+    """Its size is told by the heads of the pages, whatever the average of the row group."""
+    texts = ["a"] * 3000 + ["b" * 3_000_000] + [f"c {i}" for i in range(3000)]
+    path = tmp_path / "a.parquet"
+    table = pa.table({"id": [str(i) for i in range(len(texts))], "text": texts})
+    options = {"use_dictionary": uses_dictionary, "data_page_version": version}
+    pq.write_table(table, path, data_page_size=1000, write_page_index=True, **options)
+    about = pq.ParquetFile(path).metadata.row_group(0)
+    assert largest_page(path, about, ["id"]) < 2_000_000
+    assert 3_000_000 <= largest_page(path, about, ["id", "text"]) < 3_100_000
+    with path.open("rb") as file:
+        assert largest_page(file, about, ["text"]) >= 3_000_000
+
+
+def test_long_rows_are_read_a_few_at_a_time(tmp_path):
+    """A batch takes as many rows as its memory allows, and at least one."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"{i} " * 500_000 for i in range(40)]}), path)
+    about = pq.ParquetFile(path).metadata.row_group(0)
+    assert 1 <= parquet._batch_rows(about, ["text"]) < 40
+    pq.write_table(pa.table({"text": ["x"] * 1000}), path)
+    about = pq.ParquetFile(path).metadata.row_group(0)
+    assert parquet._batch_rows(about, ["text"]) == 256

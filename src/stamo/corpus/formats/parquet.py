@@ -1,7 +1,7 @@
 """Parquet, also as Hugging Face stores data sets: a folder of shards, one document a row.
 
-Row groups are read column by column in small batches. A file says how much it unpacks to before
-that is done; values that repeat are kept once, however often they stand in a batch.
+Row groups are read column by column in small batches. The heads of the pages say how much they
+unpack to before that is done; values that repeat are kept once, however often they stand there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stamo.corpus.formats.base import ReadItem, ReadTask
+from stamo.corpus.formats.parquet_pages import largest_page
 from stamo.corpus.formats.rows import choose_columns, row_document
 from stamo.corpus.skips import BadRecordError
 
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MAGIC_BYTES = b"PAR1"
-MAX_GROUP_BYTES = 1 << 30
-"""Bytes that the columns of one row group may unpack to."""
+MAX_PAGE_BYTES = 48 << 20
+"""Bytes that one page may unpack to; reading takes up to seven times as much for a moment."""
 _BATCH_ROWS = 256
+_BATCH_BYTES = 1 << 25
 
 
 class ParquetFile:
@@ -88,8 +90,9 @@ def _read_groups(file: pq.ParquetFile, names: dict[str, str], task: ReadTask) ->
         if number + about.num_rows <= task.first:
             number += about.num_rows
             continue
-        _check_size(about, wanted)
-        for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=wanted):
+        _check_pages(about, wanted, task)
+        n_rows = _batch_rows(about, wanted)
+        for batch in file.iter_batches(n_rows, row_groups=[group], columns=wanted):
             values = {role: batch.column(name) for role, name in names.items()}
             for row in range(batch.num_rows):
                 number += 1
@@ -100,14 +103,22 @@ def _read_groups(file: pq.ParquetFile, names: dict[str, str], task: ReadTask) ->
         yield number, None
 
 
-def _check_size(about: Any, names: list[str]) -> None:
+def _check_pages(about: Any, names: list[str], task: ReadTask) -> None:
+    assert task.path is not None
+    size = largest_page(task.path, about, names)
+    if size > MAX_PAGE_BYTES:
+        raise BadRecordError(
+            "page larger than the limit",
+            f"some of its texts unpack to {size:,} bytes at once; write it with smaller pages "
+            "(pyarrow: write_batch_size=16)",
+        )
+
+
+def _batch_rows(about: Any, names: list[str]) -> int:
+    """Return how many rows are read at once: fewer where they are long."""
     columns = (about.column(i) for i in range(about.num_columns))
     size = sum(c.total_uncompressed_size for c in columns if c.path_in_schema in names)
-    if size > MAX_GROUP_BYTES:
-        raise BadRecordError(
-            "row group larger than the limit",
-            f"its texts unpack to {size:,} bytes; write it with smaller row groups",
-        )
+    return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES * about.num_rows // max(size, 1))))
 
 
 def _text(columns: dict[str, pa.Array], role: str, row: int) -> str:
