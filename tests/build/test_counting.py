@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stamo.build import counting
-from stamo.build.extract import LINK_SCHEMA, NAME_SCHEMA, PAGE_SCHEMA, TEXT_SCHEMA
+from stamo.build.extract import GIVEN_NAME_SCHEMA, LINK_SCHEMA, PAGE_SCHEMA, TEXT_SCHEMA
 
 ARTICLE, REDIRECT, DISAMBIGUATION = "article", "redirect", "disambiguation"
 
@@ -25,7 +25,7 @@ def connect(directory, pages, links=(), names=()):
         "page": (page_rows, PAGE_SCHEMA),
         "link": (link_rows, LINK_SCHEMA),
         "text": ([], TEXT_SCHEMA),
-        "name": (names, NAME_SCHEMA),
+        "name": (names, GIVEN_NAME_SCHEMA),
     }
     for name, (rows, schema) in tables.items():
         dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]

@@ -14,7 +14,7 @@ from stamo.discovery.groups import (
     is_piece,
     is_variant,
     longer_documents,
-    whole_name,
+    name_in_full,
 )
 from stamo.discovery.propose import ProposeSettings
 from stamo.discovery.score import has_common_name, lower_bound, surprise, without_copies
@@ -65,7 +65,7 @@ def test_a_piece_of_a_longer_name_becomes_the_whole(name, window, whole):
     """What most documents join to a name by a sign belongs to it, with its places."""
     at = window.index(name)
     more = {"window": window, "at": at, "start": 100 + at, "end": 100 + at + len(name)}
-    found = whole_name(tally_of({name: 3}, **more).names[name])
+    found = name_in_full(tally_of({name: 3}, **more).names[name])
     assert found.name == whole
     for s in found.sightings:
         assert s.window[s.at : s.at + s.end - s.start] == whole
@@ -78,7 +78,7 @@ def test_what_few_documents_join_is_left_alone():
     for i, window in enumerate(["met Zweb-era men", "met Zweb there", "met Zweb again"]):
         seen = sighting("Zweb", str(i), window=window, at=4, start=4, end=8)
         tally.add(Seen(str(i), "", [seen], []))
-    assert whole_name(tally.names["Zweb"]).name == "Zweb"
+    assert name_in_full(tally.names["Zweb"]).name == "Zweb"
 
 
 def test_a_word_that_mostly_stands_in_longer_names_is_a_piece():

@@ -8,9 +8,9 @@ import pytest
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.errors import ModelError
-from stamo.features.articles import flatten_articles
+from stamo.features.articles import flatten_articles, iterate_articles
 from stamo.features.base import encode_features
-from stamo.features.encoding import EncodedMentions, EncodingSettings, encode
+from stamo.features.encoding import EncodedMentions, EncodingSettings, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.settings import LinkerSettings
@@ -90,7 +90,7 @@ def test_the_model_in_torch_gives_the_same_scores():
     """Learning and linking see one model."""
     kb = small_kb()
     trained = without_training(kb)
-    corpus = flatten_articles(kb, held_out=None)
+    corpus = flatten_articles(iterate_articles(kb, held_out=None), Lexicon.of(kb))
     encoded = encode(corpus, kb, EncodingSettings(n_candidates=5))
     encoded = encode_features(encoded, trained.known.encoded_features, kb)
     arrays = trained.known.score_known(encoded, trained.tables(kb))

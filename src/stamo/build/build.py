@@ -26,7 +26,7 @@ from stamo.build import counting
 from stamo.build.dump.reader import DumpReader
 from stamo.build.dump.site import Site
 from stamo.build.engine import BuildEngine, BuildState
-from stamo.build.entity_table import read_entities
+from stamo.build.entity_table import stage_entities
 from stamo.build.export import (
     StagedArticles,
     stage_articles,
@@ -241,7 +241,7 @@ def _read(build: BuildState, report: Report) -> Site:
     read = {
         SourceKind.dump: _read_dump,
         SourceKind.notes: read_notes,
-        SourceKind.entities: read_entities,
+        SourceKind.entities: stage_entities,
     }
     return read[build.source.kind](build, report)
 

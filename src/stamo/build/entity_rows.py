@@ -26,9 +26,9 @@ from stamo.errors import DumpError
 from stamo.system.files import explain_os_error
 from stamo.system.streams import read_blocks, read_line_blocks
 
-MAX_LINE_BYTES = 1 << 20
+MAX_ENTITY_BYTES = 1 << 20
 MAX_COUNT = 2**31 - 1
-COLUMNS = ("id", "name", "aliases", "description", "count", "type")
+ENTITY_COLUMNS = ("id", "name", "aliases", "description", "count", "type")
 _MAX_UNUSED = 50
 
 
@@ -80,8 +80,10 @@ class EntityTable:
         try:
             with self.path.open("rb") as file:
                 blocks = read_blocks(file, faults.append)
-                long = f"a line has more than {MAX_LINE_BYTES >> 20} MiB"
-                for block in read_line_blocks(blocks, MAX_LINE_BYTES, lambda: faults.append(long)):
+                long = f"a line has more than {MAX_ENTITY_BYTES >> 20} MiB"
+                for block in read_line_blocks(
+                    blocks, MAX_ENTITY_BYTES, lambda: faults.append(long)
+                ):
                     self._check(faults)
                     for line in block.splitlines(keepends=True):
                         number += 1
@@ -132,8 +134,8 @@ class EntityTable:
                 said = ", ".join(headings)[:200]
                 self._fail(
                     1,
-                    f"has the headings {said}; expected are {', '.join(COLUMNS)}, each at most "
-                    "once, and `name` is needed",
+                    f"has the headings {said}; expected are {', '.join(ENTITY_COLUMNS)}, each "
+                    "at most once, and `name` is needed",
                 )
             for cells in rows:
                 if not any(cell.strip() for cell in cells):
@@ -149,9 +151,9 @@ class EntityTable:
             self._fail(rows.line_num, f"is no CSV ({error})")
 
     def _row(self, line: int, record: dict[str, Any]) -> EntityRow:
-        cells = {name: self._cell(line, name, record.get(name)) for name in COLUMNS}
+        cells = {name: self._cell(line, name, record.get(name)) for name in ENTITY_COLUMNS}
         for column in record:
-            if column not in COLUMNS and len(self.unused) < _MAX_UNUSED:
+            if column not in ENTITY_COLUMNS and len(self.unused) < _MAX_UNUSED:
                 self.unused[f"column not used: {str(column)[:40]!r}"] += 1
         if not cells["name"]:
             self._fail(line, "has no name; every entity needs one")

@@ -59,7 +59,7 @@ class _Entities:
         self.ids.append(row.id)
 
 
-def read_entities(build: BuildState, report: Report) -> Site:
+def stage_entities(build: BuildState, report: Report) -> Site:
     """Read a table of entities: names with their counts, and descriptions as articles."""
     site = plain_site(build.settings)
     table = EntityTable(build.source.path)

@@ -56,14 +56,16 @@ LINK_SCHEMA = pa.schema(
 )
 
 
-NAME_SCHEMA = pa.schema([("surface", pa.string()), ("target", pa.string()), ("n", pa.int64())])
+GIVEN_NAME_SCHEMA = pa.schema(
+    [("surface", pa.string()), ("target", pa.string()), ("n", pa.int64())]
+)
 """Names that a source lists for its titles, beside those that links use, with a count of uses."""
 
 STAGED_TABLES = {
     "page": PAGE_SCHEMA,
     "text": TEXT_SCHEMA,
     "link": LINK_SCHEMA,
-    "name": NAME_SCHEMA,
+    "name": GIVEN_NAME_SCHEMA,
 }
 """What a source becomes before it is counted; a dump lists no names."""
 

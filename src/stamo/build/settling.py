@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from stamo.build.engine import BuildState
 from stamo.build.extract import (
+    GIVEN_NAME_SCHEMA,
     LINK_SCHEMA,
-    NAME_SCHEMA,
     PAGE_SCHEMA,
     TEXT_SCHEMA,
     is_held_out,
@@ -64,7 +64,7 @@ def settle_articles(
         for rows in _batches(_pages(articles, titles, share)):
             writer.append("page", rows_batch(rows, PAGE_SCHEMA))
         for rows in _batches(_names(articles, titles)):
-            writer.append("name", rows_batch(rows, NAME_SCHEMA))
+            writer.append("name", rows_batch(rows, GIVEN_NAME_SCHEMA))
         for batch in _row_groups(written.texts):
             named = [titles[at] for at in batch["position"].to_pylist()]
             held_out = [is_held_out(title, share) for title in named]

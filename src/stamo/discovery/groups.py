@@ -183,7 +183,7 @@ def longer_documents(tallies: Iterable[NameTally]) -> Counter[str]:
     return counts
 
 
-def whole_name(tally: NameTally) -> NameTally:
+def name_in_full(tally: NameTally) -> NameTally:
     """Complete a name that most of its documents write as part of a longer one with signs."""
     whole = completed(tally.sightings)
     ((name, _),) = Counter(s.name for s in whole).most_common(1)

@@ -24,8 +24,8 @@ from stamo.discovery.groups import (
     is_piece,
     is_variant,
     longer_documents,
+    name_in_full,
     parts_of,
-    whole_name,
 )
 from stamo.discovery.proposal import Proposal, ProposalKind
 from stamo.discovery.score import (
@@ -129,7 +129,7 @@ class _Search:
         """Return the groups of unknown names that are whole names."""
         least, tallies = self.settings.least_documents, self.tally.names
         unknown = [t for t in tallies.values() if t.alias < 0]
-        unknown = [whole_name(t) if t.n_documents >= least else t for t in unknown]
+        unknown = [name_in_full(t) if t.n_documents >= least else t for t in unknown]
         longer = longer_documents(tallies.values())
         return [
             group

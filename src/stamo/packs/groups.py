@@ -41,7 +41,7 @@ SHAPES: Mapping[str, str | int] = {
 
 SENTENCES = ("evidence-sentence", "none-sentence")
 """Groups whose size is that of the encoder, which is only known where it is installed."""
-LINES = ("evidence-about", "none-about")
+ABOUT_GROUPS = ("evidence-about", "none-about")
 """Groups that weigh the line about the entity; without a line there is nothing to weigh."""
 WORD_VIEWS = ("neighbours",)
 """Views whose columns are words; a pack names them."""

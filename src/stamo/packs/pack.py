@@ -20,9 +20,9 @@ from stamo.corpus.types import MAX_ALIASES, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.groups import (
+    ABOUT_GROUPS,
     ALIASES,
     DIMENSIONS,
-    LINES,
     NEIGHBOURS,
     RESERVED,
     SENTENCES,
@@ -262,7 +262,7 @@ def _check_arrays(pack: EntityPack) -> None:
                 raise PackError(f"its {view!r} words and their weights do not match.")
     if not pack.encoder and any(name in pack.groups for name in SENTENCES):
         raise PackError("it weighs sentences but names no encoder; learn the entity again.")
-    if not pack.entity.about and any(name in pack.groups for name in LINES):
+    if not pack.entity.about and any(name in pack.groups for name in ABOUT_GROUPS):
         raise PackError("it weighs a line about the entity but has none; learn the entity again.")
 
 

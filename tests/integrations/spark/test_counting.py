@@ -10,9 +10,9 @@ import pytest
 from stamo.build import counting
 from stamo.build.dump.reader import DumpReader
 from stamo.build.extract import (
+    GIVEN_NAME_SCHEMA,
     LINK_SCHEMA,
     MAX_SURFACE,
-    NAME_SCHEMA,
     PAGE_SCHEMA,
     TEXT_SCHEMA,
     ExtractSettings,
@@ -89,13 +89,13 @@ def staged(tmp_path_factory):
         DumpReader(made.paths.dump_path) as reader,
         pq.ParquetWriter(directory / "page.parquet", PAGE_SCHEMA, compression="lz4") as pages,
         pq.ParquetWriter(directory / "text.parquet", TEXT_SCHEMA) as texts,
-        pq.ParquetWriter(directory / "name.parquet", NAME_SCHEMA) as names,
+        pq.ParquetWriter(directory / "name.parquet", GIVEN_NAME_SCHEMA) as names,
         pq.ParquetWriter(directory / "link.parquet", LINK_SCHEMA, compression="lz4") as links,
     ):
         settings = ExtractSettings(reader.site, 0.1, frozenset())
         for chunk in reader.chunks():
             part = extract_chunk(chunk, settings)
-            names.write_batch(rows_batch([("Listed name", "Nowhere", 3)], NAME_SCHEMA))
+            names.write_batch(rows_batch([("Listed name", "Nowhere", 3)], GIVEN_NAME_SCHEMA))
             pages.write_batch(part.pages)
             texts.write_batch(part.texts)
             links.write_batch(part.links)

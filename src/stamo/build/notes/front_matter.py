@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 
 MAX_FRONT_MATTER = 1 << 16
-MAX_ALIASES = 1000
+MAX_NOTE_ALIASES = 1000
 _FENCE = "---"
 _KEY = re.compile(r"(title|aliases|alias)[ \t]*:(?:[ \t]+(.*))?$", re.IGNORECASE)
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)$")
@@ -63,7 +63,7 @@ def _parse(lines: list[str]) -> FrontMatter:
             found.aliases.append(_scalar(item[1].strip()))
         elif line.strip() and not line.lstrip().startswith("#"):
             in_aliases = False
-    found.aliases = [alias for alias in found.aliases if alias][:MAX_ALIASES]
+    found.aliases = [alias for alias in found.aliases if alias][:MAX_NOTE_ALIASES]
     return found
 
 
@@ -79,7 +79,7 @@ def _values(text: str) -> list[str]:
 def _parts(text: str) -> list[str]:
     parts: list[str] = []
     place = 0
-    while place < len(text) and len(parts) < MAX_ALIASES:
+    while place < len(text) and len(parts) < MAX_NOTE_ALIASES:
         found = _PART.match(text, place)
         if found is None:  # a quote that does not close where a value ends
             end = text.find(",", place)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from stamo.build.dump.site import decode_references
 from stamo.build.notes.blocks import Blocks
-from stamo.build.notes.targets import Target, note_target, path_target
+from stamo.build.notes.targets import NoteTarget, note_target, path_target
 from stamo.build.wikitext.clean import CleanPage, finish_page
 from stamo.build.wikitext.marks import CLOSE, OPEN, is_sheltered, reveal_rest, shelter
 from stamo.build.wikitext.style import sanitise
@@ -110,7 +110,7 @@ class _Reading:
             return ""
         return self._mark(target, target.shown if shown is None else shown)
 
-    def _mark(self, target: Target, label: str) -> str:
+    def _mark(self, target: NoteTarget, label: str) -> str:
         label = label.strip()
         if target.kind:
             self.n_dropped[target.kind] += 1

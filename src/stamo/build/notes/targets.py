@@ -20,7 +20,7 @@ _ATTACHED = re.compile(
 _REDIRECTS = "!redirects "
 
 
-class Target(NamedTuple):
+class NoteTarget(NamedTuple):
     """What the target of a link means."""
 
     kind: str
@@ -31,38 +31,40 @@ class Target(NamedTuple):
     """What a reader sees where the link has no label."""
 
 
-def note_target(written: str) -> Target:
+def note_target(written: str) -> NoteTarget:
     """Say what `[[written]]` or `[[written|label]]` leads to."""
     name = written.strip().removesuffix("\\").rstrip()  # in a table the bar is escaped
     if name.startswith("!"):
         is_name = name.startswith(_REDIRECTS)
         return (
-            Target("redirect", name.removeprefix(_REDIRECTS).strip()) if is_name else Target("file")
+            NoteTarget("redirect", name.removeprefix(_REDIRECTS).strip())
+            if is_name
+            else NoteTarget("file")
         )
     name, _, section = name.partition("#")
     name = without_suffix(name.strip().removeprefix("./"))
     if not name:
-        return Target("own page", shown=section.strip("^# "))
+        return NoteTarget("own page", shown=section.strip("^# "))
     if _ATTACHED.search(name):
-        return Target("file")
-    return Target("", name.lstrip(ROOT) or name, name.rpartition("/")[2])
+        return NoteTarget("file")
+    return NoteTarget("", name.lstrip(ROOT) or name, name.rpartition("/")[2])
 
 
-def path_target(written: str, folder: str) -> Target:
+def path_target(written: str, folder: str) -> NoteTarget:
     """Say what `[label](written)` on a note of a folder leads to."""
     path, _, _ = written.strip().partition("#")
     if not path:
-        return Target("own page")
+        return NoteTarget("own page")
     if _SCHEME.match(path):
-        return Target("outside")
+        return NoteTarget("outside")
     path = unquote(path.partition("?")[0])
     if _ATTACHED.search(path):
-        return Target("file")
+        return NoteTarget("file")
     below = path.lstrip("/") if path.startswith("/") else posixpath.join(folder, path)
     whole = posixpath.normpath(below)
     if whole.startswith("..") or whole == ".":
-        return Target("out of the folder")
-    return Target("", ROOT + whole)
+        return NoteTarget("out of the folder")
+    return NoteTarget("", ROOT + whole)
 
 
 def without_suffix(name: str) -> str:

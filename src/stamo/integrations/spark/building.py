@@ -27,7 +27,7 @@ from stamo.build.dump.reader import Chunk, DumpReader
 from stamo.build.dump.site import Site
 from stamo.build.engine import BuildEngine, BuildState
 from stamo.build.export import StagedArticles, write_articles
-from stamo.build.extract import NAME_SCHEMA, STAGED_TABLES, ExtractSettings, extract_chunk
+from stamo.build.extract import GIVEN_NAME_SCHEMA, STAGED_TABLES, ExtractSettings, extract_chunk
 from stamo.build.occurrences import count_group
 from stamo.build.settings import Report
 from stamo.integrations.spark.counting import (
@@ -60,7 +60,7 @@ def _read_in_tasks(build: BuildState, report: Report) -> Site:
     for name in STAGED_TABLES:
         build.staged_table(name).mkdir()
     # A dump lists no names, but a table needs its columns.
-    pq.write_table(NAME_SCHEMA.empty_table(), build.staged_table("name") / "none.parquet")
+    pq.write_table(GIVEN_NAME_SCHEMA.empty_table(), build.staged_table("name") / "none.parquet")
     with DumpReader(
         build.source.path.absolute(), index_path=settings.index, chunk_bytes=settings.chunk_bytes
     ) as reader:

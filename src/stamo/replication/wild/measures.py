@@ -132,7 +132,7 @@ def none_of_these(rows: MethodRows) -> NoneOfThese | None:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RateAgreement:
     """How a rate that cross-validation told agrees with the judged test, over all runs."""
 
     told: float
@@ -145,7 +145,7 @@ class Agreement:
     """Runs that tell and test the rate."""
 
 
-def agreement(rows: MethodRows) -> dict[str, Agreement]:
+def agreement(rows: MethodRows) -> dict[str, RateAgreement]:
     """Compare precision and recall on the labels with those on the test, by run."""
     pairs: dict[str, list[tuple[int, int, int, int]]] = {"precision": [], "recall": []}
     for row in rows:
@@ -158,10 +158,10 @@ def agreement(rows: MethodRows) -> dict[str, Agreement]:
     return {name: _agreement(found) for name, found in pairs.items() if found}
 
 
-def _agreement(found: Sequence[tuple[int, int, int, int]]) -> Agreement:
+def _agreement(found: Sequence[tuple[int, int, int, int]]) -> RateAgreement:
     total = np.array(found).sum(axis=0)
     both = [(wilson(hits, n), wilson(right, of)) for hits, n, right, of in found if n and of]
-    return Agreement(
+    return RateAgreement(
         told=float(total[0] / max(total[1], 1)),
         tested=float(total[2] / max(total[3], 1)),
         agree=float(np.mean([_may_be_equal(*pair) for pair in both])) if both else math.nan,
