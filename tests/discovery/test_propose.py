@@ -17,7 +17,7 @@ from stamo.discovery.groups import (
     name_in_full,
 )
 from stamo.discovery.propose import ProposeSettings
-from stamo.discovery.score import has_common_name, lower_bound, surprise, without_copies
+from stamo.discovery.score import has_common_name, is_called, lower_bound, surprise, without_copies
 from stamo.discovery.sightings import Seen
 from stamo.discovery.tally import Tally
 from stamo.discovery.time import TimeWords, last_year, speaks_of_later, years
@@ -99,9 +99,10 @@ def test_variants_of_known_names_are_not_new(world_kb):
 
 def test_common_phrases_and_abbreviations_are_no_names():
     """What documents write small too, and what ends in a full stop."""
-    assert is_phrase([tally_of({"Town Hall": 3}, is_common=True).names["Town Hall"]])
-    assert is_phrase([tally_of({"Capt": 3}, window="said Capt. Zweb").names["Capt"]])
-    assert not is_phrase([tally_of({"Zweb": 3}).names["Zweb"]])
+    assert is_phrase("Town Hall", [sighting("Town Hall", "a", is_common=True)])
+    assert is_phrase("Capt", [sighting("Capt", "a", window="said Capt. Zweb")])
+    assert is_phrase("January", [sighting("January", "a")])
+    assert not is_phrase("Zweb", [sighting("Zweb", "a")])
 
 
 def test_spellings_fold_case_accents_and_signs():
@@ -130,6 +131,14 @@ def test_people_who_share_a_word_are_not_one_entity():
     people = [sighting(name, name) for name in ("Ada Zweb", "Ilta Zweb", "Ogo Zweb", "Uno Zweb")]
     assert not has_common_name(people)
     assert has_common_name([*people, sighting("Ada Zweb", "a"), sighting("Ada Zweb", "b")])
+
+
+def test_a_meaning_of_a_name_is_called_by_it():
+    """Longer names that share a word are no meaning of it, unless documents use the word alone."""
+    longer = [sighting("Ada Zweb", "a"), sighting("Ilta Zweb", "b")]
+    assert not is_called("Zweb", longer)
+    assert is_called("Zweb", [*longer, sighting("Zweb", "c"), sighting("Zweb", "d")])
+    assert is_called("Zweb", [sighting("Ada Zweb", "a", surfaces=("Zweb",)), longer[1]])
 
 
 def test_contexts_of_the_past_take_the_surprise():

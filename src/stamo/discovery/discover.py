@@ -93,13 +93,13 @@ def discover(
     """
     linker = Linker(kb, trained, settings=LinkerSettings(mentions="detect"))
     parts = _since(read_parts(sources, linker.window, stdin=stdin), settings.since)
-    observer = Observer(linker, settings.least_fit)
+    year = last_year(kb)
+    observer = Observer(linker, settings.least_fit, year=year)
     tally = _count(observer, parts, settings, on_seen)
     least = settings.propose.least_documents
-    wanted = frozenset(n for n, t in tally.names.items() if t.n_documents >= least)
+    wanted = frozenset(n for n, t in tally.names.items() if t.n_seen >= least)
     articles = islice(article_parts(kb, linker.window), settings.max_articles)
     past = _count(Observer(linker, EVERYTHING, wanted), articles, settings, on_seen)
-    year = last_year(kb)
     proposals = propose(tally, Past(past, year), ContextReader.of(kb, encoder), settings.propose)
     return Discovered(
         proposals, tally.n_documents, len(tally.names), tally.n_forgotten, tally.errors, year

@@ -41,7 +41,7 @@ class NameGroup:
     @property
     def n_documents(self) -> int:
         """Documents in which one of the names stands; a document counts once a name."""
-        return sum(tally.n_documents for tally in self.tallies)
+        return sum(tally.n_seen for tally in self.tallies)
 
 
 def group_names(tallies: Iterable[NameTally]) -> list[NameGroup]:
@@ -152,15 +152,13 @@ def is_variant(name: str, kb: KnowledgeBase) -> bool:
     return bool((kb.alias_ids(forms) >= 0).any() or (kb.entity_ids(forms[:6]) >= 0).any())
 
 
-def is_phrase(tallies: Sequence[NameTally]) -> bool:
+def is_phrase(name: str, sightings: Sequence[Sighting]) -> bool:
     """Tell whether a name is a common phrase, a day or an abbreviation rather than a name."""
-    if tallies[0].name in CALENDAR:
+    if name in CALENDAR:
         return True
-    sightings = tallies[0].sightings
     common = sum(sighting.is_common for sighting in sightings) / len(sightings)
     if common > COMMON_SHARE:
         return True
-    name = tallies[0].name
     if " " in name or len(name) > ABBREVIATION:
         return False
     after = [s.window[s.at + s.end - s.start :][:2] for s in sightings]

@@ -33,6 +33,7 @@ from stamo.discovery.score import (
     Found,
     Past,
     has_common_name,
+    is_called,
     lower_bound,
     surprise,
     without_copies,
@@ -118,11 +119,11 @@ class _Search:
             names = [
                 NameGroup((tally,))
                 for tally in self.tally.names.values()
-                if tally.alias >= 0 and tally.n_documents >= self.settings.least_documents
+                if tally.alias >= 0 and tally.n_seen >= self.settings.least_documents
             ]
             for group in self._promising(names):
                 known = self.contexts.kb.candidates(group.name).ids.tolist()
-                sightings = group.tallies[0].sightings
+                sightings = _distinct(group.tallies[0].sightings)
                 yield from self._clusters("meaning", group.tallies, sightings, known)
 
     def _groups(self) -> list[NameGroup]:
@@ -135,7 +136,7 @@ class _Search:
             group
             for group in group_names(unknown)
             if group.n_documents >= least
-            and not is_phrase(group.tallies)
+            and not is_phrase(group.name, group.tallies[0].sightings)
             and not is_piece(group.name, longer, group.n_documents)
         ]
 
@@ -196,15 +197,15 @@ class _Search:
         clusters = [rows for rows in clusters if len(rows) >= least]
         then = self.past.sightings(t.name for t in tallies) if clusters else []
         past = contexts.word_vectors(then) if then else vectors[:0]
+        first = tallies[0].name
         for rows in clusters:
             fit, best = contexts.fit(vectors[rows], known)
             if fit >= (TITLED_FIT if kind == "name" else self.settings.known_fit):
                 continue
             inside = alike[np.ix_(rows, rows)]
             chosen = [sightings[i] for i in rows]
-            if not has_common_name(chosen) or completed(chosen) != chosen:
+            if not _is_one(kind, first, chosen):
                 continue
-            first = tallies[0].name
             yield Found(
                 kind,
                 tallies,
@@ -226,6 +227,14 @@ class _Search:
         return bool(is_title) or any(map(str.isdigit, name))
 
 
+def _is_one(kind: ProposalKind, name: str, sightings: list[Sighting]) -> bool:
+    """Tell whether contexts that agree can be one thing of that name."""
+    if kind == "name":
+        return has_common_name(sightings)
+    is_whole = completed(sightings) == sightings
+    return is_whole and is_called(name, sightings) and not is_phrase(name, sightings)
+
+
 def _without_repeats(ranked: Iterable[Found]) -> Iterator[Found]:
     """Leave out what is mostly seen at the same places as something that ranks higher."""
     taken: set[tuple[str, int]] = set()
@@ -242,7 +251,9 @@ def _known_parts(name: str, contexts: ContextReader) -> list[int]:
     kb = contexts.kb
     found: list[int] = []
     for part in parts_of(name):
-        if name.endswith(f" {part}") and kb.alias_id(part) >= 0:
+        # "Space Telescope" is a kind of thing, which new things are of; "Obama" is none.
+        is_kind = kb.alias_id(part.lower()) >= 0
+        if name.endswith(f" {part}") and kb.alias_id(part) >= 0 and not is_kind:
             found += kb.candidates(part).ids.tolist()[:20]
     return list(dict.fromkeys(found))
 

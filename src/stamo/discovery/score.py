@@ -26,8 +26,6 @@ COMMON_NAME = 1 / 3
 """Share of the documents that one form of a name has where all forms mean one thing."""
 COPIED = 0.93
 """ContextReader at least so alike are copies of one text."""
-LEAST_DOUBT = 0.2
-"""What mentions still count that the linker is sure of: it knows no meaning but one."""
 FULL_NAME = 0.2
 """How much less a known full name, or one with a number, counts as one with a new meaning."""
 
@@ -64,7 +62,7 @@ class Found:
     @property
     def n_documents(self) -> int:
         """Documents that hold it, as far as the kept contexts tell."""
-        n = sum(tally.n_documents for tally in self.tallies)
+        n = sum(tally.n_seen for tally in self.tallies)
         return max(len(self.sightings), round(self.share * n))
 
     @property
@@ -80,12 +78,9 @@ class Found:
         time = PRIOR_LATER + self.later
         if self.kind == "name":
             return often * time * math.sqrt(max(self.coherence, 0.05)) * self.rise**2
-        sure = sum(s.confidence for s in self.sightings) / len(self.sightings)
-        fits_none = max(self.novelty, 0.0) * (1 - max(self.fit, 0.0))
         # Known things come in new settings; only time tells them from new meanings.
-        score = often * time**2 * fits_none * (1 - sure + LEAST_DOUBT)
-        score *= self.rise * math.sqrt(self.share) * self.rarity
-        return score * (FULL_NAME if self.is_full else 1.0)
+        fits_none = max(self.novelty, 0.0) * (1 - max(self.fit, 0.0))
+        return often * time**2 * fits_none * self.rarity * (FULL_NAME if self.is_full else 1.0)
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,7 @@ class Past:
 
     def rise(self, tallies: Sequence[NameTally], n_stream: int) -> float:
         """Return the share of now in how frequent names are now and were then, 0 to 1."""
-        n_now = sum(t.n_documents + t.n_explained for t in tallies)
+        n_now = sum(t.n_seen + t.n_explained for t in tallies)
         n_then = sum(self._n_documents(t.name) for t in tallies)
         now = n_now / max(n_stream, 1)
         then = n_then / max(self.tally.n_documents, 1)
@@ -118,6 +113,12 @@ class Past:
 
     def _n_documents(self, name: str) -> int:
         return self.tally.names[name].n_documents if name in self.tally.names else 0
+
+
+def is_called(name: str, sightings: Sequence[Sighting]) -> bool:
+    """Tell whether most documents call it by that name alone, not just inside longer names."""
+    n = sum(s.name == name or name in s.surfaces for s in sightings)
+    return 2 * n >= len(sightings)
 
 
 def has_common_name(sightings: Sequence[Sighting]) -> bool:
