@@ -64,10 +64,10 @@ HARD_LINKS = [
     (9, "nothing here", "Never written"),
     (9, "", "Mercury (planet)"),
     (6, "the gods", "Gods’ İstanbul's"),
-    (7, "of the gods", "Gods' İSTANBULs"),
-    (7, "of the gods", "Gods' İstanbuls"),
+    (9, "of the gods", "Gods' İSTANBULs"),
+    (9, "of the gods", "Gods' İstanbuls"),
     (6, "tiles", "İznik-Tiles"),
-    (7, "tiles", "The İznik tile"),
+    (10, "tiles", "The İznik tile"),
     (11, "only here", "Known to the held-out article alone"),
     (11, "Mercury", "Mercury (planet)"),
 ]
