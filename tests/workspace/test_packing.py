@@ -199,6 +199,23 @@ def test_reasons_that_cannot_be_named_fail_no_text(learned, kb, trained, monkeyp
     assert len(caplog.records) == 1
 
 
+def test_a_long_text_is_scored_in_parts(learned, kb, trained, monkeypatch):
+    """Packs look at no more characters together than the linker: memory is that of a window."""
+    _, pack = learned
+    name, lengths, real = pack.entity.aliases[0], [], packed_module.score_pack
+
+    def watched(pack, corpus, *args, **rest):
+        lengths.extend(map(len, corpus.text.texts))
+        return real(pack, corpus, *args, **rest)
+
+    monkeypatch.setattr(packed_module, "score_pack", watched)
+    linker = Linker(kb, trained, settings=LinkerSettings(window=1000))
+    text = f"{name} spoke of it. " * 200
+    found = [m for m in PackedLinker(linker, [pack]).link(text) if m.in_pack]
+    assert max(lengths) <= 1000
+    assert [text[m.start : m.end] for m in found] == [name] * 200
+
+
 def test_only_so_many_mentions_are_explained(learned, kb, trained, monkeypatch):
     """A text that repeats a packed name for ever costs no more reasons than a long one."""
     _, pack = learned

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from scipy.special import expit
 
-from stamo.corpus.parts import ReadPart
+from stamo.corpus.parts import ReadPart, split_document
 from stamo.corpus.types import Document, Mention
 from stamo.features.encoder_choice import encoder_for
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
@@ -26,7 +26,7 @@ from stamo.features.views import VIEWS
 from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.linker import Linker
+from stamo.linking.linker import Linker, batched
 from stamo.linking.rank import encode_known
 from stamo.linking.reasons import find_reasons
 from stamo.linking.results import (
@@ -35,6 +35,7 @@ from stamo.linking.results import (
     LinkedMention,
     Reason,
     ScoredCandidate,
+    merge_parts,
 )
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
@@ -231,14 +232,10 @@ class PackedLinker:
         return list(linked.mentions)
 
     def link_documents(self, documents: Iterable[Document]) -> Iterator[LinkedDocument]:
-        """Link documents in their order."""
-        batch: list[LinkedDocument] = []
-        for linked in self.base.link_documents(documents):
-            batch.append(linked)
-            if len(batch) == self.base.settings.batch_size:
-                yield from self.relink(batch)
-                batch = []
-        yield from self.relink(batch)
+        """Link documents in their order; packs see long ones in parts too, as memory demands."""
+        parts = (part for document in documents for part in split_document(document, self.window))
+        batches = batched(parts, self.settings.batch_size, self.window)
+        yield from merge_parts(linked for batch in batches for linked in self.link_batch(batch))
 
     def relink(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         """Decide again on the mentions that may mean a packed entity."""
