@@ -18,7 +18,7 @@ from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
 from stamo.learning.readings import READINGS, run_reading
 from stamo.linking import packed as packed_module
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PARTS, PackedLinker, score_pack
+from stamo.linking.packed import PARTS, PackedLinker, first_of_each, score_pack
 from stamo.linking.render import explanation
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
@@ -197,6 +197,53 @@ def test_reasons_that_cannot_be_named_fail_no_text(learned, kb, trained, monkeyp
     assert [list(mentions) for mentions in without] == told
     assert any(m.reasons for mentions in found for m in mentions)
     assert len(caplog.records) == 1
+
+
+def test_a_long_text_is_scored_in_parts(learned, kb, trained, monkeypatch):
+    """Packs look at no more characters together than the linker: memory is that of a window."""
+    _, pack = learned
+    name, lengths, real = pack.entity.aliases[0], [], packed_module.score_pack
+
+    def watched(pack, corpus, *args, **rest):
+        lengths.extend(map(len, corpus.text.texts))
+        return real(pack, corpus, *args, **rest)
+
+    monkeypatch.setattr(packed_module, "score_pack", watched)
+    linker = Linker(kb, trained, settings=LinkerSettings(window=1000))
+    text = f"{name} spoke of it. " * 200
+    found = [m for m in PackedLinker(linker, [pack]).link(text) if m.in_pack]
+    assert max(lengths) <= 1000
+    assert [text[m.start : m.end] for m in found] == [name] * 200
+
+
+def test_the_first_mentions_stand_for_those_that_follow():
+    """Of each name in each document so many are chosen; the others point at the last of them."""
+    documents = np.array([0, 0, 0, 0, 0, 1, 1], np.int32)
+    names = np.array([5, 5, 2, 5, 5, 5, 5], np.int32)
+    chosen, place = first_of_each(documents, names, 2)
+    assert chosen.tolist() == [0, 1, 2, 5, 6]
+    assert chosen[place].tolist() == [0, 1, 2, 1, 1, 5, 6]
+    assert first_of_each(documents, names, 9)[0].tolist() == list(range(7))
+
+
+def test_a_name_without_end_is_read_so_often(learned, kb, trained, monkeypatch):
+    """A text that repeats a packed name is looked at so many times, and linked to its end."""
+    _, pack = learned
+    monkeypatch.setattr(packed_module, "MAX_SCORED", 3)
+    text = f"{pack.entity.aliases[0]} spoke of it. " * 9
+    found = [m for m in PackedLinker(Linker(kb, trained), [pack]).link(text) if m.in_pack]
+    assert [text[m.start : m.end] for m in found] == [pack.entity.aliases[0]] * 9
+    assert {m.confidence for m in found[3:]} == {found[2].confidence}
+    looked = []
+    real = packed_module.make_pile
+
+    def watched(entities, mentions, *args, **rest):
+        looked.append(len(mentions))
+        return real(entities, mentions, *args, **rest)
+
+    monkeypatch.setattr(packed_module, "make_pile", watched)
+    PackedLinker(Linker(kb, trained), [pack]).link(text)
+    assert looked == [3]
 
 
 def test_only_so_many_mentions_are_explained(learned, kb, trained, monkeypatch):

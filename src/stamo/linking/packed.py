@@ -8,6 +8,7 @@ odds of each against the known entities are compared.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from scipy.special import expit
 
-from stamo.corpus.parts import ReadPart
+from stamo.corpus.parts import ReadPart, split_document
 from stamo.corpus.types import Document, Mention
 from stamo.features.encoder_choice import encoder_for
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
@@ -26,7 +27,7 @@ from stamo.features.views import VIEWS
 from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.linker import Linker
+from stamo.linking.linker import Linker, batched
 from stamo.linking.rank import encode_known
 from stamo.linking.reasons import find_reasons
 from stamo.linking.results import (
@@ -35,6 +36,7 @@ from stamo.linking.results import (
     LinkedMention,
     Reason,
     ScoredCandidate,
+    merge_parts,
 )
 from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
@@ -49,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 PARTS = ("model", *(view.part for view in VIEWS), "entity's bias")
 """The parts that add up to the log odds of a packed entity."""
+MAX_SCORED = 64
+"""Mentions of one name in a text that a pack looks at."""
 MAX_EXPLAINED = 1000
 """Mentions of a text, from its beginning, whose reasons are named: each takes a millisecond."""
 CONTEXT_CONFIDENCE = 0.5
@@ -70,6 +74,20 @@ class PackScores:
     reasons: Callable[[int], tuple[Reason, ...]] = lambda place: ()
     """Names what speaks for and against, for one of the n."""
 
+    def spread(self, rows: Int64, place: Int64) -> PackScores:
+        """Return the scores of more rows, each that of one of the n."""
+        return PackScores(
+            rows,
+            self.odds[place],
+            self.parts[place],
+            self.probability[place],
+            self.prior[place],
+            self.none[place],
+            self.scores[place],
+            self.candidates[place],
+            lambda row: self.reasons(int(place[row])),
+        )
+
 
 def no_scores() -> PackScores:
     """Return the scores of a pack that no mention may mean."""
@@ -88,6 +106,7 @@ def score_pack(
     trained: TrainedModel,
     *,
     relatedness: BatchRelatedness | None = None,
+    most: int = sys.maxsize,
 ) -> PackScores:
     """Score the mentions of a corpus whose surface is an alias of the pack's entity.
 
@@ -97,15 +116,19 @@ def score_pack(
         kb: The knowledge base.
         trained: The linking model.
         relatedness: Looks up relatedness for whole batches; made here when None.
+        most: Mentions of one name in a document that are looked at; to read around one takes some
+            30 ms with an encoder. Those that follow are what the last of them is.
     """
     aliases = set(pack.entity.aliases)
     is_alias = np.array([s in aliases for s in corpus.surface_table], dtype=bool)
-    rows = np.flatnonzero(is_alias[corpus.surfaces]) if len(is_alias) else np.zeros(0, np.int64)
-    if not len(rows):
+    named = np.flatnonzero(is_alias[corpus.surfaces]) if len(is_alias) else np.zeros(0, np.int64)
+    if not len(named):
         return no_scores()
+    first, place = first_of_each(corpus.documents[named], corpus.surfaces[named], most)
+    rows = named[first]
     # The candidate mentions are what is asked; they are nobody's context.
     context = corpus.entities.copy()
-    context[rows] = UNKNOWN
+    context[named] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
     mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness(kb))
     pairs = linked_pairs(corpus.with_entities(context))
@@ -120,7 +143,31 @@ def score_pack(
         encoder=encoder_for({pack.encoder} - {""}),
         vocabularies=pack.vocabularies,
     )
-    return _score(pack, pile, rows, kb, trained)
+    scores = _score(pack, pile, rows, kb, trained)
+    return scores if len(rows) == len(named) else scores.spread(named, place)
+
+
+def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int64]:
+    """Choose the first mentions of each name in each document.
+
+    Args:
+        documents: The document of each of n mentions, which are in their order.
+        names: The name of each.
+        most: How many of one name in one document are chosen.
+
+    Returns:
+        The chosen ones, (m,), and for all n the place among them: its own, or that of the last one
+        of its name and document.
+    """
+    _, group = np.unique(np.stack([documents, names]), axis=1, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    sizes = np.bincount(group.ravel())
+    begins = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    number = np.minimum(np.arange(len(order)) - begins, most - 1)
+    stands_for = np.empty(len(order), dtype=np.int64)
+    stands_for[order] = order[begins + number]
+    chosen, place = np.unique(stands_for, return_inverse=True)
+    return chosen, place.astype(np.int64)
 
 
 def _score(
@@ -231,14 +278,10 @@ class PackedLinker:
         return list(linked.mentions)
 
     def link_documents(self, documents: Iterable[Document]) -> Iterator[LinkedDocument]:
-        """Link documents in their order."""
-        batch: list[LinkedDocument] = []
-        for linked in self.base.link_documents(documents):
-            batch.append(linked)
-            if len(batch) == self.base.settings.batch_size:
-                yield from self.relink(batch)
-                batch = []
-        yield from self.relink(batch)
+        """Link documents in their order; packs see long ones in parts too, as memory demands."""
+        parts = (part for document in documents for part in split_document(document, self.window))
+        batches = batched(parts, self.settings.batch_size, self.window)
+        yield from merge_parts(linked for batch in batches for linked in self.link_batch(batch))
 
     def relink(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         """Decide again on the mentions that may mean a packed entity."""
@@ -275,7 +318,9 @@ class PackedLinker:
         """Score the mentions of one pack; a pack that fails is as if it were not there."""
         base = self.base
         try:
-            return score_pack(pack, corpus, base.kb, base.trained, relatedness=base.relatedness)
+            return score_pack(
+                pack, corpus, base.kb, base.trained, relatedness=base.relatedness, most=MAX_SCORED
+            )
         except Exception:
             # Whatever is wrong with one pack, the other packs and the text are fine.
             self._note_failure(pack)
