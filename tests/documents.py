@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-_FENCE = re.compile(r"^```(\S*)[ \t]*(.*?)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?:<!-- (\S+) -->\n)?```(\S*)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, what follows the language, and the code."""
+    """A fenced block: its language, the comment right above it, and the code."""
 
     path: Path
     line: int
@@ -33,7 +35,7 @@ def blocks(path):
     """All fenced blocks of a page."""
     text = path.read_text(encoding="utf-8")
     return [
-        Block(path, text.count("\n", 0, m.start()) + 1, m[1], m[2], m[3])
+        Block(path, text.count("\n", 0, m.start(3)), m[2], m[1] or "", m[3])
         for m in _FENCE.finditer(text)
     ]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stamo.errors import ArtifactMismatchError, CorpusFormatError, SuiteError
-from stamo.features.encoding import EMERGING, OTHER, UNKNOWN
+from stamo.features.encoding import UNKNOWN
 from stamo.replication.wild.load import load_wild
 from stamo.replication.wild.suite import (
     make_wild,
@@ -54,7 +54,7 @@ def test_label_holds_for_every_mention_of_its_name_in_the_document(wild, world_k
     assert set(vote[encoded.labelled]) == set(vote[loaded.rows[chosen]])
     gold = encoded.pile.mentions.gold
     assert (gold[~encoded.labelled] == UNKNOWN).all()
-    assert (gold[loaded.rows[chosen]] == np.where(loaded.gold[chosen], EMERGING, OTHER)).all()
+    assert (gold[loaded.rows[chosen]] == loaded.senses[chosen]).all()
     assert (encoded.labels[loaded.rows[chosen], 0] > 0.5).tolist() == loaded.gold[chosen].tolist()
 
 
