@@ -26,7 +26,7 @@ BATCH_TEXTS = 32
 BATCH_CHARACTERS = 20_000
 """Of the texts that are linked at once; a longer one is a long text."""
 
-Answer = TypeVar("Answer")
+PoolAnswer = TypeVar("PoolAnswer")
 
 
 @dataclass(eq=False)
@@ -139,13 +139,13 @@ class LinkPool:
         line = self._short if size <= BATCH_CHARACTERS else self._long
         return cast("Sequence[LinkedMention]", await line.enter(text, size))
 
-    async def run(self, work: Callable[[], Answer], size: int) -> Answer:
+    async def run(self, work: Callable[[], PoolAnswer], size: int) -> PoolAnswer:
         """Do some other work of linking, of about `size` characters, among the long texts.
 
         Raises:
             HTTPException: The service is busy or it took long (503).
         """
-        return cast("Answer", await self._long.enter(work, size))
+        return cast("PoolAnswer", await self._long.enter(work, size))
 
     def _link(self, batch: list[str | Callable[[], Any]]) -> list[Any]:
         """Return an answer or an exception for each; runs in a thread."""
@@ -190,7 +190,7 @@ def link_together(linker: TextLinker, texts: Sequence[str]) -> list[list[LinkedM
     return linked
 
 
-def _caught(work: Callable[[], Answer]) -> Answer | Exception:
+def _caught(work: Callable[[], PoolAnswer]) -> PoolAnswer | Exception:
     try:
         return work()
     except Exception as error:

@@ -204,7 +204,7 @@ def test_parquet_that_is_none_or_damaged(tmp_path, monkeypatch):
     assert "damaged Parquet file" in skips.skipped
     assert "column 'text' is not text but int64" in skips.skipped
     assert len(documents) >= 3
-    monkeypatch.setattr(parquet, "MAX_PAGE_BYTES", 10)
+    monkeypatch.setattr(parquet, "MAX_UNPACKED_PAGE", 10)
     _, skips = read(tmp_path / "good.parquet")
     assert list(skips.skipped) == ["page larger than the limit"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MAGIC_BYTES = b"PAR1"
-MAX_PAGE_BYTES = 48 << 20
+MAX_UNPACKED_PAGE = 48 << 20
 """Bytes that one page may unpack to; reading takes up to seven times as much for a moment."""
 _BATCH_ROWS = 256
 _BATCH_BYTES = 1 << 25
@@ -106,7 +106,7 @@ def _read_groups(file: pq.ParquetFile, names: dict[str, str], task: ReadTask) ->
 def _check_pages(about: Any, names: list[str], task: ReadTask) -> None:
     assert task.path is not None
     size = largest_page(task.path, about, names)
-    if size > MAX_PAGE_BYTES:
+    if size > MAX_UNPACKED_PAGE:
         raise BadRecordError(
             "page larger than the limit",
             f"some of its texts unpack to {size:,} bytes at once; write it with smaller pages "
