@@ -39,7 +39,7 @@ SHAPES: Mapping[str, str | int] = {
 }
 """How many values a known group has: a number, or one of the pack's sizes."""
 
-SENTENCES = ("evidence-sentence", "none-sentence")
+SENTENCE_GROUPS = ("evidence-sentence", "none-sentence")
 """Groups whose size is that of the encoder, which is only known where it is installed."""
 ABOUT_GROUPS = ("evidence-about", "none-about")
 """Groups that weigh the line about the entity; without a line there is nothing to weigh."""

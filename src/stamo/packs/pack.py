@@ -25,7 +25,7 @@ from stamo.packs.groups import (
     DIMENSIONS,
     NEIGHBOURS,
     RESERVED,
-    SENTENCES,
+    SENTENCE_GROUPS,
     WORD_VIEWS,
     check_array,
     check_groups,
@@ -159,7 +159,7 @@ class EntityPack:
         encoder = encoder_for({self.encoder})
         assert encoder is not None
         size = n_columns(encoder)
-        for name in SENTENCES:
+        for name in SENTENCE_GROUPS:
             if name in self.groups and self.groups[name].shape != (size,):
                 raise _bad(self, f"has {self.groups[name].size} values of {name!r}, not {size}")
 
@@ -260,7 +260,7 @@ def _check_arrays(pack: EntityPack) -> None:
         for name in (f"evidence-{view}", f"none-{view}"):
             if pack.groups.get(name, np.zeros(words)).shape != (words,):
                 raise PackError(f"its {view!r} words and their weights do not match.")
-    if not pack.encoder and any(name in pack.groups for name in SENTENCES):
+    if not pack.encoder and any(name in pack.groups for name in SENTENCE_GROUPS):
         raise PackError("it weighs sentences but names no encoder; learn the entity again.")
     if not pack.entity.about and any(name in pack.groups for name in ABOUT_GROUPS):
         raise PackError("it weighs a line about the entity but has none; learn the entity again.")
