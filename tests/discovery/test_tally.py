@@ -99,14 +99,3 @@ def test_refuses_sizes_that_keep_nothing(bad):
 def test_short_names_stand_for_full_names_of_the_document(names, aliases, expected):
     """The last words of a longer name, or the first ones of an unknown name."""
     assert full_names(names, aliases) == expected
-
-
-def test_a_word_inside_longer_names_keeps_their_contexts():
-    """They are no documents of the word itself, but enough of them speak for it."""
-    tally = Tally()
-    for i in range(3):
-        longer = sighting(f"{'ABC'[i]} Zweb", str(i))
-        tally.add(Seen(str(i), "", [longer], [], inside=[("Zweb", 7, longer)]))
-    zweb = tally.names["Zweb"]
-    assert (zweb.alias, zweb.n_documents, zweb.n_seen) == (7, 0, 3)
-    assert {s.name for s in zweb.sightings} == {"A Zweb", "B Zweb", "C Zweb"}

@@ -15,7 +15,7 @@ from stamo.discovery.sightings import FREQUENT_WORD, Sighting
 from stamo.kb.base import KnowledgeBase
 
 if TYPE_CHECKING:
-    from stamo.discovery.score import Found
+    from stamo.discovery.propose import Found
 
 N_TELLING_WORDS = 8
 N_COMPANIONS = 5

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import calendar
-import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from stamo.discovery.sightings import Sighting
 from stamo.discovery.tally import NameTally
 from stamo.kb.base import KnowledgeBase
 
@@ -21,10 +18,6 @@ CALENDAR = frozenset(calendar.day_name) | frozenset(calendar.month_name)
 """Capitalised words that stand in any text and name nothing that could be learned."""
 DOMINANT = 0.5
 """A short name stands for the full name that has at least this share of all that it may mean."""
-
-_GOES_ON = re.compile(r"(?:[-'’/.+&]|: | [&+/] | [^\W\d_]+-(?=[A-Z]))\w[\w'’-]+")
-_BEGAN = re.compile(r"\w+(?:[-'’/.+&]| [&+/] )$")
-"""What a sign joins to a name: "Ma Ying-jeou", "Nouri al-Maliki", "Travel + Leisure"."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +34,16 @@ class NameGroup:
     @property
     def n_documents(self) -> int:
         """Documents in which one of the names stands; a document counts once a name."""
-        return sum(tally.n_seen for tally in self.tallies)
+        return sum(tally.n_documents for tally in self.tallies)
 
 
-def group_names(tallies: Iterable[NameTally]) -> list[NameGroup]:
-    """Group names that the knowledge base lacks; of two tallies of one name the larger counts.
+def group_names(tallies: Mapping[str, NameTally]) -> list[NameGroup]:
+    """Group the names that the knowledge base lacks.
 
     Spellings that differ in case, accents and signs are one name; "Republican Mitt Romney" is a
     longer form of "Mitt Romney", and "Romney" alone is short for it.
     """
-    unknown = {tally.name: tally for tally in sorted(tallies, key=_order, reverse=True)}
+    unknown = {name: tally for name, tally in tallies.items() if tally.alias < 0}
     head_by_name = _by_spelling(unknown)
     heads = {name: t for name, t in unknown.items() if name not in head_by_name}
     head_by_name |= _longer_forms(heads)
@@ -137,7 +130,7 @@ def _short_forms(tallies: Mapping[str, NameTally]) -> dict[str, str]:
 
 
 def is_variant(name: str, kb: KnowledgeBase) -> bool:
-    """Tell whether the knowledge base knows a name, in this or another spelling or as a title."""
+    """Tell whether the knowledge base knows a name in another spelling or as a title."""
     plain = "".join(
         sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign)
     )
@@ -148,70 +141,20 @@ def is_variant(name: str, kb: KnowledgeBase) -> bool:
         forms += [name[:-1], name[:-2]] if name.endswith("es") else [name[:-1]]
     if len(words) > 2:
         forms.append(f"{words[0]} {words[-1]}")  # without its middle names
-    forms = [name, *(form for form in forms if len(form) > 1)]
-    return bool((kb.alias_ids(forms) >= 0).any() or (kb.entity_ids(forms[:6]) >= 0).any())
+    forms = [form for form in forms if len(form) > 1 and form != name]
+    return bool((kb.alias_ids(forms) >= 0).any() or (kb.entity_ids([name, *forms[:5]]) >= 0).any())
 
 
-def is_phrase(name: str, sightings: Sequence[Sighting]) -> bool:
+def is_phrase(tallies: Sequence[NameTally]) -> bool:
     """Tell whether a name is a common phrase, a day or an abbreviation rather than a name."""
-    if name in CALENDAR:
+    if tallies[0].name in CALENDAR:
         return True
+    sightings = tallies[0].sightings
     common = sum(sighting.is_common for sighting in sightings) / len(sightings)
     if common > COMMON_SHARE:
         return True
+    name = tallies[0].name
     if " " in name or len(name) > ABBREVIATION:
         return False
     after = [s.window[s.at + s.end - s.start :][:2] for s in sightings]
     return sum(text[:1] == "." for text in after) > len(after) / 2
-
-
-def is_piece(name: str, longer: Mapping[str, int], n_documents: int) -> bool:
-    """Tell whether a single word stands more often in longer names: "Labs", a shared surname."""
-    return " " not in name and longer.get(name, 0) > n_documents
-
-
-def longer_documents(tallies: Iterable[NameTally]) -> Counter[str]:
-    """Count the documents with longer names that begin or end with each single word."""
-    counts: Counter[str] = Counter()
-    for tally in tallies:
-        words = tally.name.split(" ")
-        if len(words) > 1:
-            for word in {words[0], words[-1]}:
-                counts[word] += tally.n_documents
-    return counts
-
-
-def name_in_full(tally: NameTally) -> NameTally:
-    """Complete a name that most of its documents write as part of a longer one with signs."""
-    whole = completed(tally.sightings)
-    ((name, _),) = Counter(s.name for s in whole).most_common(1)
-    if name == tally.name:
-        return tally
-    keys = (key for key, _ in tally.sample)
-    return replace(tally, name=name, sample=list(zip(keys, whole, strict=True)))
-
-
-def completed(sightings: Sequence[Sighting]) -> list[Sighting]:
-    """Add to sightings what most of them have joined to the name by a sign."""
-    for pattern, is_after in ((_GOES_ON, True), (_BEGAN, False)):
-        found = [_joined(s, pattern, is_after) for s in sightings]
-        ((text, n),) = Counter(found).most_common(1)
-        if text and 2 * n > len(sightings):
-            sightings = [
-                _with(s, text, is_after) if own == text else s
-                for s, own in zip(sightings, found, strict=True)
-            ]
-    return list(sightings)
-
-
-def _joined(s: Sighting, pattern: re.Pattern[str], is_after: bool) -> str:
-    end = s.at + s.end - s.start
-    match = pattern.match(s.window, end) if is_after else pattern.search(s.window[: s.at])
-    return match[0] if match else ""
-
-
-def _with(s: Sighting, text: str, is_after: bool) -> Sighting:
-    if is_after:
-        return s._replace(name=s.name + text, end=s.end + len(text))
-    n = len(text)
-    return s._replace(name=text + s.name, start=s.start - n, at=s.at - n)

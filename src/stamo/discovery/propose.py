@@ -1,47 +1,33 @@
 """From what was seen of a stream to ranked proposals.
 
-Names are grouped, contexts clustered and scored; the two kinds take turns, since an editor wants
-both.
+Frequent, of a later time than the knowledge base, agreeing contexts, fitting no known meaning: the
+product of these ranks proposals of one kind; the two kinds take turns, since an editor wants both.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 
 import numpy as np
 
 from stamo.discovery.clusters import ContextReader, cluster, coherence
 from stamo.discovery.describe import describe_found
-from stamo.discovery.groups import (
-    NameGroup,
-    completed,
-    group_names,
-    is_phrase,
-    is_piece,
-    is_variant,
-    longer_documents,
-    name_in_full,
-    parts_of,
-)
+from stamo.discovery.groups import NameGroup, group_names, is_phrase, is_variant, parts_of
 from stamo.discovery.proposal import Proposal, ProposalKind
-from stamo.discovery.score import (
-    PRIOR_LATER,
-    Found,
-    Past,
-    has_common_name,
-    is_called,
-    lower_bound,
-    surprise,
-    without_copies,
-)
 from stamo.discovery.sightings import Sighting
 from stamo.discovery.tally import NameTally, Tally
-from stamo.discovery.time import TimeWords, speaks_of_later
+from stamo.discovery.time import speaks_of_later
 from stamo.errors import SettingsError
+from stamo.system.arrays import Float32, Float64, Int64
+
+Z = 1.0
+"""Standard errors by which a share seen in few documents is lowered."""
+PRIOR_LATER = 0.1
+"""What a name that no document connects with a later year still counts."""
 
 REPEATED = 0.4
 """A proposal that shares so many of its places with a better one repeats it."""
@@ -49,8 +35,14 @@ PROMISING = 5
 """How many names for each wanted proposal are looked at closely."""
 TITLED_FIT = 0.65
 """An unknown name whose contexts fit so well what its last words mean is that, with a title."""
-N_TIME_TEXTS = 50_000
-"""Contexts from which it is learned which words speak of a later time."""
+COMMON_NAME = 1 / 3
+"""Share of the documents that one form of a name has where all forms mean one thing."""
+COPIED = 0.93
+"""ContextReader at least so alike are copies of one text."""
+LEAST_DOUBT = 0.2
+"""What mentions still count that the linker is sure of: it knows no meaning but one."""
+FULL_NAME = 0.2
+"""How much less a known full name, or one with a number, counts as one with a new meaning."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +66,54 @@ class ProposeSettings:
                 "A proposal needs at least 2 documents and a list at least 1 proposal, not "
                 f"{self.least_documents} and {self.max_proposals}."
             )
+
+
+@dataclass(frozen=True)
+class Found:
+    """A group of contexts that may be a new entity."""
+
+    kind: ProposalKind
+    tallies: tuple[NameTally, ...]
+    sightings: tuple[Sighting, ...]
+    n_documents: int
+    n_mentions: int
+    later: float
+    """Share of the documents that speak of later years, lowered for few documents."""
+    coherence: float
+    novelty: float
+    """By how much the contexts are more alike than like those of the knowledge base's articles."""
+    fit: float
+    """How well the contexts fit the best known meaning, 0 where nothing is known."""
+    confused_with: int
+    score: float = field(default=0.0, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.tallies[0].name
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the knowledge base's own articles say: the same names there, and its last year."""
+
+    tally: Tally
+    year: int | None
+    """The last year that it speaks of; None leaves time out."""
+
+    def sightings(self, names: Iterable[str]) -> list[Sighting]:
+        """Return how its articles use some names."""
+        tallies = self.tally.names
+        return [s for name in names if name in tallies for s in tallies[name].sightings]
+
+    def rise(self, tallies: Sequence[NameTally], n_stream: int) -> float:
+        """Return the share of now in how frequent names are now and were then, 0 to 1."""
+        past = self.tally
+        n_now = sum(t.n_documents + t.n_explained for t in tallies)
+        n_then = sum(past.names[t.name].n_documents for t in tallies if t.name in past.names)
+        now = n_now / max(n_stream, 1)
+        then = n_then / max(past.n_documents, 1)
+        return now / (now + then)
 
 
 def propose(
@@ -111,34 +151,26 @@ class _Search:
     settings: ProposeSettings
 
     def run(self) -> Iterator[Found]:
-        if "name" in self.settings.kinds:
-            for group in self._promising(self._groups()):
+        least, kinds = self.settings.least_documents, self.settings.kinds
+        if "name" in kinds:
+            groups = [
+                group
+                for group in group_names(self.tally.names)
+                if group.n_documents >= least and not is_phrase(group.tallies)
+            ]
+            for group in self._promising(groups):
                 if not is_variant(group.name, self.contexts.kb):
                     yield from self._new_names(group)
-        if "meaning" in self.settings.kinds:
+        if "meaning" in kinds:
             names = [
                 NameGroup((tally,))
                 for tally in self.tally.names.values()
-                if tally.alias >= 0 and tally.n_seen >= self.settings.least_documents
+                if tally.alias >= 0 and tally.n_documents >= least
             ]
             for group in self._promising(names):
                 known = self.contexts.kb.candidates(group.name).ids.tolist()
-                sightings = _distinct(group.tallies[0].sightings)
+                sightings = group.tallies[0].sightings
                 yield from self._clusters("meaning", group.tallies, sightings, known)
-
-    def _groups(self) -> list[NameGroup]:
-        """Return the groups of unknown names that are whole names."""
-        least, tallies = self.settings.least_documents, self.tally.names
-        unknown = [t for t in tallies.values() if t.alias < 0]
-        unknown = [name_in_full(t) if t.n_documents >= least else t for t in unknown]
-        longer = longer_documents(tallies.values())
-        return [
-            group
-            for group in group_names(unknown)
-            if group.n_documents >= least
-            and not is_phrase(group.name, group.tallies[0].sightings)
-            and not is_piece(group.name, longer, group.n_documents)
-        ]
 
     def _promising(self, groups: Sequence[NameGroup]) -> list[NameGroup]:
         """Return the groups that could rank among the first, by what is cheap to know of them.
@@ -148,28 +180,19 @@ class _Search:
 
         def bound(group: NameGroup) -> float:
             sightings = [s for tally in group.tallies for s in tally.sightings]
-            n = sum(speaks_of_later(s.window, self.past.year) for s in sightings)
-            time = PRIOR_LATER + (lower_bound(n, n) if n else 0.0)
+            n = self._n_later(sightings)
+            time = self._time(lower_bound(n, n) if n else 0.0)
             rise = self.past.rise(group.tallies, self.tally.n_documents)
             return time * math.log2(1 + group.n_documents) * rise
 
         ranked = sorted(groups, key=lambda group: (-bound(group), group.name))
         return ranked[: PROMISING * self.settings.max_proposals]
 
-    @cached_property
-    def _time_words(self) -> TimeWords:
-        """Learned from an even share of all kept contexts."""
-        samples = [tally.sample for tally in self.tally.names.values()]
-        step = max(1, sum(map(len, samples)) // N_TIME_TEXTS)
-        texts = (s.window for sample in samples for key, s in sample if key % step == 0)
-        return TimeWords.learn(texts, self.past.year)
+    def _n_later(self, sightings: Iterable[Sighting]) -> int:
+        return sum(speaks_of_later(s.window, self.past.year) for s in sightings)
 
-    def _later(self, sightings: Sequence[Sighting]) -> float:
-        """Return the share of contexts of a later time, lowered for few; 1 without time."""
-        if self.past.year is None:
-            return 1.0
-        n = sum(self._time_words.later(s.window) for s in sightings)
-        return lower_bound(n, len(sightings))
+    def _time(self, later: float) -> float:
+        return PRIOR_LATER + later if self.past.year is not None else 1.0
 
     def _new_names(self, group: NameGroup) -> Iterator[Found]:
         """Yield a name of several words as it is, and each meaning of a single word."""
@@ -197,42 +220,104 @@ class _Search:
         clusters = [rows for rows in clusters if len(rows) >= least]
         then = self.past.sightings(t.name for t in tallies) if clusters else []
         past = contexts.word_vectors(then) if then else vectors[:0]
-        first = tallies[0].name
         for rows in clusters:
             fit, best = contexts.fit(vectors[rows], known)
             if fit >= (TITLED_FIT if kind == "name" else self.settings.known_fit):
                 continue
             inside = alike[np.ix_(rows, rows)]
             chosen = [sightings[i] for i in rows]
-            if not _is_one(kind, first, chosen):
+            if not has_common_name(chosen):
                 continue
-            yield Found(
+            novelty = surprise(inside, vectors[rows] @ past.T)
+            yield self._found(
                 kind,
                 tallies,
-                tuple(chosen),
-                share=len(rows) / len(sightings),
-                later=self._later(chosen),
-                coherence=coherence(inside),
-                novelty=surprise(inside, vectors[rows] @ past.T),
-                fit=fit,
-                confused_with=best,
-                rise=self.past.rise(tallies, self.tally.n_documents),
-                rarity=self.past.rarity(first),
-                is_full=self._is_full(first),
+                chosen,
+                len(rows) / len(sightings),
+                coherence(inside),
+                novelty,
+                fit,
+                best,
             )
 
-    def _is_full(self, name: str) -> bool:
-        """Tell whether a name is the title of a known meaning, or holds a number."""
-        is_title = " " in name and self.contexts.kb.entity_ids([name])[0] >= 0
-        return bool(is_title) or any(map(str.isdigit, name))
+    def _found(
+        self,
+        kind: ProposalKind,
+        tallies: tuple[NameTally, ...],
+        sightings: Sequence[Sighting],
+        share: float,
+        agreement: float,
+        novelty: float,
+        fit: float,
+        best: int,
+    ) -> Found:
+        n_documents = max(len(sightings), round(share * sum(t.n_documents for t in tallies)))
+        n_mentions = max(n_documents, round(share * sum(t.n_mentions for t in tallies)))
+        later = lower_bound(self._n_later(sightings), len(sightings))
+        score = self._time(later) * math.log2(1 + n_documents)
+        rise = self.past.rise(tallies, self.tally.n_documents)
+        if kind == "meaning":
+            fits_none = max(novelty, 0.0) * (1 - max(fit, 0.0))
+            sure = sum(s.confidence for s in sightings) / len(sightings)
+            # Known things come in new settings; only time tells them from new meanings.
+            score *= self._time(later) * fits_none * (1 - sure + LEAST_DOUBT)
+            score *= rise * share**0.5 * self._rarity(tallies[0])
+        else:
+            score *= max(agreement, 0.05) ** 0.5 * rise**2
+        return Found(
+            kind,
+            tallies,
+            tuple(sightings),
+            n_documents,
+            n_mentions,
+            later,
+            agreement,
+            novelty,
+            fit,
+            best,
+            score,
+        )
+
+    def _rarity(self, tally: NameTally) -> float:
+        """Return how rare a known name was, 0 to 1, and less for one that is a full name already.
+
+        What stood in every article ("September", "Europe") comes with any context, and a name of
+        several words that is the title of its meaning hardly gets another one.
+        """
+        past = self.past.tally
+        n_then = past.names[tally.name].n_documents if tally.name in past.names else 0
+        rarity = 1 - math.log(1 + n_then) / math.log(2 + past.n_documents)
+        is_full = " " in tally.name and self.contexts.kb.entity_ids([tally.name])[0] >= 0
+        return rarity * (FULL_NAME if is_full or any(map(str.isdigit, tally.name)) else 1.0)
 
 
-def _is_one(kind: ProposalKind, name: str, sightings: list[Sighting]) -> bool:
-    """Tell whether contexts that agree can be one thing of that name."""
-    if kind == "name":
-        return has_common_name(sightings)
-    is_whole = completed(sightings) == sightings
-    return is_whole and is_called(name, sightings) and not is_phrase(name, sightings)
+def has_common_name(sightings: Sequence[Sighting]) -> bool:
+    """Tell whether one form of the name has its share: people who share a word have none."""
+    (_, n), *_ = Counter(s.name for s in sightings).most_common(1)
+    return n >= COMMON_NAME * len(sightings)
+
+
+def without_copies(rows: Int64, alike: Float64) -> Int64:
+    """Leave out contexts that repeat an earlier one: what is copied was written once."""
+    kept: list[int] = []
+    for row in rows.tolist():
+        if all(alike[row, other] < COPIED for other in kept):
+            kept.append(row)
+    return np.array(kept, dtype=np.int64)
+
+
+def surprise(inside: Float64, past: Float32) -> float:
+    """Return by how much contexts are more alike than like those of the past.
+
+    Args:
+        inside: Likeness of the n contexts of a cluster, (n, n).
+        past: Their likeness to m contexts of the same name in the knowledge base, (n, m).
+    """
+    others = np.sort(inside - 2 * np.eye(len(inside)), axis=1)[:, -2:].mean(axis=1)
+    if not past.shape[1]:
+        return float(others.mean())
+    then = np.sort(past, axis=1)[:, -2:].mean(axis=1)
+    return float((others - np.maximum(then, 0)).mean())
 
 
 def _without_repeats(ranked: Iterable[Found]) -> Iterator[Found]:
@@ -246,14 +331,19 @@ def _without_repeats(ranked: Iterable[Found]) -> Iterator[Found]:
             yield found
 
 
+def lower_bound(k: int, n: int) -> float:
+    """Return a share k / n lowered by `Z` standard errors (Wilson)."""
+    p, z = k / n, Z
+    middle, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, (middle - spread) / (1 + z * z / n))
+
+
 def _known_parts(name: str, contexts: ContextReader) -> list[int]:
     """Return the entities that the known names at the end of an unknown one may mean."""
     kb = contexts.kb
     found: list[int] = []
     for part in parts_of(name):
-        # "Space Telescope" is a kind of thing, which new things are of; "Obama" is none.
-        is_kind = kb.alias_id(part.lower()) >= 0
-        if name.endswith(f" {part}") and kb.alias_id(part) >= 0 and not is_kind:
+        if name.endswith(f" {part}") and kb.alias_id(part) >= 0:
             found += kb.candidates(part).ids.tolist()[:20]
     return list(dict.fromkeys(found))
 

@@ -20,7 +20,6 @@ import numpy as np
 from stamo.corpus.parts import Part, ReadPart
 from stamo.corpus.tokenizer import STOP_WORD_FREQUENCY
 from stamo.discovery.spans import SMALL_WORDS, CapitalSpans, capital_spans
-from stamo.discovery.time import speaks_of_later
 from stamo.features.encoding import FlatCorpus, context_words
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.names import normalise_surface
@@ -79,8 +78,6 @@ class Seen(NamedTuple):
     explained: list[str]
     """Known names whose context fits a known meaning."""
     error: str | None = None
-    inside: Sequence[tuple[str, int, Sighting]] = ()
-    """Known words with their numbers, at an end of an unknown name in text of a later time."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +89,6 @@ class Observer:
     """A known name whose context fits a known meaning at least so well is explained by it."""
     wanted: frozenset[str] | None = None
     """See only these names, whatever they mean; None sees all."""
-    year: int | None = None
-    """The last year of the knowledge base, where it is known."""
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -419,7 +414,7 @@ def _see_document(
     part: Part, found: _DocumentNames, scores: _Scores, small: set[str], observer: Observer
 ) -> Seen:
     least_fit, wanted = observer.least_fit, observer.wanted
-    date, text = part.document.date or "", part.document.text
+    date = part.document.date or ""
     rows = [i for i, is_capital in enumerate(found.is_capital) if is_capital]
     full_by_short = full_names([found.names[i] for i in rows], [found.aliases[i] for i in rows])
     rows_by_name: dict[str, list[int]] = {}
@@ -441,27 +436,7 @@ def _see_document(
             explained.append(name)
             continue
         sightings.append(_sighting(part, found, scores, name, alias, mentions, date, small))
-    inside = _known_words(sightings, observer) if speaks_of_later(text, observer.year) else []
-    return Seen(part.id, date, sightings, explained, inside=inside)
-
-
-def _known_words(
-    sightings: Sequence[Sighting], observer: Observer
-) -> list[tuple[str, int, Sighting]]:
-    """Return the known words that begin or end unknown names: "Dragon" in "SpaceX Dragon".
-
-    A new meaning hides behind longer names of few documents each. Only text that speaks of a later
-    time is worth its memory.
-    """
-    found: dict[str, Sighting] = {}
-    for sighting in sightings:
-        words = sighting.name.split(" ")
-        is_longer = sighting.alias < 0 and len(words) > 1
-        if is_longer and speaks_of_later(sighting.window, observer.year):
-            found.setdefault(words[0], sighting)
-            found.setdefault(words[-1], sighting)
-    aliases = observer.kb.alias_ids(list(found)).tolist() if found else []
-    return [(w, a, s) for (w, s), a in zip(found.items(), aliases, strict=True) if a >= 0]
+    return Seen(part.id, date, sightings, explained)
 
 
 def _sighting(

@@ -52,11 +52,6 @@ class NameTally:
     sample: list[tuple[int, Sighting]] = field(default_factory=list)
 
     @property
-    def n_seen(self) -> int:
-        """Documents with the name, alone or inside longer names as far as they were kept."""
-        return max(self.n_documents, len(self.sample))
-
-    @property
     def sightings(self) -> list[Sighting]:
         """The kept contexts, in a fixed order."""
         return [sighting for _, sighting in self.sample]
@@ -70,10 +65,6 @@ class NameTally:
         self.n_documents += 1
         if sighting.date and (not self.first_date or sighting.date < self.first_date):
             self.first_date = sighting.date
-        self.keep(sighting, size)
-
-    def keep(self, sighting: Sighting, size: int) -> None:
-        """Keep a context if its hash is among the smallest."""
         insort(self.sample, (_hash(sighting), sighting))
         del self.sample[size:]
 
@@ -103,10 +94,6 @@ class Tally:
             tally = self._of(sighting.name, sighting.alias)
             tally.last_seen = self.n_documents
             tally.add(sighting, self.settings.sample_size)
-        for name, alias, sighting in seen.inside:
-            tally = self._of(name, alias)
-            tally.last_seen = self.n_documents
-            tally.keep(sighting, self.settings.sample_size)
         for name in seen.explained:
             if name in self.names:  # else nothing is unexplained yet
                 self.names[name].n_explained += 1
@@ -122,7 +109,7 @@ class Tally:
     def _forget(self) -> None:
         """Forget the rarest names that were seen longest ago."""
         n_kept = int(KEPT_SHARE * self.settings.max_names)
-        ranked = sorted(self.names.values(), key=lambda t: (-t.n_seen, -t.last_seen, t.name))
+        ranked = sorted(self.names.values(), key=lambda t: (-t.n_documents, -t.last_seen, t.name))
         kept = {tally.name for tally in ranked[:n_kept]}
         self.n_forgotten += len(self.names) - len(kept)
         self.names = {name: tally for name, tally in self.names.items() if name in kept}
