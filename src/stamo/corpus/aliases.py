@@ -109,12 +109,18 @@ class AliasMatcher:
             return True
         folded = raw.lower() if self.casefold else raw
         return self._runs.are_in(folded, as_words=False) or self._runs.are_in(
-            _HTML_TAG.sub(b"", folded), as_words=False
+            _without_tags(folded), as_words=False
         )
 
     def _may_be_in(self, raw: bytes, holds: Callable[[str], bool]) -> bool:
         folded = raw.lower() if self.casefold else raw
         return self._runs.are_in(folded) or any(map(holds, self._firsts))
+
+
+def _without_tags(html: bytes) -> bytes:
+    # Behind the last ">" no tag ends, and each that begins there would be looked for to the end.
+    end = html.rfind(b">") + 1
+    return _HTML_TAG.sub(b"", html[:end]) + html[end:]
 
 
 def _hides_ascii(raw: bytes) -> bool:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.build.dump.pages import INVALID_TEXT, NO_TEXT, OTHER_MODEL, OTHER_NAMESPACE, parse_pages
+from stamo.build.dump.pages import (
+    INVALID_TEXT,
+    NO_TEXT,
+    OTHER_MODEL,
+    OTHER_NAMESPACE,
+    _has_long_tag,
+    parse_pages,
+)
 from stamo.build.dump.site import Site
 from stamo.build.dump.splitter import (
     CUT_OFF,
@@ -333,3 +340,19 @@ def test_endless_header_is_given_up():
 
     assert PageSplitter(blocks(), PageLimits(10, 10)).read_header() is None
     assert n_read <= 18
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (b"<a" + b"x" * 65_535 + b">", True),
+        (b"<a" + b"x" * 65_534 + b">", False),
+        (b"<!" + b"x" * 99_999 + b">", False),
+        (b"y" * 99_999 + b"<a>" + b"z" * 99_999, False),
+        (b"<a" * 40_000, True),
+        ((b"<a" * 32_000 + b">") * 3, False),
+    ],
+)
+def test_long_tags_are_told_from_long_texts(page, expected):
+    """Only what stands between a tag's beginning and the next end counts, looked at once."""
+    assert _has_long_tag(page) is expected

@@ -26,7 +26,8 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BUFFER_BYTES = 1 << 16
 # A page made of tags alone would take expat some thirty times its length in memory.
-_LONG_TAG = re.compile(rb"<[^!>][^>]{65535}")
+_TAG_START = re.compile(rb"<[^!]")
+_LONGEST_TAG = 1 << 16
 _MAX_TAGS = 100_000
 _MAX_DEPTH = 16
 
@@ -115,9 +116,17 @@ class _Fields:
     is_shown: bool = False
 
 
+def _has_long_tag(page: bytes) -> bool:
+    for part in page.split(b">"):
+        tag = _TAG_START.search(part) if len(part) > _LONGEST_TAG else None
+        if tag is not None and len(part) - tag.start() > _LONGEST_TAG:
+            return True
+    return False
+
+
 def _parse(page: bytes) -> tuple[_Fields, list[str]]:
     """Parse a page; try again with invalid characters replaced before giving it up."""
-    if len(page) > 1 << 20 and (page.count(b"<") > _MAX_TAGS or _LONG_TAG.search(page)):
+    if len(page) > 1 << 20 and (page.count(b"<") > _MAX_TAGS or _has_long_tag(page)):
         raise _PageSkippedError(MALFORMED)
     try:
         return _parse_strictly(page), []
