@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from stamo.corpus.types import Corpus
-from stamo.features.base import Feature, encode_features
+from stamo.features.base import Feature, encode_features, lookup_slope
 from stamo.features.pile import Sample
-from stamo.features.slopes import lookup_slope
 from stamo.learning.learn import encode_pile
 from stamo.models.base import LinkingModel, PlainScorer, make_batch
 from stamo.models.kinds import MODELS

@@ -4,8 +4,8 @@ import numpy as np
 from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
+from stamo.features.base import FeatureParams
 from stamo.features.encoding import EncodedMentions
-from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, positions
 from stamo.models.tables import Tables
 

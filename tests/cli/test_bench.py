@@ -6,8 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stamo.cli.bench import register
-from stamo.cli.bench_collect import parse_sizes
+from stamo.cli.bench import parse_sizes, register
 from stamo.errors import SettingsError
 from stamo.replication import bench_build as bench
 from stamo.replication.bench_build import BuildBench, Measured, Usage

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stamo.evaluation.metrics import Outcome, Summary, area_under_curve, bootstrap_auc, bootstrap_f1
+from stamo.evaluation.metrics import Outcome, Summary, area_under_curve, bootstrap_metric
 
 
 def outcome(**changes):
@@ -41,9 +41,9 @@ def test_paired_bootstrap_sees_a_constant_gain():
     rng = np.random.default_rng(0)
     worse = [[outcome(hits=int(h))] for h in rng.integers(1, 3, 30)]
     better = [[outcome(hits=o[0].hits + 1)] for o in worse]
-    gain = bootstrap_f1(better, worse, n_samples=200)
+    gain = bootstrap_metric("F1", better, worse, n_samples=200)
     assert 0 < gain.low <= gain.value <= gain.high
-    same = bootstrap_f1(worse, worse, n_samples=200)
+    same = bootstrap_metric("F1", worse, worse, n_samples=200)
     assert same.low == same.high == same.value == 0.0
 
 
@@ -52,8 +52,8 @@ def test_paired_bootstrap_of_auc_leaves_out_what_has_none():
     aucs = [(0.6, 0.8), (0.5, float("nan")), (0.7, 0.9)]
     worse = [[outcome(auc=a) for a in pair] for pair in aucs]
     better = [[outcome(auc=a + 0.1) for a in pair] for pair in aucs]
-    gain = bootstrap_auc(better, worse, n_samples=200)
+    gain = bootstrap_metric("AUC", better, worse, n_samples=200)
     assert (gain.value, gain.low, gain.high) == pytest.approx((0.1, 0.1, 0.1))
-    alone = bootstrap_auc(worse, n_samples=200)
+    alone = bootstrap_metric("AUC", worse, n_samples=200)
     assert alone.value == pytest.approx(Summary.of([o for of_one in worse for o in of_one]).auc)
     assert alone.low < alone.value < alone.high

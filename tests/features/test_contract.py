@@ -4,10 +4,9 @@ import stamo.features
 from stamo.features.embedding import Embedding
 from stamo.features.keyphrase import Keyphrase
 from stamo.features.max_margin import MaxMargin
-from stamo.features.name import NameSimilarity
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.features.surface import Surface
+from stamo.features.surface import NameSimilarity, Surface
 from tests.contracts import FeatureContract, implementations
 
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from stamo.features.base import encode_features
-from stamo.features.name import NameSimilarity, name_similarities
-from stamo.features.surface import Surface, surface_similarities
+from stamo.features.surface import NameSimilarity, Surface, surface_similarities
 from tests.features.by_hand import FiveDocuments, pile_of, star
 
 KB = FiveDocuments()  # Red Star, Star (film), Moon
@@ -33,7 +32,7 @@ def test_the_three_similarities(surface, title, expected):
 )
 def test_the_name_counts_its_qualifier(surface, title, expected):
     """Nine letters of the sixteen are the qualifier's."""
-    assert name_similarities([surface], [title])[0, 0] == pytest.approx(expected)
+    assert NameSimilarity.compare([surface], [title])[0, 0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("feature", [Surface(), NameSimilarity()])
@@ -42,9 +41,8 @@ def test_known_titles_then_the_entity_then_nothing_to_learn(feature):
     pile = pile_of([star(0), star(1, surface="The Star"), star(2)])
     mentions = encode_features(pile.mentions, [feature], KB)
     pile = pile.__class__(**{**vars(pile), "mentions": mentions, "extra": {}})
-    compare = surface_similarities if isinstance(feature, Surface) else name_similarities
     values = feature.lookup(torch.zeros(1, 0), pile).numpy().reshape(3, 4, -1)
     for row, name in zip(values, ("Star", "The Star", "Star"), strict=True):
-        expected = compare([name] * 3, ["Red Star", "Star (film)", "New Star"])
+        expected = feature.compare([name] * 3, ["Red Star", "Star (film)", "New Star"])
         np.testing.assert_allclose(row[[0, 1, 3]], expected)
         assert not row[2].any()

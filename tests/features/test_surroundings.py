@@ -37,9 +37,11 @@ def test_documents_are_joined_in_their_order():
     """Mentions of many documents end to end, and some of them again."""
     none = np.zeros(0, dtype=np.int32)
     joined = join_surroundings(
-        (*TEXTS, "nothing"),
-        [np.array([10, 31], dtype=np.int32), np.array([0], dtype=np.int32), none],
-        [np.array([14, 35], dtype=np.int32), np.array([4], dtype=np.int32), none],
+        [
+            (TEXTS[0], np.array([10, 31], dtype=np.int32), np.array([14, 35], dtype=np.int32)),
+            (TEXTS[1], np.array([0], dtype=np.int32), np.array([4], dtype=np.int32)),
+            ("nothing", none, none),
+        ]
     )
     assert joined.documents.tolist() == [0, 0, 1]
     assert joined.take(np.array([2])).next_to() == [((), ())]

@@ -42,7 +42,8 @@ def sandy(texts=TEXTS, about="", encoder=None, name="Sandy (hurricane)", **text)
     pile = pile_of(mentions, entities=(entity,), n_documents=len(texts))
     starts = [np.array([t.index("Sandy")], dtype=np.int32) for t in texts]
     ends = [s + np.int32(5) for s in starts]
-    return replace(pile, text=join_surroundings(texts, starts, ends), encoder=encoder, **text)
+    surroundings = join_surroundings(list(zip(texts, starts, ends, strict=True)))
+    return replace(pile, text=surroundings, encoder=encoder, **text)
 
 
 def test_the_words_next_to_a_name_are_columns():

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, sparse
 
 from stamo.errors import SettingsError
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
 from stamo.learning.corrected import f1_shift
 from stamo.learning.correction import EvidenceArgs, _newton, fit_correction, with_evidence

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from stamo.errors import SettingsError
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.learning.inter import InterSlotArgs, Moments, inter_slot
 
 ETA = {"prior": 0.05, "embedding": 0.001}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stamo.errors import LearningError, SettingsError
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train

@@ -12,7 +12,7 @@ from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.deeped.model import DeepED
 from stamo.models.store import TrainedModel
-from stamo.models.yamada.model import Yamada
+from stamo.models.yamada import Yamada
 from stamo.world.generate import generate_world
 from stamo.world.settings import WorldSettings
 

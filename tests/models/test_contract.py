@@ -8,7 +8,7 @@ from stamo.models.counted import CountedScores
 from stamo.models.counted_model import Counted
 from stamo.models.deeped.model import DeepED
 from stamo.models.kinds import MODELS
-from stamo.models.yamada.model import Yamada
+from stamo.models.yamada import Yamada
 from tests.contracts import ModelContract, implementations
 
 

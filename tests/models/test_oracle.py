@@ -14,7 +14,7 @@ from stamo.learning.published import OddsPrior, PublishedDeepED
 from stamo.models.base import PlainScorer, make_batch
 from stamo.models.deeped.model import DeepED
 from stamo.models.tables import MASKED
-from stamo.models.yamada.model import Yamada
+from stamo.models.yamada import Yamada
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
 
 
@@ -270,7 +270,7 @@ def test_priors_of_a_shared_alias_add_up():
 @pytest.mark.parametrize("kind", [DeepED, PublishedDeepED, Yamada])
 def test_scoring_known_mentions_equals_forward(kind, n_attended, monkeypatch):
     """The scores for linking are those of `forward`, whatever the blocks and the padding."""
-    monkeypatch.setattr("stamo.models.blocks.MAX_BLOCK_CELLS", 12)
+    monkeypatch.setattr("stamo.models.tables.MAX_BLOCK_CELLS", 12)
     rng = np.random.default_rng(8)
     tables = make_tables(rng)
     mentions = make_synthetic_pile(rng, n_mentions=40).mentions

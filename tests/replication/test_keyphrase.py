@@ -37,8 +37,8 @@ def test_phrases_are_link_texts_and_titles_of_linking_articles():
     nothing = np.zeros(0, dtype=np.int32)
     words = {w for phrase in book.phrases(entity, nothing) for w in phrase}
     linking = np.unique(flat.documents[flat.entities == entity])
-    about = data.corpora.wiki_titles.index(data.suite.problems[0].title)
-    texts = [data.corpora.wiki_titles[i] for i in linking]
+    about = data.corpora.wiki.titles.index(data.suite.problems[0].title)
+    texts = [data.corpora.wiki.titles[i] for i in linking]
     texts += [flat.surface_table[i] for i in flat.surfaces[flat.documents == about]]
     assert words == {w for text in texts for w in book.phrase(text, nothing)}
     masked = np.array(sorted(words)[:3], dtype=np.int32)

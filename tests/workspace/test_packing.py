@@ -8,9 +8,9 @@ from scipy.special import expit
 
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import ArtifactMismatchError
+from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import encoder_of
 from stamo.features.encoding import Lexicon, flatten
-from stamo.features.params import FeatureParams
 from stamo.features.pile import positions
 from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory

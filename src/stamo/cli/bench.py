@@ -10,15 +10,106 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from stamo.cli.bench_collect import bench_collect, parse_sizes
-from stamo.cli.bench_encode import bench_encode
 from stamo.cli.bench_learn import bench_learn
 from stamo.cli.bench_link import bench_link
 from stamo.cli.kb import AsJson
-from stamo.cli.tables import Console, print_json, rich_table
+from stamo.cli.tables import Console, print_json, print_table, rich_table
+from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.replication.bench_build import BuildBench, Measured
+    from stamo.replication.bench_collect import CollectSpeed
+
+
+def bench_collect(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE...", help="Documents as `collect` reads them.")
+    ],
+    entities: Annotated[
+        str, typer.Option(help="Numbers of entities; the first is compared with.")
+    ] = "1,10,100",
+    aliases: Annotated[int, typer.Option(min=1, help="Names of each entity.")] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="Passes of each size; the best counts.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
+    from stamo.replication.bench_collect import measure_passes
+
+    with Console(stderr=True).status("drawing names") as status:
+        speed = measure_passes(
+            sources,
+            parse_sizes(entities),
+            n_aliases=aliases,
+            n_rounds=rounds,
+            on_pass=lambda size: status.update(f"searching for {size}"),
+        )
+    if as_json:
+        print_json(asdict(speed))
+    else:
+        _print(speed)
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Read whole megabytes from a list with commas.
+
+    Raises:
+        SettingsError: An entry is not a whole number.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise SettingsError(
+            f"The sizes are {text!r}; give whole MB with commas between, such as 25,50,100."
+        ) from error
+
+
+def _print(speed: CollectSpeed) -> None:
+    title = (
+        f"{speed.n_bytes / 1e6:,.1f} MB as stored, peak memory {speed.peak_memory / 1e6:,.0f} MB"
+    )
+    counts = (">entities", ">documents", ">mentions", ">CPU s", ">MB/CPU s")
+    ratios = (">speed of one", ">nothing found", ">one by one takes")
+    table = rich_table(*counts, *ratios, title=title)
+    for one in speed.passes:
+        table.add_row(
+            str(one.n_entities),
+            f"{one.n_documents:,}",
+            f"{one.n_mentions:,}",
+            f"{one.seconds:.2f}",
+            f"{one.megabytes_per_second:.1f}",
+            f"{one.ratio:.0%}",
+            f"{one.scan_ratio:.0%}",
+            f"{one.saved:.1f} times",
+        )
+    print_table(table)
+
+
+def bench_encode(
+    kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")],
+    encoder: Annotated[
+        str | None, typer.Option(help="Folder of an encoder; without it the packaged MiniLM.")
+    ] = None,
+    windows: Annotated[int, typer.Option(min=1, help="Windows of text to encode.")] = 500,
+    length: Annotated[int, typer.Option(min=20, help="Characters of a window.")] = 450,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast windows of text become vectors, beside the encoder's layers alone."""
+    from stamo.features.encoder import load_encoder
+    from stamo.kb.base import KnowledgeBase
+    from stamo.replication.bench_encode import measure_encoding
+    from stamo.replication.bench_link import news_size_documents
+
+    documents = news_size_documents(KnowledgeBase.open(kb), windows, length)
+    speed = measure_encoding(load_encoder(encoder), [document.text for document in documents])
+    if as_json:
+        print_json(asdict(speed) | {"ratio": speed.ratio})
+        return
+    Console(highlight=False).print(
+        f"{speed.n_windows} windows, {speed.n_tokens} tokens, one thread, {speed.encoder}: "
+        f"{speed.windows_per_second:.1f} windows and {speed.tokens_per_second:.0f} tokens a CPU "
+        f"second; the layers alone {speed.bare_tokens_per_second:.0f} tokens; "
+        f"ratio {speed.ratio:.2f}."
+    )
 
 
 def register(app: typer.Typer) -> None:

@@ -190,8 +190,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write tables and figures next to the printed numbers, and show the tables."""
+    from stamo.replication.suites.cells import read_run
     from stamo.replication.suites.report import find_runs, write_suite_report
-    from stamo.replication.suites.results import read_run
     from stamo.replication.wild.report import write_wild_report
 
     console, records = Console(), []

@@ -131,17 +131,15 @@ def _conflated(
     from stamo.corpus.readers import read_documents
     from stamo.errors import SettingsError
     from stamo.replication.suites.conflated import LEVELS, ConflatedSettings
-    from stamo.replication.suites.make import make_conflated, make_levels
+    from stamo.replication.suites.make import make_conflated
 
     if not corpus:
         raise SettingsError("A conflated suite needs text; give it with --corpus.")
     documents = read_documents(corpus)
     options["corpus_name"] = ", ".join(path.name for path in corpus)
-    wanted = [ConflatedSettings.of_level(name, **given) for name in LEVELS]
-    if level == LevelChoice.all:
-        return make_levels(kb, documents, out, wanted, **options)
-    chosen = next(settings for settings in wanted if settings.level == level)
-    return [make_conflated(kb, documents, out, chosen, **options)]
+    levels = [name for name in LEVELS if level in {name, LevelChoice.all}]
+    wanted = [ConflatedSettings.of_level(name, **given) for name in levels]
+    return make_conflated(kb, documents, out, wanted, **options)
 
 
 def _facc1_documents(

@@ -26,10 +26,9 @@ from stamo.linking.explain import combine_scores, score_names
 from stamo.linking.rank import encode_known
 from stamo.linking.settings import LinkerSettings
 from stamo.models.base import Batch, make_batch
-from stamo.models.blocks import blocks
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.models.store import TrainedModel
-from stamo.models.tables import Tables
+from stamo.models.tables import Tables, blocks
 from stamo.models.trainer import train_again
 from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
 

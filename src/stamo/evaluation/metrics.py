@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -106,35 +106,30 @@ Outcomes: TypeAlias = Sequence[Sequence[Outcome]]
 """For each emerging entity, the outcomes of one method over the seeds."""
 
 
-def bootstrap_f1(
-    first: Outcomes, second: Outcomes | None = None, *, n_samples: int = 2000, seed: int = 0
+def bootstrap_metric(
+    metric: str, first: Outcomes, second: Outcomes | None = None, *, n_samples: int = 2000
 ) -> Interval:
-    """Return micro F1, or its difference to a second method, resampling emerging entities.
+    """Return a metric, or its difference to a second method, resampling emerging entities.
 
     Args:
+        metric: One of `METRICS`.
         first: The outcomes of a method.
         second: The same entities and seeds under the method to subtract; the pairing is kept.
         n_samples: Bootstrap samples.
-        seed: Of the resampling.
     """
-    sums = [np.stack([_counts(o).sum(axis=0) for o in m]) for m in (first, second) if m]
-    return _bootstrap(sums, micro_f1, n_samples, seed)
+    sums_of, value_of = METRICS[metric]
+    methods = [np.stack([sums_of(o) for o in m]) for m in (first, second) if m]
+    n = len(methods[0])
+    chosen = np.random.default_rng(0).integers(0, n, (n_samples, n))
+    chosen = np.concatenate([np.arange(n)[None], chosen])  # the first sample is the data
+    value, *subtracted = (value_of(sums[chosen].sum(axis=1)) for sums in methods)
+    values = value - sum(subtracted)
+    low, high = np.percentile(values[1:], [2.5, 97.5])
+    return Interval(float(values[0]), float(low), float(high))
 
 
-def bootstrap_auc(
-    first: Outcomes, second: Outcomes | None = None, *, n_samples: int = 2000, seed: int = 0
-) -> Interval:
-    """Return the mean AUC, or its difference, as `bootstrap_f1` does F1."""
-    sums = [np.stack([_auc_sums(o) for o in m]) for m in (first, second) if m]
-    return _bootstrap(sums, _mean, n_samples, seed)
-
-
-def bootstrap_macro_f1(
-    first: Outcomes, second: Outcomes | None = None, *, n_samples: int = 2000, seed: int = 0
-) -> Interval:
-    """Return the mean F1 of the entities, or its difference, as `bootstrap_f1` does micro F1."""
-    sums = [np.stack([_f1_sums(o) for o in m]) for m in (first, second) if m]
-    return _bootstrap(sums, _mean, n_samples, seed)
+def _count_sums(outcomes: Sequence[Outcome]) -> Float64:
+    return np.asarray(_counts(outcomes).sum(axis=0))
 
 
 def _f1_sums(outcomes: Sequence[Outcome]) -> Float64:
@@ -155,17 +150,10 @@ def _mean(sums: Float64) -> Float64:
     return np.asarray(total / np.maximum(number, 1))
 
 
-def _bootstrap(
-    methods: Sequence[Float64],
-    metric: Callable[[Float64], Float64],
-    n_samples: int,
-    seed: int,
-) -> Interval:
-    """Resample the rows of sums of one or two methods; the first row of samples is the data."""
-    n = len(methods[0])
-    chosen = np.random.default_rng(seed).integers(0, n, (n_samples, n))
-    chosen = np.concatenate([np.arange(n)[None], chosen])
-    value, *subtracted = (metric(sums[chosen].sum(axis=1)) for sums in methods)
-    values = value - sum(subtracted)
-    low, high = np.percentile(values[1:], [2.5, 97.5])
-    return Interval(float(values[0]), float(low), float(high))
+Sums: TypeAlias = Callable[[Sequence[Outcome]], Float64]
+METRICS: Mapping[str, tuple[Sums, Callable[[Float64], Float64]]] = {
+    "macro F1": (_f1_sums, _mean),
+    "F1": (_count_sums, micro_f1),
+    "AUC": (_auc_sums, _mean),
+}
+"""What each metric sums up of an entity, and how it is made of sums, (n, k)."""

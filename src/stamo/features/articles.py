@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, Lexicon, surface_candidates
+from stamo.features.encoding import (
+    FlatCorpus,
+    Lexicon,
+    MarkedText,
+    flatten_texts,
+    surface_candidates,
+)
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Int32
 
@@ -44,11 +50,13 @@ def flatten_held_out(kb: KnowledgeBase) -> FlatCorpus:
 
 def flatten_articles(articles: Iterable[Article], lexicon: Lexicon) -> FlatCorpus:
     """Flatten texts with their linked mentions."""
-    builder = FlatCorpusBuilder(lexicon)
-    for text, starts, ends, entities in articles:
-        spans = zip(starts.tolist(), ends.tolist(), strict=True)
-        builder.add(text, starts, ends, entities, [text[a:b] for a, b in spans])
-    return builder.finish()
+    return flatten_texts(map(_marked, articles), lexicon)
+
+
+def _marked(article: Article) -> MarkedText:
+    text, starts, ends, _ = article
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    return *article, [text[a:b] for a, b in spans]
 
 
 def most_frequent_entities(corpus: FlatCorpus, kb: KnowledgeBase) -> Int32:

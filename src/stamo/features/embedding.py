@@ -16,7 +16,7 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.max_margin import MaxMargin
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Float32, Float64, Int64
+from stamo.system.arrays import Float32, Int64
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,14 @@ class Embedding:
         mass = np.asarray(contexts.votes.T @ weights.astype(np.float64)).T  # (E, V')
         sums = (mass.astype(np.float32) @ contexts.vectors).astype(np.float64)  # (E, Q)
         vectors = entity_directions(sums, mass.sum(axis=1), contexts.background)
-        self._describe(vectors, mass, sample.pile, kb)
+        for e in np.flatnonzero(mass.sum(axis=1) <= 0).tolist():
+            if sample.pile.entities[e].about:  # it speaks where no document does
+                vectors[e] = about_vector(sample.pile.entities[e], kb)
         if self.max_margin is not None:
             vectors = self.max_margin.refine(
                 vectors, contexts.votes, weights, contexts.vectors, contexts.counts
             )
         return torch.as_tensor(vectors, dtype=torch.float32)
-
-    @staticmethod
-    def _describe(vectors: Float32, mass: Float64, pile: Pile, kb: KnowledgeBase) -> None:
-        """Let the line about an entity speak where no document does."""
-        for e in np.flatnonzero(mass.sum(axis=1) <= 0).tolist():
-            if pile.entities[e].about:
-                vectors[e] = about_vector(pile.entities[e], kb)
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the vector of e* for each mention, (M, E, Q); known ones stay in the tables."""

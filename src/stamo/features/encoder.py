@@ -10,7 +10,6 @@ bfloat16 1.8 at a cosine of .9999 to float32, onnxruntime int8 1.7 at .988, whic
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
-from stamo.errors import MissingExtraError, ModelError
+from stamo.errors import MissingExtraError, ModelError, need
 from stamo.kb.manifest import sha256_of
 from stamo.system.arrays import Float32, Int64
 from stamo.system.threads import one_thread
@@ -211,10 +210,7 @@ def load_encoder(name: str | None = None) -> Encoder:
         MissingExtraError: What the extra brings is not installed.
         ModelError: The folder holds no encoder.
     """
-    try:
-        tokenizers = importlib.import_module("tokenizers")
-    except ImportError as error:
-        raise MissingExtraError("tokenizers", "encoder", PURPOSE) from error
+    tokenizers = need("tokenizers", "encoder", PURPOSE)
     folder = packaged_weights("encoder", PURPOSE) if name is None else Path(name)
     try:
         config = json.loads((folder / "config.json").read_bytes())
@@ -261,10 +257,7 @@ def _load_forward(folder: Path, config: Mapping[str, Any]) -> Forward:
     if path.exists() and all(config.get(key, value) == value for key, value in ours.items()):
         weights = {name.removeprefix("bert."): value for name, value in load_file(path).items()}
         return Bert(weights, config, _fast_dtype())
-    try:
-        transformers = importlib.import_module("transformers")
-    except ImportError as error:
-        raise MissingExtraError("transformers", "bert", f"The encoder {folder.name!r}") from error
+    transformers = need("transformers", "bert", f"The encoder {folder.name!r}")
     transformers.utils.logging.disable_progress_bar()
     model = transformers.AutoModel.from_pretrained(str(folder), local_files_only=True).eval()
     return partial(_run_transformers, model)

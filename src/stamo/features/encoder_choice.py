@@ -1,12 +1,108 @@
-"""Which sentence encoder reads the text: the installed one, a named one, or none."""
+"""Which sentence encoder reads the text, if any, and what it read, kept in a file.
+
+Reading is the slow part of learning.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Set
+import hashlib
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, MissingExtraError
 from stamo.features.pile import TextEncoder
+from stamo.system.arrays import Float32, Int64
+from stamo.system.files import write_atomic
+
+_KEY_BYTES = 16
+
+
+class CachedEncoder:
+    """An encoder that reads each text once; `save` keeps the rows for the next process.
+
+    A file that is damaged or of another encoder is as good as none: its rows are made again.
+    """
+
+    def __init__(self, encoder: TextEncoder, path: Path) -> None:
+        self._encoder, self._path = encoder, path
+        self._rows = _read_rows(path, encoder.fingerprint)
+        self._n_saved = len(self._rows)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this encoder from others."""
+        return self._encoder.fingerprint
+
+    def encode(self, texts: Sequence[str]) -> Float32:
+        """Return one unit row for each text, (n, d)."""
+        keys = [_key(text) for text in texts]
+        return self._look_up(keys, lambda rows: self._encoder.encode([texts[i] for i in rows]))
+
+    def encode_spans(
+        self, texts: Sequence[str], starts: Int64, ends: Int64
+    ) -> tuple[Float32, Float32]:
+        """Return a row for each text and one for the words in and near its span, (n, d) each."""
+        spans = zip(texts, starts.tolist(), ends.tolist(), strict=True)
+        keys = [_key(f"{start} {end} {text}") for text, start, end in spans]
+
+        def read(rows: list[int]) -> Float32:
+            chosen = [texts[i] for i in rows]
+            return np.hstack(self._encoder.encode_spans(chosen, starts[rows], ends[rows]))
+
+        both = self._look_up(keys, read)
+        return both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :]
+
+    def save(self) -> None:
+        """Write what was read since the file was; nothing where nothing was."""
+        if len(self._rows) == self._n_saved:
+            return
+        widths = sorted({len(row) for row in self._rows.values()})
+        tensors = {}
+        for width in widths:
+            kept = {key: row for key, row in self._rows.items() if len(row) == width}
+            tensors[f"keys {width}"] = np.frombuffer(b"".join(kept), dtype=np.uint8)
+            tensors[f"rows {width}"] = np.stack(list(kept.values()))
+        write_atomic(self._path, save(tensors, {"encoder": self.fingerprint}))
+        self._n_saved = len(self._rows)
+
+    def _look_up(self, keys: list[bytes], read: Callable[[list[int]], Float32]) -> Float32:
+        place = {key: i for i, key in enumerate(keys) if key not in self._rows}
+        missing = sorted(place.values())
+        if missing:
+            for i, row in zip(missing, read(missing), strict=True):
+                self._rows[keys[i]] = row
+        if not keys:
+            return np.zeros((0, 0), dtype=np.float32)
+        return np.stack([self._rows[key] for key in keys])
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_KEY_BYTES).digest()
+
+
+def _read_rows(path: Path, fingerprint: str) -> dict[bytes, Float32]:
+    rows: dict[bytes, Float32] = {}
+    try:
+        with safe_open(path, "numpy") as file:
+            if (file.metadata() or {}).get("encoder") != fingerprint:
+                return {}
+            for name in file.keys():  # noqa: SIM118 (no mapping)
+                if name.startswith("rows "):
+                    values = file.get_tensor(name)
+                    keys = file.get_tensor(name.replace("rows", "keys")).tobytes()
+                    rows |= {
+                        keys[i * _KEY_BYTES : (i + 1) * _KEY_BYTES]: row
+                        for i, row in enumerate(values)
+                    }
+    except (OSError, SafetensorError, ValueError):
+        return {}
+    return rows
+
 
 INSTALLED = "installed"
 """Stands for the encoder of the extra `encoder`, or none where the extra is not installed."""

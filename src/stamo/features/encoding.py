@@ -156,89 +156,55 @@ class FlatCorpus:
         """Return the number of mentions M."""
         return len(self.documents)
 
-    def with_entities(self, entities: Int32) -> FlatCorpus:
-        """Return the same corpus with other links."""
-        return replace(self, entities=entities.astype(np.int32))
+
+MarkedText = tuple[str, Int32, Int32, Int32, Sequence[str]]
+"""A text with start, end, entity and surface of its mentions, ordered by start."""
 
 
-class FlatCorpusBuilder:
-    """Collect documents one by one, then `finish` once."""
-
-    def __init__(self, lexicon: Lexicon) -> None:
-        self._lexicon = lexicon
-        self._words: list[Int32] = []
-        self._lengths: list[int] = []
-        self._documents: list[Int32] = []
-        self._before: list[Int64] = []
-        self._after: list[Int64] = []
-        self._entities: list[Int32] = []
-        self._surfaces: list[int] = []
-        self._surface_index: dict[str, int] = {}
-        self._n_words = 0
-
-    def add(
-        self,
-        text: str,
-        starts: Int32,
-        ends: Int32,
-        entities: Int32,
-        surfaces: Sequence[str],
-    ) -> None:
-        """Add one document; the mentions are ordered by start."""
-        ids, word_starts, word_ends = self._lexicon.encode(text)
+def flatten_texts(texts: Iterable[MarkedText], lexicon: Lexicon) -> FlatCorpus:
+    """Put texts end to end."""
+    none = np.zeros(0, dtype=np.int64)
+    words, documents, before, after, entities = ([none] for _ in range(5))
+    n_words, offsets, surfaces, index = 0, [0], list[int](), dict[str, int]()
+    for number, (text, starts, ends, linked, names) in enumerate(texts):
+        ids, word_starts, word_ends = lexicon.encode(text)
         # A word that overlaps the mention belongs to neither side of its context.
-        self._before.append(self._n_words + np.searchsorted(word_ends, starts, side="right"))
-        self._after.append(self._n_words + np.searchsorted(word_starts, ends, side="left"))
-        self._documents.append(np.full(len(starts), len(self._lengths), dtype=np.int32))
-        self._entities.append(np.asarray(entities, dtype=np.int32))
-        index = self._surface_index
-        self._surfaces.extend([index.setdefault(surface, len(index)) for surface in surfaces])
-        self._words.append(ids)
-        self._lengths.append(len(ids))
-        self._n_words += len(ids)
-
-    def finish(self) -> FlatCorpus:
-        """Join everything that was added."""
-
-        def join(parts: list[Int64], dtype: type) -> Int64:
-            return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype=dtype)
-
-        return FlatCorpus(
-            words=join(self._words, np.int32),  # type: ignore[arg-type]
-            word_offsets=np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64),
-            documents=join(self._documents, np.int32),  # type: ignore[arg-type]
-            before=join(self._before, np.int64),
-            after=join(self._after, np.int64),
-            surfaces=np.asarray(self._surfaces, dtype=np.int32),
-            entities=join(self._entities, np.int32),  # type: ignore[arg-type]
-            surface_table=tuple(self._surface_index),
-        )
+        before.append(n_words + np.searchsorted(word_ends, starts, side="right"))
+        after.append(n_words + np.searchsorted(word_starts, ends, side="left"))
+        documents.append(np.full(len(starts), number))
+        entities.append(np.asarray(linked, dtype=np.int64))
+        surfaces += [index.setdefault(name, len(index)) for name in names]
+        words.append(ids.astype(np.int64))
+        n_words += len(ids)
+        offsets.append(n_words)
+    return FlatCorpus(
+        words=np.concatenate(words).astype(np.int32),
+        word_offsets=np.array(offsets, dtype=np.int64),
+        documents=np.concatenate(documents).astype(np.int32),
+        before=np.concatenate(before),
+        after=np.concatenate(after),
+        surfaces=np.array(surfaces, dtype=np.int32),
+        entities=np.concatenate(entities).astype(np.int32),
+        surface_table=tuple(index),
+    )
 
 
 def flatten(
     documents: Iterable[Document], lexicon: Lexicon, entity_ids: Mapping[str, int]
 ) -> FlatCorpus:
     """Flatten documents; an entity that `entity_ids` does not hold counts as `OTHER`."""
-    builder = FlatCorpusBuilder(lexicon)
-    texts, all_starts, all_ends = [], [], []
+    marked: list[MarkedText] = []
     for document in documents:
         mentions = document.mentions
         starts = np.array([m.start for m in mentions], dtype=np.int32)
         ends = np.array([m.end for m in mentions], dtype=np.int32)
-        entities = [
-            UNKNOWN if m.entity is None else entity_ids.get(m.entity, OTHER) for m in mentions
-        ]
-        builder.add(
-            document.text,
-            starts,
-            ends,
-            np.array(entities, dtype=np.int32),
-            [m.surface for m in mentions],
+        entities = np.array(
+            [UNKNOWN if m.entity is None else entity_ids.get(m.entity, OTHER) for m in mentions],
+            dtype=np.int32,
         )
-        texts.append(document.text)
-        all_starts.append(starts)
-        all_ends.append(ends)
-    return replace(builder.finish(), text=join_surroundings(texts, all_starts, all_ends))
+        marked.append((document.text, starts, ends, entities, [m.surface for m in mentions]))
+    text = join_surroundings([(text, starts, ends) for text, starts, ends, _, _ in marked])
+    return replace(flatten_texts(marked, lexicon), text=text)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus
+from stamo.features.encoding import UNKNOWN, EncodedMentions
 from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
@@ -175,10 +175,10 @@ def make_pile(
     )
 
 
-def linked_pairs(corpus: FlatCorpus) -> Int64:
-    """Return the distinct (document, entity) pairs of the linked mentions, shape (n, 2)."""
-    linked = corpus.entities >= 0
-    pairs = np.stack([corpus.documents[linked], corpus.entities[linked]], axis=1).astype(np.int64)
+def linked_pairs(documents: Int32, entities: Int32) -> Int64:
+    """Return the distinct pairs of document and entity of linked mentions, shape (n, 2)."""
+    linked = (documents >= 0) & (entities >= 0)
+    pairs = np.stack([documents[linked], entities[linked]], axis=1).astype(np.int64)
     return np.unique(pairs, axis=0)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from stamo.errors import SettingsError
+from stamo.features.base import Back
 from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
-from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float32, Float64
 

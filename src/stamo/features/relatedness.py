@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from stamo.errors import SettingsError
+from stamo.features.base import Back
 from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
-from stamo.features.slopes import Back
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
 from stamo.system.arrays import Float32, Float64, Int32, Int64

@@ -1,4 +1,4 @@
-"""Surface similarity of a mention and an entity's name (Yamada's Ψ₄ to Ψ₆, Sec. 2.3.1)."""
+"""How much a mention looks like a name: Yamada's Ψ₄ to Ψ₆ (Sec. 2.3.1), and an added feature."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Surface:
 
         Computed once for each distinct pair of surface and candidate.
         """
-        return compare_known(mentions, kb, surface_similarities)
+        return compare_known(mentions, kb, self.compare)
 
     def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Return an empty group: there is nothing to learn."""
@@ -43,9 +43,12 @@ class Surface:
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the three similarities of all candidates, (M, C + E, 3)."""
-        return pile.keep(
-            f"{self.name} values", lambda: compare_all(pile, self.name, surface_similarities)
-        )
+        return pile.keep(f"{self.name} values", lambda: compare_all(pile, self.name, self.compare))
+
+    @staticmethod
+    def compare(surfaces: Sequence[str], titles: Sequence[str]) -> Float32:
+        """Compare names with titles, one by one."""
+        return surface_similarities(surfaces, titles)
 
 
 Compare: TypeAlias = Callable[[Sequence[str], Sequence[str]], Float32]
@@ -90,3 +93,29 @@ def surface_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> Floa
             name.startswith(mention) or name.endswith(mention),
         )
     return rows
+
+
+@dataclass(frozen=True)
+class NameSimilarity(Surface):
+    """Edit similarity of a mention and a whole title, one number in [0, 1], never learned.
+
+    Yamada's three leave the qualifier of a title out ("Mercury (planet)"). Here it counts: among
+    entities of one name, the one whose title is the bare name is often what is meant.
+    """
+
+    name = "name"
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
+        """Return the similarity of the known candidates, (M, C)."""
+        return super().known(mentions, kb)[..., 0]
+
+    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+        """Return the similarity of all candidates, (M, C + E)."""
+        return super().lookup(theta, pile)[..., 0]
+
+    @staticmethod
+    def compare(surfaces: Sequence[str], titles: Sequence[str]) -> Float32:
+        """Return 1 for the same name whatever its case, 0 without a common letter, (n, 1)."""
+        pairs = zip(surfaces, titles, strict=True)
+        found = [Levenshtein.normalized_similarity(s.casefold(), t.casefold()) for s, t in pairs]
+        return np.array(found, dtype=np.float32)[:, None]

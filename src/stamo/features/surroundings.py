@@ -72,15 +72,12 @@ def _next_to(text: str, start: int, end: int, n: int) -> NextTo:
     return NextTo(tuple(reversed(before[-n:])), tuple(after[:n]))
 
 
-def join_surroundings(
-    texts: Sequence[str], starts: Sequence[Int32], ends: Sequence[Int32]
-) -> Surroundings:
-    """Put the mentions of many documents end to end, one array of places for each document."""
-    lengths = [len(places) for places in starts]
+def join_surroundings(texts: Sequence[tuple[str, Int32, Int32]]) -> Surroundings:
+    """Put the mentions of many texts end to end: the starts and the ends of each."""
     none = np.zeros(0, dtype=np.int32)
     return Surroundings(
-        texts,
-        np.repeat(np.arange(len(texts), dtype=np.int32), lengths),
-        np.concatenate([none, *starts]),
-        np.concatenate([none, *ends]),
+        [text for text, _, _ in texts],
+        np.repeat(np.arange(len(texts), dtype=np.int32), [len(starts) for _, starts, _ in texts]),
+        np.concatenate([none, *(starts for _, starts, _ in texts)]),
+        np.concatenate([none, *(ends for _, _, ends in texts)]),
     )

@@ -22,9 +22,8 @@ import torch
 from scipy.special import expit
 
 from stamo.errors import SettingsError
-from stamo.features.base import estimate
+from stamo.features.base import FeatureParams, estimate
 from stamo.features.encoding import OTHER
-from stamo.features.params import FeatureParams
 from stamo.features.pile import Sample
 from stamo.features.views.base import view_mentions
 from stamo.learning.correction import (

@@ -17,7 +17,7 @@ import torch
 from scipy.special import expit
 
 from stamo.errors import SettingsError
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
 from stamo.features.views.about import About
 from stamo.features.views.base import Rows, View, ViewRows, combined, group_of, products

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stamo.errors import SettingsError
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from stamo.errors import SettingsError
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.models.base import Scorer
 from stamo.models.training import max_margin_gradient
 from stamo.system.arrays import Float32, Int64

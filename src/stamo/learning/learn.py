@@ -10,7 +10,7 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError
-from stamo.features.base import Feature, encode_features, packed
+from stamo.features.base import Feature, FeatureParams, encode_features, packed
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.encoding import (
     EMERGING,
@@ -21,7 +21,6 @@ from stamo.features.encoding import (
     encode,
     flatten,
 )
-from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.loop import Learned, OnSlot, Task
@@ -88,7 +87,7 @@ def encode_flat(
     mentions = encode(flat, source or kb, trained.encoding, rows=rows, context_entities=context)
     features = [f for f in trained.model.features if f.name != "embedding"]
     mentions = encode_features(mentions, features, kb)
-    pairs = linked_pairs(flat.with_entities(context))
+    pairs = linked_pairs(flat.documents, context)
     text = None if flat.text is None else flat.text.take(rows)
     pile = make_pile(
         entities, mentions, pairs, flat.n_documents, kb, neighbours, text=text, encoder=encoder

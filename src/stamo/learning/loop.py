@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -18,8 +19,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from stamo.errors import LearningError, SettingsError
-from stamo.features.base import Feature
-from stamo.features.params import FeatureParams
+from stamo.features.base import Feature, FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.inter import Moments
@@ -223,7 +223,7 @@ def self_train(
     A run that stopped after any slot goes on from its checkpoint, and ends with the same θ̂(e*) as
     if it had never stopped.
     """
-    steps, clock = args.steps(task), _Clock()
+    steps = args.steps(task)
     everything = np.ones(len(task.pile), dtype=np.float32)
     if resume is None:
         theta = steps.estimate(task.labelled_sample, None)  # 1   θ⁰
@@ -237,44 +237,27 @@ def self_train(
         if args.patience is not None and unchanged >= args.patience:
             stopped = NO_CHANGE
             break
-        t += 1
-        with clock("link"):
+        t, seconds = t + 1, dict[str, float]()
+        with _timed(seconds, "link"):
             weights = steps.label(theta_hat)  # 5   ê, m ∈ U
-        with clock("estimate"):
+        with _timed(seconds, "estimate"):
             sample = Sample(task.pile, weights, everything)
             theta = steps.estimate(sample, theta_hat)  # 6   θᵗ
-        with clock("intra"):
+        with _timed(seconds, "intra"):
             theta_intra = steps.fit(theta, sample, theta_hat)  # 7   Eq. 13
-        with clock("inter"):
+        with _timed(seconds, "inter"):
             theta_hat = steps.move(theta_hat, theta_intra, t)  # 8 to 13, Eq. 17
         theta_hat.theta.check_finite(f"Slot {t}")
         hard = weights > 0.5
         n_flipped = len(hard) if before is None else int((before != hard).any(axis=1).sum())
         before, unchanged = hard, 0 if n_flipped else unchanged + 1
         now = Checkpoint(t, theta_hat.theta, weights, theta_hat.moments, unchanged)
-        on_slot(Slot(t, steps.looked_up(theta_hat), weights, n_flipped, clock.lap(), now))  # 14
+        on_slot(Slot(t, steps.looked_up(theta_hat), weights, n_flipped, seconds, now))  # 14
     return replace(steps.finish(first, theta_hat, t), stopped=stopped)  # 15  θ̂ᵀ
 
 
-class _Clock:
-    """Seconds spent in each phase of a slot."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-        self._phase, self._start = "", 0.0
-
-    def __call__(self, phase: str) -> _Clock:
-        self._phase = phase
-        return self
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        spent = time.perf_counter() - self._start
-        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + spent
-
-    def lap(self) -> Mapping[str, float]:
-        """Return the seconds since the last lap."""
-        seconds, self._seconds = self._seconds, {}
-        return seconds
+@contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[phase] = time.perf_counter() - start

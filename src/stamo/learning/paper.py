@@ -9,8 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 import torch
 
-from stamo.features.base import estimate
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams, estimate
 from stamo.features.pile import Sample
 from stamo.learning.inter import InterSlotArgs, Moments, inter_slot
 from stamo.learning.intra import IntraSlotArgs, gold_columns, intra_slot

@@ -15,11 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stamo.features.base import Feature
+from stamo.features.base import Feature, FeatureParams
 from stamo.features.embedding import Embedding
 from stamo.features.encoding import EncodedMentions
 from stamo.features.max_margin import MaxMargin
-from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.features.prior import Prior, SplitSlope
 from stamo.features.relatedness import Relatedness

@@ -22,9 +22,8 @@ from stamo.features.encoding import EncodedMentions
 from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.rank import Ranking, empty_ranking, encode_known, keep_best
 from stamo.models.base import Batch, LinkingModel, make_batch
-from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
-from stamo.models.tables import MASKED, Tables, local_tables
+from stamo.models.tables import MASKED, Tables, blocks, local_tables
 from stamo.system.arrays import Float32, Int64
 
 SCORE_NAMES: Mapping[str, tuple[str, ...]] = {

@@ -19,9 +19,9 @@ from scipy.special import expit
 
 from stamo.corpus.parts import ReadPart, split_document
 from stamo.corpus.types import Document, Mention
+from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import encoder_for
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
-from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import ViewRows, view_mentions
@@ -131,7 +131,7 @@ def score_pack(
     context[named] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
     mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness(kb))
-    pairs = linked_pairs(corpus.with_entities(context))
+    pairs = linked_pairs(corpus.documents, context)
     pile = make_pile(
         [pack.entity],
         mentions,

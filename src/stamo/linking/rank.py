@@ -13,10 +13,9 @@ from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, surfac
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.coherence import BatchRelatedness
-from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
 from stamo.models.store import KnownScorer
-from stamo.models.tables import Tables
+from stamo.models.tables import Tables, blocks
 from stamo.system.arrays import Float32, Int32, Int64
 
 

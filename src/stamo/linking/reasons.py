@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import TermedView

@@ -14,12 +14,10 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from stamo.errors import ModelError
-from stamo.features.base import Feature, lookup
+from stamo.features.base import Feature, FeatureParams, lookup
 from stamo.features.encoding import EncodedMentions
-from stamo.features.params import FeatureParams
 from stamo.features.pile import Pile
-from stamo.models.blocks import blocks
-from stamo.models.tables import MASKED, Tables, Vectors, gather, local_tables
+from stamo.models.tables import MASKED, Tables, Vectors, blocks, gather, local_tables
 from stamo.system.arrays import Float32, Int32, Int64
 
 Theta: TypeAlias = Mapping[str, Float32]
@@ -45,10 +43,10 @@ def make_batch(mentions: EncodedMentions, tables: Tables) -> Batch:
     """Look up everything for mentions whose candidates are all known."""
     return Batch(
         mask=torch.from_numpy(mentions.mask),
-        vectors=tables.entity_vectors(mentions.candidates),
-        words=tables.word_vectors(mentions.words),
+        vectors=gather(tables.entities, mentions.candidates),
+        words=gather(tables.words, mentions.words),
         word_mask=torch.from_numpy(mentions.words >= 0),
-        context=tables.entity_vectors(mentions.context),
+        context=gather(tables.entities, mentions.context),
         context_mask=torch.from_numpy(mentions.context >= 0),
         features={name: torch.from_numpy(v) for name, v in mentions.known.items()},
     )
@@ -216,10 +214,8 @@ def _names(features: tuple[Feature, ...]) -> str:
 class Combine(nn.Sequential):
     """Γ: the layers that turn n scores into one (Training Details)."""
 
-    def __init__(self, n_scores: int, n_hidden: int = 100, dropout: float = 0.1) -> None:
-        super().__init__(
-            nn.Linear(n_scores, n_hidden), nn.Dropout(dropout), nn.ReLU(), nn.Linear(n_hidden, 1)
-        )
+    def __init__(self, n_scores: int) -> None:
+        super().__init__(nn.Linear(n_scores, 100), nn.Dropout(0.1), nn.ReLU(), nn.Linear(100, 1))
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -17,9 +17,8 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
-from stamo.models.blocks import blocks
 from stamo.models.calibration import Calibration
-from stamo.models.tables import MASKED, LocalVectors, Tables, mean_rows, model_tables
+from stamo.models.tables import MASKED, LocalVectors, Tables, blocks, mean_rows, model_tables
 from stamo.system.arrays import Float32
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import View, ViewRows, group_of, view_mentions

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from stamo.errors import SettingsError
 from stamo.features.base import Feature
 from stamo.features.keyphrase import Keyphrase
-from stamo.features.name import NameSimilarity
 from stamo.features.relatedness import Relatedness
+from stamo.features.surface import NameSimilarity
 from stamo.models.base import LinkingModel
 from stamo.models.deeped.model import DeepED
-from stamo.models.yamada.model import Yamada
+from stamo.models.yamada import Yamada
 
 MODELS: Mapping[str, type[LinkingModel]] = {DeepED.name: DeepED, Yamada.name: Yamada}
 """The linking models that the command line knows by name."""

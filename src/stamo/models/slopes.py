@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from stamo.features.base import Lookup, lookup_slope
 from stamo.features.pile import Pile
-from stamo.features.slopes import Lookup, lookup_slope
 from stamo.models.base import Combine
 from stamo.models.tables import MASKED
 from stamo.system.arrays import Bools, Float32

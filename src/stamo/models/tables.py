@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -11,10 +12,11 @@ from scipy import sparse
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Float32, Int32
+from stamo.system.arrays import Float32, Int32, Int64
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 MASKED = -1e9
 """The score of padding; no real score comes near it, and it survives softmax and argmax."""
@@ -68,14 +70,6 @@ class Tables:
     def dimensions(self) -> int:
         """Return Q."""
         return int(self.words.shape[1])
-
-    def word_vectors(self, ids: Int32) -> Tensor:
-        """Return word vectors, zero for padding, ids.shape + (Q,)."""
-        return gather(self.words, ids)
-
-    def entity_vectors(self, ids: Int32) -> Tensor:
-        """Return entity vectors, zero for padding, ids.shape + (Q,)."""
-        return gather(self.entities, ids)
 
 
 def gather(table: Vectors, ids: Int32) -> Tensor:
@@ -166,3 +160,29 @@ def model_tables(kb: KnowledgeBase, kind: WordKind) -> Tables:
 def in_memory(tables: Tables) -> Tables:
     """Return the same vectors as arrays: training looks all of them up again and again."""
     return Tables(tables.words[:], np.asarray(tables.entities, dtype=np.float32))
+
+
+MAX_BLOCK_MENTIONS = 128
+MAX_BLOCK_CELLS = 8192
+"""Mentions times candidates scored at once: this bounds memory at about 10 MB."""
+
+
+def blocks(width: Int64) -> Sequence[Int64]:
+    """Cut the mentions with a candidate into blocks of alike width and bounded size.
+
+    Args:
+        width: How many candidates each mention has, (M,).
+
+    Returns:
+        Rows of each block, from the narrowest to the widest mention.
+    """
+    order = np.argsort(width, kind="stable")
+    order = order[width[order] > 0]
+    parts, start = [], 0
+    while start < len(order):
+        end = min(start + MAX_BLOCK_MENTIONS, len(order))
+        cells = width[order[start:end]] * np.arange(1, end - start + 1)
+        end = start + max(1, int(np.searchsorted(cells, MAX_BLOCK_CELLS, side="right")))
+        parts.append(order[start:end])
+        start = end
+    return parts

@@ -33,6 +33,9 @@ TEST_SHARE = 0.4
 """Share of the held-out articles that training never sees, for `stamo evaluate`."""
 
 
+MOST_CALIBRATED = 8192
+"""Mentions that confidence is fitted on at most."""
+
 IntArray = NDArray[np.integer]
 
 
@@ -60,7 +63,6 @@ def encode_held_out(
     settings: EncodingSettings,
     seed: int = 0,
     *,
-    ambiguous_only: bool = True,
     test_documents: IntArray | None = None,
 ) -> HeldOut:
     """Encode the held-out articles as linking will see them.
@@ -75,10 +77,9 @@ def encode_held_out(
             f"The knowledge base {kb.name!r} has no held-out articles with links to train on; "
             "build a larger one with --held-out 0.1, or link without a model: `stamo link KB`."
         )
-    rows = np.flatnonzero(corpus.entities >= 0)
-    if ambiguous_only:
-        n_candidates = (kb.candidate_table(corpus.surface_table, 2)[0] >= 0).sum(axis=1)
-        rows = rows[n_candidates[corpus.surfaces[rows]] > 1]
+    n_candidates = (kb.candidate_table(corpus.surface_table, 2)[0] >= 0).sum(axis=1)
+    is_ambiguous = n_candidates[corpus.surfaces] > 1
+    rows = np.flatnonzero((corpus.entities >= 0) & is_ambiguous)
     context = most_frequent_entities(corpus, kb)
     mentions = encode(corpus, kb, settings, rows=rows, context_entities=context)
     mentions = encode_features(mentions, model.encoded_features, kb)
@@ -155,17 +156,13 @@ def train_again(kb: KnowledgeBase, trained: TrainedModel, test_documents: IntArr
 
 
 def calibrate(
-    model: LinkingModel,
-    mentions: EncodedMentions,
-    tables: Tables,
-    args: TrainingArgs,
-    n_mentions: int = 8192,
+    model: LinkingModel, mentions: EncodedMentions, tables: Tables, args: TrainingArgs
 ) -> Calibration:
     """Fit the confidence of a model on the documents that training kept aside."""
     usable = np.flatnonzero((mentions.gold_column() >= 0) & (mentions.mask.sum(axis=1) > 1))
     _, aside = split_by_document(mentions.documents, usable, args)
     # All mentions of those documents, also those whose entity is no candidate.
     rows = np.flatnonzero(np.isin(mentions.documents, np.unique(mentions.documents[aside])))
-    mentions = mentions.take(rows[:n_mentions])
+    mentions = mentions.take(rows[:MOST_CALIBRATED])
     blocks = score_mentions(model, mentions, tables, block=max(len(mentions), 1))
     return fit_calibration(blocks[0], mentions.gold_column())

@@ -108,7 +108,8 @@ def train(
     for number in range(1, args.n_epochs + 1):
         loss = _run_epoch(model, mentions, gold, rng.permutation(fitting), tables, optimiser, args)
         falling.step()
-        accuracy = _accuracy(model, mentions, gold, validation, tables)
+        best_columns = predict(model, mentions.take(validation), tables)
+        accuracy = float((best_columns == gold[validation]).mean())
         since = 0 if accuracy > best_accuracy else since + 1
         if not since:
             best, best_accuracy = copy.deepcopy(model.state_dict()), accuracy
@@ -171,13 +172,3 @@ def predict(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> I
     """Return the column of the best candidate of each mention, (M,)."""
     parts = [scores.argmax(axis=1) for scores in score_mentions(model, mentions, tables)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-
-
-def _accuracy(
-    model: LinkingModel,
-    mentions: EncodedMentions,
-    gold: Int64,
-    rows: Int64,
-    tables: Tables,
-) -> float:
-    return float((predict(model, mentions.take(rows), tables) == gold[rows]).mean())

@@ -19,23 +19,21 @@ from numpy.typing import ArrayLike, NDArray
 from stamo.corpus.types import MAX_ALIASES, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
-from stamo.packs.groups import (
+from stamo.packs.pack_bytes import (
     ABOUT_GROUPS,
     ALIASES,
     DIMENSIONS,
+    MAX_NAME,
+    MAX_PACK_BYTES,
+    MAX_TEXT,
     NEIGHBOURS,
+    PACK_FORMAT,
+    PACK_VERSION,
     RESERVED,
     SENTENCE_GROUPS,
     WORD_VIEWS,
     check_array,
     check_groups,
-)
-from stamo.packs.pack_bytes import (
-    MAX_NAME,
-    MAX_PACK_BYTES,
-    MAX_TEXT,
-    PACK_FORMAT,
-    PACK_VERSION,
     content_hash,
     is_line,
     is_plain,

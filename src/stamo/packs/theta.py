@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import group_of

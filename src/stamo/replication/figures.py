@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stamo.evaluation.metrics import Summary
-from stamo.replication.suites.problem import SetName
+from stamo.replication.suites.store import SetName
 from stamo.replication.tables import INTER_ROWS, Results, outcome_of, shared_sizes, size_summary
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LABEL_BY_METRIC = {
     "f1": "F1",
     "auc": "AUC",
 }
-BESIDE = ("f1", "auc")
+DRAWN = ("f1", "auc")
 SIZE_ROWS = ("estimation", "estimation+bias", "stamo", "default")
 
 
@@ -97,14 +97,14 @@ def draw_ablation(results: Results, path: Path) -> bool:
     if not slots:
         return False
     problems = shared_problems(results, INTER_ROWS)
-    axes = _grid(1, len(BESIDE))
+    axes = _grid(1, len(DRAWN))
     for method in INTER_ROWS:
         curves = [curve(results, method, name, slots, problems) for name in results.test_sets]
         if all(curves):
-            for panel, metric in zip(axes[0], BESIDE, strict=True):
+            for panel, metric in zip(axes[0], DRAWN, strict=True):
                 values = [np.mean([getattr(c[slot], metric) for c in curves]) for slot in slots]
                 panel.plot(slots, 100 * np.array(values), label=method)
-    for panel, metric in zip(axes[0], BESIDE, strict=True):
+    for panel, metric in zip(axes[0], DRAWN, strict=True):
         title = f"inter-slot ({len(problems)} entities)"
         _label(panel, title, "slot t", f"average {LABEL_BY_METRIC[metric]}, %")
     _save(axes, path)
@@ -117,16 +117,16 @@ def draw_labelled_size(results: Results, path: Path) -> bool:
     sizes, problems = shared_sizes(results, SIZE_ROWS, "deeped")
     if len(sizes) < 2:
         return False
-    axes = _grid(len(BESIDE), len(sets))
+    axes = _grid(len(DRAWN), len(sets))
     for j, name in enumerate(sets):
         for method in SIZE_ROWS:
             found = {n: size_summary(results, method, "deeped", name, n, problems) for n in sizes}
             points = {n: summary for n, summary in found.items() if summary is not None}
-            for i, metric in enumerate(BESIDE):
+            for i, metric in enumerate(DRAWN):
                 values = [100 * getattr(summary, metric) for summary in points.values()]
                 if points:
                     axes[i][j].plot(list(points), values, marker="o", label=method)
-        for i, metric in enumerate(BESIDE):
+        for i, metric in enumerate(DRAWN):
             axes[i][j].set_xscale("log")
             axes[i][j].set_xticks(sizes, [str(n) for n in sizes])
             axes[i][j].minorticks_off()

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from stamo.evaluation.intervals import Interval
-from stamo.evaluation.metrics import (
-    Outcome,
-    Summary,
-    bootstrap_auc,
-    bootstrap_f1,
-    bootstrap_macro_f1,
-)
+from stamo.evaluation.metrics import METRICS, Outcome, Summary, bootstrap_metric
 from stamo.evaluation.tables import Table
 from stamo.replication.published import PRINTED, printed_row
-from stamo.replication.suites.problem import TEST_SETS, SetName
+from stamo.replication.suites.store import TEST_SETS, SetName
 
 MAIN_ROWS = (
     "keyphrase",
@@ -55,9 +49,8 @@ FEATURE_ROWS = tuple(
     for name in ("stamo", "default")
     for part in ("", " without prior", " without relatedness", " without embedding")
 )
-Bootstraps = Mapping[str, Callable[..., Interval]]
-BOOTSTRAPS: Bootstraps = {"F1": bootstrap_f1, "AUC": bootstrap_auc}
-"""The metrics that stand beside each other, with their intervals over entities."""
+BESIDE = ("F1", "AUC")
+"""The metrics that stand beside each other."""
 COMPARED = (
     "estimation",
     "estimation+bias",
@@ -183,11 +176,9 @@ def _main_cells(results: Results, method: str, model: str, n_labels: int) -> lis
     ]
 
 
-def ablation_table(
-    results: Results, table: int, methods: Sequence[str], model: str = "deeped"
-) -> Table:
+def ablation_table(results: Results, table: int, methods: Sequence[str]) -> Table:
     """Return Table 4 or 5: accuracy, F1 and AUC of variants, next to the printed ones."""
-    n_labels, rows = results.n_labels(), []
+    n_labels, model, rows = results.n_labels(), "deeped", []
     columns = ["method"]
     for name in results.test_sets:
         columns += [f"{name} Acc", "F1", "AUC"]
@@ -234,7 +225,7 @@ def gap_table(results: Results, model: str) -> Table:
         if any(cell != "-" for cell in cells):
             rows.append((method, *cells))
     title = f"Gap closed between Estimation({n_labels}) and Estimation(all), {model}"
-    columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]
+    columns = [f"{name} {metric}" for name in results.test_sets for metric in BESIDE]
     return Table(title, ("method", *columns), tuple(rows))
 
 
@@ -249,7 +240,6 @@ def compare(
     first: str,
     second: str,
     n_labels: int | None = None,
-    bootstraps: Bootstraps = BOOTSTRAPS,
 ) -> dict[str, Interval]:
     """Return the difference of two methods in each metric with its interval; empty without any."""
     n_labels = results.n_labels() if n_labels is None else n_labels
@@ -265,12 +255,12 @@ def compare(
     if not problems:
         return {}
     pairs = [one[p] for p in problems], [two[p] for p in problems]
-    return {metric: bootstrap(*pairs) for metric, bootstrap in bootstraps.items()}
+    return {metric: bootstrap_metric(metric, *pairs) for metric in METRICS}
 
 
 def comparison_table(results: Results, model: str) -> Table:
     """Return the gain of the default over the others, with paired intervals over entities."""
-    pairs = {f"default - {other}": ("default", other) for other in COMPARED}
+    pairs = {f"default - {other}": ("default", other, None) for other in COMPARED}
     title = f"Points of F1 and AUC gained, paired bootstrap over entities (95 %), {model}"
     return _differences(results, model, title, pairs)
 
@@ -278,57 +268,51 @@ def comparison_table(results: Results, model: str) -> Table:
 def pile_table(results: Results, model: str) -> Table:
     """Return what the pile adds to the labels alone, for each number of labels."""
     sizes = sorted({row["n_labels"] for row in results.rows if row["n_labels"]})
-    bootstraps = {"macro F1": bootstrap_macro_f1, **BOOTSTRAPS}
-    rows = []
+    pairs: dict[str, tuple[str, str, int | None]] = {}
     for way in ("", "+f1", "+encoder", "+encoder+f1"):
         for n_labels in sizes:
-            pair = f"default{way}", f"estimation+evidence{way}"
-            found = [
-                compare(results, model, name, *pair, n_labels, bootstraps)
-                for name in results.test_sets
-            ]
-            if any(found):
-                cells = [_gap(gap.get(metric)) for gap in found for metric in bootstraps]
-                rows.append((f"{n_labels} labels, {' - '.join(pair)}", *cells))
-    columns = [f"{name} {metric}" for name in results.test_sets for metric in bootstraps]
+            first, second = f"default{way}", f"estimation+evidence{way}"
+            pairs[f"{n_labels} labels, {first} - {second}"] = first, second, n_labels
     title = f"Points gained by the pile, paired bootstrap over entities (95 %), {model}"
-    return Table(title, ("labels and methods", *columns), tuple(rows))
+    return _differences(results, model, title, pairs, "labels and methods", METRICS)
 
 
 def quirk_table(results: Results, model: str) -> Table:
     """Return what each quirk of the published experiments changes when it is switched on alone."""
     methods = dict.fromkeys(row["method"] for row in results.rows if " with " in row["method"])
-    pairs = {method: (method, method.split(" with ")[0]) for method in methods}
+    pairs = {method: (method, method.split(" with ")[0], None) for method in methods}
     title = f"Points of F1 and AUC that a quirk alone changes, paired bootstrap (95 %), {model}"
     return _differences(results, model, title, pairs)
 
 
-def _gap(gap: Interval | None) -> str:
-    return "-" if gap is None else f"{100 * gap:+.2f}"
-
-
 def _differences(
-    results: Results, model: str, title: str, pairs: Mapping[str, tuple[str, str]]
+    results: Results,
+    model: str,
+    title: str,
+    pairs: Mapping[str, tuple[str, str, int | None]],
+    head: str = "methods",
+    metrics: Iterable[str] = BESIDE,
 ) -> Table:
     """Return the paired differences of pairs of methods, a row for each pair that was run."""
-    rows = []
-    for label, (first, second) in pairs.items():
-        found = [compare(results, model, name, first, second) for name in results.test_sets]
-        if any(found):
-            rows.append((label, *(_gap(gap.get(metric)) for gap in found for metric in BOOTSTRAPS)))
-    columns = [f"{name} {metric}" for name in results.test_sets for metric in BOOTSTRAPS]
-    return Table(title, ("methods", *columns), tuple(rows))
+    columns, rows = [(name, metric) for name in results.test_sets for metric in metrics], []
+    for label, pair in pairs.items():
+        found = {name: compare(results, model, name, *pair) for name in results.test_sets}
+        if any(found.values()):
+            gaps = [found[name].get(metric) for name, metric in columns]
+            cells = ("-" if gap is None else f"{100 * gap:+.2f}" for gap in gaps)
+            rows.append((label, *cells))
+    return Table(title, (head, *(" ".join(column) for column in columns)), tuple(rows))
 
 
-def size_table(results: Results, methods: Sequence[str], model: str = "deeped") -> Table:
+def size_table(results: Results, methods: Sequence[str]) -> Table:
     """Return F1 and AUC by the number of labels, on the entities that have every size."""
+    model, rows = "deeped", []
     sizes, problems = shared_sizes(results, methods, model)
-    rows = []
     for method in methods:
         for name in results.test_sets:
             found = [size_summary(results, method, model, name, n, problems) for n in sizes]
             if any(found):
-                for metric in BOOTSTRAPS:
+                for metric in BESIDE:
                     cells = (
                         "-" if s is None else _percent(getattr(s, metric.lower())) for s in found
                     )

@@ -16,8 +16,8 @@ import torch
 from scipy.special import expit
 
 from stamo.errors import SettingsError
+from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import INSTALLED, encoder_of
-from stamo.features.params import FeatureParams
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import LearnedEntity
 from stamo.learning.loop import Checkpoint, Learned, Slot

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.learning.loop import Slot, Task
 from stamo.learning.readings import Reading, run_reading
 from stamo.models.base import Scorer

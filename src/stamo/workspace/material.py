@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, WorkspaceError
-from stamo.features.encoder_cache import CachedEncoder
+from stamo.features.encoder_choice import CachedEncoder
 from stamo.features.pile import TextEncoder
 from stamo.features.views.sentence import readings
 from stamo.kb.base import KnowledgeBase

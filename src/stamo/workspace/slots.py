@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from stamo.errors import WorkspaceError
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.learning.inter import Moments
 from stamo.learning.loop import Checkpoint
 from stamo.system.files import read_json, to_json, write_atomic

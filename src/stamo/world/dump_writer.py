@@ -11,7 +11,7 @@ from io import BufferedWriter
 from xml.sax.saxutils import escape
 
 from stamo.world.articles import write_article, write_disambiguation
-from stamo.world.entities import Catalogue
+from stamo.world.catalogue import Catalogue
 from stamo.world.titles import Titles
 
 NAMESPACES = {

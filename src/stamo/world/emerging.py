@@ -6,8 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stamo.world.catalogue import NamePools
-from stamo.world.entities import Catalogue, Entity
+from stamo.world.catalogue import Catalogue, Entity, NamePools
 from stamo.world.lexicon import EntityKind, read_words
 from stamo.world.names import STYLES
 from stamo.world.titles import Titles, distinct_title

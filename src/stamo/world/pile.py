@@ -10,8 +10,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from stamo.world.catalogue import Catalogue, Entity
 from stamo.world.emerging import Emergence
-from stamo.world.entities import Catalogue, Entity
 from stamo.world.lexicon import TOPICS
 from stamo.world.scene import Scene
 from stamo.world.settings import WorldSettings

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from stamo.world.entities import Catalogue, Entity
+from stamo.world.catalogue import Catalogue, Entity
 from stamo.world.lexicon import Topic, load_lexicon, plural
 from stamo.world.template import Piece, render
 

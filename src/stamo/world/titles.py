@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from stamo.world.entities import Catalogue, Entity
+from stamo.world.catalogue import Catalogue, Entity
 from stamo.world.names import variant
 
 PRIMARY_SHARE = 0.6

@@ -13,7 +13,7 @@ from stamo.models.store import TrainedModel
 from stamo.models.training import TrainingArgs
 from stamo.replication.suites.conflated import ConflatedSettings
 from stamo.replication.suites.load import SuiteData
-from stamo.replication.suites.make import make_levels, make_natural
+from stamo.replication.suites.make import make_conflated, make_natural
 from stamo.replication.suites.names import NameSettings
 from stamo.replication.suites.natural import NaturalSettings
 from stamo.replication.suites.phi import train_suite_model
@@ -77,7 +77,7 @@ def levels() -> tuple[Suite, ...]:
     settings = [replace(SMALL, level=level) for level in ("easy", "mid", "hard")]
     settings.append(RARE)
     documents = read_documents([pile_path()])
-    made = make_levels(kb(), documents, root() / "conflated", settings, n_workers=1)
+    made = make_conflated(kb(), documents, root() / "conflated", settings, n_workers=1)
     return tuple(made)
 
 

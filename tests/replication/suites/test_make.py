@@ -18,10 +18,14 @@ from stamo.replication.suites.corpora import join_flat, load_corpora, write_corp
 from stamo.replication.suites.library import rest_of_name
 from stamo.replication.suites.load import SuiteData, load_problem
 from stamo.replication.suites.make import conflated_problems, make_conflated
-from stamo.replication.suites.names import NameFinder, unambiguous_names
+from stamo.replication.suites.names import (
+    NameFinder,
+    is_entity_title,
+    name_entities,
+    unambiguous_names,
+)
 from stamo.replication.suites.natural import NaturalSettings
 from stamo.replication.suites.store import open_suite
-from stamo.replication.suites.titles import is_entity_title, name_entities
 from tests.build.dumps import make_pages, write_dump
 from tests.replication.suites import small
 
@@ -79,7 +83,7 @@ def test_document_about_the_entity_is_left_out():
     for problem in data.suite.problems[:4]:
         flat = data.corpora.wiki.flat
         for row in problem.rows["test-wiki"].tolist():
-            title = data.corpora.wiki_titles[flat.documents[row]]
+            title = data.corpora.wiki.titles[flat.documents[row]]
             assert small.kb().entity_ids([title])[0] != flat.entities[row]
 
 
@@ -97,8 +101,8 @@ def test_kept_corpus_equals_flattening_again(tmp_path):
         surfaces = [[c.flat.surface_table[i] for i in c.flat.surfaces] for c in (one, two)]
         assert surfaces[0] == surfaces[1]
         assert np.array_equal(one.counted, two.counted)
-    assert kept.web_titles == again.web_titles
-    assert kept.wiki_titles == again.wiki_titles
+    assert kept.web.titles == again.web.titles
+    assert kept.wiki.titles == again.wiki.titles
 
 
 def test_two_processes_make_the_same_bytes(tmp_path):
@@ -159,13 +163,13 @@ def test_missing_suite_says_how_to_make_one(tmp_path):
 def test_suite_is_not_overwritten_unasked():
     """An existing suite stays."""
     with pytest.raises(SuiteError, match="exists already"):
-        make_conflated(small.kb(), [], small.levels()[0].path, small.SMALL)
+        make_conflated(small.kb(), [], small.levels()[0].path, [small.SMALL])
 
 
 def test_corpus_without_names_is_an_error(tmp_path):
     """An empty corpus cannot make a suite, and leaves nothing behind."""
     with pytest.raises(SuiteError, match="larger corpus"):
-        make_conflated(small.kb(), [], tmp_path / "none", small.SMALL, n_workers=1)
+        make_conflated(small.kb(), [], tmp_path / "none", [small.SMALL], n_workers=1)
     assert not list(tmp_path.iterdir())
 
 

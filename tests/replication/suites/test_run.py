@@ -13,16 +13,15 @@ from typer.testing import CliRunner
 from stamo.cli import suite as suite_commands
 from stamo.errors import ArtifactMismatchError, DivergenceError, SettingsError, SuiteError
 from stamo.features.encoder import load_encoder
-from stamo.features.encoder_cache import CachedEncoder
+from stamo.features.encoder_choice import CachedEncoder
 from stamo.features.prior import Prior
+from stamo.replication.suites import phi as training_module
 from stamo.replication.suites import run as run_module
-from stamo.replication.suites import training as training_module
-from stamo.replication.suites.ablation import Absent
+from stamo.replication.suites.cells import read_results, results_lock, to_line
 from stamo.replication.suites.load import load_problem
 from stamo.replication.suites.methods import METHODS, Trial, run_method
-from stamo.replication.suites.phi import kb_tables, train_suite_model
+from stamo.replication.suites.phi import Absent, kb_tables, train_suite_model
 from stamo.replication.suites.report import find_runs, write_suite_report
-from stamo.replication.suites.results import read_results, results_lock, to_line
 from stamo.replication.suites.run import (
     Cell,
     RunSettings,

@@ -14,7 +14,7 @@ from stamo.cli import suite as suite_commands
 from stamo.errors import SettingsError, StamoError
 from stamo.features.encoding import EMERGING, OTHER
 from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
-from stamo.replication.suites.results import LOCK, read_results, results_lock
+from stamo.replication.suites.cells import LOCK, read_results, results_lock
 from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF, draw_labels
 from stamo.replication.wild.load import load_wild, sentence_window
 from stamo.replication.wild.measures import (

@@ -12,9 +12,9 @@ from stamo.corpus.types import EmergingEntity
 from stamo.features.about import about_vector, about_words, fold_word
 from stamo.features.pile import Pile
 from stamo.features.surroundings import Surroundings
-from stamo.features.views.base import view_mentions
+from stamo.features.views.base import View, view_mentions
+from stamo.features.views.context import Words
 from stamo.features.views.sentence import N_READINGS, WINDOW, readings
-from stamo.features.views.words import Words
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float64
 
@@ -24,7 +24,7 @@ MOST_NEAR = 1.5
 
 
 @dataclass(frozen=True)
-class About:
+class About(View):
     """How much the surroundings are like the line about the entity, one column, (M, 1).
 
     Likeness is the encoder's cosine, or that of the word vectors where there is no encoder; a word
@@ -35,8 +35,6 @@ class About:
 
     name = "about"
     part = "line about it"
-    is_centred = False
-    has_vocabulary = False
     reads_text = True
 
     variance: float = 8.0

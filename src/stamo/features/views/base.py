@@ -20,7 +20,7 @@ ViewRows: TypeAlias = Mapping[str, Rows]
 
 @runtime_checkable
 class View(Protocol):
-    """A view of a mention; one file implements one view.
+    """A view of a mention.
 
     The correction of e* (see `stamo.models.evidence`) weighs the columns of every view. What the
     columns stand for is the same in every pile that one θ(e*) is looked up on: dimensions of a
@@ -31,11 +31,11 @@ class View(Protocol):
     """The name of the view; its group of θ(e*) is `evidence NAME`."""
     part: str
     """What explanations call its share of the log odds."""
-    is_centred: bool
+    is_centred: bool = False
     """Whether the mean row of the pile is taken off, so that only differences count."""
-    has_vocabulary: bool
+    has_vocabulary: bool = False
     """Whether the columns are words that the pile names (`Pile.vocabulary`)."""
-    reads_text: bool
+    reads_text: bool = False
     """Whether it reads the text with the pile's encoder."""
 
     @property
@@ -45,8 +45,8 @@ class View(Protocol):
 
     @property
     def mean(self) -> float:
-        """The weight of every column before any label speaks; mostly 0."""
-        ...
+        """The weight of every column before any label speaks."""
+        return 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Rows:
         """Return the rows of all mentions of a pile."""

@@ -15,13 +15,13 @@ from stamo.corpus.types import EmergingEntity
 from stamo.features.about import whole_name
 from stamo.features.pile import Pile
 from stamo.features.surroundings import Surroundings
-from stamo.features.views.base import Term, view_mentions
+from stamo.features.views.base import Term, View, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Bools, Float64
 
 
 @dataclass(frozen=True)
-class LongerName:
+class LongerName(View):
     """Whether a longer name is said, two columns, (M, 2).
 
     The first: the mention is a part of the entity's whole name, or the document says it elsewhere;
@@ -32,9 +32,6 @@ class LongerName:
 
     name = "longer name"
     part = "longer name"
-    is_centred = False
-    has_vocabulary = False
-    reads_text = False
 
     variance: float = 4.0
     mean: float = 3.0

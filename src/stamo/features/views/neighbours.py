@@ -10,7 +10,7 @@ from scipy import sparse
 
 from stamo.features.pile import Pile
 from stamo.features.surroundings import NextTo
-from stamo.features.views.base import Term, single_columns, view_mentions
+from stamo.features.views.base import Term, View, single_columns, view_mentions
 from stamo.kb.base import KnowledgeBase
 
 _FAR = 0.5
@@ -18,7 +18,7 @@ _FAR = 0.5
 
 
 @dataclass(frozen=True)
-class NextWords:
+class NextWords(View):
     """Which words stand next to the mention, and of which kind: capitals, digits, signs, (M, V).
 
     A mention inside a longer name has a capital beside it; whether that speaks for or against the
@@ -28,12 +28,9 @@ class NextWords:
 
     name = "neighbours"
     part = "words next to the name"
-    is_centred = False
     has_vocabulary = True
-    reads_text = False
 
     variance: float = 12.0
-    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
         """Mark the words and kinds next to each mention; no columns where the text is not known."""

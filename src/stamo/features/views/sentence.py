@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stamo.features.pile import Pile, TextEncoder
-from stamo.features.views.base import unit_rows
+from stamo.features.views.base import View, unit_rows
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float32, Float64, Int64
 
@@ -19,7 +19,7 @@ N_READINGS = 3
 
 
 @dataclass(frozen=True)
-class Sentence:
+class Sentence(View):
     """Three readings of the surroundings side by side, (M, 3 d).
 
     The windows around all mentions of the name in the document, on average; the words near the
@@ -29,11 +29,9 @@ class Sentence:
     name = "sentence"
     part = "sentence"
     is_centred = True
-    has_vocabulary = False
     reads_text = True
 
     variance: float = 9.0
-    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Encode the surroundings; no columns without an encoder or without text."""

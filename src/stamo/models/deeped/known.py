@@ -19,8 +19,7 @@ from stamo.features.base import Feature
 from stamo.features.encoding import EncodedMentions
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.blocks import MAX_BLOCK_MENTIONS, blocks
-from stamo.models.tables import MASKED, LocalVectors, Tables, mean_rows
+from stamo.models.tables import MASKED, MAX_BLOCK_MENTIONS, LocalVectors, Tables, blocks, mean_rows
 from stamo.system.arrays import Bools, Float32, Int32
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from stamo.features.params import FeatureParams
+from stamo.features.base import FeatureParams
 from stamo.features.pile import Pile
 from stamo.models.base import Theta, ThetaBack, mean_vectors
 from stamo.models.slopes import ScoredFeatures, Unit
-from stamo.models.tables import MASKED, Tables
+from stamo.models.tables import MASKED, Tables, gather
 from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
     """
     mentions = pile.mentions
     ids, word = np.unique(mentions.words, return_inverse=True)
-    distinct = tables.word_vectors(ids)  # (V', Q), padding is a zero row
+    distinct = gather(tables.words, ids)  # (V', Q), padding is a zero row
     word_index = torch.from_numpy(word.reshape(mentions.words.shape))
     n, n_columns = mentions.candidates.shape
     support = torch.full(mentions.words.shape, MASKED)
@@ -209,7 +209,7 @@ def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
         width = int((candidates >= 0).sum())
         if not width:
             continue
-        vectors = tables.entity_vectors(candidates[:width])  # (c, Q)
+        vectors = gather(tables.entities, candidates[:width])  # (c, Q)
         index = torch.from_numpy(rows)
         used, place = torch.unique(word_index[index], return_inverse=True)
         words = (distinct if len(used) == len(distinct) else distinct[used]).T  # (Q, v)

@@ -1,29 +1,155 @@
-"""What every kind of suite shares in a run: cells of methods on problems, and those still to run.
+"""What every kind of suite shares in a run: cells of methods on problems, and their results.
 
-A cell is a frozen dataclass; its fields and the title of the problem identify a result.
+The results are lines of JSON in a directory that one process writes at a time. What is there
+already is not run again, so an interrupted run goes on where it stopped. A cell is a frozen
+dataclass; its fields and the title of the problem identify a result.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
+import math
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from stamo.errors import SettingsError
-from stamo.replication.suites.results import (
-    OnProblem,
-    Row,
-    claim_results,
-    read_results,
-    results_lock,
-    run_works,
-)
+from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
+from stamo.features.encoder_choice import CachedEncoder, encoder_of
+from stamo.features.pile import TextEncoder
+from stamo.system.processes import Workers
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+
+RESULTS, RUN, LOCK = "results.jsonl", "run.json", ".run.lock"
+KEPT_READINGS = "readings"
+"""Where a suite keeps what the sentence encoder read; it may be deleted."""
+
+Row = dict[str, Any]
+OnProblem = Callable[[int, int], None]
+"""Called with the problems done so far and their total."""
+
+
+class OfProblem(Protocol):
+    """Something to run on one problem of a suite."""
+
+    @property
+    def number(self) -> int:
+        """The place of the problem in its suite."""
+        ...
+
+
+W = TypeVar("W", bound=OfProblem)
+
+
+@contextmanager
+def results_lock(out: Path) -> Iterator[None]:
+    """Make a directory of results and keep other runs out of it; a killed run loses its lock.
+
+    Raises:
+        SuiteError: Another run writes there.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SuiteError(
+                f"Another run writes its results to {str(out)!r}; wait until it has ended, or "
+                "choose another directory."
+            ) from None
+        yield
+
+
+def claim_results(out: Path, fixed: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Note what is run; refuse results of another suite or other settings that change them."""
+    path = out / RUN
+    if path.is_file() and json.loads(path.read_text()).get("fixed") != fixed:
+        raise ArtifactMismatchError(
+            f"{out} holds results of another suite or with other settings; choose another "
+            "directory."
+        )
+    path.write_text(json.dumps({"fixed": fixed, **about}, indent=1, sort_keys=True))
+
+
+def read_run(out: Path) -> dict[str, Any]:
+    """Return what was noted of the last run in a directory."""
+    about: dict[str, Any] = json.loads((out / RUN).read_text())
+    return about
+
+
+def read_results(out: Path) -> list[Row]:
+    """Return the results so far, without a last line that is not complete."""
+    path = out / RESULTS
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    whole, _, _ = text.rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines() if line]
+
+
+@contextmanager
+def kept_readings(encoder: str | None, suite: Path, number: int) -> Iterator[TextEncoder | None]:
+    """Yield the encoder that reads one problem; what it read stays beside the suite if it can."""
+    reader = encoder_of(encoder)
+    if reader is None:
+        yield None
+        return
+    kept = CachedEncoder(reader, suite / KEPT_READINGS / f"{number:04d}.safetensors")
+    yield kept
+    with suppress(OSError):  # a suite that may only be read is read again
+        (suite / KEPT_READINGS).mkdir(exist_ok=True)
+        kept.save()
+
+
+def run_works(
+    out: Path,
+    run: Callable[[W], Sequence[Row]],
+    works: Sequence[W],
+    n_problems: int,
+    n_workers: int,
+    on_problem: OnProblem,
+) -> Path:
+    """Run all works in processes and write each one's results as they come; return their path."""
+    left = Counter(work.number for work in works)
+    on_problem(n_problems - len(left), n_problems)
+    _drop_cut_line(out / RESULTS)
+    with (
+        Workers(min(n_workers, max(len(left), 1))) as workers,
+        (out / RESULTS).open("a", encoding="utf-8") as file,
+    ):
+        for work, rows in zip(works, workers.map(run, works), strict=True):
+            file.writelines(to_line(row) for row in rows)
+            file.flush()
+            left -= Counter({work.number: 1})
+            on_problem(n_problems - len(left), n_problems)
+    return out / RESULTS
+
+
+def _drop_cut_line(path: Path) -> None:
+    """Remove a last line that an interruption cut off, so that new ones start afresh."""
+    if path.is_file():
+        whole, mark, cut = path.read_bytes().rpartition(b"\n")
+        if cut:
+            path.write_bytes(whole + mark)
+
+
+def to_line(row: Row) -> str:
+    """Return a result as a line of JSON."""
+    return json.dumps(finite(row), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def finite(value: Any) -> Any:
+    """Return plain values with None for NaN (an AUC without both kinds), which JSON lacks."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
 
 C = TypeVar("C", bound="DataclassInstance")
 S = TypeVar("S", bound="DataclassInstance")

@@ -8,7 +8,7 @@ but the surroundings can tell them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,8 +18,9 @@ from stamo.errors import SettingsError, SuiteError
 from stamo.features.encoding import FlatCorpus
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.cells import check_names
+from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import NameSettings
-from stamo.replication.suites.problem import Problem, SetName, lot, split_of, stable_hash
+from stamo.replication.suites.store import Problem, SetName, lot, split_of, stable_hash
 from stamo.system.arrays import Int64
 
 Level = Literal["easy", "mid", "hard", "rare"]
@@ -110,14 +111,13 @@ that the knowledge base does not know, and often a part of a longer name."""
 class EntityOccurrences:
     """For each entity, one mention in each document that mentions it (not the one about itself)."""
 
+    corpus: FlatCorpus
     rows: dict[int, Int64]
 
     @classmethod
-    def of(
-        cls, corpus: FlatCorpus, titles: Iterable[str], kb: KnowledgeBase, pool: Int64
-    ) -> EntityOccurrences:
+    def of(cls, source: SuiteCorpus, kb: KnowledgeBase, pool: Int64) -> EntityOccurrences:
         """Collect the first mention of each entity of `pool` in each document."""
-        about = kb.entity_ids(list(titles))  # the entity each document is about
+        corpus, about = source.flat, kb.entity_ids(list(source.titles))  # what each is about
         usable = np.isin(corpus.entities, pool)
         usable &= corpus.entities != about[corpus.documents]
         rows = np.flatnonzero(usable)
@@ -127,7 +127,7 @@ class EntityOccurrences:
         entities = corpus.entities[rows]
         cuts = np.flatnonzero(np.diff(entities)) + 1
         parts = np.split(rows, cuts)
-        return cls({int(corpus.entities[part[0]]): part for part in parts if len(part)})
+        return cls(corpus, {int(corpus.entities[part[0]]): part for part in parts if len(part)})
 
     def count(self, entity: int) -> int:
         """Return the number of documents that mention an entity."""
@@ -140,14 +140,11 @@ class GroupMaker:
     def __init__(
         self,
         kb: KnowledgeBase,
-        corpus: FlatCorpus,
         web: EntityOccurrences,
-        wiki_corpus: FlatCorpus,
         wiki: EntityOccurrences,
         settings: ConflatedSettings,
     ) -> None:
         self._kb, self._settings = kb, settings
-        self._corpus, self._wiki_corpus = corpus, wiki_corpus
         self._web, self._wiki = web, wiki
         frequent = [
             entity
@@ -177,32 +174,25 @@ class GroupMaker:
         share, n_documents = self._sizes(rng)
         # φ is trained on known entities only.
         n_hidden = 0 if training else int(settings.unknown * (len(group) - 1))
-        web_rows, web_gold = self._mentions(self._web, self._corpus, group, share, None, rng)
-        document = self._corpus.documents[web_rows]
+        web_rows, web_gold = _mentions(self._web, group, share, None, rng)
+        document = self._web.corpus.documents[web_rows]
         is_test = np.array([stable_hash(f"document {d}", 1000) for d in document.tolist()])
         is_test = is_test < 1000 * settings.test_share
-        rows: dict[SetName, Int64] = {
-            "W": web_rows[~is_test][:n_documents],
-            "test-web": web_rows[is_test][: settings.n_test],
-            "test-wiki": np.zeros(0, dtype=np.int64),
-        }
-        gold: dict[SetName, Int64] = {
-            "W": web_gold[~is_test][:n_documents],
-            "test-web": web_gold[is_test][: settings.n_test],
-            "test-wiki": np.zeros(0, dtype=np.int64),
-        }
-        if not training:
-            rows["test-wiki"], gold["test-wiki"] = self._mentions(
-                self._wiki, self._wiki_corpus, group, share, settings.n_test, rng
-            )
+        n_wiki = 0 if training else settings.n_test
+        wiki_rows, wiki_gold = _mentions(self._wiki, group, share, n_wiki, rng)
+
+        def by_set(web: Int64, wiki: Int64) -> dict[SetName, Int64]:
+            w, test = web[~is_test][:n_documents], web[is_test][: settings.n_test]
+            return {"W": w, "test-web": test, "test-wiki": wiki}
+
         return Problem(
             title=title,
             split="training" if training else split_of(title),
             aliases=(f"Name {stable_hash(title, 10**6):06d}",),
             group=group,
             counts=tuple(float(self._kb.entity_counts[e]) for e in group),
-            rows=rows,
-            gold=gold,
+            rows=by_set(web_rows, wiki_rows),
+            gold=by_set(web_gold, wiki_gold),
             hidden=group[1 : 1 + n_hidden],  # the rivals are in the order of their lot
         )
 
@@ -231,33 +221,32 @@ class GroupMaker:
             others = others[order[:n]] if self._settings.level == "hard" else others[order[8:70]]
         return tuple(int(e) for e in rng.choice(others, n, replace=False))
 
-    def _mentions(
-        self,
-        occurrences: EntityOccurrences,
-        corpus: FlatCorpus,
-        group: tuple[int, ...],
-        share: float,
-        cap: int | None,
-        rng: np.random.Generator,
-    ) -> tuple[Int64, Int64]:
-        """Choose mentions so that `share` of them mean the emerging entity, one a document."""
-        empty = np.zeros(0, dtype=np.int64)
-        parts = [occurrences.rows.get(e, empty) for e in group]
-        rows = np.concatenate(parts)
-        gold = np.repeat(np.arange(len(group)), [len(p) for p in parts])
-        # A document that mentions several of the group goes to one of them, by lot.
-        order = rng.permutation(len(rows))
-        _, first = np.unique(corpus.documents[rows[order]], return_index=True)
-        order = order[np.sort(first)]
-        rows, gold = rows[order], gold[order]
-        is_emerging = gold == 0
-        n_emerging, n_rivals = int(is_emerging.sum()), int((~is_emerging).sum())
-        total = min(n_emerging / share, n_rivals / (1 - share), np.inf if cap is None else cap)
-        chosen = np.concatenate(
-            [
-                np.flatnonzero(is_emerging)[: int(total * share)],
-                np.flatnonzero(~is_emerging)[: int(total * (1 - share))],
-            ]
-        )
-        chosen = rng.permutation(chosen)
-        return rows[chosen], gold[chosen]
+
+def _mentions(
+    occurrences: EntityOccurrences,
+    group: tuple[int, ...],
+    share: float,
+    cap: int | None,
+    rng: np.random.Generator,
+) -> tuple[Int64, Int64]:
+    """Choose mentions so that `share` of them mean the emerging entity, one a document."""
+    empty = np.zeros(0, dtype=np.int64)
+    parts = [occurrences.rows.get(e, empty) for e in group]
+    rows = np.concatenate(parts)
+    gold = np.repeat(np.arange(len(group)), [len(p) for p in parts])
+    # A document that mentions several of the group goes to one of them, by lot.
+    order = rng.permutation(len(rows))
+    _, first = np.unique(occurrences.corpus.documents[rows[order]], return_index=True)
+    order = order[np.sort(first)]
+    rows, gold = rows[order], gold[order]
+    is_emerging = gold == 0
+    n_emerging, n_rivals = int(is_emerging.sum()), int((~is_emerging).sum())
+    total = min(n_emerging / share, n_rivals / (1 - share), np.inf if cap is None else cap)
+    chosen = np.concatenate(
+        [
+            np.flatnonzero(is_emerging)[: int(total * share)],
+            np.flatnonzero(~is_emerging)[: int(total * (1 - share))],
+        ]
+    )
+    chosen = rng.permutation(chosen)
+    return rows[chosen], gold[chosen]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from stamo.corpus.types import Document
 from stamo.features.articles import Article, flatten_articles, iterate_articles, read_batch
-from stamo.features.encoding import FlatCorpus, FlatCorpusBuilder, Lexicon
+from stamo.features.encoding import FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import NameFinder, NameSettings, unambiguous_names
-from stamo.system.arrays import Bools, Int32
+from stamo.system.arrays import Int32
 from stamo.system.processes import Item, Workers
 
 DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES = "documents.parquet", "documents.npz", "articles.npz"
@@ -45,39 +45,27 @@ OnDocuments = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Corpora:
-    """The flattened documents of a suite, with their titles."""
+    """The flattened documents of a suite, and the dump's articles."""
 
     web: SuiteCorpus
-    web_titles: tuple[str, ...]
     wiki: SuiteCorpus
-    wiki_titles: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Annotate:
-    """Find the mentions of some documents and flatten them; runs in worker processes."""
-
-    kb_path: Path
-    names: NameSettings | None
-    """Which names to find; None takes the linked mentions that the documents carry."""
-
-    def __call__(self, documents: Sequence[Document]) -> tuple[pa.Table, FlatCorpus]:
-        """Return the documents as a table and as a flat corpus."""
-        kb, lexicon, finder = _tools(self.kb_path, self.names)
-        builder, rows = FlatCorpusBuilder(lexicon), []
-        for document in documents:
-            found = finder.find(document.text) if finder else _linked(document, kb)
-            builder.add(document.text, *found, _surfaces(document.text, *found[:2]))
-            spans = zip(*(part.tolist() for part in found), strict=True)
-            rows.append(
-                {
-                    "id": document.id,
-                    "title": document.title or "",
-                    "text": document.text,
-                    "mentions": [{"start": s, "end": e, "entity": i} for s, e, i in spans],
-                }
-            )
-        return pa.Table.from_pylist(rows, DOCUMENT_SCHEMA), builder.finish()
+def _annotate(
+    kb_path: Path, names: NameSettings | None, documents: Sequence[Document]
+) -> tuple[pa.Table, FlatCorpus]:
+    """Find some names in documents, or take the links that they carry; runs in worker processes."""
+    kb, lexicon, finder = _tools(kb_path, names)
+    marked: list[Article] = []
+    rows = []
+    for document in documents:
+        text, found = document.text, finder.find(document.text) if finder else _linked(document, kb)
+        spans = zip(*(part.tolist() for part in found), strict=True)
+        marked.append((text, *found))
+        mentions = [dict(zip(("start", "end", "entity"), span, strict=True)) for span in spans]
+        title = document.title or ""
+        rows.append({"id": document.id, "title": title, "text": text, "mentions": mentions})
+    return pa.Table.from_pylist(rows, DOCUMENT_SCHEMA), flatten_articles(marked, lexicon)
 
 
 @cache
@@ -99,19 +87,9 @@ def _linked(document: Document, kb: KnowledgeBase) -> tuple[Int32, Int32, Int32]
     return starts[known], ends[known], entities[known]
 
 
-def _surfaces(text: str, starts: Int32, ends: Int32) -> list[str]:
-    return [text[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-@dataclass(frozen=True)
-class FlattenArticles:
+def _flatten(kb_path: Path, articles: Sequence[Article]) -> FlatCorpus:
     """Flatten some articles of the knowledge base; runs in worker processes."""
-
-    kb_path: Path
-
-    def __call__(self, articles: Sequence[Article]) -> FlatCorpus:
-        """Return the articles as a flat corpus."""
-        return flatten_articles(articles, _tools(self.kb_path, None)[1])
+    return flatten_articles(articles, _tools(kb_path, None)[1])
 
 
 def write_corpora(
@@ -132,23 +110,16 @@ def write_corpora(
     ):
         titles: list[str] = []
         batches = _batches(documents, DOCUMENTS_PER_BATCH)
-        for table, flat in workers.map(Annotate(kb.path, names), batches):
+        for table, flat in workers.map(partial(_annotate, kb.path, names), batches):
             writer.write_table(table)
             titles += table["title"].to_pylist()
             parts.append(flat)
             on_documents(len(titles))
         articles = _batches(iterate_articles(kb, held_out=None), DOCUMENTS_PER_BATCH)
-        wiki = list(workers.map(FlattenArticles(kb.path), articles))
-    web = join_flat(parts)
-    wiki_titles, counted = _article_titles(kb)
-    corpora = Corpora(
-        SuiteCorpus(web, np.zeros(web.n_documents, dtype=bool)),
-        tuple(titles),
-        SuiteCorpus(join_flat(wiki), counted),
-        wiki_titles,
-    )
-    _save_flat(directory / FLAT_DOCUMENTS, corpora.web, corpora.web_titles)
-    _save_flat(directory / FLAT_ARTICLES, corpora.wiki, corpora.wiki_titles)
+        wiki = list(workers.map(partial(_flatten, kb.path), articles))
+    corpora = _corpora(join_flat(parts), titles, join_flat(wiki), kb)
+    _save_flat(directory / FLAT_DOCUMENTS, corpora.web)
+    _save_flat(directory / FLAT_ARTICLES, corpora.wiki)
     return corpora
 
 
@@ -156,21 +127,27 @@ def load_corpora(path: Path, kb: KnowledgeBase) -> Corpora:
     """Load the flattened documents beside `documents.parquet`; flatten again where they lack."""
     directory = path.parent
     if (directory / FLAT_DOCUMENTS).is_file() and (directory / FLAT_ARTICLES).is_file():
-        web, web_titles = _load_flat(directory / FLAT_DOCUMENTS)
-        wiki, wiki_titles = _load_flat(directory / FLAT_ARTICLES)
-        return Corpora(web, web_titles, wiki, wiki_titles)
+        return Corpora(*map(_load_flat, (directory / FLAT_DOCUMENTS, directory / FLAT_ARTICLES)))
     with pq.ParquetFile(path) as file:
         titles = file.read(["title"])["title"].to_pylist()
         batches = file.iter_batches(DOCUMENTS_PER_BATCH, columns=["text", "mentions"])
         linked = (article for batch in batches for article in read_batch(batch))
         flat = flatten_articles(linked, Lexicon.of(kb))
-    articles = FlattenArticles(kb.path)(list(iterate_articles(kb, held_out=None)))
-    wiki_titles, counted = _article_titles(kb)
+    articles = flatten_articles(iterate_articles(kb, held_out=None), Lexicon.of(kb))
+    return _corpora(flat, titles, articles, kb)
+
+
+def _corpora(
+    web: FlatCorpus, titles: Sequence[str], wiki: FlatCorpus, kb: KnowledgeBase
+) -> Corpora:
+    wiki_titles: list[str] = []
+    held_out: list[bool] = []
+    for batch in kb.articles(columns=["title", "held_out"]):
+        wiki_titles += batch["title"].to_pylist()
+        held_out += batch["held_out"].to_pylist()
     return Corpora(
-        SuiteCorpus(flat, np.zeros(flat.n_documents, dtype=bool)),
-        tuple(titles),
-        SuiteCorpus(articles, counted),
-        wiki_titles,
+        SuiteCorpus(web, tuple(titles), np.zeros(web.n_documents, dtype=bool)),
+        SuiteCorpus(wiki, tuple(wiki_titles), ~np.array(held_out, dtype=bool)),
     )
 
 
@@ -207,7 +184,7 @@ def join_flat(parts: Sequence[FlatCorpus]) -> FlatCorpus:
 _ARRAYS = ("words", "word_offsets", "documents", "before", "after", "surfaces", "entities")
 
 
-def _save_flat(path: Path, corpus: SuiteCorpus, titles: Sequence[str]) -> None:
+def _save_flat(path: Path, corpus: SuiteCorpus) -> None:
     arrays = {name: getattr(corpus.flat, name) for name in _ARRAYS}
     with path.open("wb") as file:
         np.savez(
@@ -215,16 +192,16 @@ def _save_flat(path: Path, corpus: SuiteCorpus, titles: Sequence[str]) -> None:
             **arrays,
             counted=corpus.counted,
             surface_table=_pack(corpus.flat.surface_table),
-            titles=_pack(titles),
+            titles=_pack(corpus.titles),
         )
 
 
-def _load_flat(path: Path) -> tuple[SuiteCorpus, tuple[str, ...]]:
+def _load_flat(path: Path) -> SuiteCorpus:
     with np.load(path, allow_pickle=False) as file:
         flat = FlatCorpus(
             **{name: file[name] for name in _ARRAYS}, surface_table=_unpack(file["surface_table"])
         )
-        return SuiteCorpus(flat, file["counted"]), _unpack(file["titles"])
+        return SuiteCorpus(flat, _unpack(file["titles"]), file["counted"])
 
 
 def _pack(texts: Sequence[str]) -> NDArray[np.uint8]:
@@ -233,15 +210,6 @@ def _pack(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 def _unpack(packed: NDArray[np.uint8]) -> tuple[str, ...]:
     return tuple(packed.tobytes().decode().split("\0")[:-1])
-
-
-def _article_titles(kb: KnowledgeBase) -> tuple[tuple[str, ...], Bools]:
-    titles: list[str] = []
-    held_out: list[bool] = []
-    for batch in kb.articles(columns=["title", "held_out"]):
-        titles += batch["title"].to_pylist()
-        held_out += batch["held_out"].to_pylist()
-    return tuple(titles), ~np.array(held_out, dtype=bool)
 
 
 def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -14,7 +14,7 @@ import numpy as np
 from stamo.replication.baselines.bert import MENTION, CrossEncoder, Description, Example
 from stamo.replication.suites.library import Library, cut_words
 from stamo.replication.suites.load import LoadedProblem, SuiteData
-from stamo.replication.suites.problem import Problem, SetName
+from stamo.replication.suites.store import Problem, SetName
 from stamo.system.arrays import Bools, Int64
 
 _Rows = Int64

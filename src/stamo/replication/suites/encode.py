@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,7 +25,7 @@ from stamo.features.surface import Surface
 from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-from stamo.replication.suites.problem import Problem, SetName
+from stamo.replication.suites.store import Problem, SetName
 from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 SIZES = EncodingSettings()
@@ -68,6 +68,7 @@ class SuiteCorpus:
     """Flattened documents of a suite."""
 
     flat: FlatCorpus
+    titles: tuple[str, ...]
     counted: Bools
     """Documents that the knowledge base's statistics were counted on: their own links are left
     out of the rivals' relatedness when they serve as test documents."""
@@ -75,12 +76,15 @@ class SuiteCorpus:
     @cached_property
     def pairs(self) -> Int64:
         """The distinct (document, entity) pairs, ordered by document."""
-        return linked_pairs(self.flat)
+        return linked_pairs(self.flat.documents, self.flat.entities)
 
     @cached_property
-    def pair_offsets(self) -> Int64:
-        """Where each document's pairs begin."""
-        return np.searchsorted(self.pairs[:, 0], np.arange(self.flat.n_documents + 1))
+    def _place(self) -> Mapping[str, int]:
+        return {surface: i for i, surface in enumerate(self.flat.surface_table)}
+
+    def has_text(self, aliases: Iterable[str]) -> Bools:
+        """Return which mentions have one of some texts, (N,)."""
+        return np.isin(self.flat.surfaces, [self._place[a] for a in aliases if a in self._place])
 
 
 @dataclass(frozen=True)
@@ -122,75 +126,58 @@ def encode_problem(
     Where the problem does not list its rivals, they are what the knowledge base knows under the
     aliases without the emerging entity, and no word is masked.
     """
-    if not problem.is_conflated:
-        return _encode_natural(problem, set_name, corpus, kb, neighbours, features, text)
+    flat, rows = corpus.flat, problem.rows[set_name]
+    numbers, place = np.unique(flat.documents[rows], return_inverse=True)
+    leave_out, documents = corpus.counted[numbers][place], place.astype(np.int32)
+    if problem.is_conflated:
+        mentions, context = _with_listed_rivals(problem, set_name, flat, masked)
+        known = _known(problem, mentions, kb, leave_out)
+    else:
+        mentions, context = _with_natural_rivals(problem, set_name, corpus, kb)
+        mentions = replace(mentions, documents=documents)
+        known = _natural_known(mentions, corpus, numbers, kb, leave_out)
+    mentions = replace(mentions, documents=documents, known=known)
+    mentions = encode_features(mentions, features, kb)
+    pairs = linked_pairs(positions(numbers, flat.documents), context)
+    entity = EmergingEntity(problem.title, problem.aliases)
+    pile = make_pile([entity], mentions, pairs, len(numbers), kb, neighbours, text=text)
+    is_emerging, width = mentions.gold == problem.group[0], mentions.candidates.shape[1]
+    return EncodedProblem(pile, np.where(is_emerging, width, mentions.gold_column()))
+
+
+def _with_listed_rivals(
+    problem: Problem, set_name: SetName, flat: FlatCorpus, masked: Int32
+) -> tuple[EncodedMentions, Int32]:
+    """Encode mentions of a conflated name; return also which entities are a context, (N,)."""
     rows, place = problem.rows[set_name], problem.gold[set_name]
     group, rivals = (np.array(e, dtype=np.int32) for e in (problem.group, problem.rivals))
-    numbers, documents = np.unique(corpus.flat.documents[rows], return_inverse=True)
-    pairs = _pairs_of(corpus, numbers, group)
-    if neighbours is None:
-        neighbours = np.unique(pairs[:, 1]).astype(np.int32)
-    entities = np.where(np.isin(corpus.flat.entities, group), UNKNOWN, corpus.flat.entities)
-    words = context_words(corpus.flat, rows, SIZES.n_words)
+    context = np.where(np.isin(flat.entities, group), UNKNOWN, flat.entities).astype(np.int32)
+    words = context_words(flat, rows, SIZES.n_words)
     words[positions(masked, words) >= 0] = UNKNOWN
     mentions = EncodedMentions(
-        documents=documents.astype(np.int32),
+        documents=flat.documents[rows],
         surfaces=np.zeros(len(rows), dtype=np.int32),
         gold=np.where(np.isin(group, problem.hidden), OTHER, group)[place].astype(np.int32),
         words=words,
-        context=entity_context(corpus.flat, rows, entities.astype(np.int32), SIZES.n_context),
+        context=entity_context(flat, rows, context, SIZES.n_context),
         candidates=np.broadcast_to(rivals, (len(rows), len(rivals))),
         known={},
         surface_table=problem.aliases,
     )
-    leave_out = corpus.counted[numbers][documents]
-    known = _known(problem, mentions, kb, leave_out)
-    mentions = encode_features(replace(mentions, known=known), features, kb)
-    entity = EmergingEntity(problem.title, problem.aliases)
-    pile = make_pile([entity], mentions, pairs, len(numbers), kb, neighbours, text=text)
-    return EncodedProblem(pile, np.where(place == 0, len(rivals), mentions.gold_column()))
+    return mentions, context
 
 
-def _encode_natural(
-    problem: Problem,
-    set_name: SetName,
-    corpus: SuiteCorpus,
-    kb: KnowledgeBase,
-    neighbours: Int32 | None,
-    features: Sequence[Feature],
-    text: Surroundings | None,
-) -> EncodedProblem:
-    """Encode a problem whose rivals are the aliases' other meanings."""
-    flat, rows, entity = corpus.flat, problem.rows[set_name], problem.group[0]
-    numbers, documents = np.unique(flat.documents[rows], return_inverse=True)
-    place = {surface: i for i, surface in enumerate(flat.surface_table)}
-    texts = [place[alias] for alias in problem.aliases if alias in place]
+def _with_natural_rivals(
+    problem: Problem, set_name: SetName, corpus: SuiteCorpus, kb: KnowledgeBase
+) -> tuple[EncodedMentions, Int32]:
+    """Encode mentions whose rivals are the aliases' other meanings, likewise."""
+    flat, rows = corpus.flat, problem.rows[set_name]
     # Neither the emerging entity nor any candidate mention is a context of anything.
-    hidden = frozenset({entity, *problem.hidden})
-    unseen = np.isin(flat.entities, list(hidden)) | np.isin(flat.surfaces, texts)
+    hidden = frozenset({problem.group[0], *problem.hidden})
+    unseen = np.isin(flat.entities, list(hidden)) | corpus.has_text(problem.aliases)
     context = np.where(unseen, UNKNOWN, flat.entities).astype(np.int32)
     view = WithoutEntities(kb, hidden)
-    mentions = encode(flat, view, SIZES, rows=rows, context_entities=context)
-    mentions = replace(mentions, documents=documents.astype(np.int32))
-    leave_out = corpus.counted[numbers][documents]
-    known = _natural_known(mentions, corpus, numbers, kb, leave_out)
-    mentions = encode_features(replace(mentions, known=known), features, kb)
-    pairs = _pairs_within(context, corpus, numbers)
-    if neighbours is None:
-        neighbours = np.unique(pairs[:, 1]).astype(np.int32)
-    emerging = EmergingEntity(problem.title, problem.aliases)
-    pile = make_pile([emerging], mentions, pairs, len(numbers), kb, neighbours, text=text)
-    width = mentions.candidates.shape[1]
-    gold = np.where(mentions.gold == entity, width, mentions.gold_column())
-    return EncodedProblem(pile, gold)
-
-
-def _pairs_within(entities: Int32, corpus: SuiteCorpus, numbers: Int32) -> Int64:
-    """Return the distinct (document, entity) pairs of some documents, renumbered."""
-    documents = positions(numbers.astype(np.int32), corpus.flat.documents)
-    inside = (documents >= 0) & (entities >= 0)
-    pairs = np.stack([documents[inside], entities[inside]], axis=1).astype(np.int64)
-    return np.unique(pairs, axis=0)
+    return encode(flat, view, SIZES, rows=rows, context_entities=context), context
 
 
 def _natural_known(
@@ -233,17 +220,6 @@ def _links_to(corpus: SuiteCorpus, documents: Int32, rivals: Int32) -> Bools:
     wanted = documents.astype(np.int64)[:, None] * size + rivals
     place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
     return np.asarray(keys[place] == wanted) if len(keys) else np.zeros(wanted.shape, dtype=bool)
-
-
-def _pairs_of(corpus: SuiteCorpus, numbers: Int32, group: Int32) -> Int64:
-    """Return the linked entities of some documents, renumbered, without the group itself."""
-    begin, end = corpus.pair_offsets[numbers], corpus.pair_offsets[numbers + 1]
-    length = end - begin
-    index = np.repeat(begin - np.concatenate(([0], np.cumsum(length)[:-1])), length)
-    index = index + np.arange(int(length.sum()))
-    entities = corpus.pairs[index, 1]
-    pairs = np.stack([np.repeat(np.arange(len(numbers)), length), entities], axis=1)
-    return pairs[~np.isin(entities, group)]
 
 
 def _known(

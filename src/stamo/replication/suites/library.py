@@ -15,7 +15,7 @@ from stamo.corpus.tokenizer import tokenize
 from stamo.errors import SuiteError
 from stamo.features.encoding import FlatCorpus
 from stamo.features.surroundings import Surroundings
-from stamo.replication.suites.problem import stable_hash
+from stamo.replication.suites.store import stable_hash
 from stamo.system.arrays import Int32, Int64
 
 N_AROUND = 300

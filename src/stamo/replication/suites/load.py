@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,8 +25,7 @@ from stamo.replication.suites.corpora import DOCUMENTS, Corpora, load_corpora
 from stamo.replication.suites.encode import EncodedProblem, SuiteCorpus, encode_problem
 from stamo.replication.suites.library import Library, rest_of_name
 from stamo.replication.suites.names import NameSettings, unambiguous_names, words_of_names
-from stamo.replication.suites.problem import TEST_SETS, Problem, SetName
-from stamo.replication.suites.store import Suite
+from stamo.replication.suites.store import TEST_SETS, Problem, SetName, Suite
 from stamo.system.arrays import Bools, Float64, Int32
 
 
@@ -40,12 +39,15 @@ class LoadedProblem:
 
     def with_encoder(self, encoder: TextEncoder) -> LoadedProblem:
         """Return the problem with an encoder that reads the text around its mentions."""
+        return self.changed(lambda pile: replace(pile, encoder=encoder, extra={}))
 
-        def read(encoded: EncodedProblem) -> EncodedProblem:
-            return replace(encoded, pile=replace(encoded.pile, encoder=encoder, extra={}))
-
-        tests = {name: read(test) for name, test in self.tests.items()}
-        return replace(self, learning=read(self.learning), tests=tests)
+    def changed(self, change: Callable[[Pile], Pile]) -> LoadedProblem:
+        """Return the problem with every pile changed."""
+        learning, *tests = (
+            replace(encoded, pile=change(encoded.pile))
+            for encoded in (self.learning, *self.tests.values())
+        )
+        return replace(self, learning=learning, tests=dict(zip(self.tests, tests, strict=True)))
 
     def choose_labels(self, n: int, seed: int) -> Bools:
         """Draw the mentions of n random documents of W as L, redrawn until both kinds are there.
@@ -80,11 +82,6 @@ class SuiteData:
     def corpus(self, set_name: SetName) -> SuiteCorpus:
         """Return the documents that a set's mentions come from."""
         return getattr(self.corpora, self.suite.corpus_of(set_name))  # type: ignore[no-any-return]
-
-    def titles(self, set_name: SetName) -> tuple[str, ...]:
-        """Return the titles of the documents that a set's mentions come from."""
-        in_web = self.suite.corpus_of(set_name) == "web"
-        return self.corpora.web_titles if in_web else self.corpora.wiki_titles
 
     @cached_property
     def _names(self) -> Mapping[int, list[str]]:
@@ -153,9 +150,8 @@ class SuiteData:
     @cached_property
     def phrasebook(self) -> Phrasebook:
         """The phrases of the knowledge base's articles."""
-        web, wiki = self.corpora.web.flat, self.corpora.wiki.flat
-        titles, web_titles = self.corpora.wiki_titles, self.corpora.web_titles
-        return Phrasebook.of(wiki, titles, self.kb, web, web_titles)
+        web, wiki = self.corpora.web, self.corpora.wiki
+        return Phrasebook.of(wiki.flat, wiki.titles, self.kb, web.flat, web.titles)
 
     @cached_property
     def _web_frequency(self) -> Float64:

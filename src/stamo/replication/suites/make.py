@@ -24,15 +24,12 @@ from stamo.replication.suites.corpora import (
     FLAT_DOCUMENTS,
     Corpora,
     OnDocuments,
-    load_corpora,
     write_corpora,
 )
-from stamo.replication.suites.names import Names, unambiguous_names
+from stamo.replication.suites.names import Names, name_entities, unambiguous_names
 from stamo.replication.suites.natural import NaturalSettings, natural_problems
 from stamo.replication.suites.phi import MENTIONS_OF_A_GROUP
-from stamo.replication.suites.problem import Problem
-from stamo.replication.suites.store import Suite, new_suite, open_suite, save_problems
-from stamo.replication.suites.titles import name_entities
+from stamo.replication.suites.store import Problem, Suite, new_suite, open_suite, save_problems
 
 CORPUS_FILES = (DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES)
 
@@ -41,63 +38,36 @@ def make_conflated(
     kb: KnowledgeBase,
     documents: Iterable[Document],
     out: Path,
-    settings: ConflatedSettings = ConflatedSettings(),
-    *,
-    corpus_name: str = "",
-    overwrite: bool = False,
-    n_workers: int | None = None,
-    on_document: OnDocuments = lambda n: None,
-) -> Suite:
-    """Write a conflated suite; see `stamo.replication.suites.conflated`."""
-    with new_suite(out, overwrite=overwrite) as directory:
-        names = unambiguous_names(kb, settings.names)
-        corpora = write_corpora(
-            directory,
-            kb,
-            documents,
-            settings.names,
-            n_workers=n_workers,
-            on_documents=on_document,
-        )
-        problems = conflated_problems(kb, corpora, names, settings)
-        save_problems(directory, problems, _manifest("conflated", corpus_name, settings), kb)
-    return open_suite(out, kb)
-
-
-def make_levels(
-    kb: KnowledgeBase,
-    documents: Iterable[Document],
-    out: Path,
-    levels: Sequence[ConflatedSettings],
+    levels: Sequence[ConflatedSettings] = (ConflatedSettings(),),
     *,
     corpus_name: str = "",
     overwrite: bool = False,
     n_workers: int | None = None,
     on_document: OnDocuments = lambda n: None,
 ) -> list[Suite]:
-    """Write a conflated suite for each level below `out`; they share the files of the documents."""
-    settings, *others = levels
-    first = out / settings.level
-    suites = [
-        make_conflated(
-            kb,
-            documents,
-            first,
-            settings,
-            corpus_name=corpus_name,
-            overwrite=overwrite,
-            n_workers=n_workers,
-            on_document=on_document,
-        )
-    ]
-    corpora, names = load_corpora(first / DOCUMENTS, kb), unambiguous_names(kb, settings.names)
-    for here in others:
-        with new_suite(out / here.level, overwrite=overwrite) as directory:
-            _share(first, directory)
-            problems = conflated_problems(kb, corpora, names, here)
-            save_problems(directory, problems, _manifest("conflated", corpus_name, here), kb)
-        suites.append(open_suite(out / here.level, kb))
-    return suites
+    """Write a conflated suite, see `stamo.replication.suites.conflated`.
+
+    Several levels become suites below `out`, which share the files of the documents.
+    """
+    paths = [out / settings.level if len(levels) > 1 else out for settings in levels]
+    names = unambiguous_names(kb, levels[0].names)
+    corpora: Corpora | None = None
+    for path, settings in zip(paths, levels, strict=True):
+        with new_suite(path, overwrite=overwrite) as directory:
+            if corpora is None:
+                corpora = write_corpora(
+                    directory,
+                    kb,
+                    documents,
+                    settings.names,
+                    n_workers=n_workers,
+                    on_documents=on_document,
+                )
+            else:
+                _share(paths[0], directory)
+            problems = conflated_problems(kb, corpora, names, settings)
+            save_problems(directory, problems, _manifest("conflated", corpus_name, settings), kb)
+    return [open_suite(path, kb) for path in paths]
 
 
 def make_natural(
@@ -145,9 +115,8 @@ def conflated_problems(
     pool = np.unique(names.entities).astype(np.int64)
     if not settings.any_title:
         pool = pool[name_entities(kb, pool)]
-    web = EntityOccurrences.of(corpora.web.flat, corpora.web_titles, kb, pool)
-    wiki = EntityOccurrences.of(corpora.wiki.flat, corpora.wiki_titles, kb, pool)
-    maker = GroupMaker(kb, corpora.web.flat, web, corpora.wiki.flat, wiki, settings)
+    web, wiki = (EntityOccurrences.of(corpus, kb, pool) for corpus in (corpora.web, corpora.wiki))
+    maker = GroupMaker(kb, web, wiki, settings)
     problems = [maker.make(entity, maker.pool) for entity in maker.emerging()]
     problems = [p for p in problems if _is_large_enough(p, settings)]
     if not problems:

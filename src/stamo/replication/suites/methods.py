@@ -13,9 +13,8 @@ import torch
 
 from stamo.errors import SuiteError
 from stamo.evaluation.metrics import Outcome
-from stamo.features.base import estimate
-from stamo.features.params import FeatureParams
-from stamo.features.pile import Sample, TextEncoder
+from stamo.features.base import FeatureParams, estimate
+from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
 from stamo.learning.loop import Slot, Task
@@ -25,11 +24,10 @@ from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
 from stamo.models.store import TrainedModel
 from stamo.models.tables import Tables
 from stamo.replication.baselines.keyphrase import keyphrase_scores, rarity
-from stamo.replication.suites.ablation import LEARNED_FEATURES, Absent, leave_out_feature
 from stamo.replication.suites.descriptions import Reader
-from stamo.replication.suites.encode import EncodedProblem
 from stamo.replication.suites.load import LoadedProblem, SuiteData
-from stamo.replication.suites.problem import SetName
+from stamo.replication.suites.phi import LEARNED_FEATURES, Absent, leave_out_feature
+from stamo.replication.suites.store import SetName
 from stamo.replication.tables import INTER_ROWS
 from stamo.system.arrays import Bools, Float32, Float64, Int32
 
@@ -56,9 +54,17 @@ class Trial:
     watch: tuple[int, ...] = ()
     """Slots after which the test mentions are linked, for the figures."""
 
-    def task(self, labelled: Bools | None = None) -> Task:
-        """Return what learning works on, by default with the labels of L."""
-        labelled = self.labelled if labelled is None else labelled
+    @property
+    def task(self) -> Task:
+        """What learning works on, with the labels of L."""
+        return self._task(self.labelled)
+
+    @property
+    def fully_labelled(self) -> Task:
+        """The same with the labels of all of W."""
+        return self._task(np.ones(len(self.labelled), dtype=bool))
+
+    def _task(self, labelled: Bools) -> Task:
         learning, model = self.loaded.learning, self.trained.model
         labels = (learning.is_emerging & labelled)[:, None].astype(np.float32)
         return Task(
@@ -71,11 +77,6 @@ class Trial:
             self.data.kb,
             self.trained.calibration.temperature,
         )
-
-    @property
-    def everything(self) -> Bools:
-        """Return the labels of all of W."""
-        return np.ones(len(self.labelled), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _read(reading: Reading, trial: Trial) -> Answer:
         if slot.number in trial.watch:
             curve[slot.number] = judge.outcomes(slot.theta)
 
-    learned = run_reading(trial.task(), reading.at_most(trial.n_slots), on_slot=on_slot)
+    learned = run_reading(trial.task, reading.at_most(trial.n_slots), on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
     return Answer(
         judge.scores(learned.theta), len(seconds), slot_seconds, curve, learned.pile_helped
@@ -169,17 +170,15 @@ def _with_encoder(reading: Reading, trial: Trial) -> Answer:
 
 
 def _estimation_on_all(trial: Trial) -> Answer:
-    task = trial.task(trial.everything)
-    weight = np.ones(len(task.pile), dtype=np.float32)
-    theta = estimate(Sample(task.pile, task.labels, weight), task.features, task.kb)
+    task = trial.fully_labelled
+    theta = estimate(task.labelled_sample, task.features, task.kb)
     return Answer(score_tests(trial, trial.trained.model, theta))
 
 
 def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
     """Fit features and evidence on all labels of W: the headroom of twenty."""
-    task = trial.task(trial.everything)
-    pile, model, kb = task.pile, task.model, task.kb
-    sample = Sample(pile, task.labels, np.ones(len(pile), dtype=np.float32))
+    task = trial.fully_labelled
+    pile, model, kb, sample = task.pile, task.model, task.kb, task.labelled_sample
     theta = estimate(sample, task.features, kb)
     scorer, margin = model.prepare(pile, task.tables), np.zeros(len(pile))
     order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
@@ -203,10 +202,8 @@ def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
 
 def _true_prior(trial: Trial) -> Answer:
     """Link by the prior alone, counted on all labels of W."""
-    task = trial.task(trial.everything)
-    weight = np.ones(len(task.pile), dtype=np.float32)
-    prior = Prior()
-    theta = prior.estimate(Sample(task.pile, task.labels, weight), task.kb)
+    task, prior = trial.fully_labelled, Prior()
+    theta = prior.estimate(task.labelled_sample, task.kb)
     return Answer({n: prior.lookup(theta, t.pile).numpy() for n, t in trial.loaded.tests.items()})
 
 
@@ -224,15 +221,15 @@ def _keyphrase(trial: Trial) -> Answer:
     masked = data.masked_words(problem)
     book, weight, scores = data.phrasebook, rarity(data.kb), dict[SetName, Scores]()
     for name, test in trial.loaded.tests.items():
-        flat, rows = data.corpus(name).flat, problem.rows[name]
+        corpus, rows = data.corpus(name), problem.rows[name]
+        flat = corpus.flat
         numbers, place = np.unique(flat.documents[rows], return_inverse=True)
         words = [flat.words[flat.word_offsets[d] : flat.word_offsets[d + 1]] for d in numbers]
         words = [np.where(np.isin(w, masked), -1, w) for w in words]
         columns = test.pile.mentions.candidates
         entities = [problem.group[0], *np.unique(columns[columns >= 0]).tolist()]
         phrases = {entity: book.phrases(entity, masked) for entity in entities}
-        titles = data.titles(name)
-        own = [book.phrase(titles[d], masked) for d in numbers.tolist()]
+        own = [book.phrase(corpus.titles[d], masked) for d in numbers.tolist()]
         by_entity = keyphrase_scores(words, phrases, weight, own)
         table = np.stack([by_entity[e][place] for e in entities], axis=1)  # (M, entities)
         index = {entity: i for i, entity in enumerate(entities)}
@@ -273,15 +270,12 @@ def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
     features = {**reading.features, feature: Absent(own, feature)}
     reading = replace(reading, features=features, args=reading.args.without(feature))
 
-    def bare(encoded: EncodedProblem) -> EncodedProblem:
-        mentions, _ = leave_out_feature(encoded.pile.mentions, trial.tables, feature)
-        return replace(encoded, pile=replace(encoded.pile, mentions=mentions, extra={}))
+    def bare(pile: Pile) -> Pile:
+        mentions, _ = leave_out_feature(pile.mentions, trial.tables, feature)
+        return replace(pile, mentions=mentions, extra={})
 
-    loaded = trial.loaded
-    _, tables = leave_out_feature(loaded.learning.pile.mentions, trial.tables, feature)
-    tests = {name: bare(test) for name, test in loaded.tests.items()}
-    loaded = replace(loaded, learning=bare(loaded.learning), tests=tests)
-    trained = trial.ablated[feature]
+    _, tables = leave_out_feature(trial.loaded.learning.pile.mentions, trial.tables, feature)
+    loaded, trained = trial.loaded.changed(bare), trial.ablated[feature]
     return _read(reading, replace(trial, loaded=loaded, trained=trained, tables=tables))
 
 

@@ -18,8 +18,8 @@ from stamo.errors import SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.corpora import Corpora
 from stamo.replication.suites.encode import SuiteCorpus
-from stamo.replication.suites.problem import Problem, SetName, lot, split_of, stable_hash
-from stamo.replication.suites.titles import name_entities
+from stamo.replication.suites.names import name_entities
+from stamo.replication.suites.store import Problem, SetName, lot, split_of, stable_hash
 from stamo.system.arrays import Bools, Float64, Int64
 
 
@@ -118,9 +118,7 @@ def natural_problems(
         settings: The criteria.
         from_web: Whether W comes from the crawl; Test-Wiki always comes from the articles.
     """
-    source, titles = corpora.wiki, corpora.wiki_titles
-    if from_web:
-        source, titles = corpora.web, corpora.web_titles
+    source = corpora.web if from_web else corpora.wiki
     usable = ~source.counted if from_web else source.counted
     takes_part = known_entities(kb, settings)
     links = _Links.of(source, usable[source.flat.documents] & _is_in(source, takes_part))
@@ -149,8 +147,8 @@ def natural_problems(
                 problems.append(problem)
     if not problems:
         raise SuiteError(
-            f"None of {len(able)} entities meets the criteria in {len(titles)} documents; use "
-            "more text, or widen --frequency and --ambiguity."
+            f"None of {len(able)} entities meets the criteria in {len(source.titles)} documents; "
+            "use more text, or widen --frequency and --ambiguity."
         )
     return problems
 
@@ -218,10 +216,9 @@ class _Divide:
     ) -> None:
         self._corpora, self._settings, self._from_web = corpora, settings, from_web
         self._takes_part = takes_part
-        self._place = {t: i for i, t in enumerate(corpora.wiki.flat.surface_table)}
-        self._web_place = {t: i for i, t in enumerate(corpora.web.flat.surface_table)}
-        for_test = np.array([is_test_document(t, settings.test_share) for t in corpora.wiki_titles])
-        for_phi = np.array([is_phi_document(t, settings.phi_share) for t in corpora.wiki_titles])
+        titles = corpora.wiki.titles
+        for_test = np.array([is_test_document(t, settings.test_share) for t in titles])
+        for_phi = np.array([is_phi_document(t, settings.phi_share) for t in titles])
         counted = corpora.wiki.counted
         web_test = [
             stable_hash(f"document {i}", 1000) < 1000 * settings.test_share
@@ -238,8 +235,9 @@ class _Divide:
         corpora, settings = self._corpora, self._settings
         usable = self._takes_part.copy()
         usable[list(hidden)] = False
-        wiki = self._rows(corpora.wiki, corpora.wiki_titles, title, aliases, self._place, usable)
-        web = self._rows(corpora.web, corpora.web_titles, title, aliases, self._web_place, usable)
+        wiki, web = (
+            _named(corpus, title, aliases, usable) for corpus in (corpora.wiki, corpora.web)
+        )
         in_wiki, in_web = corpora.wiki.flat.documents[wiki], corpora.web.flat.documents[web]
         rows: dict[SetName, Int64] = {
             "W": web[~self._web_test[in_web]] if self._from_web else wiki[self._wiki_w[in_wiki]],
@@ -248,28 +246,19 @@ class _Divide:
         }
         gold: dict[SetName, Int64] = {}
         for name, chosen in rows.items():
-            corpus = corpora.web if name == "test-web" or self._from_web else corpora.wiki
-            corpus = corpora.wiki if name == "test-wiki" else corpus
+            is_web = name == "test-web" or (name == "W" and self._from_web)
+            corpus = corpora.web if is_web else corpora.wiki
             n = settings.n_documents if name == "W" else settings.n_test
             rows[name] = _sample_documents(chosen, corpus, n, rng)
             gold[name] = (corpus.flat.entities[rows[name]] != entity).astype(np.int64)
         return Problem(title, split_of(title), aliases, (entity,), (0.0,), rows, gold, hidden)
 
-    def _rows(
-        self,
-        corpus: SuiteCorpus,
-        titles: Sequence[str],
-        title: str,
-        aliases: tuple[str, ...],
-        place: dict[str, int],
-        usable: Bools,
-    ) -> Int64:
-        """Return the links whose text is an alias, not those in the document about the entity."""
-        texts = [place[a] for a in aliases if a in place]
-        named = np.isin(corpus.flat.surfaces, texts)
-        rows = np.flatnonzero(named & _is_in(corpus, usable))
-        about = {i for i in np.unique(corpus.flat.documents[rows]) if titles[i] == title}
-        return rows[~np.isin(corpus.flat.documents[rows], list(about))]
+
+def _named(corpus: SuiteCorpus, title: str, aliases: tuple[str, ...], usable: Bools) -> Int64:
+    """Return the links whose text is an alias, not those in the document about the entity."""
+    rows = np.flatnonzero(corpus.has_text(aliases) & _is_in(corpus, usable))
+    about = {i for i in np.unique(corpus.flat.documents[rows]) if corpus.titles[i] == title}
+    return rows[~np.isin(corpus.flat.documents[rows], list(about))]
 
 
 def is_test_document(title: str, share: float) -> bool:

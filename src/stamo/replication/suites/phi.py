@@ -1,20 +1,28 @@
-"""Train the linking model of a conflated suite, on groups that share nothing with its problems.
+"""Train the linking models of a suite, kept beside its results: several at a time, each once.
 
-Names in a conflated suite are as ambiguous as can be; a model trained on natural names would trust
-the prior far too much there (measured: .675 instead of .77 F1).
+Those of a conflated suite are trained on groups that share nothing with its problems: its names
+are as ambiguous as can be, and a model trained on natural names would trust the prior far too much
+there (measured: .675 instead of .77 F1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from stamo.errors import ArtifactMismatchError, SuiteError
+from stamo.features.base import Back, Feature, lookup_slope
 from stamo.features.encoding import UNKNOWN, EncodedMentions, EncodingSettings
+from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel
 from stamo.models.kinds import make_model
@@ -22,11 +30,59 @@ from stamo.models.store import TrainedModel
 from stamo.models.tables import Tables
 from stamo.models.trainer import calibrate, encode_held_out
 from stamo.models.training import TrainingArgs, train
-from stamo.replication.suites.ablation import leave_out_feature
+from stamo.replication.baselines.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
+from stamo.replication.suites.cells import Place
+from stamo.replication.suites.descriptions import Texts
 from stamo.replication.suites.encode import encode_problem
 from stamo.replication.suites.load import SuiteData
 from stamo.replication.suites.natural import is_phi_document
-from stamo.replication.suites.problem import Problem
+from stamo.replication.suites.store import Problem, Suite, open_suite
+from stamo.system.arrays import Float32
+from stamo.system.processes import Workers
+
+if TYPE_CHECKING:
+    from stamo.replication.suites.run import RunSettings
+
+
+LEARNED_FEATURES = ("prior", "relatedness", "embedding")
+
+
+def leave_out_feature(
+    mentions: EncodedMentions, tables: Tables, feature: str | None
+) -> tuple[EncodedMentions, Tables]:
+    """Set one feature of the known candidates to zero everywhere (Table 5)."""
+    if feature is None:
+        return mentions, tables
+    if feature == "embedding":
+        nothing = np.broadcast_to(np.zeros((), dtype=np.float32), tables.entities.shape)
+        return mentions, Tables(tables.words, nothing)
+    return mentions.with_known(feature, np.zeros_like(mentions.known[feature])), tables
+
+
+@dataclass
+class Absent:
+    """A feature that is zero for every candidate and stays so."""
+
+    feature: Feature
+    name: str
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Any:
+        """Return zeros."""
+        return np.zeros_like(self.feature.known(mentions, kb))
+
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
+        """Return zeros."""
+        return torch.zeros_like(self.feature.estimate(sample, kb))
+
+    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+        """Return zeros, whatever θ(e*) is."""
+        return self.feature.lookup(theta * 0, pile)
+
+    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
+        """Return zeros, and that nothing depends on θ(e*)."""
+        values, _ = lookup_slope(self.feature)(theta * 0, pile)
+        return values, lambda by_value: np.zeros_like(theta)
+
 
 PHI_ARGS = TrainingArgs(n_pairs=12_000, n_epochs=12, learning_rate=3e-3)
 """How φ of a suite is trained."""
@@ -148,3 +204,57 @@ def concatenate(parts: Sequence[EncodedMentions]) -> EncodedMentions:
         },
         surface_table=tuple(s for p in parts for s in p.surface_table),
     )
+
+
+BERT = "bert/model.safetensors"
+OnModel = Callable[[str], None]
+
+
+def train_models(
+    suite: Suite,
+    kb: KnowledgeBase,
+    out: Path,
+    settings: RunSettings,
+    on_model: OnModel,
+    n_workers: int | None,
+) -> None:
+    """Train the models that lack beside the results, several at a time."""
+    if "bert" in settings.methods and suite.kind != "conflated":
+        raise SuiteError("BERT is fine-tuned on the groups of conflated suites; use one.")
+    wanted: dict[str, str | None] = dict.fromkeys(settings.models)
+    if "deeped" in settings.models:
+        wanted |= {
+            f"deeped-without-{feature}": feature
+            for feature in LEARNED_FEATURES
+            if any(name.endswith(f" without {feature}") for name in settings.methods)
+        }
+    missing = [stem for stem in wanted if not (out / f"{stem}.safetensors").is_file()]
+    if missing:
+        on_model(", ".join(missing))
+        place = Place(suite.path, kb.path, out)
+        with Workers(min(n_workers or os.cpu_count() or 1, len(missing))) as workers:
+            list(workers.map(partial(_train_model, place), [(m, wanted[m]) for m in missing]))
+    if "bert" in settings.methods and not _is_tuned(out / BERT, settings.bert):
+        on_model("bert")
+        texts = Texts(SuiteData.load(suite, kb))
+        examples = list(texts.examples(np.random.default_rng(settings.bert.seed)))
+        fine_tune(load_cross_encoder(settings.bert), examples).save(out / BERT)
+
+
+def _is_tuned(path: Path, args: BertArgs) -> bool:
+    """Return whether BERT is there; refuse one that was fine-tuned in another way."""
+    if path.is_file() and tuned_args(path) != args:
+        raise ArtifactMismatchError(
+            f"{path} was fine-tuned with other settings; choose another directory or delete it."
+        )
+    return path.is_file()
+
+
+def _train_model(place: Place, wanted: tuple[str, str | None]) -> None:
+    """Train one model and save it; runs in worker processes."""
+    torch.set_num_threads(1)
+    stem, without = wanted
+    kb = KnowledgeBase.open(place.kb_path)
+    data = SuiteData.load(open_suite(place.suite_path, kb), kb)
+    trained = train_suite_model(data, stem.split("-")[0], without=without)
+    trained.save(place.out / f"{stem}.safetensors")

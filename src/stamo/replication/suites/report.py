@@ -15,8 +15,9 @@ from stamo.replication.figures import (
     draw_convergence,
     draw_labelled_size,
 )
-from stamo.replication.suites.results import RUN, read_results, read_run
+from stamo.replication.suites.cells import RUN, read_results, read_run
 from stamo.replication.tables import (
+    BESIDE,
     COMPARED,
     FEATURE_ROWS,
     INTER_ROWS,
@@ -103,6 +104,6 @@ def _gains(results: Results) -> dict[str, Any]:
             for name in results.test_sets:
                 found = compare(results, model, name, "default", other)
                 if found:
-                    gaps = {metric: vars(gap) for metric, gap in found.items()}
+                    gaps = {metric: vars(found[metric]) for metric in BESIDE}
                     gains.setdefault(model, {}).setdefault(other, {})[name] = gaps
     return gains

@@ -24,15 +24,21 @@ from stamo.models.store import TrainedModel, load_model
 from stamo.models.tables import Tables
 from stamo.replication.baselines.bert import BertArgs, load_tuned
 from stamo.replication.figures import CONVERGENCE_ROWS
-from stamo.replication.suites.ablation import LEARNED_FEATURES
-from stamo.replication.suites.cells import CellRun, CellWork, Place, check_names, expand_names
+from stamo.replication.suites.cells import (
+    CellRun,
+    CellWork,
+    OnProblem,
+    Place,
+    Row,
+    check_names,
+    expand_names,
+    kept_readings,
+)
 from stamo.replication.suites.descriptions import Reader, Texts
 from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
 from stamo.replication.suites.methods import METHODS, Method, Trial, run_method
-from stamo.replication.suites.phi import kb_tables
-from stamo.replication.suites.results import OnProblem, Row, kept_readings
+from stamo.replication.suites.phi import BERT, LEARNED_FEATURES, OnModel, kb_tables, train_models
 from stamo.replication.suites.store import Suite, open_suite
-from stamo.replication.suites.training import BERT, OnModel, train_models
 from stamo.replication.tables import INTER_ROWS
 
 logger = logging.getLogger(__name__)

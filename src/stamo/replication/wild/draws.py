@@ -12,7 +12,7 @@ from stamo.corpus.types import Corpus, LabelKey
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
-from stamo.replication.suites.problem import stable_hash
+from stamo.replication.suites.store import stable_hash
 from stamo.replication.wild.load import LoadedWild
 from stamo.system.arrays import Bools, Int64
 from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, LabelEvent, LabelTarget

@@ -12,7 +12,7 @@ import numpy as np
 from stamo.evaluation.intervals import Interval, bootstrap, wilson
 from stamo.evaluation.metrics import area_under_curve
 from stamo.models.calibration import expected_calibration_error
-from stamo.replication.suites.results import Row
+from stamo.replication.suites.cells import Row
 from stamo.system.arrays import Float64
 
 LEAST_POSITIVES = 3

@@ -13,7 +13,7 @@ from typing import Any
 
 from stamo.errors import SuiteError
 from stamo.evaluation.tables import Table
-from stamo.replication.suites.results import Row, finite, read_results
+from stamo.replication.suites.cells import Row, finite, read_results
 from stamo.replication.wild.draws import ADVISOR, RANDOM_IN_HALF
 from stamo.replication.wild.measures import (
     METRIC_OF_SUMS,

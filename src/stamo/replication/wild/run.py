@@ -16,8 +16,16 @@ from stamo.features.encoder_choice import INSTALLED
 from stamo.features.encoding import OTHER
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
-from stamo.replication.suites.cells import CellRun, CellWork, Place, check_names, expand_names
-from stamo.replication.suites.results import OnProblem, Row, kept_readings
+from stamo.replication.suites.cells import (
+    CellRun,
+    CellWork,
+    OnProblem,
+    Place,
+    Row,
+    check_names,
+    expand_names,
+    kept_readings,
+)
 from stamo.replication.wild.draws import ADVISOR, LABELS_BY, RANDOM, LabelDraw, draw_labels
 from stamo.replication.wild.load import LoadedWild, load_wild
 from stamo.replication.wild.methods import ABLATIONS, WILD_METHODS, WildMethod, WildTrial

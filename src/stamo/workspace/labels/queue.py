@@ -19,8 +19,7 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
-from stamo.features.encoder_cache import CachedEncoder
-from stamo.features.encoder_choice import INSTALLED, encoder_of
+from stamo.features.encoder_choice import INSTALLED, CachedEncoder, encoder_of
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.views.base import ViewRows, products
 from stamo.kb.base import KnowledgeBase
