@@ -186,8 +186,9 @@ def test_readings_keep_their_numbers(task, name):
     reading = READINGS[name]
     if name != "default":
         reading = reading.with_slots(2)
-    else:  # as it was: every pseudo-label counts, and the line is drawn for F1
-        args = replace(reading.args, confident=0.0, decision="f1", evidence=EvidenceArgs(rare=0.0))
+    else:  # as it was: every pseudo-label counts, for features alone, and the line is for F1
+        before = {"least_right": 0.0, "pseudo_weight": 0.0, "least_added": 0.0, "decision": "f1"}
+        args = replace(reading.args, **before, evidence=EvidenceArgs(rare=0.0))
         reading = replace(reading, args=args)
     theta = run_reading(replace(task, temperature=0.01), reading).theta
     assert set(theta.groups) == set(FOUND[name])

@@ -6,6 +6,8 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
   label: features estimated on a document look too good on it.
 - A pseudo-label is a probability. The evidence (bias, scale and a linear correction, fitted on
   the left-out margins of L) turns margins into calibrated ones; errors then weigh what they should.
+- Of the pseudo-labels as many count in an estimate as are right in nine of ten, by their own
+  probabilities, and sure ones of both kinds are weak labels of the evidence.
 - The prior stays at its estimate on L: the loop through the prior is what collapses self-training.
 - The run keeps the labels alone where the pile predicts left-out labels no better, or adds too
   few sure mentions to the labelled ones to be worth its errors.
@@ -55,9 +57,16 @@ class CorrectedArgs(LoopArgs):
     decision: str = "even"
     """Where to draw the line: `even` links e* where it is more probable than not, `f1`
     maximises the expected F1 on the pile."""
+    least_right: float = 0.9
+    """Pseudo-labels count in an estimate, the most probable first and none below one half, as long
+    as so many of them are right by their own probabilities: where the entity is rare, hundreds of
+    other mentions at a tenth each would outweigh its own. 0 counts all."""
     confident: float = 0.9
-    """A pseudo-label counts in an estimate from this probability on: where the entity is rare,
-    hundreds of other mentions at a tenth each would outweigh its own."""
+    """From this probability on a pseudo-label is sure; below the rest of 1 it surely is not e*."""
+    pseudo_weight: float = 0.3
+    """How much a sure pseudo-label counts beside a label in the evidence; 0 leaves them out."""
+    n_pseudo: int = 400
+    """Sure pseudo-labels in the evidence at most, by lot: its cost grows with their cube."""
     keep_prior: bool = True
     """Keep the prior at its estimate on L."""
     choose: bool = True
@@ -146,28 +155,55 @@ class CorrectedSteps(Steps[Corrected]):
 
     def estimate(self, sample: Sample, before: Corrected | None) -> FeatureParams:
         """Estimate every feature but the prior, which stays as L has it."""
-        if before is not None:
-            sure = np.where(sample.weights >= self.args.confident, sample.weights, np.float32(0))
-            sample = replace(sample, weights=sure)
+        if before is not None and self.args.least_right:
+            sample = replace(sample, weights=self._mostly_right(sample.weights))
         theta = estimate(sample, self.task.features, self.task.kb)
         if before is None or not self.args.keep_prior or "prior" not in theta.groups:
             return theta
         return theta.replace(prior=before.theta["prior"])
 
+    def _mostly_right(self, weights: Float32) -> Float32:
+        """Return the pseudo-labels that count in an estimate, zero for the others, (M, E)."""
+        kept = weights.copy()
+        for column in kept.T:
+            ranked = np.sort(column[~self.task.labelled])[::-1]
+            share_right = np.cumsum(ranked) / np.arange(1, len(ranked) + 1)
+            enough = ranked[(share_right >= self.args.least_right) & (ranked >= 0.5)]
+            column[column < enough.min(initial=1.0)] = 0.0
+        return kept
+
     def fit(self, theta: FeatureParams, sample: Sample, before: Corrected | None) -> Corrected:
-        """Link every part of W without its own labels, and fit the evidence on L."""
-        temperature, labels = self.task.temperature, self.task.labels[self.rows] > 0.5
+        """Link every part of W without its own labels, and fit the evidence on L and sure ones."""
+        temperature = self.task.temperature
         margin = margins_under(self.scorer, theta, temperature)
         for rows, mask, scorer in self.labelled_folds if before is None else self.folds:
             without = self.estimate(sample.without(mask), before)
             margin[rows] = margins_under(scorer, without, temperature)
-        scaled = np.ascontiguousarray(margin[self.rows].T, dtype=np.float64) / temperature
-        fits = tuple(
-            fit_correction(self.views, self.rows, own, is_entity, self.weight, self.args.evidence)
-            for own, is_entity in zip(scaled, labels.T, strict=True)
-        )
+        scaled = np.ascontiguousarray(margin.T, dtype=np.float64) / temperature
+        fits, sure = [], [self._sure(column, before) for column in sample.weights.T]
+        for own, column, pseudo in zip(scaled, sample.weights.T, sure, strict=True):
+            rows = np.concatenate([self.rows, pseudo])
+            weight = np.append(self.weight, np.full(len(pseudo), self.args.pseudo_weight))
+            label, evidence = column[rows] > 0.5, self.args.evidence
+            fits.append(fit_correction(self.views, rows, own[rows], label, weight, evidence))
         theta = with_evidence(theta, fits)
-        return Corrected(theta, odds=log_odds(margin, theta, self.views, temperature), fits=fits)
+        odds, n = log_odds(margin, theta, self.views, temperature), len(self.rows)
+        for entity, (pseudo, fitted) in enumerate(zip(sure, fits, strict=True)):
+            odds[pseudo, entity] = fitted.left_out[n:]  # no pseudo-label speaks for itself
+        known = tuple(replace(fitted, left_out=fitted.left_out[:n]) for fitted in fits)
+        return Corrected(theta, odds=odds, fits=known)
+
+    def _sure(self, pseudo_labels: Float32, before: Corrected | None) -> Int64:
+        """Return the mentions whose pseudo-label is sure, one for a name in a document."""
+        first, _, _ = self.task.pile.votes
+        if before is None or not self.args.pseudo_weight:
+            return first[:0]
+        p, least = pseudo_labels[first], self.args.confident
+        sure = first[~self.task.labelled[first] & ((p >= least) | (p <= 1 - least))]
+        if len(sure) <= self.args.n_pseudo:
+            return sure
+        rng = np.random.default_rng(self.args.seed)
+        return np.sort(rng.choice(sure, self.args.n_pseudo, replace=False))
 
     def finish(self, first: Corrected, last: Corrected, t: int) -> Learned:
         """Keep the labels alone where the pile predicts no better; draw the line."""
