@@ -15,7 +15,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.short_names import in_documents, short_forms, shortened
-from stamo.linking.surfaces import related_names, spelled_alike
+from stamo.linking.surfaces import NameReadings, spelled_alike
 from tests.linking.small import untrained, write_dump
 
 PAGES = {
@@ -131,10 +131,24 @@ def test_a_name_with_another_capital_is_not_cut():
 
 
 def test_own_links_outweigh_other_forms():
-    found = related_names(names_kb(), ["Cardiff"])
+    found = NameReadings(names_kb()).of(["Cardiff"])
     kb = names_kb()
     weights = dict(zip(kb.aliases(found.aliases), found.weights.tolist(), strict=True))
     assert weights["Cardiff"] > weights["Cardiff University"]
+
+
+def test_readings_are_the_same_when_they_are_remembered(monkeypatch: pytest.MonkeyPatch):
+    """Also where some were forgotten, and where a name was fixed the first time."""
+    names = ["Cardiff", "Perry", "cardiff", "Nobody", "Cardiff", "x" * 5000]
+    first = NameReadings(names_kb()).of(names)
+    for most in (2, 100):
+        monkeypatch.setattr("stamo.linking.surfaces.MAX_REMEMBERED", most)
+        readings = NameReadings(names_kb())
+        readings.of(names, frozenset({"Cardiff"}))
+        for again in (readings.of(names), readings.of(names)):
+            assert again.names.tolist() == first.names.tolist()
+            assert again.aliases.tolist() == first.aliases.tolist()
+            assert again.weights.tolist() == first.weights.tolist()
 
 
 def test_names_of_packs_keep_their_own_candidates():
@@ -146,7 +160,7 @@ def test_names_of_packs_keep_their_own_candidates():
 def test_spellings_of_hostile_names_end():
     for name in ("", " ", "'s", "-" * 50, "S" * 2000, "the the the"):
         assert len(list(spelled_alike(name))) < 200
-    assert len(related_names(names_kb(), ["", "'s", "\ud800", "x" * 5000]).names) == 0
+    assert len(NameReadings(names_kb()).of(["", "'s", "\ud800", "x" * 5000]).names) == 0
 
 
 def test_pairs_are_those_of_one_document():

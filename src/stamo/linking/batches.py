@@ -14,7 +14,7 @@ from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detection import Detected, MentionDetector
 from stamo.linking.short_names import mix_surfaces
-from stamo.linking.surfaces import known_names, related_names
+from stamo.linking.surfaces import NameReadings, known_names
 from stamo.linking.texts import JoinedTexts, join_texts
 from stamo.system.arrays import Int32, Int64
 
@@ -73,7 +73,7 @@ def locate(
     documents: Sequence[Document],
     given: Sequence[bool],
     detector: MentionDetector | None,
-    kb: KnowledgeBase,
+    readings: NameReadings,
     words: ContentWords,
     fixed: frozenset[str] = frozenset(),
 ) -> Located:
@@ -83,16 +83,16 @@ def locate(
         documents: The documents.
         given: Whether the mentions of each document are its own; the others are detected.
         detector: Finds mentions; None when all are given.
-        kb: Knows the names.
+        readings: Knows the names.
         words: The vocabulary.
         fixed: Names whose candidates are those of the knowledge base and no others.
     """
-    joined = join_texts([document.text for document in documents])
+    kb, joined = readings.kb, join_texts([document.text for document in documents])
     taken = _taken(joined, documents, given)
     found = _found(joined, given, detector)
     starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
     surfaces, names, aliases, n_taken = _surface_table(kb, taken[2], found, detector)
-    related = related_names(kb, names[:n_taken], fixed)
+    related = readings.of(names[:n_taken], fixed)
     place_of = joined.document_of(starts)
     surfaces, name_of, mixed = mix_surfaces(kb, names, aliases, place_of, surfaces, related, fixed)
     table = tuple(map(names.__getitem__, name_of.tolist()))

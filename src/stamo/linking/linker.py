@@ -23,6 +23,7 @@ from stamo.linking.detection import MentionDetector
 from stamo.linking.rank import Ranking, merge_rankings, rank_by_model, rank_by_prior
 from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
+from stamo.linking.surfaces import NameReadings
 from stamo.models.store import TrainedModel, without_training
 from stamo.system.arrays import Int32, Int64
 from stamo.system.threads import one_thread
@@ -85,6 +86,11 @@ class Linker:
         """The vocabulary."""
         return ContentWords(Lexicon.of(self.kb))
 
+    @cached_property
+    def readings(self) -> NameReadings:
+        """Finds other forms of given names."""
+        return NameReadings(self.kb)
+
     def with_names(self, extra_aliases: Sequence[str]) -> Linker:
         """Return a linker that also detects other names, and shares everything else with this."""
         self.warm_up()
@@ -98,7 +104,7 @@ class Linker:
         """Make what is otherwise made at the first use."""
         if self.settings.mentions != "given":
             _ = self.detector
-        _ = self.words, self.relatedness
+        _ = self.words, self.relatedness, self.readings
 
     def link(self, text: str) -> list[LinkedMention]:
         """Link one text."""
@@ -168,7 +174,7 @@ class Linker:
         given = [choice == "given" or (choice == "auto" and bool(d.mentions)) for d in documents]
         detector = None if all(given) else self.detector
         return locate(
-            documents, given, detector, self.kb, self.words, frozenset(self.extra_aliases)
+            documents, given, detector, self.readings, self.words, frozenset(self.extra_aliases)
         )
 
     def encode(

@@ -24,6 +24,9 @@ LEAST_READING_SHARE = 0.003
 MAX_PREFIXED = 500
 MIN_LONGER = 3
 MAX_INITIALS = 5
+MAX_REMEMBERED = 100_000
+"""Names whose readings are remembered, of some hundred bytes each; then all are forgotten."""
+MAX_REMEMBERED_LENGTH = 100
 _TITLES = (
     "mr mrs ms miss dr prof professor sir dame lord lady president king queen emperor empress pope "
     "prince princess duke earl count saint st general captain colonel admiral senator governor "
@@ -68,34 +71,53 @@ class Readings:
         )
 
 
-def related_names(
-    kb: KnowledgeBase, names: Sequence[str], fixed: frozenset[str] = frozenset()
-) -> Readings:
-    """Find the aliases that are written like given names, or begin with them.
+class NameReadings:
+    """Finds the aliases that are written like given names, or begin with them.
 
     Somebody says that these are names, so they are searched harder than those that are detected:
     in other spellings, in singular and plural ("Lectionaries"), as the beginning of a longer name
     ("Asheville" of "Asheville, North Carolina"). A name's own links outweigh all of that as soon
     as there are some.
 
-    Args:
-        kb: Knows the aliases.
-        names: The names.
-        fixed: Names that are not to be read in another way.
+    What was found is remembered: the same names come in batch after batch.
     """
-    rows: list[tuple[int, int, float]] = []
-    for i, name in enumerate(names):
-        if name in fixed:
-            continue
-        own = kb.alias_id(name)
-        alike = _shares(kb, list(spelled_alike(name)), own, SPELLING_WEIGHT)
-        longer = _shares(kb, _longer(kb, name, own), own, LONGER_WEIGHT)
-        if own < 0 and not alike and not longer:
-            longer = _shares(kb, _without_title(kb, name), own, LONGER_WEIGHT)
-        if alike or longer:
-            rows += [(i, alias, weight) for alias, weight in {**longer, **alike}.items()]
-            rows += [(i, own, max(float(kb.alias_counts[own]), 1.0))] if own >= 0 else []
-    return Readings.of(rows)
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.kb = kb
+        self._known: dict[str, tuple[tuple[int, float], ...]] = {}
+
+    def of(self, names: Sequence[str], fixed: frozenset[str] = frozenset()) -> Readings:
+        """Return the readings of names, but of those that are fixed."""
+        rows = [
+            (i, alias, weight)
+            for i, name in enumerate(names)
+            if name not in fixed
+            for alias, weight in self._of(name)
+        ]
+        return Readings.of(rows)
+
+    def _of(self, name: str) -> tuple[tuple[int, float], ...]:
+        found = self._known.get(name)
+        if found is None:
+            found = _weighted(self.kb, name)
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known.clear()
+            if len(name) <= MAX_REMEMBERED_LENGTH:
+                self._known[name] = found
+        return found
+
+
+def _weighted(kb: KnowledgeBase, name: str) -> tuple[tuple[int, float], ...]:
+    """Return the aliases that a name may be read as, with their weights; empty if only itself."""
+    own = kb.alias_id(name)
+    alike = _shares(kb, list(spelled_alike(name)), own, SPELLING_WEIGHT)
+    longer = _shares(kb, _longer(kb, name, own), own, LONGER_WEIGHT)
+    if own < 0 and not alike and not longer:
+        longer = _shares(kb, _without_title(kb, name), own, LONGER_WEIGHT)
+    if not alike and not longer:
+        return ()
+    itself = {own: max(float(kb.alias_counts[own]), 1.0)} if own >= 0 else {}
+    return (*{**longer, **alike}.items(), *itself.items())
 
 
 def _shares(kb: KnowledgeBase, names: list[str], own: int, weight: float) -> dict[int, float]:
