@@ -14,7 +14,7 @@ from rich.table import Table
 
 from stamo.cli.kb import AsJson
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
-from stamo.cli.tables import Console, print_json
+from stamo.cli.tables import Console, add_group, print_json
 
 if TYPE_CHECKING:
     from stamo.evaluation.tables import Table as ResultTable
@@ -31,11 +31,7 @@ class LabelsBy(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands to an application."""
-    group = typer.Typer(no_args_is_help=True, help="Make, run and report benchmark suites.")
-    group.command("make")(make)
-    group.command("run")(run)
-    group.command("report")(report)
-    app.add_typer(group, name="suite")
+    add_group(app, "suite", "Make, run and report benchmark suites.", make, run, report)
 
 
 def run(
@@ -104,7 +100,7 @@ def run(
     chosen, wanted = _words(methods), _words(models)
     if experiment is not None:
         row = load_experiment(experiment)
-        chosen, wanted = [row.printed.method], [row.printed.model or wanted[0]]
+        chosen, wanted = [row.method], [row.model or wanted[0]]
         labels, given["n_slots"], sizes = row.n_labels, row.n_slots, ""
     run_settings = RunSettings(
         methods=expand_methods(chosen, bert=bert),

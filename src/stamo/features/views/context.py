@@ -23,6 +23,7 @@ class Words(View):
     is_centred = True
 
     variance: float = 2.0
+    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Average the vectors of all context words; zero where none is known."""
@@ -52,6 +53,7 @@ class EntityContext(View):
     is_centred = True
 
     variance: float = 2.0
+    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Average the vectors of the entity context."""
@@ -81,6 +83,7 @@ class SingleEntities(View):
     part = "single entities"
 
     variance: float = 2.0
+    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
         """Mark the neighbours of each mention by their rarity."""

@@ -31,6 +31,7 @@ class NextWords(View):
     has_vocabulary = True
 
     variance: float = 12.0
+    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
         """Mark the words and kinds next to each mention; no columns where the text is not known."""

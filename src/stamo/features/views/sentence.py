@@ -32,6 +32,7 @@ class Sentence(View):
     reads_text = True
 
     variance: float = 9.0
+    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Encode the surroundings; no columns without an encoder or without text."""
