@@ -11,8 +11,8 @@ from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_
 from stamo.errors import CorpusFormatError, LearningError, SettingsError
 from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
 from stamo.evaluation.intervals import Interval, bootstrap, by_document, difference, f1, ratio
-from stamo.evaluation.link_tables import gold_tables, held_out_tables, save_reliability
 from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
+from stamo.evaluation.tables import gold_tables, held_out_tables, save_reliability
 from stamo.features.articles import flatten_held_out
 from stamo.linking.linker import Linker
 from stamo.models.trainer import train_linking_model

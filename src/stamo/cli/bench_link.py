@@ -36,12 +36,13 @@ def bench_link(
 ) -> None:
     """Measure `stamo link`, text in and JSON lines out, beside simpler ways in the same run."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.replication.bench_link import SpeedArgs, measure_speed, news_size_documents
+    from stamo.replication.bench_link import measure_speed, news_size_documents
 
     texts = news_size_documents(KnowledgeBase.open(kb), documents, length)
     with Console(stderr=True).status("starting") as status:
-        args = SpeedArgs(workers, seconds, before)
-        report = measure_speed(kb, model, texts, args, say=status.update)
+        report = measure_speed(
+            kb, model, texts, workers=workers, seconds=seconds, before=before, say=status.update
+        )
     console = Console(highlight=False)
     if as_json:
         print_json(asdict(report))

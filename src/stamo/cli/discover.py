@@ -14,7 +14,7 @@ from rich.text import Text
 
 from stamo.cli.kb import AsJson, KbPath
 from stamo.cli.link import ModelPath
-from stamo.cli.tables import Console, bare_table, named_values
+from stamo.cli.tables import Console, add_group, bare_table, named_values
 
 if TYPE_CHECKING:
     from stamo.discovery.discover import Discovered
@@ -32,12 +32,8 @@ EXAMPLE_CHARACTERS = 70
 def register(app: typer.Typer) -> None:
     """Add the commands to an application."""
     app.command("discover")(discover)
-    group = typer.Typer(no_args_is_help=True, help="Decide about discovered entities.")
-    group.command("list")(list_found)
-    group.command("show")(show)
-    group.command("accept")(accept)
-    group.command("reject")(reject)
-    app.add_typer(group, name="found")
+    commands = (list_found, show, accept, reject)
+    add_group(app, "found", "Decide about discovered entities.", *commands)
 
 
 def discover(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stamo.cli.kb import AsJson
-from stamo.cli.tables import Console, print_json
+from stamo.cli.tables import Console, add_group, print_json
 
 if TYPE_CHECKING:
     from stamo.workspace.folder import Workspace
@@ -30,10 +30,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="File of labels.")]
 
 def register(app: typer.Typer) -> None:
     """Add the group to an application."""
-    group = typer.Typer(no_args_is_help=True, help="Export and import labels.")
-    group.command("export")(export)
-    group.command("import")(import_)
-    app.add_typer(group, name="labels")
+    add_group(app, "labels", "Export and import labels.", export, import_)
 
 
 def export(

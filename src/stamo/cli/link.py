@@ -278,8 +278,8 @@ def evaluate(
     """Measure a model on held-out articles and on documents with gold entities."""
     from stamo.errors import SettingsError
     from stamo.evaluation.gold import iterate_reports, read_nif, read_zelda
-    from stamo.evaluation.link_tables import save_reliability
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
+    from stamo.evaluation.tables import save_reliability
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.detection import DetectionSettings
     from stamo.linking.linker import LinkerSettings
@@ -331,7 +331,7 @@ def _print_reports(
     as_json: bool,
     markdown: bool,
 ) -> None:
-    from stamo.evaluation.link_tables import gold_tables, held_out_tables
+    from stamo.evaluation.tables import gold_tables, held_out_tables
 
     console = Console(highlight=False)
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stamo.cli.kb import AsJson
-from stamo.cli.tables import Console, print_json
+from stamo.cli.tables import Console, add_group, print_json
 
 if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry
@@ -23,17 +23,8 @@ PackKey = Annotated[str, typer.Argument(metavar="KEY", help="Key of a pack, as `
 
 def register(app: typer.Typer) -> None:
     """Add the group to an application."""
-    group = typer.Typer(no_args_is_help=True, help="Look after entity packs.")
-    group.command("list")(list_packs)
-    group.command("inspect")(inspect)
-    group.command("add")(add)
-    group.command("replace")(replace)
-    group.command("remove")(remove)
-    group.command("versions")(versions)
-    group.command("rollback")(rollback)
-    group.command("merge")(merge)
-    group.command("graduate")(graduate)
-    app.add_typer(group, name="packs")
+    commands = (list_packs, inspect, add, replace, remove, versions, rollback, merge, graduate)
+    add_group(app, "packs", "Look after entity packs.", *commands)
 
 
 def _entry_record(entry: PackEntry) -> dict[str, Any]:

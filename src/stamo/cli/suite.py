@@ -14,7 +14,7 @@ from rich.table import Table
 
 from stamo.cli.kb import AsJson
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
-from stamo.cli.tables import Console, print_json
+from stamo.cli.tables import Console, add_group, print_json
 
 if TYPE_CHECKING:
     from stamo.evaluation.tables import Table as ResultTable
@@ -31,11 +31,7 @@ class LabelsBy(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands to an application."""
-    group = typer.Typer(no_args_is_help=True, help="Make, run and report benchmark suites.")
-    group.command("make")(make)
-    group.command("run")(run)
-    group.command("report")(report)
-    app.add_typer(group, name="suite")
+    add_group(app, "suite", "Make, run and report benchmark suites.", make, run, report)
 
 
 def run(
@@ -99,12 +95,12 @@ def run(
     if kind_of(_suites(suite)[0]) == SuiteKind.wild:
         given["about"] = about
         settings = _wild_settings(methods, sizes, seeds, labels_by, given)
-        _show_results(out, _run_wild(suite, kb, out, settings, workers), as_json)
+        _show_results(out, _run_suites(suite, kb, out, settings, workers), as_json)
         return
     chosen, wanted = _words(methods), _words(models)
     if experiment is not None:
         row = load_experiment(experiment)
-        chosen, wanted = [row.printed.method], [row.printed.model or wanted[0]]
+        chosen, wanted = [row.method], [row.model or wanted[0]]
         labels, given["n_slots"], sizes = row.n_labels, row.n_slots, ""
     run_settings = RunSettings(
         methods=expand_methods(chosen, bert=bert),
@@ -136,45 +132,26 @@ def _wild_settings(
 
 
 def _run_suites(
-    suite: Path, kb: Path, out: Path, settings: RunSettings, workers: int | None
+    suite: Path, kb: Path, out: Path, settings: RunSettings | WildSettings, workers: int | None
 ) -> list[Path]:
     """Run one suite into a directory, or several into directories below it; return those."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.replication.suites.run import run_suite
+    from stamo.replication.suites.run import RunSettings, run_suite
     from stamo.replication.suites.store import open_suite
-
-    base = KnowledgeBase.open(kb)
-    paths, targets = _suites(suite), []
-    for path in paths:
-        target = out / path.name if len(paths) > 1 else out
-        opened = open_suite(path, base)
-        with problems_bar(opened.name) as (on_model, on_problem):
-            run_suite(
-                opened,
-                base,
-                target,
-                settings,
-                n_workers=workers,
-                on_model=on_model,
-                on_problem=on_problem,
-            )
-        targets.append(target)
-    return targets
-
-
-def _run_wild(
-    suite: Path, kb: Path, out: Path, settings: WildSettings, workers: int | None
-) -> list[Path]:
-    """Run a suite of real new entities; return the directory of its results."""
-    from stamo.kb.base import KnowledgeBase
     from stamo.replication.wild.run import run_wild
     from stamo.replication.wild.suite import open_wild
 
-    base = KnowledgeBase.open(kb)
-    opened = open_wild(suite, base)
-    with problems_bar("wild") as (_, on_problem):
-        run_wild(opened, base, out, settings, n_workers=workers, on_problem=on_problem)
-    return [out]
+    base, paths, targets = KnowledgeBase.open(kb), _suites(suite), []
+    for path in paths:
+        targets.append(out / path.name if len(paths) > 1 else out)
+        with problems_bar(path.name) as (on_model, on_problem):
+            told: dict[str, Any] = {"n_workers": workers, "on_problem": on_problem}
+            if isinstance(settings, RunSettings):
+                opened = open_suite(path, base)
+                run_suite(opened, base, targets[-1], settings, on_model=on_model, **told)
+            else:
+                run_wild(open_wild(path, base), base, targets[-1], settings, **told)
+    return targets
 
 
 def _show_results(out: Path, targets: Sequence[Path], as_json: bool) -> None:

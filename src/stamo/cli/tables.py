@@ -1,10 +1,10 @@
-"""How things look in a terminal."""
+"""How commands and what they print look in a terminal."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import rich.console
@@ -16,6 +16,14 @@ from rich.text import Text
 from stamo.workspace.snippets import printable
 
 PIPE_WIDTH = 100_000
+
+
+def add_group(app: typer.Typer, name: str, about: str, *commands: Callable[..., None]) -> None:
+    """Add a group of commands; each is called as its function is, up to an underscore."""
+    group = typer.Typer(no_args_is_help=True, help=about)
+    for command in commands:
+        group.command(command.__name__.partition("_")[0])(command)
+    app.add_typer(group, name=name)
 
 
 class Console(rich.console.Console):

@@ -254,23 +254,14 @@ class _RowMaker:
     n_samples: int
 
     def __call__(self, name: str, right: Bools, base: Bools) -> AccuracyRow:
-        return AccuracyRow(
-            name,
-            self._estimate(right, self.ambiguous),
-            self._estimate(right, self.hard),
-            self._gain(right, base, self.ambiguous),
-            self._gain(right, base, self.hard),
-        )
-
-    def _estimate(self, right: Bools, chosen: Bools) -> Interval:
-        return self._bootstrap(ratio, chosen, right)
+        parts = (self.ambiguous, self.hard)
+        shares = (self._bootstrap(ratio, part, right) for part in parts)
+        gains = (self._bootstrap(difference, part, right, base) for part in parts)
+        return AccuracyRow(name, *shares, *gains)
 
     def share(self, hit: Bools) -> Interval:
         """Return the share of all mentions that are hit."""
-        return self._estimate(hit, np.ones(len(hit), dtype=np.bool_))
-
-    def _gain(self, right: Bools, base: Bools, chosen: Bools) -> Interval:
-        return self._bootstrap(difference, chosen, right, base)
+        return self._bootstrap(ratio, np.ones(len(hit), dtype=np.bool_), hit)
 
     def _bootstrap(self, statistic: Statistic, chosen: Bools, *values: Bools) -> Interval:
         ones = np.ones(int(chosen.sum()))

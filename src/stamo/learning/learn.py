@@ -220,12 +220,13 @@ def learn(
         on_slot: Sees every slot.
     """
     chosen = reading_named(reading) if isinstance(reading, str) else reading
-    reader = encoder_of(encoder)
+    reader, everything = encoder_of(encoder), labelled | unlabelled
     everyone = [entities] if isinstance(entities, EmergingEntity) else list(entities)
     by_id: dict[str, LearnedEntity] = {}
     for group in sharing_aliases(everyone):
         names = {alias for entity in group for alias in entity.aliases}
-        corpus = _mentioning(labelled | unlabelled, names)
+        mentioned = (d for d in everything if any(m.surface in names for m in d.mentions))
+        corpus = Corpus(tuple(mentioned))
         encoded = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
         task = make_task(encoded, kb, trained)
         learned = run_reading(task, chosen, on_slot=on_slot)
@@ -247,11 +248,6 @@ def sharing_aliases(entities: Sequence[EmergingEntity]) -> list[list[EmergingEnt
                 apart.append((other_names, others))
         groups = [*apart, (names, members)]
     return [members for _, members in groups]
-
-
-def _mentioning(corpus: Corpus, names: set[str]) -> Corpus:
-    documents = (d for d in corpus if any(m.surface in names for m in d.mentions))
-    return Corpus(tuple(documents))
 
 
 def make_task(encoded: EncodedPile, kb: KnowledgeBase, trained: TrainedModel) -> Task:

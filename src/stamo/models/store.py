@@ -124,15 +124,14 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
         "report": trained.report,
         **({CHECKSUM: checksum} if checksum else {}),
     }
-    arrays = {name: np.ascontiguousarray(values) for name, values in _state(trained).items()}
+    source = trained.source
+    if isinstance(source, KnownDeepED | CountedScores):
+        state = source.state
+    else:
+        state = {name: value.detach().numpy() for name, value in source.state_dict().items()}
+    arrays = {name: np.ascontiguousarray(values) for name, values in state.items()}
     # One key keeps the order of the bytes fixed whatever the order of the fields.
     return bytes(save(arrays, {"stamo": json.dumps(metadata, sort_keys=True)}))
-
-
-def _state(trained: TrainedModel) -> Mapping[str, Float32]:
-    if isinstance(trained.source, KnownDeepED | CountedScores):
-        return trained.source.state
-    return {name: value.detach().numpy() for name, value in trained.source.state_dict().items()}
 
 
 def without_training(kb: KnowledgeBase) -> TrainedModel:
@@ -178,19 +177,18 @@ def load_model(path: str | Path) -> TrainedModel:
     return trained
 
 
-def _numbers(record: object) -> list[float]:
-    values = record.values() if isinstance(record, dict) else ()
-    return [float(value) for value in values if isinstance(value, int | float)]
-
-
 def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32]) -> TrainedModel:
     is_model = isinstance(metadata, dict) and metadata.get("format") == "stamo-model"
     if not is_model or metadata.get("version") != MODEL_VERSION or set(metadata) - _KEYS:
         raise ModelError(
             f"{path.name} is not a stamo model of version {MODEL_VERSION}; train it again."
         )
-    calibration = metadata.get("calibration")
-    numbers = [*state.values(), *map(np.asarray, _numbers(calibration))]
+    fitted = metadata.get("calibration")
+    found = fitted.values() if isinstance(fitted, dict) else ()
+    numbers: list[Any] = [
+        *state.values(),
+        *(np.float64(v) for v in found if isinstance(v, int | float)),
+    ]
     if not numbers or not all(bool(np.isfinite(values).all()) for values in numbers):
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
     try:

@@ -6,7 +6,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -33,18 +33,6 @@ N_PLAIN = 16
 
 
 @dataclass(frozen=True)
-class SpeedArgs:
-    """What to measure."""
-
-    workers: int = 2
-    """Processes of the second setting."""
-    seconds: float = 20.0
-    """How long each setting runs at least; 0 links the documents once."""
-    before: Path | None = None
-    """The folder `src` of another version of this program, to compare with."""
-
-
-@dataclass(frozen=True)
 class Speed:
     """One way to link, measured from the start of the command to its end."""
 
@@ -60,6 +48,20 @@ class Speed:
     """Bytes of all processes, pages that they share counted once; None where it is unknown."""
     ratio: float = 1.0
     """Text a second over that of the command in one process."""
+
+    @classmethod
+    def of(cls, name: str, documents: Iterable[Document], n_mentions: int, usage: Usage) -> Speed:
+        """Divide what was linked by the seconds that it took."""
+        sizes = [len(document.text.encode()) for document in documents]
+        return cls(
+            name,
+            usage.seconds,
+            sum(sizes) / usage.seconds / MB,
+            len(sizes) / usage.seconds,
+            n_mentions / usage.seconds,
+            sum(sizes) / max(usage.cpu_seconds, 1e-9) / MB,
+            usage.peak_proportional,
+        )
 
 
 @dataclass(frozen=True)
@@ -97,30 +99,39 @@ def measure_speed(
     kb_path: Path,
     model_path: Path,
     documents: Sequence[Document],
-    args: SpeedArgs = SpeedArgs(),
     *,
+    workers: int,
+    seconds: float,
+    before: Path | None = None,
     say: Say = lambda text: None,
 ) -> SpeedReport:
     """Link the same documents in several ways, one after the other.
+
+    Args:
+        kb_path: A knowledge base.
+        model_path: A model.
+        documents: What is linked.
+        workers: Processes of the second setting.
+        seconds: How long each setting runs at least; 0 links the documents once.
+        before: The folder `src` of another version of this program, to compare with.
+        say: Told what is measured.
 
     Raises:
         SuiteError: A command failed.
     """
     linker = Linker(KnowledgeBase.open(kb_path), load_model(model_path))
-    alone, together = "1 process", f"{args.workers} processes"
+    alone, together = "1 process", f"{workers} processes"
     with tempfile.TemporaryDirectory(prefix="stamo-bench-") as folder:
-        bench = _Bench(kb_path, model_path, documents, args.seconds, Path(folder), say)
+        bench = _Bench(kb_path, model_path, documents, seconds, Path(folder), say)
         ways = [
             bench.measure(f"stamo link, {alone}"),
-            bench.measure(f"stamo link, {together}", f"--workers={args.workers}"),
+            bench.measure(f"stamo link, {together}", f"--workers={workers}"),
             bench.measure(f"by prior alone, {alone}", "--passes=1"),
         ]
-        if args.before is not None:
+        if before is not None:
             ways += [
-                bench.measure(f"before, {alone}", source=args.before),
-                bench.measure(
-                    f"before, {together}", f"--workers={args.workers}", source=args.before
-                ),
+                bench.measure(f"before, {alone}", source=before),
+                bench.measure(f"before, {together}", f"--workers={workers}", source=before),
             ]
         start_seconds = bench.start_seconds()
     with one_thread():
@@ -178,18 +189,9 @@ class _Bench:
         return usage
 
     def _speed(self, name: str, n: int, usage: Usage) -> Speed:
-        n_bytes = sum(len(d.text.encode()) for d in islice(cycle(self.documents), n))
         with (self.folder / "stdout").open("rb") as file:
             n_mentions = sum(line.count(b'"surface":') for line in file)
-        return Speed(
-            name,
-            usage.seconds,
-            n_bytes / usage.seconds / MB,
-            n / usage.seconds,
-            n_mentions / usage.seconds,
-            n_bytes / max(usage.cpu_seconds, 1e-9) / MB,
-            usage.peak_proportional,
-        )
+        return Speed.of(name, islice(cycle(self.documents), n), n_mentions, usage)
 
 
 def _measure_plainly(linker: Linker, documents: Sequence[Document]) -> Speed:
@@ -197,16 +199,8 @@ def _measure_plainly(linker: Linker, documents: Sequence[Document]) -> Speed:
     begin, cpu_begin = time.perf_counter(), time.process_time()
     n_mentions = sum(len(linked.mentions) for linked in link_plainly(linker, documents))
     seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu_begin
-    n_bytes = sum(len(document.text.encode()) for document in documents)
-    return Speed(
-        "mention by mention",
-        seconds,
-        n_bytes / seconds / MB,
-        len(documents) / seconds,
-        n_mentions / seconds,
-        n_bytes / max(cpu_seconds, 1e-9) / MB,
-        None,
-    )
+    usage = Usage(seconds, None, None, cpu_seconds)
+    return Speed.of("mention by mention", documents, n_mentions, usage)
 
 
 def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, float]:

@@ -13,8 +13,8 @@ EXPERIMENTS = Path(__file__).parent / "experiments"
 
 
 @dataclass(frozen=True)
-class Printed:
-    """One row of a table of the paper, in percent as printed."""
+class Experiment:
+    """One row of a table of the paper: what it prints, in percent, and how it is run."""
 
     table: int
     row: str
@@ -24,14 +24,6 @@ class Printed:
     """deeped, yamada, or empty where the row has no linking model."""
     numbers: Mapping[str, float]
     """For instance "test-web f1"; "minutes" is the learning time of one slot."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One row of a table as something to run: settings and published numbers."""
-
-    name: str
-    printed: Printed
     n_labels: int
     n_slots: int
 
@@ -45,25 +37,26 @@ def load_experiment(path: Path) -> Experiment:
     path = path if path.exists() else EXPERIMENTS / f"{path.stem}.toml"
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-        printed = Printed(
+        return Experiment(
             table=int(content["table"]),
             row=str(content["row"]),
             method=str(content["method"]),
             model=str(content["model"]),
             numbers={str(name): float(value) for name, value in content["published"].items()},
+            n_labels=int(content["n_labels"]),
+            n_slots=int(content["n_slots"]),
         )
-        return Experiment(path.stem, printed, int(content["n_labels"]), int(content["n_slots"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SettingsError(
             f"{path} is no experiment file ({error}); see the files in experiments/."
         ) from error
 
 
-PRINTED = tuple(load_experiment(path).printed for path in sorted(EXPERIMENTS.glob("*.toml")))
+PRINTED = tuple(load_experiment(path) for path in sorted(EXPERIMENTS.glob("*.toml")))
 """Tables 3, 4 and 5."""
 
 
-def printed_row(table: int, method: str, model: str) -> Printed | None:
+def printed_row(table: int, method: str, model: str) -> Experiment | None:
     """Return the paper's row for a method of ours, if it has one."""
     # The paper's STAMO is one row; we run it in several readings.
     wanted = "stamo" if method in {"paper", "published", "default"} else method

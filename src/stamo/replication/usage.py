@@ -77,8 +77,9 @@ def measure(
         (folder / "stderr").open("w+") as stderr,
     ):
         begin, cpu_before = time.perf_counter(), _cpu_of_children()
+        own = {} if source is None else {"PYTHONPATH": str(source.resolve())}
         process = subprocess.Popen(
-            command, stdout=stdout, stderr=stderr, start_new_session=True, env=_environment(source)
+            command, stdout=stdout, stderr=stderr, start_new_session=True, env=os.environ | own
         )
         try:
             while process.poll() is None:
@@ -86,7 +87,8 @@ def measure(
                 resident = max(resident or 0, now)
                 if shared is not None:
                     proportional = max(proportional or 0, shared)
-                _wait(process)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(SECONDS_BETWEEN_SAMPLES)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -99,20 +101,9 @@ def measure(
         return Usage(seconds, resident, proportional, cpu_seconds), stdout.read()
 
 
-def _environment(source: Path | None) -> dict[str, str] | None:
-    return None if source is None else {**os.environ, "PYTHONPATH": str(source.resolve())}
-
-
 def _cpu_of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _wait(process: subprocess.Popen[Any]) -> None:
-    try:
-        process.wait(SECONDS_BETWEEN_SAMPLES)
-    except subprocess.TimeoutExpired:
-        return
 
 
 def _failure(name: str, status: int, stderr: Any) -> str:

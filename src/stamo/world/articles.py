@@ -88,14 +88,8 @@ class Page:
         """Return a filled template as wikitext."""
         return self.links.write(self.scene.fill(template, me))
 
-    def famous_link(self, kind: str) -> str:
-        """Return a link to a well-known entity of a kind."""
-        index = self.scene.catalogue.sample(kind, self.rng)
-        return self.links.link(index, self.scene.catalogue.entities[index].name)
-
-    def catalogue_link(self, kind: str) -> str:
-        """Return a link to a related entity of a kind."""
-        index = self.scene.catalogue.related(self.entity, kind, self.rng)
+    def link_to(self, index: int) -> str:
+        """Return a link to an entity by its name."""
         return self.links.link(index, self.scene.catalogue.entities[index].name)
 
 
@@ -144,7 +138,7 @@ def _infobox(page: Page) -> str:
 def _picture(page: Page) -> str:
     if page.rng.random() > 0.35:
         return ""
-    place = page.catalogue_link("town")
+    place = page.link_to(page.scene.catalogue.related(page.entity, "town", page.rng))
     file = page.entity.name.replace(" ", "_")
     view = page.rng.choice(["in an old photograph", "from the south", "on a postcard", "today"])
     return f"[[File:{file}.jpg|thumb|upright|{page.entity.name} {view}, near {place}]]"
@@ -198,7 +192,8 @@ def _annotated(page: Page, sentence: str) -> str:
 
 def _table(page: Page) -> str:
     rng = page.rng
-    places = dict.fromkeys(page.famous_link("city") for _ in range(rng.randint(3, 9)))
+    catalogue, n = page.scene.catalogue, rng.randint(3, 9)
+    places = dict.fromkeys(page.link_to(catalogue.sample("city", rng)) for _ in range(n))
     years = sorted(rng.randint(1950, 2018) for _ in places)
     rows = [
         f"|-\n| {year} || {place} || align=right | {rng.randint(2, 990)}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha1
 from io import BufferedWriter
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from stamo.world.articles import write_article, write_disambiguation
 from stamo.world.catalogue import Catalogue
@@ -117,7 +117,7 @@ def _page_xml(page: DumpPage, number: int, rng: random.Random) -> str:
         f"    <title>{escape(page.title)}</title>",
         f"    <ns>{page.namespace}</ns>",
         f"    <id>{number * 3 + 7}</id>",
-        *([f"    <redirect title={quoted(redirect)} />"] if redirect else []),
+        *([f"    <redirect title={quoteattr(redirect)} />"] if redirect else []),
         "    <revision>",
         f"      <id>{number * 17 + 1000}</id>",
         f"      <timestamp>2019-{month:02d}-{day:02d}T{clock}Z</timestamp>",
@@ -135,8 +135,3 @@ def _page_xml(page: DumpPage, number: int, rng: random.Random) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def quoted(text: str) -> str:
-    """Return text as the value of an XML attribute."""
-    return '"' + escape(text, {'"': "&quot;"}) + '"'

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from stamo.world.catalogue import Catalogue, Entity
 from stamo.world.emerging import Emergence
@@ -235,10 +236,9 @@ def _assemble(draft: Draft, subject: Entity, about: int | None) -> PileDocument:
     """Put the sentences into an order, between an opening and a closing line."""
     rng, general = draft.rng, draft.catalogue.lexicon.general
     scene = draft.scene(subject)
-    sentences = draft.sentences[:1]
-    later = draft.sentences[1:]
+    first, *later = draft.sentences
     rng.shuffle(later)
-    sentences += later
+    sentences = [first, *later]
     if rng.random() < 0.3:
         rng.shuffle(sentences)
     openers = general["blog_openers" if rng.random() < 0.3 else "news_openers"]
@@ -254,22 +254,15 @@ def _join(
     opening: list[Piece], sentences: list[list[Piece]], rng: random.Random
 ) -> tuple[str, tuple[EntitySpan, ...]]:
     """Return the text and where it mentions whom."""
-    parts: list[str] = []
-    spans: list[EntitySpan] = []
-    length = 0
-
-    def add(piece: Piece) -> None:
-        nonlocal length
-        if piece.entity is not None:
-            spans.append(EntitySpan(length, length + len(piece.text), piece.entity))
-        parts.append(piece.text)
-        length += len(piece.text)
-
-    for piece in opening:
-        add(piece)
+    pieces = list(opening)
     for i, sentence in enumerate(sentences):
         if i:
-            add(Piece("\n\n" if rng.random() < 0.14 else " "))
-        for piece in sentence:
-            add(piece)
-    return "".join(parts), tuple(spans)
+            pieces.append(Piece("\n\n" if rng.random() < 0.14 else " "))
+        pieces += sentence
+    ends = accumulate(len(piece.text) for piece in pieces)
+    spans = tuple(
+        EntitySpan(end - len(piece.text), end, piece.entity)
+        for piece, end in zip(pieces, ends, strict=True)
+        if piece.entity is not None
+    )
+    return "".join(piece.text for piece in pieces), spans

@@ -45,8 +45,8 @@ class View(Protocol):
 
     @property
     def mean(self) -> float:
-        """The weight of every column before any label speaks."""
-        return 0.0
+        """The weight of every column before any label speaks; mostly 0."""
+        ...
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Rows:
         """Return the rows of all mentions of a pile."""

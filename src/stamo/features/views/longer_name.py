@@ -81,13 +81,10 @@ def _pattern(name: str) -> re.Pattern[str]:
     a digit must not go on into a longer word.
     """
     words = re.findall(r"\w+", name)
-    first, last = (_ends_a_word(name[i]) for i in (0, -1))
+    ends = (name[0], name[-1])
+    first, last = (sign.isdigit() or sign.lower() != sign.upper() for sign in ends)
     before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
     return re.compile(before + r"\W+".join(map(re.escape, words)) + after, re.IGNORECASE)
-
-
-def _ends_a_word(letter: str) -> bool:
-    return letter.isdigit() or letter.lower() != letter.upper()
 
 
 def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase) -> Bools:

@@ -9,7 +9,7 @@ import numpy as np
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.views.base import View, unit_rows
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Float32, Float64, Int64
+from stamo.system.arrays import Float64
 
 WINDOW = 220
 """Characters on either side of a mention that are encoded together."""
@@ -58,12 +58,7 @@ def _read(pile: Pile) -> Float64:
     whole, near = pile.encoder.encode_spans([window.text for window in windows], starts, ends)
     phrase = pile.encoder.encode([window.text for window in pile.text.windows(PHRASE)])
     _, vote, _ = pile.votes
-    together = _mean_of_votes(whole, vote)
+    sums = np.zeros((int(vote.max(initial=-1)) + 1, whole.shape[1]))
+    np.add.at(sums, vote, whole)  # over the mentions of one name in one document
+    together = unit_rows(sums)[vote].astype(np.float32)
     return unit_rows(np.hstack([together, near, phrase]).astype(np.float64))
-
-
-def _mean_of_votes(rows: Float32, vote: Int64) -> Float32:
-    """Average rows over the mentions of one name in one document, at unit norm."""
-    sums = np.zeros((int(vote.max(initial=-1)) + 1, rows.shape[1]))
-    np.add.at(sums, vote, rows)
-    return unit_rows(sums)[vote].astype(np.float32)

@@ -16,7 +16,7 @@ from stamo.features.pile import Pile
 from stamo.models.base import Theta, ThetaBack, mean_vectors
 from stamo.models.slopes import ScoredFeatures, Unit
 from stamo.models.tables import MASKED, Tables, gather
-from stamo.system.arrays import Bools, Float32, Int32, Int64
+from stamo.system.arrays import Bools, Float32, Int64
 
 if TYPE_CHECKING:
     from stamo.models.deeped.model import DeepED
@@ -204,7 +204,8 @@ def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
     similarity = torch.zeros(n, n_columns, mentions.words.shape[1])
     coherence = torch.zeros(n, n_columns)
     context = mean_vectors(tables.entities, mentions.context)
-    for rows in _rows_by_surface(mentions.surfaces):
+    for surface in np.unique(mentions.surfaces):
+        rows = np.flatnonzero(mentions.surfaces == surface)
         candidates = mentions.candidates[rows[0]]
         width = int((candidates >= 0).sum())
         if not width:
@@ -218,8 +219,3 @@ def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
         coherence[index, :width] = context[index] @ (vectors * model.phi3).T
     tensors = (distinct, word_index, support, similarity, coherence, context)
     return DeepEDScorer(model, pile, *(tensor.numpy() for tensor in tensors))
-
-
-def _rows_by_surface(surfaces: Int32) -> list[Int64]:
-    order = np.argsort(surfaces, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(surfaces[order])) + 1) if len(order) else []

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
 from stamo.features.encoder_choice import CachedEncoder, encoder_of
@@ -35,18 +35,6 @@ KEPT_READINGS = "readings"
 Row = dict[str, Any]
 OnProblem = Callable[[int, int], None]
 """Called with the problems done so far and their total."""
-
-
-class OfProblem(Protocol):
-    """Something to run on one problem of a suite."""
-
-    @property
-    def number(self) -> int:
-        """The place of the problem in its suite."""
-        ...
-
-
-W = TypeVar("W", bound=OfProblem)
 
 
 @contextmanager
@@ -105,30 +93,6 @@ def kept_readings(encoder: str | None, suite: Path, number: int) -> Iterator[Tex
     with suppress(OSError):  # a suite that may only be read is read again
         (suite / KEPT_READINGS).mkdir(exist_ok=True)
         kept.save()
-
-
-def run_works(
-    out: Path,
-    run: Callable[[W], Sequence[Row]],
-    works: Sequence[W],
-    n_problems: int,
-    n_workers: int,
-    on_problem: OnProblem,
-) -> Path:
-    """Run all works in processes and write each one's results as they come; return their path."""
-    left = Counter(work.number for work in works)
-    on_problem(n_problems - len(left), n_problems)
-    _drop_cut_line(out / RESULTS)
-    with (
-        Workers(min(n_workers, max(len(left), 1))) as workers,
-        (out / RESULTS).open("a", encoding="utf-8") as file,
-    ):
-        for work, rows in zip(works, workers.map(run, works), strict=True):
-            file.writelines(to_line(row) for row in rows)
-            file.flush()
-            left -= Counter({work.number: 1})
-            on_problem(n_problems - len(left), n_problems)
-    return out / RESULTS
 
 
 def _drop_cut_line(path: Path) -> None:
@@ -204,13 +168,23 @@ class CellRun(Generic[C, S]):
             SuiteError: Another run writes there.
             ArtifactMismatchError: Results of another suite or other settings are there.
         """
-        out = self.place.out
+        out, n = self.place.out, len(self.problems)
         with results_lock(out):
             claim_results(out, self.fixed, {"settings": asdict(self.settings), **self.about})
             prepare()
-            works, run = self.missing(read_results(out)), partial(self.run, self.place)
-            n_workers = n_workers or os.cpu_count() or 1
-            return run_works(out, run, works, len(self.problems), n_workers, on_problem)
+            works = self.missing(read_results(out))
+            left = Counter(work.number for work in works)
+            on_problem(n - len(left), n)
+            _drop_cut_line(out / RESULTS)
+            n_workers = min(n_workers or os.cpu_count() or 1, max(len(left), 1))
+            with Workers(n_workers) as workers, (out / RESULTS).open("a", encoding="utf-8") as file:
+                done = workers.map(partial(self.run, self.place), works)
+                for work, rows in zip(works, done, strict=True):
+                    file.writelines(to_line(row) for row in rows)
+                    file.flush()
+                    left -= Counter({work.number: 1})
+                    on_problem(n - len(left), n)
+        return out / RESULTS
 
     def missing(self, rows: Iterable[Row]) -> list[CellWork[C, S]]:
         """Return what has no result among some rows."""

@@ -20,7 +20,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.cells import check_names
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import NameSettings
-from stamo.replication.suites.store import Problem, SetName, lot, split_of, stable_hash
+from stamo.replication.suites.store import Problem, SetName, is_drawn, lot, split_of, stable_hash
 from stamo.system.arrays import Int64
 
 Level = Literal["easy", "mid", "hard", "rare"]
@@ -153,9 +153,7 @@ class GroupMaker:
             and kb.document_frequency[entity] >= settings.least_frequency
         ]
         titles = kb.titles(frequent)
-        for_training = [
-            stable_hash("pool " + title, 1000) < 1000 * settings.training_share for title in titles
-        ]
+        for_training = [is_drawn("pool " + title, settings.training_share) for title in titles]
         pool = np.array(frequent, dtype=np.int64)
         self.training_pool = pool[for_training]
         self.pool = pool[~np.array(for_training, dtype=bool)]
@@ -176,8 +174,8 @@ class GroupMaker:
         n_hidden = 0 if training else int(settings.unknown * (len(group) - 1))
         web_rows, web_gold = _mentions(self._web, group, share, None, rng)
         document = self._web.corpus.documents[web_rows]
-        is_test = np.array([stable_hash(f"document {d}", 1000) for d in document.tolist()])
-        is_test = is_test < 1000 * settings.test_share
+        drawn = [is_drawn(f"document {d}", settings.test_share) for d in document.tolist()]
+        is_test = np.array(drawn, dtype=bool)
         n_wiki = 0 if training else settings.n_test
         wiki_rows, wiki_gold = _mentions(self._wiki, group, share, n_wiki, rng)
 

@@ -160,21 +160,17 @@ def join_flat(parts: Sequence[FlatCorpus]) -> FlatCorpus:
         surfaces.append(np.array(place, dtype=np.int32)[part.surfaces])
     n_words = np.cumsum([0, *(len(p.words) for p in parts)])
     n_documents = np.cumsum([0, *(p.n_documents for p in parts)])
+    placed = list(zip(parts, n_words, n_documents, strict=False))
 
     def join(arrays: Iterable[NDArray[Any]], dtype: type) -> NDArray[Any]:
         return np.concatenate([np.zeros(0, dtype=dtype), *arrays]).astype(dtype)
 
     return FlatCorpus(
         words=join((p.words for p in parts), np.int32),
-        word_offsets=join(
-            (np.zeros(1), *(p.word_offsets[1:] + n for p, n in zip(parts, n_words, strict=False))),
-            np.int64,
-        ),
-        documents=join(
-            (p.documents + n for p, n in zip(parts, n_documents, strict=False)), np.int32
-        ),
-        before=join((p.before + n for p, n in zip(parts, n_words, strict=False)), np.int64),
-        after=join((p.after + n for p, n in zip(parts, n_words, strict=False)), np.int64),
+        word_offsets=join((np.zeros(1), *(p.word_offsets[1:] + w for p, w, _ in placed)), np.int64),
+        documents=join((p.documents + d for p, _, d in placed), np.int32),
+        before=join((p.before + w for p, w, _ in placed), np.int64),
+        after=join((p.after + w for p, w, _ in placed), np.int64),
         surfaces=join(surfaces, np.int32),
         entities=join((p.entities for p in parts), np.int32),
         surface_table=tuple(index),

@@ -279,68 +279,53 @@ def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
     return _read(reading, replace(trial, loaded=loaded, trained=trained, tables=tables))
 
 
-_SLOW = {"self-training+intra", "stamo", "paper", "published"}
+_SLOW = {"self-training+intra", "stamo", "paper", "published", "bert"}
 _LINED = ("estimation+evidence", "default")
 """Labels alone and labels with the pile: their line is at even odds, or where F1 is best."""
 
 
+def _method(name: str, answer: Callable[[Trial], Answer], **kind: bool) -> Method:
+    return Method(name, answer, is_slow=name.partition(" with")[0] in _SLOW, **kind)
+
+
 def _methods() -> list[Method]:
+    without = {"uses_model": False}
     fixed = {"uses_labels": False}
-    readings = [
-        Method(name, partial(_read, reading), is_slow=name in _SLOW)
-        for name, reading in READINGS.items()
-        if "without" not in name
-    ]
-    lines = [
-        Method(f"{name}+f1", partial(_read, READINGS[name].with_decision("f1"))) for name in _LINED
-    ]
-    readers = [
-        Method(f"{name}+encoder{line}", partial(_with_encoder, reading), reads=True, in_all=False)
-        for name in _LINED
-        for line, reading in (
-            ("", READINGS[name]),
-            ("+f1", READINGS[name].with_decision("f1")),
-        )
-    ]
-    inter = [
-        Method(name, partial(_read, READINGS[name]), is_slow=True, ablates=True)
-        for name in INTER_ROWS[1:]
-    ]
-    features = [
-        Method(
-            f"{name} without {feature}",
-            partial(_without, feature, READINGS[name]),
-            is_slow=name in _SLOW,
-            ablates=True,
-        )
-        for name in ("stamo", "default")
-        for feature in LEARNED_FEATURES
-    ]
-    quirks = [
-        Method(
-            f"{name} with {quirk}",
-            partial(_read, change(READINGS[name])),
-            is_slow=name in _SLOW,
-            ablates=True,
-            in_all=False,
-        )
-        for name, names in (("estimation", FEATURE_QUIRKS), ("stamo", tuple(QUIRKS)))
-        for quirk, change in ((quirk, QUIRKS[quirk]) for quirk in names)
-    ]
     return [
-        Method("label everything", _all_emerging, uses_model=False, **fixed),
-        Method("true prior", _true_prior, uses_model=False, **fixed),
-        Method("keyphrase", _keyphrase, uses_model=False, **fixed),
-        Method("bert", _bert, uses_model=False, is_slow=True, in_all=False),
-        Method("estimation(all)", _estimation_on_all, **fixed),
-        Method("supervised", _supervised, **fixed),
-        *readings,
-        *lines,
-        *readers,
-        *inter,
-        *features,
-        *quirks,
+        _method("label everything", _all_emerging, **without, **fixed),
+        _method("true prior", _true_prior, **without, **fixed),
+        _method("keyphrase", _keyphrase, **without, **fixed),
+        _method("bert", _bert, **without, in_all=False),
+        _method("estimation(all)", _estimation_on_all, **fixed),
+        _method("supervised", _supervised, **fixed),
+        *(_method(n, partial(_read, r)) for n, r in READINGS.items() if "without" not in n),
+        *(_method(f"{n}+f1", partial(_read, _lines(n)[1][1])) for n in _LINED),
+        *(
+            _method(f"{name}+encoder{line}", partial(_with_encoder, r), reads=True, in_all=False)
+            for name in _LINED
+            for line, r in _lines(name)
+        ),
+        *(_method(name, partial(_read, READINGS[name]), ablates=True) for name in INTER_ROWS[1:]),
+        *(
+            _method(f"{name} without {f}", partial(_without, f, READINGS[name]), ablates=True)
+            for name in ("stamo", "default")
+            for f in LEARNED_FEATURES
+        ),
+        *(
+            _method(
+                f"{name} with {quirk}",
+                partial(_read, QUIRKS[quirk](READINGS[name])),
+                ablates=True,
+                in_all=False,
+            )
+            for name, quirks in (("estimation", FEATURE_QUIRKS), ("stamo", tuple(QUIRKS)))
+            for quirk in quirks
+        ),
     ]
+
+
+def _lines(name: str) -> list[tuple[str, Reading]]:
+    return [("", READINGS[name]), ("+f1", READINGS[name].with_decision("f1"))]
 
 
 METHODS: Mapping[str, Method] = {method.name: method for method in _methods()}

@@ -19,7 +19,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.corpora import Corpora
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import name_entities
-from stamo.replication.suites.store import Problem, SetName, lot, split_of, stable_hash
+from stamo.replication.suites.store import Problem, SetName, is_drawn, lot, split_of
 from stamo.system.arrays import Bools, Float64, Int64
 
 
@@ -217,11 +217,11 @@ class _Divide:
         self._corpora, self._settings, self._from_web = corpora, settings, from_web
         self._takes_part = takes_part
         titles = corpora.wiki.titles
-        for_test = np.array([is_test_document(t, settings.test_share) for t in titles])
-        for_phi = np.array([is_phi_document(t, settings.phi_share) for t in titles])
+        for_test = np.array([is_drawn("test " + t, settings.test_share) for t in titles])
+        for_phi = np.array([is_drawn("phi " + t, settings.phi_share) for t in titles])
         counted = corpora.wiki.counted
         web_test = [
-            stable_hash(f"document {i}", 1000) < 1000 * settings.test_share
+            is_drawn(f"document {i}", settings.test_share)
             for i in range(corpora.web.flat.n_documents)
         ]
         self._web_test = np.array(web_test, dtype=bool)
@@ -259,16 +259,6 @@ def _named(corpus: SuiteCorpus, title: str, aliases: tuple[str, ...], usable: Bo
     rows = np.flatnonzero(corpus.has_text(aliases) & _is_in(corpus, usable))
     about = {i for i in np.unique(corpus.flat.documents[rows]) if corpus.titles[i] == title}
     return rows[~np.isin(corpus.flat.documents[rows], list(about))]
-
-
-def is_test_document(title: str, share: float) -> bool:
-    """Return whether a counted article is kept for Test-Wiki."""
-    return stable_hash("test " + title, 1000) < 1000 * share
-
-
-def is_phi_document(title: str, share: float) -> bool:
-    """Return whether a held-out article trains the linking model instead of testing."""
-    return stable_hash("phi " + title, 1000) < 1000 * share
 
 
 def _sample_documents(rows: Int64, corpus: SuiteCorpus, n: int, rng: np.random.Generator) -> Int64:

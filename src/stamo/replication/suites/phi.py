@@ -35,8 +35,7 @@ from stamo.replication.suites.cells import Place
 from stamo.replication.suites.descriptions import Texts
 from stamo.replication.suites.encode import encode_problem
 from stamo.replication.suites.load import SuiteData
-from stamo.replication.suites.natural import is_phi_document
-from stamo.replication.suites.store import Problem, Suite, open_suite
+from stamo.replication.suites.store import Problem, Suite, is_drawn, open_suite
 from stamo.system.arrays import Float32
 from stamo.system.processes import Workers
 
@@ -151,7 +150,7 @@ def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> E
     phi_share = float(data.suite.manifest["settings"]["phi_share"])
     for_phi = np.array(
         [
-            is_phi_document(title, phi_share)
+            is_drawn("phi " + title, phi_share)
             for batch in data.kb.articles(held_out=True, columns=["title"])
             for title in batch["title"].to_pylist()
         ]

@@ -42,6 +42,11 @@ def lot(text: str, seed: int) -> int:
     return stable_hash(f"{seed} {text}" if seed else text, 2**62)
 
 
+def is_drawn(text: str, share: float) -> bool:
+    """Return whether a text is among a share of all texts, the same ones always."""
+    return stable_hash(text, 1000) < 1000 * share
+
+
 def split_of(title: str) -> SplitName:
     """Return whether an emerging entity is for development or held out."""
     return "development" if stable_hash("split " + title, 2) == 0 else "held-out"
@@ -232,8 +237,4 @@ def new_suite(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
         yield work / RESULT_DIR
 
 
-def _is_suite(directory: Path) -> bool:
-    return (directory / SUITE_MANIFEST).is_file()
-
-
-_KIND = DirectoryKind("suite", _is_suite, SuiteError)
+_KIND = DirectoryKind("suite", lambda path: (path / SUITE_MANIFEST).is_file(), SuiteError)
