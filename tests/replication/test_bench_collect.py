@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
 from stamo.errors import SettingsError
-from stamo.replication.bench_collect import draw_names, measure_passes
+from stamo.replication.bench_collect import draw_names, measure_passes, measure_whole
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +42,18 @@ def test_the_command_prints_json(source):
         create_app(), ["bench", "collect", str(source), "--entities", "1,2", "--json"]
     )
     assert [one["n_entities"] for one in json.loads(result.stdout)["passes"]] == [1, 2]
+
+
+def test_the_whole_is_measured_with_the_same_names(world, world_kb, world_model):
+    """Six entities of one name each keep what one entity of the six names keeps."""
+    few, many = measure_whole([world.paths.pile_path], world_kb, world_model, 6, n_aliases=1)
+    assert (few.n_entities, many.n_entities) == (1, 6)
+    assert many.n_kept >= few.n_kept > 0  # a document with two of the names is kept for both
+    assert few.seconds > 0 < many.seconds
+
+
+def test_a_knowledge_base_without_a_model_is_refused(source, tmp_path):
+    """Half of what linking needs would measure nothing."""
+    arguments = ["bench", "collect", str(source), "--entities", "1", "--kb", str(tmp_path)]
+    result = CliRunner().invoke(create_app(), arguments)
+    assert "--kb and --model belong together" in str(result.exception)

@@ -1,11 +1,14 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from stamo.errors import LearningError, SettingsError, WorkspaceError
 from stamo.packs.pack import EntityPack
+from stamo.system.files import to_json, write_atomic
+from stamo.workspace.folder import REPORT
 from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
 from stamo.workspace.learn import (
     FoldDone,
@@ -18,7 +21,7 @@ from stamo.workspace.learn_job import learn_job
 from stamo.workspace.left_out import make_folds, rates
 from stamo.workspace.material import load_material
 from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm
-from stamo.workspace.summary import read_summary
+from stamo.workspace.summary import SUMMARY, read_summary
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
@@ -151,13 +154,33 @@ def test_rollback_writes_the_pack_of_a_slot(labelled, kb, trained):
 def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
     """Left-out odds belong to one pack; another pack does not get them."""
     outcome = learn_pack(labelled, kb, trained, FEW)
-    summary = read_summary(labelled, outcome.pack)
+    summary = read_summary(labelled.slots_dir, outcome.pack)
     assert summary is not None
     assert len(summary.findings.probabilities) == len(summary.findings.labels) == 14
     assert summary.findings == outcome.findings
     other = rollback(labelled, kb, trained, 0, FEW).pack
-    assert read_summary(labelled, outcome.pack) is None
-    assert read_summary(labelled, other) is not None
+    assert read_summary(labelled.slots_dir, outcome.pack) is None
+    assert read_summary(labelled.slots_dir, other) is not None
+
+
+def test_status_says_what_the_verdict_says(labelled, kb, trained):
+    """A pack that is not to be shipped is not offered for linking, whatever else is done."""
+    outcome = learn_pack(labelled, kb, trained, FEW)
+    labelled.path.joinpath(REPORT).write_text("read")
+    assert labelled.status().verdict == outcome.verdict
+    summary = read_summary(labelled.slots_dir, outcome.pack)
+    good = replace(outcome.findings, labels=(True,) * 14, decisions=(True,) * 14)
+    for findings, stage in (
+        (good, "link, or update"),
+        (replace(good, n_emerging=0, n_other=20), "do not ship"),
+        (replace(good, n_emerging=2, n_other=18), "label more"),
+    ):
+        kept = replace(summary, findings=findings)
+        write_atomic(labelled.slots_dir / SUMMARY, to_json(kept.to_json()))
+        status = labelled.status()
+        assert status.stage == stage
+        assert (status.verdict.sentence in status.next_step) == (stage != "link, or update")
+        assert ("stamo label" in status.next_step) == (stage == "label more")
 
 
 def test_steps_are_reported_in_order(labelled, kb, trained):

@@ -353,6 +353,7 @@ def _record(space: Workspace, status: Status, warnings: Sequence[str] = ()) -> d
         },
         "packs": list(status.packs),
         "outdated": status.outdated or None,
+        "verdict": status.verdict.to_json() if status.verdict else None,
         "stage": status.stage,
         "next": status.next_step,
         "warnings": list(warnings),

@@ -236,7 +236,7 @@ class WorkspaceFolders:
     def labels(self, name: str) -> list[LabelEntry]:
         """Return what is labelled, the newest first, with what the other labels say of it."""
         space = self._open(name)
-        summary = read_summary(space.workspace)
+        summary = read_summary(space.workspace.slots_dir)
         return list_labels(
             space.store.events(),
             space.store.current(),

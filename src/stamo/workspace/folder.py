@@ -25,14 +25,14 @@ from stamo.system.files import read_json, sweep, to_json, write_new
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.labels.store import LabelProgress, LabelStore
+from stamo.workspace.summary import read_summary
+from stamo.workspace.verdict import Decision, Verdict, judge
 from stamo.workspace.wording import count_of
 
 FORMAT = "stamo-workspace"
 VERSION = 1
 N_LABELS = 20
 REPORT = "report.html"
-SUMMARY = ".summary.json"
-"""What is kept of a learning run, in the folder of its slots."""
 DAMAGED = "damaged"
 
 LockedTask = Literal["collect", "learn"]
@@ -54,6 +54,9 @@ class Status:
     outdated: str
     """Why the pack is to be learned again: its file is damaged, or what it was learned from
     ("labels", "documents") changed; empty where it is not."""
+    verdict: Verdict | None
+    """Whether the pack is fit to be used; None where there is none or the last run wrote
+    another."""
     has_report: bool
     """Whether a report was written since the pack was."""
     next_step: str
@@ -229,6 +232,7 @@ class Workspace:
                 labels, events = store.progress(), store.current()
         slots = _names(self.slots_dir)
         packs = tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX))
+        outdated, verdict = self._judged(manifest.n_documents, labels_fingerprint(events))
         partial = Status(
             self.entity,
             manifest.n_documents,
@@ -237,7 +241,8 @@ class Workspace:
             labels,
             len(slots),
             packs,
-            self._outdated(manifest.n_documents, labels_fingerprint(events)),
+            outdated,
+            verdict,
             _is_newer(self.path / REPORT, self.pack_path),
             "",
             "",
@@ -249,18 +254,21 @@ class Workspace:
                 stage, step = doing, f"Another process is {doing}; wait until it has ended."
         return replace(partial, next_step=step, stage=stage)
 
-    def _outdated(self, n_documents: int, labels: str) -> str:
+    def _judged(self, n_documents: int, labels: str) -> tuple[str, Verdict | None]:
+        """Tell why the pack is to be learned again, if it is, and what was found of it."""
         if not self.pack_path.exists():
-            return ""
+            return "", None
         try:
             pack = EntityPack.load(self.pack_path)
         except PackError:
-            return DAMAGED
+            return DAMAGED, None
+        summary = read_summary(self.slots_dir, pack)
+        verdict = None if summary is None else judge(summary.findings)
         if pack.labels_fingerprint and pack.labels_fingerprint != labels:
-            return "labels"
+            return "labels", verdict
         if pack.notes.get("documents", f"{n_documents} ").split(" ")[0] != str(n_documents):
-            return "documents"
-        return ""
+            return "documents", verdict
+        return "", verdict
 
 
 def _locks(descriptor: int, kind: int) -> bool:
@@ -291,6 +299,11 @@ def _is_newer(path: Path, other: Path) -> bool:
 def _after_learning(status: Status, folder: str) -> tuple[str, str]:
     if not status.has_report:
         return "report", f"See what was learned with: stamo report {folder}"
+    verdict = status.verdict
+    if verdict is not None and verdict.decision is not Decision.ship:
+        more = verdict.decision is Decision.label_more
+        hint = f" Label with: stamo label {folder}" if more else ""
+        return verdict.decision.value, f"{verdict.sentence}{hint}"
     step = f"Use it with: stamo link KB MODEL --with {folder}/packs; feed it with"
     return "link, or update", f"{step}: stamo update {folder} --from FILE"
 

@@ -26,7 +26,7 @@ from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
 from stamo.workspace.findings import find_out
-from stamo.workspace.folder import SUMMARY, Workspace
+from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.left_out import (
     LABELS_ALONE,
@@ -37,7 +37,7 @@ from stamo.workspace.left_out import (
 )
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
-from stamo.workspace.summary import LearnSummary
+from stamo.workspace.summary import SUMMARY, LearnSummary
 from stamo.workspace.verdict import Findings, Verdict, judge
 from stamo.workspace.versions import write_version
 

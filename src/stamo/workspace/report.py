@@ -89,7 +89,7 @@ def write_report(
         pack,
         _reference(reference, corpus, labels, pack),
     )
-    summary = read_summary(workspace, pack)
+    summary = read_summary(workspace.slots_dir, pack)
     records = [SlotRecord.from_json(value) for value in pack.history]
     line = _line(pack)
     free = np.array([s.probability for s in scored if s.is_free])

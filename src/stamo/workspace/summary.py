@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from stamo.packs.pack import EntityPack
 from stamo.system.files import read_json
-from stamo.workspace.folder import SUMMARY, Workspace
 from stamo.workspace.labels.history import Check
 from stamo.workspace.verdict import Findings
+
+SUMMARY = ".summary.json"
+"""What is kept of a learning run, in the folder of its slots."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,9 @@ class LearnSummary:
         return cls(**value | {"findings": findings, "checked": checked})
 
 
-def read_summary(workspace: Workspace, pack: EntityPack | None = None) -> LearnSummary | None:
+def read_summary(slots_dir: Path, pack: EntityPack | None = None) -> LearnSummary | None:
     """Return what was kept of the last run; None where it wrote another pack or is missing."""
-    path = workspace.slots_dir / SUMMARY
+    path = slots_dir / SUMMARY
     if not path.exists():
         return None
     try:
