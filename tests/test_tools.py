@@ -5,9 +5,14 @@ import json
 import numpy as np
 import pytest
 
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.linker import Linker
 from tools import get_tools
 from tools.cluster import gather_steps, makespan, table_lines
 from tools.compare import compare_sides
+from tools.many_entities import invent_texts, linked_names, write_pages
 
 
 @pytest.fixture
@@ -106,3 +111,14 @@ def test_simulated_tasks_go_to_the_first_free_core():
     assert makespan([3, 1, 1, 1], 1, 99) == 3
     assert makespan([1], 1_000_000, 1000) == 1001
     assert makespan([], 5, 2) == 0
+
+
+def test_many_entities_are_so_many(tmp_path):
+    """The invented dump gives the entities asked for and two names for each, and texts use them."""
+    write_pages(tmp_path / "many.xml", 60)
+    settings = BuildSettings(dimensions=0, held_out=0.0)
+    build_knowledge_base(tmp_path / "many.xml", tmp_path / "kb", settings)
+    kb = KnowledgeBase.open(tmp_path / "kb")
+    assert (kb.n_entities, kb.n_aliases, kb.n_documents) == (60, 120, 6)
+    text = invent_texts(linked_names(kb))[0]
+    assert len(Linker(kb).link(text)) == 40

@@ -1,7 +1,9 @@
 """Worker processes: their order, end and threads, and the environment they leave behind."""
 
 import os
+import sys
 
+import pyarrow as pa
 import pytest
 
 from stamo.errors import WorkerError
@@ -75,3 +77,18 @@ def test_an_inherited_function_is_not_copied():
             results = list(workers.map(look_up, range(20)))
         assert [result for result, _ in results] == list(range(0, 40, 2))
         assert (os.getpid() in {process for _, process in results}) == (n_workers == 1)
+
+
+def arrow_and_pandas(_number):
+    names = pa.array(["a", "b"]).to_pylist()
+    was_imported = "pandas" in sys.modules
+    import pandas
+
+    return names, was_imported, pandas.__name__
+
+
+def test_arrow_in_workers_does_without_pandas():
+    """Arrow does not import pandas in a worker; whoever wants it there still can."""
+    pytest.importorskip("pandas")
+    with Workers(2) as workers:
+        assert workers.start(arrow_and_pandas, 0)() == (["a", "b"], False, "pandas")

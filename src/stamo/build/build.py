@@ -194,7 +194,6 @@ def _run(build: BuildState, engine: BuildEngine) -> Manifest:
     staged = engine.count(build)
     give_back_memory()
     with build.stage("articles and link probability") as report:
-        build.workers.start(write_matcher, build.staged_names("aliases"), build.result)()
         engine.write_articles(build, staged, report)
     with build.stage("writing names"):
         _write_names(build)
@@ -314,9 +313,15 @@ def count_with(
         _collect_counts(build, connection)
         counting.drop(connection, "link", "target", "name", "page")
     with build.stage("writing tables"):
-        _write_tables(build, connection)
-        counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
-        return stage_articles(connection, build.work)
+        aliases = build.staged_names("aliases")
+        build.counts["aliases"] = write_aliases(connection, aliases, build.result)
+        matcher_is_written = build.workers.start(write_matcher, aliases, build.result)
+        try:
+            _write_tables(build, connection)
+            counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
+            return stage_articles(connection, build.work)
+        finally:
+            matcher_is_written()
 
 
 def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
@@ -352,10 +357,9 @@ def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) ->
 
 
 def _write_tables(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the tables of numbers, and stage the names."""
+    """Write the tables of numbers, and stage the names of entities."""
     counts, result = build.counts, build.result
-    aliases, entities, redirects = map(build.staged_names, NAME_TABLES)
-    counts["aliases"] = write_aliases(connection, aliases, result)
+    _, entities, redirects = map(build.staged_names, NAME_TABLES)
     counts["entities"] = write_entities(connection, entities, result)
     counts["redirects"] = write_redirects(connection, redirects, result)
     write_candidates(connection, result, counts["aliases"], counts["entities"])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # a worker needs no database
 CHARACTERS_PER_BATCH = 1 << 18
 """Text that is matched at a time: enough to work in bulk, little enough for the cache."""
 
-BYTES_PER_PART = 1 << 18
+BYTES_PER_PART = 1 << 20
 """Text that a worker gets at a time, as articles that begin in a stretch of this size."""
 
 

@@ -21,7 +21,7 @@ from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, MATCHER, normalise_surface
-from stamo.kb.relatedness import wlm
+from stamo.kb.relatedness import shared_articles, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Bools, Float32, Int32, Int64
@@ -256,7 +256,7 @@ class KnowledgeBase:
 
     def joint_matrix(self, a: ArrayLike, b: ArrayLike) -> Int32:
         """Count the documents shared by every entity of `a` and every entity of `b`."""
-        return np.asarray((self.incidence(a) @ self.incidence(b).T).toarray())
+        return np.asarray(shared_articles(self.incidence(a), self.incidence(b)).toarray())
 
     def incidence(
         self, entities: ArrayLike, groups: Int64 | None = None, n_groups: int = 1

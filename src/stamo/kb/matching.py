@@ -34,6 +34,8 @@ NAMES_PER_BATCH = 1 << 14
 PLAIN_SIGNS = str.maketrans("\u2018\u2019\u2010\u2011\u2012\u2013\u2014\u2212", "''------")
 """Apostrophes and dashes, each to the one that a keyboard has."""
 _FREQUENT_CODES = 0x800
+_LEAST_POWERS = (1 << 18) - 1
+"""Texts of all usual lengths share one table: a table for each would be made again and again."""
 _LARGEST = (1 << 64) - 1
 _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 1 << 64)
@@ -214,8 +216,9 @@ def _choose(names: Int32, lengths: Int64) -> Int64:
     steps[chosen] += 1
     steps[chosen + lengths[chosen]] -= 1
     is_free = np.cumsum(steps[:-1]) == 0
-    single = np.flatnonzero((lengths == 1) & is_free)
-    return np.sort(np.concatenate([chosen, single]))
+    is_taken = (lengths == 1) & is_free
+    is_taken[chosen] = True
+    return np.flatnonzero(is_taken)
 
 
 class HashedTokens:
@@ -233,7 +236,7 @@ class HashedTokens:
         self, codes: Codes, word_starts: NDArray[np.integer], word_ends: NDArray[np.integer]
     ) -> None:
         self.starts, self.ends = _token_spans(codes, word_starts, word_ends)
-        powers, self._inverses = _powers(1 << max(len(codes) - 1, 0).bit_length())
+        powers, self._inverses = _powers(1 << max(len(codes) - 1, _LEAST_POWERS).bit_length())
         self._sums = np.zeros(len(codes) + 1, dtype=np.uint64)
         terms = _scrambled(codes)
         terms *= powers[: len(codes)]

@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from stamo.system.arrays import Float32
 
 Counts = NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
+
+COLUMNS_PER_ENTRY = 16
+"""Beyond so many columns for each entry it is faster to number those that are used anew."""
 
 
 def wlm(
@@ -40,3 +44,26 @@ def wlm(
         np.where(shares, np.clip(1.0 - distance, 0.0, 1.0) if clip else 1.0 - distance, 0.0),
         np.float32,
     )
+
+
+def shared_articles(left: sparse.csr_matrix, right: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Count the articles that rows of two matrices of ones have in common.
+
+    Turning a matrix round takes memory and time for every column it could have. There is one for
+    each article of the encyclopaedia, and in a batch of documents as many for each of them.
+    """
+    if right.shape[1] > COLUMNS_PER_ENTRY * (left.nnz + right.nnz):
+        used, places = np.unique(right.indices, return_inverse=True)
+        left = _among(left, used)
+        right = sparse.csr_matrix((right.data, places, right.indptr), (right.shape[0], len(used)))
+    return left @ right.T
+
+
+def _among(matrix: sparse.csr_matrix, columns: NDArray[Any]) -> sparse.csr_matrix:
+    """Keep only some columns of a matrix, given in ascending order."""
+    places = np.searchsorted(columns, matrix.indices)
+    kept = places < len(columns)
+    kept[kept] = columns[places[kept]] == matrix.indices[kept]
+    indptr = np.concatenate(([0], np.cumsum(kept)))[matrix.indptr]
+    shape = (matrix.shape[0], len(columns))
+    return sparse.csr_matrix((matrix.data[kept], places[kept], indptr), shape)

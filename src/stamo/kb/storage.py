@@ -6,11 +6,13 @@ Nothing here is a pickle. A file that cannot be mapped raises `KnowledgeBaseErro
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import marisa_trie
 import numpy as np
@@ -70,25 +72,26 @@ def open_array(path: Path) -> NDArray[Any]:
         KnowledgeBaseError: The file is missing, cut short or not an array.
     """
     try:
-        _check_header(path)
-        if path.stat().st_size == HEADER_BYTES:  # an empty array cannot be mapped
-            array: NDArray[Any] = np.load(path, allow_pickle=False)
-        else:
-            # As a plain array over the mapping: np.memmap looks up single values in Python.
-            array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as file:
+            dtype, shape = _read_header(file)
+            mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+    except (OSError, ValueError) as error:
         raise KnowledgeBaseError(
             f"The file {path.name} of the knowledge base {path.parent.name!r} cannot be read "
             f"({error}); build the knowledge base again."
         ) from error
-    array.flags.writeable = False
-    return array
+    # A plain array over the mapping: np.memmap looks up single values in Python, and np.load
+    # takes ten times as long to open a file.
+    return np.ndarray(shape, dtype, buffer=mapped, offset=HEADER_BYTES)
 
 
-def _check_header(path: Path) -> None:
-    """Refuse a header that `ArrayWriter` does not write, or whose size is not the file's."""
-    with path.open("rb") as file:
-        head = file.read(HEADER_BYTES)
+def _read_header(file: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Read type and shape of an array.
+
+    Raises:
+        ValueError: `ArrayWriter` does not write such a header, or its size is not the file's.
+    """
+    head = file.read(HEADER_BYTES)
     found = _HEADER.search(head)
     if found is None:
         raise ValueError("it is not an array of a knowledge base")
@@ -98,8 +101,9 @@ def _check_header(path: Path) -> None:
     except TypeError as error:
         raise ValueError("its type is unknown") from error
     size = HEADER_BYTES + dtype.itemsize * math.prod(shape)
-    if head != _header(dtype, shape) or path.stat().st_size != size:
+    if head != _header(dtype, shape) or os.fstat(file.fileno()).st_size != size:
         raise ValueError("its header does not fit its content")
+    return dtype, shape
 
 
 def read_row_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:

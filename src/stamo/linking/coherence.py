@@ -12,7 +12,7 @@ import numpy as np
 
 from stamo.features.encoding import EncodedMentions
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.relatedness import wlm
+from stamo.kb.relatedness import shared_articles, wlm
 from stamo.system.arrays import Float32, Int32, Int64
 
 _CELLS_PER_BLOCK = 65_536
@@ -55,7 +55,7 @@ class BatchRelatedness:
             self.kb.incidence(pairs.entities, pairs.documents, len(pairs.n_by_document))
             for pairs in (rows, columns)
         )
-        joint = (left @ right.T).tocoo()
+        joint = shared_articles(left, right).tocoo()
         entity_a, entity_b = rows.entities[joint.row], columns.entities[joint.col]
         frequency = self.kb.document_frequency
         related = wlm(frequency[entity_a], frequency[entity_b], joint.data, self.kb.n_documents)

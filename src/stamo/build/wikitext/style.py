@@ -27,7 +27,6 @@ _BULLET = re.compile(r"\n(?:[*#:;]++|-{4,}+|\{\|[^\n\x02\x03]*+)")
 _SWITCH = re.compile(r"__([^\W\d_]{3,30}+)__")
 _HOLLOW = re.compile(r"\([\s,;]*+\x04[\s,;\x04]*+\)")
 _REFERENCE = re.compile(r"&[#A-Za-z][A-Za-z0-9]{1,31};")
-_SPACES = re.compile(r"  +")
 _LOOSE_OPEN = re.compile(rf"{OPEN}(?= )")
 _LOOSE_CLOSE = re.compile(rf"{CLOSE}(?<= {CLOSE})")
 _BREAKS = re.compile(r"\n\n\n+")
@@ -101,12 +100,20 @@ def _tidy(text: str) -> str:
                 text = text.replace(sign, "")
         for sign in _BLANKS:
             text = text.replace(sign, " ")
-    text = _SPACES.sub(" ", text)
+    text = _single_spaces(text)
     if _LOOSE_OPEN.search(text) or _LOOSE_CLOSE.search(text):
         text = text.replace(OPEN + " ", " " + OPEN).replace(" " + CLOSE, CLOSE + " ")
-        text = _SPACES.sub(" ", text)
-    text = "\n".join([line.strip(" ") for line in text.split("\n")])
+        text = _single_spaces(text)
+    # At most one space stands anywhere now, so this strips every line.
+    text = text.replace(" \n", "\n").replace("\n ", "\n")
     return _BREAKS.sub("\n\n", text).strip()
+
+
+def _single_spaces(text: str) -> str:
+    """Make one space of several; replacing pairs again and again is faster than a pattern."""
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text
 
 
 def _external_label(match: re.Match[str]) -> str:
