@@ -255,6 +255,41 @@ def test_without_a_page_the_most_linked_spelling_of_counted_articles_wins(tmp_pa
     assert twins(tmp_path, pages, links) == {"Ice age": "Ice Age"}
 
 
+def many(n, surface, target):
+    """Return the same link from the first article n times."""
+    return [(0, surface, target)] * n
+
+
+def test_a_name_that_mostly_means_one_longer_title_is_a_redirect_to_it(tmp_path):
+    """[[Denver]] without a page is [[Denver, Colorado]], and its links count for it."""
+    links = many(4, "Denver", "Denver, Colorado") + many(3, "Denver", "Denver")
+    query = run(tmp_path, [article("One")], links)
+    assert query("SELECT source, target FROM twin") == [("Denver", "Denver, Colorado")]
+    assert ("Denver, Colorado", 7) in query("SELECT title, n_links FROM entity")
+
+
+@pytest.mark.parametrize(
+    ("pages", "links"),
+    [
+        (["One", "Denver"], many(4, "Denver", "Denver, Colorado") + many(1, "Denver", "Denver")),
+        (["One"], many(2, "Denver", "Denver, Colorado") + many(1, "Denver", "Denver")),
+        (["One"], many(4, "Denver", "Denver, Colorado") + many(9, "x", "Denver")),
+        (
+            ["One"],
+            many(6, "Portland", "Portland, Oregon")
+            + many(2, "Portland", "Portland (ship)")
+            + many(1, "Portland", "Portland"),
+        ),
+        (["One"], many(6, "Opera", "Opera (browser)") + many(1, "Opera", "Opera")),
+        (["One"], many(6, "the city", "Denver, Colorado") + many(1, "Denver", "Denver")),
+    ],
+    ids=["has a page", "too few links", "often linked", "several", "brackets", "other text"],
+)
+def test_a_name_with_a_meaning_of_its_own_is_no_redirect(tmp_path, pages, links):
+    """With a page, many links, several longer titles or other link texts it stays apart."""
+    assert twins(tmp_path, list(map(article, pages)), links) == {}
+
+
 def test_redirects_lead_on_through_guessed_ones(tmp_path):
     """A redirect page to a title without a page arrives where that title leads."""
     pages = [article("Ice age"), redirect("Glacial", "Ice Age")]

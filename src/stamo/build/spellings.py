@@ -6,7 +6,10 @@ their names. A title without a page counts as a redirect when it differs from an
 
 - in case, hyphens, full stops, commas or apostrophes alone; or
 - also in spaces, an article or the plural's s, and some text is a link to both: "Mongols" is
-  [[Mongols]] here and [[Mongol]]s there, but "Windows" is never a [[window]].
+  [[Mongols]] here and [[Mongol]]s there, but "Windows" is never a [[window]]; or
+- in what stands behind a comma, and the longer title is what its name mostly means: "Denver" is
+  [[Denver, Colorado]] far more often than any other [[Denver, ...]], and [[Denver]] is not linked
+  more than twice as often.
 
 Titles with digits differ in case alone, short ones not at all. A title with a page is never moved.
 """
@@ -72,8 +75,8 @@ WHERE f.place = 1 AND t.has_article = 0 AND t.title <> f.title
 """
 """Titles without a page, each with the first of those that are spelled like it."""
 
-_TWINS = """
-CREATE TABLE twin AS
+_SAME = """
+CREATE TABLE spelling_same AS
 SELECT source, target FROM spelling_light
 UNION ALL
 SELECT DISTINCT o.source, o.target
@@ -85,9 +88,45 @@ JOIN staged_link b ON b.target = o.target AND b.surface = a.surface
 JOIN page pb ON pb.position = b.position AND NOT pb.held_out
 WHERE same.source IS NULL AND a.surface <> ''
 """
-"""The titles that count as redirects. Each leads to one that comes before it, so never back."""
+"""Titles that are spelled otherwise. Each leads to one that comes before it, so never back."""
 
-STATEMENTS = (_TITLES, _PAIRS.format(key="light"), _PAIRS.format(key="loose"), _TWINS)
+_LONGER = """
+CREATE TABLE spelling_longer AS
+SELECT l.surface AS source, l.target, COUNT(*) AS n
+FROM staged_link l
+JOIN page s ON s.position = l.position AND NOT s.held_out
+WHERE l.surface <> ''
+  AND SUBSTR(l.target, 1, LENGTH(l.surface) + 2)
+      IN (CONCAT(l.surface, ', '), CONCAT(l.surface, ' ('))
+GROUP BY l.surface, l.target
+"""
+"""Link texts with the titles that add something to them to tell them from others."""
+
+_TWINS = """
+CREATE TABLE twin AS
+SELECT source, target FROM spelling_same
+UNION ALL
+SELECT q.source, q.target
+FROM (
+  SELECT source, target, n, SUM(n) OVER (PARTITION BY source) AS n_all,
+         ROW_NUMBER() OVER (PARTITION BY source ORDER BY n DESC, target) AS place
+  FROM spelling_longer
+) q
+JOIN spelling_title short ON short.title = q.source AND short.has_article = 0
+JOIN spelling_title long ON long.title = q.target
+LEFT JOIN spelling_same moved ON moved.source = q.source
+LEFT JOIN spelling_same gone ON gone.source = q.target
+WHERE q.place = 1 AND q.n >= 3 AND 5 * q.n >= 4 * q.n_all AND 2 * q.n >= short.n
+  AND SUBSTR(q.target, LENGTH(q.source) + 1, 1) = ','
+  AND moved.source IS NULL AND gone.source IS NULL
+"""
+"""The titles that count as redirects. A longer title is spelled like none before it, so none leads
+back from there."""
+
+STATEMENTS = (
+    *(_TITLES, _PAIRS.format(key="light"), _PAIRS.format(key="loose"), _SAME, _LONGER),
+    _TWINS,
+)
 """Make the table `twin` from `page` and `staged_link`."""
 NO_TWINS = "CREATE TABLE twin AS SELECT title AS source, target FROM page WHERE FALSE"
-TEMPORARY = ("spelling_title", "spelling_light", "spelling_loose")
+TEMPORARY = tuple(f"spelling_{name}" for name in ("title", "light", "loose", "same", "longer"))

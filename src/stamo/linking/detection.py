@@ -25,6 +25,7 @@ from stamo.kb.names import normalise_surface
 from stamo.linking.haystack import make_haystack
 from stamo.linking.informal import fit_for_small_letters
 from stamo.linking.letters import other_letters
+from stamo.linking.repeated import RepeatedNames
 from stamo.linking.texts import JoinedTexts
 from stamo.linking.word_forms import WordForms, find_word_forms, language_of
 from stamo.system.arrays import Bools, Float64, Int32, Int64
@@ -33,6 +34,8 @@ EXTRA_PRIORITY = 2.0
 """Above every link probability."""
 _UNDECIDED, _WANTED, _UNWANTED = range(3)
 _LETTER = re.compile(r"[^\W\d_]")
+_POSSESSIVE = "'s"
+"""Not part of a name that is linked more often without it: "Macy's" is one, "China's" is not."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class DetectionSettings:
 
     word_forms: bool = True
     """Find names inside words and in other letters, in languages that write them so."""
+
+    repeated: bool = True
+    """Find short forms of names that stand before them in the same document."""
 
     def __post_init__(self) -> None:
         for share in (self.least_link_probability, self.least_link_probability_small):
@@ -89,6 +95,7 @@ class MentionDetector:
         self._wanted = _Wanted(kb, settings)
         self._forms = find_word_forms(kb) if settings.word_forms else None
         self._letters = other_letters(language_of(kb)) if settings.word_forms else ()
+        self._repeated = RepeatedNames(kb) if settings.repeated else None
         self._look_for(extra_aliases)
 
     def with_names(self, extra_aliases: Sequence[str]) -> MentionDetector:
@@ -106,6 +113,23 @@ class MentionDetector:
 
     def detect(self, joined: JoinedTexts) -> Detected:
         """Find the mentions of a batch of texts."""
+        found = self._detect(joined)
+        if self._repeated is None:
+            return found
+        starts, ends, aliases = self._repeated.find(joined, found.starts, found.ends, found.aliases)
+        if not len(starts):
+            return found
+        all_starts = np.concatenate([found.starts, starts])
+        order = np.argsort(all_starts, kind="stable")
+        none = np.full(len(starts), -1, np.int32)
+        return Detected(
+            all_starts[order],
+            np.concatenate([found.ends, ends])[order],
+            np.concatenate([found.aliases, aliases])[order],
+            np.concatenate([found.extras, none])[order],
+        )
+
+    def _detect(self, joined: JoinedTexts) -> Detected:
         haystack = make_haystack(joined, self._letters)
         begin, end, aliases, extras, priority = self._matches(haystack.tokens)
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
@@ -178,6 +202,10 @@ class _Wanted:
         small = np.fromiter((name[:1].islower() for name in names), bool, len(names))
         least = np.where(small, self._settings.least_link_probability_small, 0.0)
         searchable = np.fromiter(map(is_searchable, names), bool, len(names))
+        owned = np.flatnonzero([name.endswith(_POSSESSIVE) for name in names])
+        owners = self._kb.alias_ids([names[i].removesuffix(_POSSESSIVE) for i in owned.tolist()])
+        counts = np.where(owners >= 0, self._kb.alias_counts[owners], 0)
+        searchable[owned] &= self._kb.alias_counts[aliases[owned]] >= counts
         return np.asarray(searchable & (self._kb.link_probability[aliases] >= least))
 
 

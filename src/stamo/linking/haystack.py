@@ -19,6 +19,7 @@ from stamo.kb.storage import expand
 from stamo.linking.informal import (
     MAX_SHORT_WORD,
     cut_tags,
+    raise_initials,
     raise_words,
     small_documents,
     tagged_words,
@@ -242,16 +243,20 @@ def _capital_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
 def _small_variants(
     joined: JoinedTexts, codes: CodeArray, documents: Int64, tags: Int64
 ) -> list[_Part]:
-    """Write documents and tags in small letters with a capital on each word, or each longer one."""
+    """Write documents and tags in small letters with a capital on each word, or each longer one.
+
+    Short words also in capitals alone.
+    """
     if not len(documents) and not len(tags):
         return []
     starts = np.concatenate([joined.offsets[documents], joined.starts[tags]])
     ends = np.concatenate([joined.offsets[documents + 1] - 1, joined.ends[tags]])
     short = joined.ends - joined.starts <= MAX_SHORT_WORD
     every = np.arange(len(short))
+    raised = [raise_words(joined, codes, words) for words in (every, every[~short])]
     return [
-        _Part(*_gather(raise_words(joined, codes, words), starts, ends), is_small=True)
-        for words in (every, every[~short])
+        _Part(*_gather(written, starts, ends), is_small=True)
+        for written in (*raised, raise_initials(joined, codes))
     ]
 
 

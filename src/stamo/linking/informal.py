@@ -4,6 +4,7 @@ A document with hardly any capital is searched again with one on every word: "i 
 #StarWars and @BarackObama the words are cut apart where a capital begins; the place of a name stays
 that of its letters. What is found in small letters counts only where the name is a link often and
 is never one in small letters, as "london" and "microsoft" are, but not "love", "apple" or "may".
+"bbc" is BBC, as that is how the word is mostly written; "who" is not WHO.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from stamo.corpus.tokenizer import lower
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.storage import expand
 from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
 from stamo.system.arrays import Bools, Int32, Int64
 
@@ -22,6 +24,10 @@ MAX_CAPITAL_SHARE = 0.02
 """A document is written in small letters when no larger share of its words has a capital."""
 LEAST_LINK_PROBABILITY = 0.25
 """What a name needs to be found in small letters."""
+LONGEST_INITIALS = 5
+"""Letters of a word that may be initials in small letters."""
+LEAST_INITIALS_SHARE = 0.1
+"""Articles with a name in capitals for each time that the word is written in any case."""
 MAX_SHORT_WORD = 3
 """Words up to this length may be small in a name, as "of" is."""
 _TAG_SIGNS = np.array([ord("#"), ord("@"), ord("＃"), ord("＠")], dtype=np.uint32)
@@ -31,8 +37,8 @@ _PIECE = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[^\W\d_A-Z]+|\d+")
 def small_documents(joined: JoinedTexts, begins_sentence: Bools) -> Int64:
     """Return the documents that are written in small letters.
 
-    Capitals that begin a sentence and single letters are not counted; words in capitals are, for a
-    text that shouts is not written in small letters.
+    Capitals that begin a sentence, single letters and tags are not counted; words in capitals are,
+    for a text that shouts is not written in small letters.
 
     Args:
         joined: The texts.
@@ -41,6 +47,7 @@ def small_documents(joined: JoinedTexts, begins_sentence: Bools) -> Int64:
     starts = joined.starts
     documents, n = joined.document_of(starts), len(joined.offsets) - 1
     capital = (joined.codes[starts] != joined.lowered[starts]) & (joined.ends - starts > 1)
+    capital[tagged_words(joined)] = False
     n_capitals = np.bincount(documents[capital & ~begins_sentence], minlength=n)
     n_words = np.bincount(documents, minlength=n)
     return np.flatnonzero((n_words > 0) & (n_capitals <= MAX_CAPITAL_SHARE * n_words))
@@ -48,7 +55,18 @@ def small_documents(joined: JoinedTexts, begins_sentence: Bools) -> Int64:
 
 def raise_words(joined: JoinedTexts, codes: CodeArray, words: Int64) -> CodeArray:
     """Return characters of the texts with a capital on each of these words."""
-    codes, places = codes.copy(), joined.starts[words]
+    return _raised(codes, joined.starts[words].astype(np.int64))
+
+
+def raise_initials(joined: JoinedTexts, codes: CodeArray) -> CodeArray:
+    """Return characters of the texts with capitals alone in each word that may be initials."""
+    lengths = joined.ends - joined.starts
+    words = np.flatnonzero((lengths > 1) & (lengths <= LONGEST_INITIALS))
+    return _raised(codes, expand(joined.starts[words].astype(np.int64), lengths[words]))
+
+
+def _raised(codes: CodeArray, places: Int64) -> CodeArray:
+    codes = codes.copy()
     letters, which = np.unique(codes[places], return_inverse=True)
     raised = [ord(up) if len(up := chr(c).upper()) == 1 else c for c in letters.tolist()]
     codes[places] = np.array(raised, dtype=np.uint32)[which]
@@ -85,8 +103,23 @@ def cut_tags(joined: JoinedTexts, words: Int64) -> Iterator[tuple[str, Int64, Bo
 
 def fit_for_small_letters(kb: KnowledgeBase, aliases: Int32) -> Bools:
     """Tell which names may be found in small letters, shape (n,)."""
-    fit = np.asarray(aliases >= 0) & (kb.link_probability[aliases] >= LEAST_LINK_PROBABILITY)
+    fit = np.asarray(aliases >= 0)
     rows = np.flatnonzero(fit)
-    names = [lower(name) for name in kb.aliases(aliases[rows])]
-    fit[rows] = kb.alias_ids(names) < 0
+    names = kb.aliases(aliases[rows])
+    small = [lower(name) for name in names]
+    # No common word has full stops inside, so "u.s." needs no more than "U.S." does.
+    dotted = np.fromiter(("." in name[:-1] and " " not in name for name in names), bool, len(rows))
+    likely = dotted | (kb.link_probability[aliases[rows]] >= LEAST_LINK_PROBABILITY)
+    initials = [i for i, name in enumerate(names) if len(name) > 1 and name.isupper()]
+    likely[initials] &= dotted[initials] | _is_written_so(kb, aliases[rows[initials]])
+    fit[rows] = likely & (kb.alias_ids(small) < 0)
     return fit
+
+
+def _is_written_so(kb: KnowledgeBase, aliases: Int32) -> Bools:
+    """Tell which names in capitals are what their letters mostly are; none without word counts."""
+    if not kb.dimensions:
+        return np.zeros(len(aliases), dtype=np.bool_)
+    words = kb.word_ids([lower(name) for name in kb.aliases(aliases)])
+    counts = np.where(words >= 0, kb.word_counts[np.maximum(words, 0)], 0)
+    return np.asarray(kb.alias_documents[aliases] >= LEAST_INITIALS_SHARE * counts)

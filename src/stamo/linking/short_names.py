@@ -129,17 +129,19 @@ def _unshortened(
     chosen: Int64,
     fixed: frozenset[str],
 ) -> Int64:
-    """Return which of the chosen names are fixed, or the title of what they mean most often.
-
-    What a title adds to tell its entity from others is left aside: "Anchorage, Alaska".
-    """
+    """Return which of the chosen names are fixed, or the title of what they mean most often."""
     chosen = np.unique(chosen)
     best = kb.by_alias.batch(aliases[chosen], 1)[0][:, 0]
     titles = iter(kb.titles(best[best >= 0]))
-    titled = [_QUALIFIER.sub("", next(titles)).lower() if e >= 0 else "" for e in best.tolist()]
+    titled = [next(titles) if e >= 0 else "" for e in best.tolist()]
     mine = [names[i] for i in chosen.tolist()]
     pairs = zip(mine, titled, strict=True)
-    return chosen[[name in fixed or name.lower() == title for name, title in pairs]]
+    return chosen[[name in fixed or is_own_title(name, title) for name, title in pairs]]
+
+
+def is_own_title(name: str, title: str) -> bool:
+    """Tell whether a name is a title, without what that adds ("Anchorage, Alaska")."""
+    return name.lower() == _QUALIFIER.sub("", title).lower()
 
 
 def _own_readings(

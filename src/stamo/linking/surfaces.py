@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -27,6 +28,9 @@ MAX_INITIALS = 5
 MAX_REMEMBERED = 100_000
 """Names whose readings are remembered, of some hundred bytes each; then all are forgotten."""
 MAX_REMEMBERED_LENGTH = 100
+MAX_PARTS = 5
+_BEFORE_DIGIT = re.compile(r"(?<=[^\W\d_])(?=\d)")
+_BRACKETS = re.compile(r" \([^()]*\)?$")
 _TITLES = (
     "mr mrs ms miss dr prof professor sir dame lord lady president king queen emperor empress pope "
     "prince princess duke earl count saint st general captain colonel admiral senator governor "
@@ -171,7 +175,7 @@ def spelled_alike(name: str) -> Iterator[str]:
     """Yield other ways to write a name, in another number and with other signs inside too."""
     yield from other_spellings(name)
     bare = name.strip(_QUOTES).translate(_PLAIN).removesuffix("'s")
-    for other in dict.fromkeys([*_other_number(bare), *_other_signs(bare)]):
+    for other in dict.fromkeys([*_other_number(bare), *_other_signs(bare), *_other_parts(bare)]):
         yield from dict.fromkeys([other, *other_cases(other)])
 
 
@@ -188,6 +192,30 @@ def _other_signs(name: str) -> Iterator[str]:
     yield from (name.replace(".", ""), name.replace(" & ", " and "), name.replace(" and ", " & "))
     if 1 < len(name) <= MAX_INITIALS and name.isupper() and name.isalpha():
         yield "".join(f"{letter}." for letter in name)
+
+
+def _other_parts(name: str) -> Iterator[str]:
+    """Yield a name with its parts written apart or together, or put in another order."""
+    yield _BEFORE_DIGIT.sub("-", name)
+    yield _BEFORE_DIGIT.sub(" ", name)
+    yield _BRACKETS.sub("", name)
+    words = name.split(" ")
+    if not 1 < len(words) <= MAX_PARTS:
+        return
+    yield f"The {name}"
+    yield "".join(words)
+    first, rest = words[0], " ".join(words[1:])
+    if first.replace(".", "").isupper() and len(letters := first.replace(".", "")) <= MAX_INITIALS:
+        yield f"{'.'.join(letters)}. {rest}"
+        yield f"{'. '.join(letters)}. {rest}"
+    if len(words) == 2:
+        yield f"{rest} of {first}"
+    for i in range(1, len(words)):
+        left, right = " ".join(words[:i]), " ".join(words[i:])
+        yield from (f"{left}-{right}", f"{left}, {right}", f"{left} ({right})")
+    for i, word in enumerate(words):
+        if word.endswith("s") and "'" not in word:
+            yield " ".join([*words[:i], f"{word[:-1]}'s", *words[i + 1 :]])
 
 
 def other_spellings(name: str) -> Iterator[str]:

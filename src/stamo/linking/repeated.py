@@ -1,0 +1,128 @@
+"""Names that a document repeats in short: "Federer" after "Roger Federer".
+
+By themselves such words are seldom links, so nobody would look for them. After the full name in the
+same document they are found: the last word where the knowledge base has no other name of this form,
+or links it to the same entity; initials ("GM") only where it links them so. Beside another word
+with a capital they are part of another name: "Laura Bush" is nobody called "George Bush" before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from stamo.features.encoding import Lexicon
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.haystack import begins_sentence
+from stamo.linking.short_names import is_own_title
+from stamo.linking.surfaces import TITLES
+from stamo.linking.texts import JoinedTexts
+from stamo.system.arrays import Bools, Int32, Int64
+
+MIN_WORD = 3
+MAX_FULL_WORDS = 4
+"""Longer names are titles of works and offices, whose last word is short for nothing."""
+_JOINS = frozenset(" -&/'’")
+
+ShortSpans = tuple[Int64, Int64, Int32]
+"""Starts, ends, and the alias of each one's full name."""
+
+
+class RepeatedNames:
+    """Finds short forms of names that stand before them in the same document."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+        self._lexicon = Lexicon.of(kb)
+        self._forms: dict[int, tuple[str, ...]] = {}
+
+    def find(self, joined: JoinedTexts, starts: Int64, ends: Int64, aliases: Int32) -> ShortSpans:
+        """Find short forms outside the mentions that were found already, ordered by start."""
+        full: dict[str, list[int]] = defaultdict(list)
+        for alias in np.unique(aliases[aliases >= 0]).tolist():
+            for form in self._short_forms(alias):
+                full[form].append(alias)
+        small = {form.lower() for form in full}
+        hits = np.array([i for i, w in enumerate(joined.words) if w in small], dtype=np.int64)
+        if not len(hits):
+            return hits, hits, hits.astype(np.int32)
+        before = np.searchsorted(starts, joined.starts[hits], side="right") - 1
+        hits = hits[(before < 0) | (ends[np.maximum(before, 0)] <= joined.starts[hits])]
+        hits = hits[self._stands_alone(joined, hits)]
+        rows = list(_after_full_names(joined, hits, full, starts, aliases))
+        found = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        return found[:, 0], found[:, 1], found[:, 2].astype(np.int32)
+
+    def _short_forms(self, alias: int) -> tuple[str, ...]:
+        if alias not in self._forms:
+            self._forms[alias] = tuple(self._find_forms(alias))
+        return self._forms[alias]
+
+    def _find_forms(self, alias: int) -> Iterator[str]:
+        words = self._kb.alias(alias).split(" ")
+        if not 2 <= len(words) <= MAX_FULL_WORDS or not all(word[:1].isupper() for word in words):
+            return
+        last, initials = words[-1], "".join(word[0] for word in words)
+        if len(last) >= MIN_WORD and last.isalpha() and not last.isupper():
+            short = self._kb.alias_id(last)
+            if short < 0 or self._means(short, last, alias):
+                yield last
+        if initials.isalpha():
+            short = self._kb.alias_id(initials)
+            if short >= 0 and self._means(short, initials, alias):
+                yield initials
+
+    def _means(self, short: int, form: str, full: int) -> bool:
+        """Tell whether links show that a short form is used for what a full name means."""
+        meant, own = self._kb.by_alias.single(full).ids[:1], self._kb.by_alias.single(short)
+        used = np.isin(own.ids, meant) & (own.counts > 0)
+        return bool(used.any()) and not is_own_title(form, self._kb.title(int(own.ids[0])))
+
+    def _stands_alone(self, joined: JoinedTexts, words: Int64) -> Bools:
+        """Tell which words are no part of a longer name."""
+        capital = joined.codes[joined.starts] != joined.lowered[joined.starts]
+        begins = begins_sentence(joined)
+        alone: Bools = np.asarray(capital[words])
+        for row in np.flatnonzero(alone).tolist():
+            i = int(words[row])
+            after = i + 1 < len(capital) and capital[i + 1] and _touch(joined, i, i + 1)
+            before = i > 0 and capital[i - 1] and _touch(joined, i - 1, i)
+            if before:
+                word = joined.words[i - 1]
+                before = word not in TITLES and not (begins[i - 1] and self._is_common(word))
+            alone[row] = not after and not before
+        return alone
+
+    def _is_common(self, word: str) -> bool:
+        found = self._lexicon.words.find(word)
+        return found >= 0 and bool(self._lexicon.is_stop_word[found])
+
+
+def _touch(joined: JoinedTexts, left: int, right: int) -> bool:
+    """Tell whether one sign that joins words stands between two of them."""
+    return joined.text[joined.ends[left] : joined.starts[right]] in _JOINS
+
+
+def _after_full_names(
+    joined: JoinedTexts,
+    words: Int64,
+    full: dict[str, list[int]],
+    starts: Int64,
+    aliases: Int32,
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the words that follow a full name in their document, with the nearest one's alias."""
+    places: dict[int, Int64] = {}
+    first = joined.offsets[joined.document_of(joined.starts[words])]
+    for i, begin in zip(words.tolist(), first.tolist(), strict=True):
+        start, end = int(joined.starts[i]), int(joined.ends[i])
+        nearest = (-1, -1)
+        for alias in full.get(joined.text[start:end], ()):
+            if alias not in places:
+                places[alias] = starts[aliases == alias]
+            at = int(np.searchsorted(places[alias], start)) - 1
+            if at >= 0 and places[alias][at] >= begin:
+                nearest = max(nearest, (int(places[alias][at]), alias))
+        if nearest[1] >= 0:
+            yield start, end, nearest[1]
