@@ -9,7 +9,7 @@ import pytest
 
 from stamo.errors import StamoError
 from tests.documents import ROOT
-from tools.campaign import inputs, readers
+from tools.campaign import folders, formats, inputs, readers, sources
 
 
 def attack(trial, n):
@@ -35,12 +35,18 @@ def test_damaged_labels_are_read_or_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "trial",
-    [readers.read_json_lines, readers.read_warc, readers.read_archive, readers.read_annotations],
+    [
+        *(readers.read_json_lines, readers.read_warc, readers.read_archive),
+        *(readers.read_annotations, formats.read_feed, formats.read_table, formats.read_nif),
+        *(formats.read_parquet, sources.read_notes, sources.read_entity_table),
+        *(sources.declare_entities, folders.import_table, folders.open_workspace),
+        folders.look_at_found,
+    ],
     ids=lambda trial: trial.__name__,
 )
 def test_odd_documents_are_read_or_refused(tmp_path, trial):
     """Heads that lie, values that mean nothing and broken archives hide no good record."""
-    attack(lambda rng: trial(tmp_path, rng), 40)
+    attack(lambda rng: trial(tmp_path, rng), 60)
 
 
 def test_odd_wikitext_is_cleaned():

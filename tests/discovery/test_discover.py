@@ -1,6 +1,8 @@
 """From a stream to proposals, decisions and a workspace."""
 
 import json
+import resource
+import signal
 from datetime import UTC, datetime
 
 import pytest
@@ -120,6 +122,9 @@ def test_proposals_are_found_by_id_place_and_name(folder):
     assert folder.get(first.id) == first
     with pytest.raises(WorkspaceError, match="no proposal 'nothing'"):
         folder.get("nothing")
+    for key in ("\N{SUPERSCRIPT TWO}", "9" * 5000):  # digits that are no number here
+        with pytest.raises(WorkspaceError, match="no proposal"):
+            folder.get(key)
 
 
 @pytest.mark.parametrize("damage", [b"{", b"[]", b'{"format": "stamo-found", "version": 9}'])
@@ -130,11 +135,61 @@ def test_a_damaged_folder_is_told(folder, damage):
         folder.proposals()
 
 
-def test_a_damaged_decision_is_told_with_its_line(folder):
+@pytest.mark.parametrize("line", [b"{}", b"[" * 100_000, b'{"decision": []}'])
+def test_a_damaged_decision_is_told_with_its_line(folder, line):
     """Nothing is forgotten silently."""
-    folder.decisions_path.write_bytes(b"{}\n")
+    folder.decisions_path.write_bytes(line + b"\n")
     with pytest.raises(WorkspaceError, match="Line 1"):
         folder.proposals()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("kind", "x"), ("n_mentions", "3"), ("name", None), ("words", ["\ud800"]), ("aliases", [])],
+)
+def test_a_proposal_of_other_types_is_told(folder, field, value):
+    """Nobody who shows or counts proposals meets a value that is none."""
+    record = json.loads(folder.proposals_path.read_text())
+    record["proposals"][0][field] = value
+    folder.proposals_path.write_text(json.dumps(record))
+    with pytest.raises(StamoError, match="no proposal"):
+        folder.proposals()
+
+
+def test_an_origin_that_says_nothing_is_told(folder):
+    """Accepting needs to know where the proposal was found."""
+    record = json.loads(folder.proposals_path.read_text()) | {"origin": {"sources": "a"}}
+    folder.proposals_path.write_text(json.dumps(record))
+    with pytest.raises(WorkspaceError, match="does not say where"):
+        assert folder.origin
+
+
+def test_a_decision_that_was_cut_off_is_none(folder):
+    """Nobody was told that it is kept; the decisions before and after it stand."""
+    first, second = folder.proposals()[:2]
+    folder.decide(first, "rejected", by="ada", at=NOON)
+    whole = folder.decisions_path.read_bytes()
+    folder.decisions_path.write_bytes(whole + whole[:40])
+    assert [v.id for v in folder.verdicts()] == [first.id]
+    folder.decide(second, "rejected", by="ada", at=NOON)
+    assert [v.id for v in folder.verdicts()] == [first.id, second.id]
+
+
+def test_a_full_disk_leaves_the_decisions_as_they_were(folder):
+    """A line of which only a part could be written is taken back."""
+    first, second = folder.proposals()[:2]
+    folder.decide(first, "rejected", by="ada", at=NOON)
+    before = folder.decisions_path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+        with pytest.raises(OSError, match=r"No space|large"):
+            folder.decide(second, "rejected", by="ada", at=NOON)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, old)
+    assert folder.decisions_path.read_bytes() == before
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):

@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from starlette.exceptions import HTTPException
 
 from stamo.corpus.formats.nif import NOT_IN_KB, NifPhrase, format_nif, parse_nif
 from stamo.corpus.types import Document, Mention
@@ -101,3 +102,14 @@ def test_other_methods_are_refused(reader):
     """There is nothing to get."""
     assert isinstance(reader, httpx.Client)
     assert reader.get("/nif").status_code == 405
+
+
+def test_overlapping_mentions_count_as_often_as_they_are_linked():
+    """A short request cannot ask for the same text a thousand times."""
+    kb = small_kb()
+    linker, text = Linker(kb, untrained(kb)), TEXT * 4
+    spans = [NifPhrase(0, end, "urn:x") for end in range(1, 41)]
+    data = format_nif([(IRI, text, spans)])
+    assert annotate_nif(data, linker, (), Limits())
+    with pytest.raises(HTTPException, match="overlap so often that 4960 characters"):
+        annotate_nif(data, linker, (), Limits(link_characters=3000))

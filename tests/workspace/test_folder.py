@@ -1,5 +1,6 @@
 """A workspace says where it stands, and no crash or odd name breaks it."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import textwrap
 from datetime import UTC, datetime
 
 import pytest
+import zstandard
 
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import SettingsError, WorkspaceError
@@ -17,6 +19,7 @@ from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
+ZSTD = zstandard.ZstdCompressor()
 REY = EmergingEntity("Rey Skywalker", ("Rey", "Rey Skywalker"))
 
 
@@ -183,6 +186,39 @@ def test_damaged_parts_are_noticed(tmp_path):
         list(store)
     manifest.write_text("{}")
     with pytest.raises(WorkspaceError, match="collect again"):
+        list(store)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"state": "ab"},
+        {"state": {"kb": []}},
+        {"parts": [{"name": "a", "digest": "b", "n_documents": "3", "n_mentions": 0}]},
+        {"parts": [{"name": "a", "digest": "b", "n_documents": -1, "n_mentions": 0}]},
+    ],
+)
+def test_odd_values_in_the_list_of_parts_are_told(tmp_path, changed):
+    """Whoever counts documents gets a sentence, whatever the file says."""
+    store = create(tmp_path / "rey").documents
+    store.append(documents("a"), state={})
+    manifest = store.folder / "documents.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | changed))
+    with pytest.raises(WorkspaceError, match="collect again"):
+        len(store)
+
+
+@pytest.mark.parametrize("content", [b"no frame", ZSTD.compress(b"[" * 100_000 + b"\n")])
+def test_a_part_of_something_else_is_told(tmp_path, content):
+    """Also when its digest is right."""
+    store = create(tmp_path / "rey").documents
+    store.append(documents("a"), state={})
+    (store.folder / "00000.jsonl.zst").write_bytes(content)
+    manifest = store.folder / "documents.json"
+    value = json.loads(manifest.read_text())
+    value["parts"][0]["digest"] = hashlib.blake2b(content, digest_size=16).hexdigest()
+    manifest.write_text(json.dumps(value))
+    with pytest.raises(WorkspaceError, match="holds no documents"):
         list(store)
 
 

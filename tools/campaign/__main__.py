@@ -20,7 +20,7 @@ PARTS: dict[str, Part] = {
     "growth": lambda folder, args: growth.rows(folder, args.only),
     "kills": lambda folder, args: faults.kill_rows(folder, args.kills, args.seed, args.only),
     "disks": lambda folder, args: faults.disk_rows(folder, args.only),
-    "clients": lambda folder, args: clients.rows(folder, args.requests),
+    "clients": lambda folder, args: clients.rows(folder, args.requests, args.only),
 }
 
 

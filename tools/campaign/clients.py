@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import numpy as np
@@ -53,14 +55,25 @@ class Load:
         """Return a percentile of the time of an answer."""
         return float(np.percentile(self.seconds, share)) if self.seconds else 0.0
 
-    def take(self, answer: httpx.Response, seconds: float) -> None:
+    def take(self, answer: Answer, seconds: float) -> None:
         """Count an answer."""
-        if answer.status_code == 503 and "retry-after" in answer.headers:
+        if answer.status == 503 and answer.retry_after:
             self.n_turned_away += 1
-        elif answer.status_code == 200:
+        elif answer.status == 200:
             self.seconds.append(seconds)
         else:
-            self.wrong.append(f"{answer.status_code} {answer.text[:100]}")
+            self.wrong.append(f"{answer.status} {answer.body[:100]!r}")
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    retry_after: float
+    """Seconds; 0 where it does not say."""
+    body: bytes
+    is_last: bool
+    """Whether the connection ends with it."""
 
 
 def processor_seconds_of(process: psutil.Process) -> float:
@@ -96,33 +109,65 @@ def _serve(folder: Path, address: Connection) -> None:
         signal.pause()
 
 
+class Asker:
+    """One client with one connection; plain sockets, so that the service is what is measured."""
+
+    def __init__(self, address: str, number: int) -> None:
+        self.host, self.port = address.removeprefix("http://").split(":")
+        self.local = (f"127.0.0.{1 + number // PER_ADDRESS}", 0)
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, body: bytes) -> Answer:
+        """Ask for one text to be linked."""
+        if self.streams is None:
+            where = (self.host, int(self.port))
+            self.streams = await asyncio.open_connection(*where, local_addr=self.local)
+        reader, writer = self.streams
+        head = f"POST /api/link HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        told = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
+        fields = dict(line.split(": ", 1) for line in told[1:] if line)
+        data = await reader.readexactly(int(fields["content-length"]))
+        is_last = fields.get("connection") == "close"
+        if is_last:
+            self.close()
+        return Answer(int(told[0][9:12]), float(fields.get("retry-after", 0)), data, is_last)
+
+    def close(self) -> None:
+        """Give the connection up."""
+        if self.streams is not None:
+            self.streams[1].close()
+            self.streams = None
+
+
 async def _client(
-    address: str, number: int, texts: list[str], load: Load, until: Callable[[Load], bool]
+    address: str, number: int, bodies: list[bytes], load: Load, until: Callable[[Load], bool]
 ) -> None:
-    local = f"127.0.0.{1 + number // PER_ADDRESS}"
-    transport = httpx.AsyncHTTPTransport(local_address=local, verify=False)
-    async with httpx.AsyncClient(transport=transport, base_url=address, timeout=60) as client:
-        while not until(load):
-            text = texts[(number + load.n) % len(texts)]
-            start = time.perf_counter()
-            try:
-                answer = await client.post("/api/link", json={"text": text})
-            except httpx.HTTPError as error:
-                load.wrong.append(repr(error))
-                continue
-            load.take(answer, time.perf_counter() - start)
-            if answer.status_code == 503:
-                await asyncio.sleep(float(answer.headers.get("retry-after", 1)))
+    asker = Asker(address, number)
+    while not until(load):
+        start = time.perf_counter()
+        try:
+            answer = await asyncio.wait_for(asker.ask(bodies[(number + load.n) % len(bodies)]), 60)
+        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
+            asker.close()
+            load.wrong.append(repr(error))
+            continue
+        load.take(answer, time.perf_counter() - start)
+        if answer.status == 503:
+            await asyncio.sleep(answer.retry_after)
+    asker.close()
 
 
 def press(address: str, n_clients: int, texts: list[str], until: Callable[[Load], bool]) -> Load:
     """Let many clients link at once."""
     load = Load()
+    bodies = [json.dumps({"text": text}).encode() for text in texts]
 
     async def all_clients() -> None:
         async with asyncio.TaskGroup() as group:
             for number in range(n_clients):
-                group.create_task(_client(address, number, texts, load, until))
+                group.create_task(_client(address, number, bodies, load, until))
 
     asyncio.run(all_clients())
     return load
@@ -130,7 +175,7 @@ def press(address: str, n_clients: int, texts: list[str], until: Callable[[Load]
 
 def _texts(folder: Path) -> list[str]:
     pile = Work(folder).world.paths.pile_path
-    return [document.text[:600] for document in read_documents([pile])]
+    return [document.text[:300] for document in read_documents([pile])]
 
 
 def busy(folder: Path, n_clients: int, n_requests: int) -> Attack:
@@ -139,7 +184,7 @@ def busy(folder: Path, n_clients: int, n_requests: int) -> Attack:
     def run(row: Row, tell: Callable[[], None]) -> None:
         texts = _texts(folder)
         with service(folder) as (address, process):
-            press(address, n_clients, texts, lambda load: load.n >= n_requests // 10)
+            press(address, n_clients, texts, lambda load: load.n >= n_requests // 20)
             before = process.memory_info().rss >> 20
             start, computed = time.monotonic(), processor_seconds_of(process)
             load = press(address, n_clients, texts, lambda load: load.n >= n_requests)
@@ -228,7 +273,11 @@ def slow(folder: Path, n_idle: int) -> Attack:
             begin, load = time.monotonic(), Load()
             while time.monotonic() < begin + 3 * LIMITS.header_seconds:
                 start, n_away = time.perf_counter(), load.n_turned_away
-                load.take(httpx.get(f"{address}/api/status"), time.perf_counter() - start)
+                got = httpx.get(f"{address}/api/status")
+                answer = Answer(
+                    got.status_code, float(got.headers.get("retry-after", 0)), got.content, True
+                )
+                load.take(answer, time.perf_counter() - start)
                 for connection in held[1::2]:
                     with suppress(OSError):
                         connection.send(b"x")
@@ -245,10 +294,15 @@ def slow(folder: Path, n_idle: int) -> Attack:
     return run
 
 
-def rows(folder: Path, n_requests: int) -> Iterator[Row]:
+def rows(folder: Path, n_requests: int, only: str = "") -> Iterator[Row]:
     """Let slow, many and busy clients come."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    yield run_apart("clients, 400 slow", slow(folder, 400), 120)
-    yield run_apart("load, 8 clients", busy(folder, 8, n_requests), 1200)
-    yield run_apart("load, 200 clients", busy(folder, 200, n_requests), 1200)
-    yield run_apart("load, 8 clients beside learning", beside_learning(folder, 8, 3), 1200)
+    parts = {
+        "clients, 400 slow": slow(folder, 400),
+        "load of 8 clients": busy(folder, 8, n_requests),
+        "load of 200 clients": busy(folder, 200, n_requests),
+        "load beside learning": beside_learning(folder, 8, 3),
+    }
+    for name, attack in parts.items():
+        if only in name:
+            yield run_apart(name, attack, 1200)

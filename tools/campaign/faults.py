@@ -3,6 +3,7 @@
 The points are found by Python's audit events, by `os.fsync` and by the statements of SQLite. A kill
 is `kill -9` of the whole process group. A disk is full because it is small (tmpfs, where root may
 mount one), because no file may grow (a limit of the process), or by an error at one of the points.
+It is read-only because it is mounted so.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tools.campaign.table import Row, last_lines, run_apart
 EVENTS = {"open", "os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 LITTER = re.compile(r"\.tmp$|\.part$|stamo-build-")
-MAX_CHILD_SECONDS = 120
+MAX_CHILD_SECONDS = 900
 FREE_KILOBYTES = (0, 4, 12, 32, 64, 128, 256, 512, 1024, 2048)
 DISK_MEGABYTES = 24
 
@@ -157,7 +158,8 @@ def _be_child(scenario: Scenario, home: Path, fault: Fault | None, log: int) -> 
         except StamoError as error:
             end = f"refused: {error}"
         except OSError as error:  # the command line tells it in one sentence
-            end = f"refused: {error}" if error.errno in DISK_FULL else f"failed: {last_lines()}"
+            is_told = error.errno in {*DISK_FULL, errno.EROFS}
+            end = f"refused: {error}" if is_told else f"failed: {last_lines()}"
         except BaseException:
             end = f"failed: {last_lines()}"
         if fault is not None and fault.kind == "limit":
@@ -220,7 +222,7 @@ def kill_rows(folder: Path, n_kills: int, seed: int, only: str = "") -> Iterator
     for name in SCENARIOS:
         if only in name:
             attack = partial(_kill, folder, name, n_kills, seed)
-            yield run_apart(f"kills, {name}", attack, 3000)
+            yield run_apart(f"kills, {name}", attack, 3000, max_megabytes=None)
 
 
 def _kill(
@@ -241,6 +243,10 @@ def _kill(
         def trial(at: int = at, home: Path = home) -> Outcome:
             if at:
                 outcome = in_child(scenario, home, Fault(at, "kill"))
+                while outcome.end and outcome.n_points < at:  # of threads, no two runs are alike
+                    at = rng.randint(1, outcome.n_points)
+                    home = work.fresh_copy(scenario.template, name)
+                    outcome = in_child(scenario, home, Fault(at, "kill"))
                 assert not outcome.end, "it was not killed"
             else:
                 outcome = in_child(scenario, home, kill_after=rng.uniform(0, whole.seconds))
@@ -255,7 +261,8 @@ def disk_rows(folder: Path, only: str = "") -> Iterator[Row]:
     """Let every kind of work meet a full disk."""
     for name in SCENARIOS:
         if only in name:
-            yield run_apart(f"full disk, {name}", partial(_fill, folder, name), 3000)
+            attack = partial(_fill, folder, name)
+            yield run_apart(f"full disk, {name}", attack, 3000, max_megabytes=None)
 
 
 def _fill(folder: Path, name: str, row: Row, tell: Callable[[], None]) -> None:
@@ -288,6 +295,18 @@ def _fill(folder: Path, name: str, row: Row, tell: Callable[[], None]) -> None:
             judge(scenario, home, outcome, expected)
             return outcome
 
+    def on_read_only_disk() -> Outcome:
+        with small_disk(folder / "disk") as disk:
+            home = disk / "home"
+            shutil.copytree(work.template(scenario.template), home)
+            subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+            outcome = meet(home, None)
+            assert outcome.end.startswith("refused"), outcome.end
+            scenario.check(home, outcome.said, expected)
+            subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+            judge(scenario, home, outcome, expected)
+            return outcome
+
     trials: list[tuple[str, Callable[[], Outcome]]] = [
         (f"error at point {at}", partial(in_place, Fault(at, "error")))
         for at in range(1, whole.n_points + 1, max(1, whole.n_points // 12))
@@ -298,6 +317,7 @@ def _fill(folder: Path, name: str, row: Row, tell: Callable[[], None]) -> None:
     ]
     if os.geteuid() == 0:
         trials += [(f"{free} KB free", partial(on_small_disk, free)) for free in FREE_KILOBYTES]
+        trials.append(("read-only", on_read_only_disk))
     for what, trial in trials:
         _try(row, what, trial)
         tell()

@@ -17,19 +17,22 @@ import numpy as np
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.corpus.formats import html_process
+from stamo.corpus.formats.nif import parse_nif
 from stamo.corpus.types import Corpus, Document, Mention
 from stamo.errors import StamoError
 from stamo.integrations.label_studio import import_tasks
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.models.store import TrainedModel, load_model
+from stamo.service.nif import annotate_nif
+from stamo.service.parts import Limits
 from stamo.service.security import SecuritySettings, refusal
 from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
 from stamo.workspace.labels.export import from_jsonl, to_jsonl
 from stamo.workspace.labels.store import LabelStore
 from stamo.world.generate import generate_world
 from stamo.world.settings import WorldSettings
-from tools.campaign import packs, readers
+from tools.campaign import folders, formats, packs, readers, sources
 from tools.campaign.readers import mutate, odd_value
 from tools.campaign.table import Attack, Row, last_lines, processor_seconds, run_apart
 
@@ -143,15 +146,27 @@ def judge_request(rng: random.Random) -> tuple[int, str] | None:
     return refusal(settings, rng.choice(("GET", "POST", "PUT", "X")), path, headers)
 
 
-def link_text(folder: Path, rng: random.Random) -> int:
-    """Link texts of odd characters."""
+def link_nif(folder: Path, rng: random.Random) -> int:
+    """Link odd NIF as the service does."""
+    annotated = annotate_nif(formats.odd_nif(rng), _linker(folder), frozenset(), Limits())
+    return len(parse_nif(annotated))
+
+
+def _linker(folder: Path) -> Linker:
     if not _kept:
         kb = KnowledgeBase.open(folder / "kb")
         _kept["linker"] = Linker(kb, load_model(folder / "model.safetensors"))
         _kept["names"] = kb.aliases(np.arange(50))
+    linker: Linker = _kept["linker"]
+    return linker
+
+
+def link_text(folder: Path, rng: random.Random) -> int:
+    """Link texts of odd characters."""
+    linker = _linker(folder)
     odd = ("\ud800", "\0", "\u202e", "ß", "İ", "e\u0301" * 9, "😀", "\r\n", " ", "A" * 5000, ".")
     text = "".join(rng.choices((*odd, *_kept["names"]), k=rng.choice((1, 20, 500))))
-    return sum(len(d.mentions) for d in _kept["linker"].link_documents([Document("d", text)]))
+    return sum(len(d.mentions) for d in linker.link_documents([Document("d", text)]))
 
 
 def targets(folder: Path) -> Iterator[tuple[str, Trial, float]]:
@@ -171,7 +186,21 @@ def targets(folder: Path) -> Iterator[tuple[str, Trial, float]]:
     yield "knowledge base", partial(open_kb, folder), 2
     yield "labels", partial(open_labels, folder), 1
     yield "labels import", partial(import_labels, folder), 0.5
+    yield "labels import, tables", partial(folders.import_table, folder), 0.5
     yield "Label Studio import", partial(import_from_label_studio, folder), 0.5
+    yield "reader feed", partial(formats.read_feed, folder), 1
+    yield "reader table", partial(formats.read_table, folder), 1
+    yield "reader NIF", partial(formats.read_nif, folder), 1
+    yield "NIF, linked", partial(link_nif, folder), 1
+    yield "reader Parquet", partial(formats.read_parquet, folder), 1
+    yield "notes", partial(sources.read_notes, folder), 1
+    yield "table of entities", partial(sources.read_entity_table, folder), 0.5
+    yield "ids, SQL and tables", partial(sources.read_ids, folder), 1
+    yield "build of notes and tables", partial(sources.build_from, folder), 2
+    yield "declared workspaces", partial(sources.declare_entities, folder), 0.5
+    yield "workspace", partial(folders.open_workspace, folder), 1
+    yield "proposals", partial(folders.look_at_found, folder), 1
+    yield "spaCy component", partial(folders.load_component, folder), 1
     yield "headers", judge_request, 0.5
     yield "texts, linked", partial(link_text, folder), 1
 

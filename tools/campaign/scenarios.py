@@ -273,7 +273,9 @@ class Serve(Scenario):
         parts = self.work.service(home)
         parts.jobs.start()  # as the command does, which tells in one line when it cannot
         app = create_app(parts)
-        options: dict[str, Any] = {"headers": {"X-Stamo": "1"}, "timeout": 60}
+        # A machine may stop us all for minutes; a connection that is kept would not outlive that.
+        headers = {"X-Stamo": "1", "Connection": "close"}
+        options: dict[str, Any] = {"headers": headers, "timeout": 600}
         with running(app) as address, httpx.Client(base_url=address, **options) as client:
             for _ in range(3):
                 question = _good(client.post(f"/api/workspaces/{NAME}/next", json={"client": "c"}))
@@ -290,7 +292,7 @@ class Serve(Scenario):
             self._wait(client)
 
     def _wait(self, client: httpx.Client) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
             jobs = _good(client.get("/api/jobs"))
             if not any(job["state"] in ("queued", "running") for job in jobs):

@@ -164,7 +164,8 @@ class EntityTable:
         if len(cells["id"]) > MAX_ID or not cells["id"].isprintable():
             self._fail(line, f"has an id that is no printable text of at most {MAX_ID} characters")
         count = cells["count"] or "0"
-        if not (count.isascii() and count.isdigit()) or int(count) > MAX_COUNT:
+        is_number = count.isascii() and count.isdigit() and len(count.lstrip("0")) <= 10
+        if not is_number or int(count) > MAX_COUNT:
             self._fail(line, f"has the count {count[:40]!r}; expected is a whole number")
         cells |= {"line": line, "aliases": aliases, "count": int(count)}
         return EntityRow(**cells)

@@ -187,7 +187,7 @@ def _columns(blocks: Iterable[bytes], name: str, site: Site) -> Iterator[IdRow]:
             raise DumpError(f"{name} is not UTF-8 ({error}); {_KNOWN}.") from error
         if lines and not delimiter:
             delimiter = "\t" if "\t" in lines[0] else ","
-        for row in csv.reader(lines, delimiter=delimiter):
+        for row in _cells(lines, delimiter, name, number):
             number += 1
             if not row:
                 continue
@@ -199,3 +199,12 @@ def _columns(blocks: Iterable[bytes], name: str, site: Site) -> Iterator[IdRow]:
             if not row[1].strip().isprintable():
                 raise DumpError(f"{name}, line {number} has an id that cannot be printed.")
             yield site.normalise_title(row[0]), row[1].strip()
+
+
+def _cells(lines: list[str], delimiter: str, name: str, number: int) -> Iterator[list[str]]:
+    rows = csv.reader(lines, delimiter=delimiter)
+    try:
+        yield from rows
+    except csv.Error as error:
+        line = number + rows.line_num
+        raise DumpError(f"{name}, line {line} is no CSV ({error}); {_KNOWN}.") from error

@@ -213,9 +213,14 @@ def _kinds(text: str) -> tuple[ProposalKind, ...]:
 
 
 def _names(given: list[str]) -> frozenset[str]:
+    from stamo.errors import SettingsError
+
     names: list[str] = []
     for name in given:
-        names += Path(name[1:]).read_text("utf-8").splitlines() if name[:1] == "@" else [name]
+        try:
+            names += Path(name[1:]).read_text("utf-8").splitlines() if name[:1] == "@" else [name]
+        except ValueError as error:
+            raise SettingsError(f"{name[1:]!r} is no file of names in UTF-8 ({error}).") from error
     return frozenset(name.strip() for name in names if name.strip())
 
 

@@ -6,6 +6,7 @@ found/accepting/WORKSPACE.json ─▶ the workspace with its documents ─▶ th
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -59,9 +60,20 @@ class AcceptRequests:
         write_atomic(self._path(workspace), to_json(asdict(request)))
 
     def get(self, workspace: str) -> AcceptRequest | None:
-        """Return the request for a workspace, where there is one."""
+        """Return the request for a workspace, where there is one.
+
+        Raises:
+            WorkspaceError: Its file is damaged.
+        """
         path = self._path(workspace)
-        return AcceptRequest(**read_json(path)) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            request = AcceptRequest(**read_json(path))
+            datetime.fromisoformat(request.at)
+        except (TypeError, ValueError) as error:
+            raise WorkspaceError(f"{path} is no request ({error}); remove it.") from error
+        return request
 
     def remove(self, workspace: str) -> None:
         """Forget a request."""
@@ -70,8 +82,12 @@ class AcceptRequests:
     def waiting(self) -> dict[str, str]:
         """Return the workspaces under way, by the id of their proposal."""
         names = [path.stem for path in sorted(self.folder.path.glob("accepting/*.json"))]
-        found = ((name, self.get(name)) for name in names)
-        return {request.proposal: name for name, request in found if request is not None}
+        waiting = {}
+        for name in names:
+            with suppress(WorkspaceError):  # its job says what is wrong
+                if (request := self.get(name)) is not None:
+                    waiting[str(request.proposal)] = name
+        return waiting
 
     def _path(self, workspace: str) -> Path:
         return self.folder.path / "accepting" / f"{workspace}.json"

@@ -7,16 +7,16 @@ on is remembered there with its name and words, so that tomorrow's run shows wha
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from stamo.discovery.discover import Discovered
-from stamo.discovery.proposal import Proposal, ProposalDecision, proposal_from_json
+from stamo.discovery.proposal import DECISIONS, Proposal, ProposalDecision, proposal_from_json
 from stamo.errors import UnknownEntityError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
+from stamo.system.lines import append_line, whole_lines
 
 FOUND_FORMAT = "stamo-found"
 FOUND_VERSION = 1
@@ -109,7 +109,13 @@ class FoundFolder:
     @property
     def origin(self) -> dict[str, Any]:
         """The sources, the knowledge base and the model of the last run."""
-        return dict(self._read()["origin"])
+        origin = dict(self._read()["origin"])
+        names = [origin.get("kb"), origin.get("model"), *_listed(origin.get("sources"))]
+        if not all(isinstance(name, str) for name in names):
+            raise WorkspaceError(
+                f"{self.proposals_path} does not say where it was found; discover again."
+            )
+        return origin
 
     def proposals(self, *, decided: bool = False) -> list[Proposal]:
         """Return the proposals in their order, with what was decided; or only the open ones."""
@@ -137,7 +143,7 @@ class FoundFolder:
         """
         every = self.proposals(decided=True)
         matches = [p for p in every if p.id == key]
-        if not matches and key.isdigit():
+        if not matches and key.isdecimal() and len(key) < 10:
             still = self.proposals()
             matches = still[int(key) - 1 : int(key)] if int(key) else []
         matches = matches or [p for p in every if p.name == key]
@@ -165,11 +171,7 @@ class FoundFolder:
             "by": by,
             "at": at.astimezone(UTC).isoformat(),
         }
-        line = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        with self.decisions_path.open("ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self.decisions_path, json.dumps(value, ensure_ascii=False))
 
     def verdicts(self) -> list[PastDecision]:
         """Return what stands: the last decision about each proposal.
@@ -180,9 +182,11 @@ class FoundFolder:
         if not self.decisions_path.exists():
             return []
         last: dict[str, PastDecision] = {}
-        for number, line in enumerate(self.decisions_path.read_bytes().splitlines(), 1):
+        for number, line in enumerate(whole_lines(self.decisions_path), 1):
             try:
                 value = json.loads(line)
+                if value["decision"] not in DECISIONS:
+                    raise ValueError(value["decision"])
                 texts = {name: str(value[name]) for name in ("id", "kind", "name", "by", "at")}
                 lists = {name: tuple(map(str, value[name])) for name in ("words", "documents")}
                 last[texts["id"]] = PastDecision(
@@ -195,7 +199,7 @@ class FoundFolder:
                     texts["by"],
                     texts["at"],
                 )
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise WorkspaceError(
                     f"Line {number} of {self.decisions_path} is no decision; restore or remove it."
                 ) from error
@@ -222,3 +226,7 @@ class FoundFolder:
         ):
             raise WorkspaceError(f"{self.proposals_path} is incomplete; discover again.")
         return value
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [None]

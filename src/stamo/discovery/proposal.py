@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from dataclasses import fields as fields_of
 from typing import Any, Literal, cast
 
 from stamo.errors import CorpusFormatError
@@ -13,6 +14,9 @@ ProposalKind = Literal["name", "meaning"]
 """A name that the knowledge base lacks, or a new meaning of one that it has."""
 ProposalDecision = Literal["open", "accepted", "rejected"]
 KINDS: tuple[ProposalKind, ...] = ("name", "meaning")
+DECISIONS: tuple[ProposalDecision, ...] = ("open", "accepted", "rejected")
+
+_TYPES: dict[str, type | tuple[type, ...]] = {"str": str, "int": int, "float": (int, float)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,24 @@ def proposal_from_json(value: Any) -> Proposal:
         occurrences = tuple(Occurrence(**item) for item in fields.pop("occurrences"))
         for name in ("aliases", "words", "entities"):
             fields[name] = tuple(map(str, fields[name]))
-        return Proposal(**fields, occurrences=occurrences)
+        proposal = Proposal(**fields, occurrences=occurrences)
+        _check_types(proposal)
+        for occurrence in occurrences:
+            _check_types(occurrence)
+        if proposal.kind not in KINDS or proposal.decision not in DECISIONS or not proposal.aliases:
+            raise ValueError("its kind, its decision or its names are no such")
+        return proposal
     except (KeyError, TypeError, ValueError) as error:
         raise CorpusFormatError(
             f"This is no proposal ({error}); discover again into another folder."
         ) from error
+
+
+def _check_types(part: Proposal | Occurrence) -> None:
+    for field in fields_of(part):
+        value = getattr(part, field.name)
+        wanted = _TYPES.get(str(field.type))
+        if wanted and (isinstance(value, bool) or not isinstance(value, wanted)):
+            raise TypeError(f"{field.name} is {str(value)[:40]!r}")
+        for text in (value,) if isinstance(value, str) else value if wanted is None else ():
+            str(text).encode()  # half a character cannot be shown

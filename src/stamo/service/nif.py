@@ -6,7 +6,8 @@ others (D2KB). A mention that is linked to nothing gets an IRI of GERBIL's "not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import heapq
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -68,6 +69,13 @@ def annotate_nif(
             413, f"The texts have {length} characters; send at most {limits.link_characters}."
         )
     pieces = [layer for document in documents for layer in mention_layers(document)]
+    length = sum(len(piece.text) for piece in pieces)
+    if length > limits.link_characters:
+        raise HTTPException(
+            413,
+            f"The mentions overlap so often that {length} characters are linked; send at most "
+            f"{limits.link_characters}, counted once for each mention that covers another.",
+        )
     found: dict[str, list[LinkedMention]] = {document.id: [] for document in documents}
     for linked in linker.link_documents(pieces):
         if linked.error is not None:
@@ -79,13 +87,16 @@ def annotate_nif(
 def mention_layers(document: Document) -> list[Document]:
     """Split a document whose mentions overlap into copies in which they do not."""
     layers: list[list[Mention]] = []
+    ends: list[tuple[int, int]] = []
+    """The end of each layer, with its place; the earliest first."""
     for mention in sorted(document.mentions, key=lambda m: (m.start, m.end)):
-        fits: Iterable[list[Mention]] = (x for x in layers if x[-1].end <= mention.start)
-        layer = next(iter(fits), None)
-        if layer is None:
-            layers.append([mention])
+        if ends and ends[0][0] <= mention.start:
+            place = ends[0][1]
+            heapq.heapreplace(ends, (mention.end, place))
+            layers[place].append(mention)
         else:
-            layer.append(mention)
+            heapq.heappush(ends, (mention.end, len(layers)))
+            layers.append([mention])
     return [
         replace(document, mentions=tuple(replace(m, entity=None) for m in layer))
         for layer in layers or [[]]

@@ -11,20 +11,22 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
-from stamo.corpus.formats.jsonl import document_from_json, document_to_json
+from stamo.corpus.formats.jsonl import document_from_json, document_to_json, parse_json
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
+from stamo.system.streams import read_line_blocks
 
 DOCUMENTS_VERSION = 1
 DOCUMENTS_MANIFEST = "documents.json"
-MAX_PART_BYTES = 4_000_000_000
+MAX_LINE_BYTES = 256_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,12 @@ class DocumentParts:
                     f"{path} has the format version {value['version']!r}; this release reads "
                     f"version {DOCUMENTS_VERSION}: collect again."
                 )
-            parts = tuple(PartFile(**part) for part in value["parts"])
-            return CollectedParts(parts, dict(value["state"]), bool(value["complete"]))
-        except (KeyError, TypeError) as error:
-            raise WorkspaceError(f"{path} lacks {error}; collect again.") from error
+            parts = tuple(_part_of(part) for part in value["parts"])
+            return CollectedParts(parts, _state_of(value["state"]), bool(value["complete"]))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise WorkspaceError(
+                f"{path} is not as it was written ({error}); collect again."
+            ) from error
 
     def append(
         self, documents: Iterable[Document], *, state: Mapping[str, Any], complete: bool = False
@@ -156,13 +160,40 @@ class DocumentParts:
             raise WorkspaceError(f"{path} cannot be read; collect again.") from error
         if _digest(data) != part.digest:
             raise WorkspaceError(f"{path} was changed or damaged; collect again.")
-        text = zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_PART_BYTES)
-        for line in text.split(b"\n"):
-            if line:
-                try:
-                    yield document_from_json(json.loads(line), part.name)
-                except (CorpusFormatError, ValueError) as error:
-                    raise WorkspaceError(f"{path} holds no documents ({error}).") from error
+        try:
+            for line in _lines(data):
+                yield document_from_json(parse_json(line.decode()), part.name)
+        except (CorpusFormatError, ValueError, zstandard.ZstdError) as error:
+            raise WorkspaceError(f"{path} holds no documents ({error}).") from error
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """Unpack lines one by one, however much all of them are."""
+
+    def on_long() -> None:
+        raise CorpusFormatError(f"a line has more than {MAX_LINE_BYTES:,} bytes")
+
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        blocks = iter(partial(reader.read, 1 << 20), b"")
+        for block in read_line_blocks(blocks, MAX_LINE_BYTES, on_long):
+            yield from filter(None, block.split(b"\n"))
+
+
+def _part_of(value: Mapping[str, Any]) -> PartFile:
+    part = PartFile(**value)
+    counts, names = (part.n_documents, part.n_mentions), (part.name, part.digest)
+    are_counts = all(type(n) is int and 0 <= n < 1 << 31 for n in counts)
+    if not (are_counts and all(isinstance(name, str) for name in names)):
+        raise TypeError(f"a part is {str(value)[:80]}")
+    return part
+
+
+def _state_of(value: Mapping[str, Any]) -> dict[str, Any]:
+    state = dict(value)
+    for name in ("kb", "model", "kb_fingerprint", "model_fingerprint"):
+        if not isinstance(state.get(name, ""), str):
+            raise TypeError(f"{name} is {str(state[name])[:80]}")
+    return state
 
 
 def _check_storable(document: Document) -> None:

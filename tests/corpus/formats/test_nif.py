@@ -176,3 +176,41 @@ def test_a_file_of_too_many_triples_is_left_out(tmp_path, monkeypatch):
     assert len(list(read_documents([tmp_path], on_skip=skips))) == 1
     (reason,) = skips.skipped
     assert "more than 60 triples" in reason
+
+
+def test_typed_values_are_not_interpreted(caplog):
+    """XML in a literal is text like any other: its entities are not expanded, nothing is logged."""
+    xml = "<!DOCTYPE a [<!ENTITY b 'grown'>]><a>&b;</a>"
+    typed = f'<http://a/1> <http://b> "{xml}"^^rdf:XMLLiteral , "x"^^xsd:dateTime .\n'
+    graph = nif._parse((GERBIL + typed).encode(), None)
+    values = {str(o) for o in graph.objects(nif._uri("http://a/1"))}
+    assert values == {xml, "x"}
+    assert not caplog.records
+
+
+def test_utf16_offsets_after_many_wide_characters():
+    """Each of them moves what comes after it by one."""
+    names = [f"Rey{i:03d}" for i in range(50)]
+    text = "\U0001f6a2 ".join(["", *names])
+    turtle = f'@prefix nif: <{nif.NIF}> .\n<urn:c> nif:isString "{text}" .\n'
+    for name in names:
+        start = len(text[: text.index(name)].encode("utf-16-le")) // 2
+        turtle += f"<urn:{name}> nif:referenceContext <urn:c> ; nif:beginIndex {start} ; "
+        turtle += f'nif:endIndex {start + len(name)} ; nif:anchorOf "{name}" .\n'
+    (document,) = parse_nif(turtle.encode())
+    assert [m.surface for m in document.mentions] == names
+
+
+def test_phrases_that_cover_a_text_again_and_again_are_refused(monkeypatch):
+    """Each would be kept as a text of its own."""
+    monkeypatch.setattr(nif, "MAX_COVERED", 1000)
+    text = "x" * 100
+    few, many = ([NifPhrase(i, 100, "urn:x") for i in range(n)] for n in (9, 20))
+    assert parse_nif(format_nif([("urn:d", text, few)]))
+    with pytest.raises(CorpusFormatError, match="cover more than 1000 characters"):
+        parse_nif(format_nif([("urn:d", text, many)]))
+
+
+def test_an_iri_that_turtle_cannot_hold_is_escaped():
+    """A context may be named by what is no IRI; the answer can be written all the same."""
+    assert parse_nif(format_nif([('urn:a"b c', "Rey", [])]))[0].id == "urn:a%22b%20c"

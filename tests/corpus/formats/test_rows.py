@@ -11,7 +11,7 @@ import pytest
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats import feed, parquet
-from stamo.corpus.formats.parquet_pages import largest_page
+from stamo.corpus.formats.parquet_pages import _Head, largest_page
 from stamo.corpus.parts import Part, Unreadable
 from stamo.corpus.readers import Position, count_bytes, read_documents, read_parts
 from stamo.corpus.skips import NO_MENTION, ReadLimits, SkipCounter
@@ -318,3 +318,68 @@ def test_long_rows_are_read_a_few_at_a_time(tmp_path):
     pq.write_table(pa.table({"text": ["x"] * 1000}), path)
     about = pq.ParquetFile(path).metadata.row_group(0)
     assert parquet._batch_rows(about, ["text"]) == 256
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("<a>" * 1000, "XML of more than 512 levels"),
+        ("".join(f"<a{i}/>" for i in range(60_000)), "XML of more than 50000 names"),
+        ("<a " + "b='' " * 1_500_000, "tag longer than the limit"),
+    ],
+)
+def test_a_feed_cannot_make_the_parser_keep_all_of_it(tmp_path, body, reason):
+    """Items before what is too deep, too long or of too many names are read."""
+    start = RSS[: RSS.index("<item><title>R&amp;D")]
+    (tmp_path / "a.rss").write_text(start + body)
+    documents, skips = read(tmp_path)
+    assert len(documents) == 1
+    assert list(skips.skipped) == [reason]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array([2**62, 1], pa.timestamp("us")),
+        pa.array([1, 2], pa.timestamp("us", "No/Where")),
+        pa.array([2**31 - 1, 1], pa.int32()).cast(pa.date32()),
+        pa.array([["a" * 1000], []]),
+    ],
+    ids=lambda ids: str(ids.type),
+)
+def test_a_time_or_a_list_is_no_id(tmp_path, ids):
+    """Values that Python cannot hold, or that have parts of any size, are not asked for."""
+    pq.write_table(
+        pa.table({"id": ids, "text": ["Rey left.", "Finn left."]}), tmp_path / "a.parquet"
+    )
+    documents, skips = read(tmp_path)
+    assert texts(documents) == ["Rey left.", "Finn left."]
+    assert not skips.skipped
+
+
+def test_two_columns_of_one_name_are_told(tmp_path):
+    """Which one is meant cannot be known."""
+    columns = [pa.array(["Rey"]), pa.array(["Finn"])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["text", "text"]), tmp_path / "a.parquet")
+    documents, skips = read(tmp_path)
+    assert documents == []
+    assert list(skips.skipped) == ["two columns that are called 'text'"]
+
+
+def test_a_text_that_is_not_utf8_hides_no_other(tmp_path):
+    """Its bytes are replaced and counted, and the rows after it are read."""
+    offsets = pa.py_buffer(b"\0\0\0\0\5\0\0\0\7\0\0\0\14\0\0\0")
+    buffers = [None, offsets, pa.py_buffer(b"hello\xff\xfeworld")]
+    broken = pa.Array.from_buffers(pa.string(), 3, buffers)
+    pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
+    documents, _ = read(tmp_path)
+    assert texts(documents) == ["hello", "\ufffd\ufffd", "world"]
+
+
+@pytest.mark.parametrize(
+    "head", [b"\x19\xf1" + b"\xff" * 8 + b"\x7f", b"\x18" + b"\xff" * 9 + b"\x01"]
+)
+def test_a_page_whose_head_names_a_number_without_end_is_damaged(head):
+    """Neither are values counted that no file holds, nor is a place sought that none has."""
+    with pytest.raises((ValueError, OverflowError)):
+        _Head(io.BytesIO(head)).read_struct()

@@ -15,7 +15,7 @@ import pytest
 from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, SKIP, UNDO, LabelTarget
-from stamo.workspace.labels.export import from_jsonl, to_csv, to_jsonl
+from stamo.workspace.labels.export import from_csv, from_jsonl, to_csv, to_jsonl
 from stamo.workspace.labels.schema import explain
 from stamo.workspace.labels.store import LabelProgress, LabelStore, find_labelled
 
@@ -460,3 +460,10 @@ def test_a_table_holds_no_formula(store):
     )
     assert first["choice"] == EMERGING_CHOICE
     assert second["choice"] == "'+x"
+
+
+@pytest.mark.parametrize("head", ['"document"x,start,end,choice', "document,start,end"])
+def test_a_table_with_a_broken_head_is_told(head):
+    """A quotation mark in the wrong place is one sentence, as a column that is missing."""
+    with pytest.raises(CorpusFormatError, match="Line 1"):
+        from_csv(f"{head}\n", Corpus(()), labeller="ada", at=datetime(2024, 5, 1, tzinfo=UTC))

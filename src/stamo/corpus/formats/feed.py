@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from xml.sax.xmlreader import IncrementalParser
 
 MAX_FEED_BYTES = 64 << 20
+MAX_FEED_DEPTH = 512
+MAX_FEED_TAG = 4 << 20
+"""Bytes of one tag with its attributes, or of a comment: the parser holds it until it ends."""
+MAX_FEED_NAMES = 50_000
+"""Different names of elements and attributes: the parser keeps them all."""
 XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)+", re.DOTALL)
 """What may stand before the root of an XML file."""
 
@@ -29,6 +34,7 @@ _ROOT = re.compile(rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf
 _ITEMS = {"item", "entry"}
 _TEXTS = ("encoded", "content", "description", "summary")
 _IDS = ("guid", "id", "link")
+_FIELDS = {"title", *_TEXTS, *_IDS}
 _BLOCKS = {"p", "div", "br", "li", "h1", "h2", "h3", "h4", "blockquote", "tr"}
 _MARKUP = re.compile(r"<[a-zA-Z/!]|&[#\w]{1,30};")
 
@@ -70,6 +76,8 @@ class _FeedStream:
         self.fault = ""
         self._items = _Items(max_item)
         self._size = 0
+        self._n_quiet = 0
+        """Bytes since the last that meant something."""
         self._parser: IncrementalParser = make_parser()
         self._parser.setFeature(feature_namespaces, True)
         self._parser.setContentHandler(self._items)
@@ -86,6 +94,9 @@ class _FeedStream:
             self.fault = "feed larger than the limit"
             return []
         self._try(lambda: self._parser.feed(block))
+        self._n_quiet = 0 if self._items.hears() else self._n_quiet + len(block)
+        if self._n_quiet > MAX_FEED_TAG:
+            self.fault = self.fault or "tag longer than the limit"
         return self._items.take()
 
     def end(self) -> None:
@@ -100,6 +111,8 @@ class _FeedStream:
             step()
         except DefusedXmlException:
             self.fault = "XML that declares entities"
+        except _OddFeedError as error:
+            self.fault = str(error)
         except (SAXException, ValueError, LookupError):  # LookupError: an unknown encoding
             self.fault = "not well-formed XML"
 
@@ -132,6 +145,10 @@ def plain_text(content: str) -> str:
     return extract_html(f"<html><body><main>{content}</main></body></html>").text
 
 
+class _OddFeedError(Exception):
+    """The parser would have to keep too much."""
+
+
 class _Items(ContentHandler):
     """Collects the fields of items as they come."""
 
@@ -144,7 +161,16 @@ class _Items(ContentHandler):
         self._field = ""
         self._parts: list[str] = []
         self._depth = 0
+        """Of an element inside of a field."""
+        self._level = 0
+        self._names: set[Any] = set()
+        self._hears = False
         self._size = 0
+
+    def hears(self) -> bool:
+        """Tell whether anything came since the last call."""
+        heard, self._hears = self._hears, False
+        return heard
 
     def take(self) -> list[dict[str, str]]:
         done, self._done = self._done, []
@@ -152,6 +178,13 @@ class _Items(ContentHandler):
 
     def startElementNS(self, name: Any, qname: Any, attrs: Any) -> None:  # noqa: N802
         tag = name[1]
+        self._hears = True
+        self._level += 1
+        if self._level > MAX_FEED_DEPTH:
+            raise _OddFeedError(f"XML of more than {MAX_FEED_DEPTH} levels")
+        self._names.update((name, *attrs.keys()))
+        if len(self._names) > MAX_FEED_NAMES:
+            raise _OddFeedError(f"XML of more than {MAX_FEED_NAMES} names")
         if self._item is None:
             if tag in _ITEMS:
                 self._item, self._size = {}, 0
@@ -165,12 +198,14 @@ class _Items(ContentHandler):
                 self._parts.append("\n")
 
     def endElementNS(self, name: Any, qname: Any) -> None:  # noqa: N802
+        self._level -= 1
         if self._item is None:
             return
         if self._field and self._depth:
             self._depth -= 1
         elif self._field:
-            self._item.setdefault(self._field, "".join(self._parts))
+            if self._field in _FIELDS:
+                self._item.setdefault(self._field, "".join(self._parts))
             self._field = ""
         else:
             if self._size > self._max:
@@ -180,6 +215,7 @@ class _Items(ContentHandler):
             self._item = None
 
     def characters(self, content: str) -> None:
+        self._hears = True
         if self._item is None or not self._field:
             return
         self._size += len(content)

@@ -8,8 +8,10 @@ says; a file that counts UTF-16 units instead is noticed by its `nif:anchorOf` a
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -32,11 +34,15 @@ DOCUMENT = "urn:stamo:document:"
 MAX_TRIPLES = 200_000
 """Of one file: each takes some thirty microseconds and more than a kilobyte."""
 
+MAX_COVERED = 1 << 24
+"""Characters of all phrases of one file together."""
+
 _TITLE = re.compile(r"https?://(?:[\w-]+\.)?(?:dbpedia\.org/resource|(?:m\.)?wikipedia\.org/wiki)/")
 _SCHEME = re.compile(r"(?:https?|urn|file):", re.IGNORECASE)
 _POSITION = re.compile(r"#(?:char=|offset_)\d+[,_]\d+$")
 _FORBIDDEN = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 _EXAMPLE = "give Turtle with a nif:Context that has a nif:isString"
 _FOUND_BY = (b"nlp2rdf/ontologies/nif-core#", b"@prefix nif:", b"prefix nif:")
 
@@ -93,44 +99,54 @@ def parse_nif(data: bytes, max_triples: int | None = None) -> list[Document]:
         MissingExtraError: rdflib is not installed.
     """
     graph = _parse(data, max_triples)
-    texts = {s: str(o) for s, o in graph.subject_objects(_uri(f"{NIF}isString"))}
+    texts = {s: _Text(str(o)) for s, o in graph.subject_objects(_uri(f"{NIF}isString"))}
     if not texts:
         raise CorpusFormatError(f"There is no text in it; {_EXAMPLE}.")
     mentions: dict[Any, dict[tuple[int, int], Mention]] = {context: {} for context in texts}
     # A phrase that is all of a text has the IRI of its context.
     phrases = set(graph.subjects(None, _uri(f"{NIF}Phrase")))
+    n_covered = 0
     for phrase, context in graph.subject_objects(_uri(f"{NIF}referenceContext")):
         if context in texts and (phrase not in texts or phrase in phrases):
             mention = _mention(graph, phrase, texts[context])
             mentions[context][mention.start, mention.end] = mention
+            n_covered += len(mention.surface)
+            if n_covered > MAX_COVERED:
+                raise CorpusFormatError(
+                    f"Its phrases cover more than {MAX_COVERED} characters, most of them many "
+                    "times; give the phrases that are names."
+                )
     return [
-        Document(str(context), texts[context], tuple(mentions[context][p] for p in sorted(found)))
+        Document(str(context), texts[context].text, tuple(found[place] for place in sorted(found)))
         for context, found in sorted(mentions.items())
     ]
 
 
 def _parse(data: bytes, max_triples: int | None) -> Graph:
     try:
-        import rdflib
+        from rdflib import Graph, Literal
+        from rdflib.plugins.parsers.notation3 import RDFSink, SinkParser
     except ImportError as error:
         raise MissingExtraError("rdflib", "nif", "NIF") from error
 
-    class Bounded(rdflib.Graph):
-        n_added = 0
+    class BoundedSink(RDFSink):
+        n_statements = 0
 
-        def add(self, triple: Any) -> Bounded:
-            self.n_added += 1
-            if max_triples is not None and self.n_added > max_triples:
+        def makeStatement(self, quadruple: Any, why: Any = None) -> None:  # noqa: N802
+            self.n_statements += 1
+            if max_triples is not None and self.n_statements > max_triples:
                 raise CorpusFormatError(
                     f"It says more than {max_triples} triples; give fewer texts at once."
                 )
-            super().add(triple)
-            return self
+            super().makeStatement(quadruple, why)
 
-    graph = Bounded()
+        def newLiteral(self, s: str, dt: Any, lang: Any) -> Literal:  # noqa: N802
+            return Literal(s)  # with its type rdflib would parse it: dates, and XML with entities
+
+    graph = Graph()
     try:
         text = data.removeprefix(UTF8_MARK).decode("utf-8")
-        graph.parse(data=text, format="turtle")
+        SinkParser(BoundedSink(graph), baseURI=graph.absolutize(""), turtle=True).loadBuf(text)
     except CorpusFormatError:
         raise
     except RecursionError:
@@ -148,7 +164,8 @@ def _uri(iri: str) -> URIRef:
     return URIRef(iri)
 
 
-def _mention(graph: Graph, phrase: Any, text: str) -> Mention:
+def _mention(graph: Graph, phrase: Any, written: _Text) -> Mention:
+    text = written.text
     try:
         start, end = (
             int(str(graph.value(phrase, _uri(NIF + key)))) for key in ("beginIndex", "endIndex")
@@ -160,7 +177,7 @@ def _mention(graph: Graph, phrase: Any, text: str) -> Mention:
     anchor = graph.value(phrase, _uri(f"{NIF}anchorOf"))
     fits = 0 <= start < end <= len(text)
     if anchor is not None and (not fits or text[start:end] != str(anchor)):
-        start, end = _from_utf16(text, start, end)
+        start, end = written.from_utf16(start), written.from_utf16(end)
         fits = 0 <= start < end <= len(text) and text[start:end] == str(anchor)
     if not fits:
         raise CorpusFormatError(
@@ -170,13 +187,21 @@ def _mention(graph: Graph, phrase: Any, text: str) -> Mention:
     return Mention(text[start:end], start, end, _entity_of(references))
 
 
-def _from_utf16(text: str, start: int, end: int) -> tuple[int, int]:
-    raw = text.encode("utf-16-le", "surrogatepass")
-    if not 0 <= 2 * start < 2 * end <= len(raw):
-        return -1, -1
-    before, inside = raw[: 2 * start], raw[2 * start : 2 * end]
-    first, size = (len(part.decode("utf-16-le", "replace")) for part in (before, inside))
-    return first, first + size
+@dataclass(frozen=True)
+class _Text:
+    """The text of a context."""
+
+    text: str
+
+    @cached_property
+    def _pair_ends(self) -> list[int]:
+        """Where characters of two UTF-16 units end, in such units."""
+        pairs = _TWO_UNITS.finditer(self.text)
+        return [found.end() + before + 1 for before, found in enumerate(pairs)]
+
+    def from_utf16(self, offset: int) -> int:
+        """Return an offset in UTF-16 units as one in characters."""
+        return offset - bisect_right(self._pair_ends, offset)
 
 
 def _entity_of(references: list[str]) -> str | None:
@@ -250,8 +275,8 @@ def format_nif(documents: Iterable[tuple[str, str, Iterable[NifPhrase]]]) -> byt
             f"{NIF}endIndex": Literal(end, datatype=number),
         }
 
-    for iri, raw, phrases in documents:
-        text = _SURROGATE.sub("\ufffd", raw)
+    for given, raw, phrases in documents:
+        iri, text = _escaped(given, keep="#%?[]"), _SURROGATE.sub("\ufffd", raw)
         add(iri, ("Context",), span(0, len(text)) | {f"{NIF}isString": Literal(text)})
         base = _POSITION.sub("", iri)
         for phrase in phrases:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stamo.corpus.formats.base import ReadItem, ReadTask
 from stamo.corpus.formats.parquet_pages import largest_page
 from stamo.corpus.formats.rows import choose_columns, row_document
-from stamo.corpus.skips import BadRecordError
+from stamo.corpus.skips import BadRecordError, decode_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,22 @@ def _names(schema: pa.Schema, task: ReadTask) -> dict[str, str]:
             "name another one with --text-column",
         )
     places = {"text": columns.text, "id": columns.id, "title": columns.title}
-    return {role: schema.names[place] for role, place in places.items() if place is not None}
+    names = {
+        role: schema.names[place]
+        for role, place in places.items()
+        if place is not None and _is_plain(schema.types[place])
+    }
+    twice = next((name for name in names.values() if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise BadRecordError(f"two columns that are called {twice[:40]!r}", "name them apart")
+    return names
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Tell whether values are texts or numbers: what has parts, or is a time, is no id or title."""
+    import pyarrow.types as is_type
+
+    return _is_text(kind) or bool(is_type.is_integer(kind) or is_type.is_floating(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -97,8 +112,11 @@ def _read_groups(file: pq.ParquetFile, names: dict[str, str], task: ReadTask) ->
             for row in range(batch.num_rows):
                 number += 1
                 if number > task.first:
-                    text, id, title = (_text(values, role, row) for role in ("text", "id", "title"))
                     where = task.where("row", number)
+                    text, id, title = (
+                        _text(values[role][row], where, task) if role in values else ""
+                        for role in ("text", "id", "title")
+                    )
                     yield number, row_document(text, id, title, number, where, task)
         yield number, None
 
@@ -121,6 +139,10 @@ def _batch_rows(about: Any, names: list[str]) -> int:
     return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES * about.num_rows // max(size, 1))))
 
 
-def _text(columns: dict[str, pa.Array], role: str, row: int) -> str:
-    value = columns[role][row].as_py() if role in columns else None
-    return "" if value is None else str(value)
+def _text(value: pa.Scalar, where: str, task: ReadTask) -> str:
+    try:
+        known = value.as_py()
+        return "" if known is None else str(known)
+    except UnicodeDecodeError:
+        bytes_of = value.value if hasattr(value, "dictionary") else value
+        return decode_utf8(bytes_of.as_buffer().to_pybytes(), where, task.on_skip)

@@ -46,9 +46,9 @@ def _page_sizes(file: BinaryIO, column: Any) -> Iterator[int]:
         try:
             fields = _Head(file).read_struct()
             unpacked, stored = fields[_UNPACKED], fields[_STORED]
-        except (KeyError, RecursionError) as error:
+        except (KeyError, OverflowError, RecursionError) as error:
             raise ValueError("the head of a page is damaged") from error
-        if stored < 0:
+        if stored < 0 or unpacked < 0:
             raise ValueError("a page has less than no bytes")
         yield unpacked
         at = file.tell() + stored
@@ -73,17 +73,21 @@ class _Head:
                 self._skip(kind)
         return numbers
 
-    def _skip(self, kind: int, in_list: bool = False) -> None:
+    def _skip(self, kind: int) -> None:
         if kind in _FIXED:
-            self.file.seek(_FIXED[kind] or in_list, 1)
+            self.file.seek(_FIXED[kind], 1)
         elif kind in (4, 5, 6):
             self._varint()
         elif kind == _BINARY:
             self.file.seek(self._varint(), 1)
         elif kind in (_LIST, _SET):
             head = self._byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):
-                self._skip(head & 15, in_list=True)
+            n_items = head >> 4 if head >> 4 < 15 else self._varint()
+            if head & 15 in _FIXED:  # nothing is read, so no end of the file would stop a loop
+                self.file.seek(n_items * (_FIXED[head & 15] or 1), 1)
+            else:
+                for _ in range(n_items):
+                    self._skip(head & 15)
         elif kind == _STRUCT:
             self.read_struct()
         else:

@@ -107,7 +107,11 @@ def from_csv(text: str, corpus: Corpus, *, labeller: str, at: datetime) -> list[
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+    try:
+        headings = reader.fieldnames or ()
+    except csv.Error as error:
+        raise CorpusFormatError(f"Line 1: {error}") from error
+    missing = [name for name in NEEDED if name not in headings]
     if missing:
         raise CorpusFormatError(
             f"Line 1: the table has no column {missing[0]!r}; it needs {', '.join(NEEDED)}."
