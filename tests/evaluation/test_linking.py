@@ -176,7 +176,7 @@ def gold_path(tmp_path):
 def test_gold_documents_by_hand(gold_path):
     """Counts, accuracy, candidate recall and end-to-end scores of five mentions, by hand."""
     kb = small_kb()
-    report = evaluate_gold(kb, untrained(kb), gold_path, n_samples=20)
+    (report,) = evaluate_gold(kb, untrained(kb), [gold_path], n_samples=20)
     assert (report.n_documents, report.n_mentions, report.n_in_kb) == (2, 5, 4)
     assert report.n_dropped == 2
     assert report.candidate_recall.value == 1.0
@@ -224,8 +224,8 @@ def test_nif_measures_what_zelda_measures(gold_path, tmp_path):
     path.write_bytes(format_nif(documents))
     kb = small_kb()
     trained = untrained(kb)
-    by_nif = evaluate_gold(kb, trained, path, n_samples=20, read=read_nif)
-    by_zelda = evaluate_gold(kb, trained, gold_path, n_samples=20)
+    (by_nif,) = evaluate_gold(kb, trained, [path], n_samples=20, read=read_nif)
+    (by_zelda,) = evaluate_gold(kb, trained, [gold_path], n_samples=20)
     assert by_nif.n_dropped == 1  # NIF cannot even say the span outside of its text
     assert replace(by_nif, name="", n_dropped=0) == replace(by_zelda, name="", n_dropped=0)
 

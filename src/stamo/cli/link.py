@@ -277,7 +277,7 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
     from stamo.errors import SettingsError
-    from stamo.evaluation.gold import iterate_reports, read_nif, read_zelda
+    from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.tables import save_reliability
     from stamo.kb.base import KnowledgeBase
@@ -306,7 +306,7 @@ def evaluate(
     elif held_out:
         report = evaluate_held_out(base, trained, settings=settings, n_samples=samples)
     others = {
-        name: list(iterate_reports(base, trained, paths, settings, samples, read))
+        name: evaluate_gold(base, trained, paths, settings=settings, n_samples=samples, read=read)
         for name, paths, read in (("zelda", zelda, read_zelda), ("nif", nif, read_nif))
         if paths
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -163,19 +163,27 @@ ReadGold = Callable[[Path, KnowledgeBase], tuple[list[GoldDocument], int]]
 def evaluate_gold(
     kb: KnowledgeBase,
     trained: TrainedModel,
-    path: Path,
+    paths: Sequence[Path],
     *,
     settings: LinkerSettings = LinkerSettings(),
     n_samples: int = 1000,
-    linker: Linker | None = None,
     read: ReadGold = read_zelda,
-) -> GoldReport:
-    """Measure linking of given mentions and end to end on one file; `read` knows its format."""
-    gold, n_dropped = read(path, kb)
-    linker = linker or Linker(kb, trained, settings=replace(settings, mentions="detect"))
+) -> list[GoldReport]:
+    """Measure linking of given mentions and end to end on files; `read` knows their format."""
     given = replace(settings, mentions="given", threshold=0.0)
-    by_model = _best(scorer := Linker(kb, trained, settings=given), gold)
-    by_prior = _best(Linker(kb, trained, settings=replace(given, n_passes=1)), gold)
+    ways = (given, replace(given, n_passes=1), replace(settings, mentions="detect"))
+    linkers = tuple(Linker(kb, trained, settings=way) for way in ways)
+    return [_evaluate_file(path, read(path, kb), linkers, n_samples) for path in paths]
+
+
+def _evaluate_file(
+    path: Path,
+    read: tuple[list[GoldDocument], int],
+    linkers: tuple[Linker, ...],
+    n_samples: int,
+) -> GoldReport:
+    (gold, n_dropped), (scorer, first_pass, linker) = read, linkers
+    kb, by_model, by_prior = scorer.kb, _best(scorer, gold), _best(first_pass, gold)
     columns = _count_given(scorer, gold, by_model, by_prior)
     found = list(linker.link_documents([replace(g.document, mentions=()) for g in gold]))
     exact, loose = (
@@ -188,7 +196,7 @@ def evaluate_gold(
 
     return GoldReport(
         name=path.name,
-        model=trained.source.name,
+        model=scorer.trained.source.name,
         n_documents=len(gold),
         n_mentions=sum(len(g.entities) for g in gold),
         n_in_kb=int(columns[:, 3].sum()),
@@ -267,25 +275,3 @@ def _end_to_end(counts: Float64, estimate: Any) -> EndToEnd:
         detection_recall=estimate(counts[:, [4, 2]]),
         n_links=int(counts[:, 1].sum()),
     )
-
-
-def iterate_reports(
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    paths: Sequence[Path],
-    settings: LinkerSettings = LinkerSettings(),
-    n_samples: int = 1000,
-    read: ReadGold = read_zelda,
-) -> Iterator[GoldReport]:
-    """Evaluate several files of one format with one detector."""
-    linker = Linker(kb, trained, settings=replace(settings, mentions="detect"))
-    for path in paths:
-        yield evaluate_gold(
-            kb,
-            trained,
-            path,
-            settings=settings,
-            n_samples=n_samples,
-            linker=linker,
-            read=read,
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -39,24 +39,6 @@ MOST_CALIBRATED = 8192
 IntArray = NDArray[np.integer]
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """The linked mentions of held-out articles, encoded, split by article."""
-
-    mentions: EncodedMentions
-    is_test: Bools  # (M,) mentions that training must not see
-
-    @property
-    def training(self) -> EncodedMentions:
-        """Return the mentions to train on."""
-        return self.mentions.take(np.flatnonzero(~self.is_test))
-
-    @property
-    def test(self) -> EncodedMentions:
-        """Return the mentions to evaluate on."""
-        return self.mentions.take(np.flatnonzero(self.is_test))
-
-
 def encode_held_out(
     kb: KnowledgeBase,
     model: LinkingModel,
@@ -64,12 +46,15 @@ def encode_held_out(
     seed: int = 0,
     *,
     test_documents: IntArray | None = None,
-) -> HeldOut:
+) -> tuple[EncodedMentions, Bools]:
     """Encode the held-out articles as linking will see them.
 
     The entity context comes from the first pass (the most frequent entity of each mention), not
     from the gold links: at linking time nobody gives those. `test_documents` are kept from
     training; by default they are drawn.
+
+    Returns:
+        The linked mentions, and which of them training must not see, (M,).
     """
     corpus = flatten_held_out(kb)
     if not corpus.n_mentions:
@@ -86,7 +71,7 @@ def encode_held_out(
     if test_documents is None:
         order = np.random.default_rng(seed).permutation(corpus.n_documents)
         test_documents = order[: round(TEST_SHARE * corpus.n_documents)]
-    return HeldOut(mentions, np.isin(mentions.documents, test_documents))
+    return mentions, np.isin(mentions.documents, test_documents)
 
 
 def train_linking_model(
@@ -110,10 +95,12 @@ def train_linking_model(
     torch.manual_seed(args.seed)
     model = make_model(name, kb.dimensions, extra)
     encoding = EncodingSettings(n_candidates=args.n_candidates)
-    held_out = encode_held_out(kb, model, encoding, args.seed, test_documents=test_documents)
+    mentions, is_test = encode_held_out(
+        kb, model, encoding, args.seed, test_documents=test_documents
+    )
+    training, test = (mentions.take(np.flatnonzero(part)) for part in (~is_test, is_test))
     tables = in_memory(model_tables(kb, words))
-    trained = train(model, held_out.training, tables, args, on_epoch=on_epoch)
-    test = held_out.test
+    trained = train(model, training, tables, args, on_epoch=on_epoch)
     unseen = np.unique(test.documents) if test_documents is None else np.sort(test_documents)
     gold = test.gold_column()
     best = predict(trained, test, tables)
@@ -123,7 +110,7 @@ def train_linking_model(
         kb_fingerprint=kb.fingerprint,
         encoding=EncodingSettings(),
         words=words,
-        calibration=calibrate(trained, held_out.training, tables, args),
+        calibration=calibrate(trained, training, tables, args),
         report={
             "training": asdict(args),
             "test_accuracy": round(float((best == gold).mean()), 4),

@@ -146,7 +146,7 @@ def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> E
     articles are others than those of Test-Wiki.
     """
     encoding = EncodingSettings(n_candidates=args.n_candidates)
-    mentions = encode_held_out(data.kb, model, encoding, args.seed).mentions
+    mentions, _ = encode_held_out(data.kb, model, encoding, args.seed)
     phi_share = float(data.suite.manifest["settings"]["phi_share"])
     for_phi = np.array(
         [

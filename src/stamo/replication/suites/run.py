@@ -136,29 +136,20 @@ def _main_cells(method: Method, model: str, settings: RunSettings) -> Iterator[C
         yield Cell(method.name, model, seed, settings.n_labels if method.uses_labels else 0)
 
 
-@dataclass(frozen=True)
-class Opened:
-    """What the problems of a run share."""
-
-    data: SuiteData
-    tables: Tables
-    models: Mapping[str, TrainedModel]
-
-
 @cache
-def open_place(place: Place) -> Opened:
+def _open(place: Place) -> tuple[SuiteData, Tables, Mapping[str, TrainedModel]]:
     """Open suite, knowledge base and models once in each process."""
     torch.set_num_threads(1)
     kb = KnowledgeBase.open(place.kb_path)
     data = SuiteData.load(open_suite(place.suite_path, kb), kb)
     models = {path.stem: load_model(path) for path in sorted(place.out.glob("*.safetensors"))}
-    return Opened(data, kb_tables(kb), models)
+    return data, kb_tables(kb), models
 
 
 @cache
 def _open_reader(place: Place) -> Reader:
     """Open BERT once in each process, and only where it is asked for."""
-    return Reader(load_tuned(place.out / BERT), Texts(open_place(place).data))
+    return Reader(load_tuned(place.out / BERT), Texts(_open(place)[0]))
 
 
 def run_work(place: Place, work: CellWork[Cell, RunSettings]) -> list[Row]:
@@ -172,25 +163,21 @@ def run_work(place: Place, work: CellWork[Cell, RunSettings]) -> list[Row]:
 def _run_cells(
     place: Place, work: CellWork[Cell, RunSettings], encoder: TextEncoder | None
 ) -> list[Row]:
-    opened = open_place(place)
-    problem = opened.data.suite.problems[work.number]
+    data, tables, models = _open(place)
+    problem = data.suite.problems[work.number]
     loaded = _load(place, work.number, work.settings.background)
     rows: list[Row] = []
     for cell in work.cells:
         if cell.n_labels > loaded.learning.pile.n_documents:
             continue  # there is no such L in a W this small
-        name = cell.model or next(iter(opened.models))
+        name = cell.model or next(iter(models))
         trial = Trial(
-            opened.data,
+            data,
             loaded,
             loaded.choose_labels(cell.n_labels, cell.seed),
-            opened.models[name],
-            opened.tables,
-            {
-                f: opened.models[k]
-                for f in LEARNED_FEATURES
-                if (k := f"{name}-without-{f}") in opened.models
-            },
+            models[name],
+            tables,
+            {f: models[k] for f in LEARNED_FEATURES if (k := f"{name}-without-{f}") in models},
             work.settings.n_slots,
             _open_reader(place) if cell.method == "bert" else None,
             encoder,
@@ -216,10 +203,10 @@ _NO_SLOTS: Row = {"n_slots": 0, "slot_seconds": 0.0, "pile_helped": None, "curve
 @lru_cache(maxsize=1)
 def _load(place: Place, number: int, background: bool) -> LoadedProblem:
     """Encode a problem; the parts of its work follow one another."""
-    opened = open_place(place)
-    found = {f.name: f for t in opened.models.values() for f in t.model.encoded_features}
-    problem, features = opened.data.suite.problems[number], tuple(found.values())
-    return load_problem(opened.data, problem, background=background, features=features)
+    data, _, models = _open(place)
+    found = {f.name: f for t in models.values() for f in t.model.encoded_features}
+    problem, features = data.suite.problems[number], tuple(found.values())
+    return load_problem(data, problem, background=background, features=features)
 
 
 def _is_watched(cell: Cell) -> bool:
