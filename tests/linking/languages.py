@@ -7,6 +7,7 @@ A name in a sentence is marked as a link; what is inside the brackets is the spa
 import re
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detection import DetectionSettings, MentionDetector
 from stamo.linking.texts import join_texts
+from tests.linking.more_sentences import MORE_SENTENCES
 from tests.linking.small import write_dump
 
 WIKIS = {
@@ -193,10 +195,15 @@ def found_spans(language: str, text: str, *, word_forms: bool = True) -> dict[Sp
     return dict(zip(spans, kb.titles(meant), strict=True))
 
 
-def recall_and_precision(language: str, *, word_forms: bool) -> tuple[float, float]:
-    """Measure detection on the new sentences of a language."""
+def recall_and_precision(
+    language: str,
+    *,
+    word_forms: bool,
+    sentences: Mapping[str, Sequence[str]] = SENTENCES,
+) -> tuple[float, float]:
+    """Measure detection on new sentences of a language."""
     hits, n_gold, n_found = 0, 0, 0
-    for sentence in SENTENCES[language]:
+    for sentence in sentences[language]:
         text, gold = unmark(sentence)
         found = set(found_spans(language, text, word_forms=word_forms))
         hits, n_gold, n_found = hits + len(gold & found), n_gold + len(gold), n_found + len(found)
@@ -207,10 +214,14 @@ def table() -> list[str]:
     """Return recall and precision before and after as rows of a Markdown table."""
     rows = []
     for code in WIKIS:
-        before = recall_and_precision(code, word_forms=False)
-        after = recall_and_precision(code, word_forms=True)
-        numbers = " | ".join(f"{x:.2f}" for x in (before[0], after[0], before[1], after[1]))
-        rows.append(f"| {code} | {numbers} |")
+        numbers = []
+        for sentences in (SENTENCES, MORE_SENTENCES):
+            before, after = (
+                recall_and_precision(code, word_forms=forms, sentences=sentences)
+                for forms in (False, True)
+            )
+            numbers += [before[0], after[0], before[1], after[1]]
+        rows.append(f"| {code} | {' | '.join(f'{x:.2f}' for x in numbers)} |")
     return rows
 
 

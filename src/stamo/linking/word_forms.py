@@ -49,6 +49,11 @@ STEMMERS = {
 }
 """The stemmers of snowballstemmer by language code."""
 
+GRADED = frozenset({"fi", "et"})
+"""Languages in which stems change their last letters: Suomi, Suomessa; Lahti, Lahdessa."""
+_GRADES = (("ng", "nk"), ("mm", "mp"), ("nn", "nt"), ("d", "t"))
+_VOWELS = "aeiouyäöõü"
+
 WordReading = tuple[int, int, int]
 """Letters to leave out at the front, at the end, and the alias of the rest."""
 Stem = Callable[[str], str]
@@ -78,7 +83,7 @@ def find_word_forms(kb: KnowledgeBase) -> WordForms | None:
     language = language_of(kb)
     if language in LEFT_ALONE:
         return None
-    return WordForms(kb, learn_affixes(kb, language), stemmer(language))
+    return WordForms(kb, learn_affixes(kb, language), stemmer(language), language in GRADED)
 
 
 def language_of(kb: KnowledgeBase) -> str:
@@ -89,10 +94,13 @@ def language_of(kb: KnowledgeBase) -> str:
 class WordForms:
     """Finds names inside the words of texts; what it found out of a word is remembered."""
 
-    def __init__(self, kb: KnowledgeBase, affixes: Affixes, stem: Stem | None) -> None:
+    def __init__(
+        self, kb: KnowledgeBase, affixes: Affixes, stem: Stem | None, graded: bool = False
+    ) -> None:
         self._kb = kb
         self._affixes = affixes
         self._stem = stem
+        self._graded = graded
         self._readings: dict[str, WordReading | None] = {}
 
     def find(self, joined: JoinedTexts) -> FoundForms:
@@ -155,11 +163,25 @@ class WordForms:
         stem = self._stem(word)
         if len(stem) < MIN_STEM or not word.startswith(stem):
             return
-        names = self._kb.names_with_prefix(capital[: len(stem)], MAX_SAME_STEM)
-        alike = [name for name in names if " " not in name and self._stem(lower(name)) == stem]
+        shared = max(len(stem) - 2, MIN_STEM) if self._graded else len(stem)
+        names = self._kb.names_with_prefix(capital[:shared], MAX_SAME_STEM)
+        alike = [name for name in names if " " not in name and self._is_alike(lower(name), stem)]
         aliases = self._kb.alias_ids(alike)
         if len(aliases):
             yield 0, 0, int(aliases[np.argmax(self._kb.alias_counts[aliases])])
+
+    def _is_alike(self, name: str, stem: str) -> bool:
+        assert self._stem is not None
+        return self._stem(name) == stem or (self._graded and strong_root(name) == strong_root(stem))
+
+
+def strong_root(stem: str) -> str:
+    """Return a stem without its last vowel, and with the consonants that a dictionary has."""
+    root = stem[:-1] if stem[-1:] in _VOWELS else stem
+    for weak, strong in _GRADES:
+        if root.endswith(weak):
+            return root.removesuffix(weak) + strong
+    return root
 
 
 def learn_affixes(kb: KnowledgeBase, language: str) -> Affixes:
