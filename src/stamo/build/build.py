@@ -295,7 +295,9 @@ def _count(build: BuildState) -> StagedArticles:
 def _count_within(build: BuildState, memory: str) -> StagedArticles:
     settings = build.settings
     with counting.open_database(build.work, memory=memory, threads=settings.workers) as connection:
-        return count_with(build, connection, counting.number_by_window)
+        staged = count_with(build, connection, counting.number_by_window)
+    counting.remove_database(build.work)
+    return staged
 
 
 def count_with(
