@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from stamo.build.dump.site import Site
+from stamo.build.notes.front_matter import split_front_matter
+from stamo.build.notes.markdown import clean_note
 from stamo.build.wikitext.clean import clean
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats import html_process
+from stamo.corpus.formats.nif import NIF
 from stamo.corpus.readers import read_documents
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import Document
@@ -46,7 +49,22 @@ WIKI = (
     *("{{", "}}", "[[", "]]", "{|\n", "{{a|", "[[a|", "[http://", "<ref>", "<!--", "''", "'" * 5),
     *("<nowiki>", "\n* ", "\n=", "{{{", "&lt;", "[[File:a|"),
 )
+FEED = ("<a>", "<item>", "<item/>", "<!--", "&amp;", "<![CDATA[", "<a b='c'/>", "<", "</a>")
+TURTLE = (
+    *("<a> <b> <c> .\n", "(", "<a> <b> [", '"', "# x\n", "@prefix a: <b> .\n", "_:a ", "<"),
+    '<a> <b> "<x/>"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#XMLLiteral> .\n',
+)
+TABLE = ('"', ",", '"a"\n', "a\n", '""', "\r", "a,a\n", "\n")
+NOTES = (
+    *("[[", "]]", "[a](", "[[a|", "[[a]]", "`", "```\n", "<!--", "%%", "**", "_a", "[a]: b\n", "|"),
+    *("> ", "<a ", "![[", "\\[", "[^1]", "\n- ", "^a ", "\t", "[a][", "~~~\n", "<pre", "'a',"),
+)
 TEXT = ("a", "A ", "A", ". ", "\n", "-", "Rey ", "e\u0301", "(", "\ud800", "'s ", "A.")
+
+PIECES = {
+    **{"html": HTML, "warc": WARC, "json": JSON, "feed": FEED, "turtle": TURTLE, "table": TABLE},
+    **{"notes": NOTES, "wikitext": WIKI, "text": TEXT},
+}
 
 
 def patterns(folder: Path) -> Iterator[tuple[str, Callable[[str], object]]]:
@@ -66,14 +84,19 @@ def patterns(folder: Path) -> Iterator[tuple[str, Callable[[str], object]]]:
     def link(text: str) -> object:
         return tokenize(text), list(linker.link_documents([Document("d", text)]))
 
-    for kind, pieces, use in (
-        ("html", HTML, read("growth.html")),
-        ("warc", WARC, read("growth.warc")),
-        ("json", JSON, read("growth.jsonl")),
-        ("wikitext", WIKI, lambda text: clean(text, Site())),
-        ("text", TEXT, link),
-    ):
-        for piece in pieces:
+    uses: dict[str, Callable[[str], object]] = {
+        "html": read("growth.html"),
+        "warc": read("growth.warc"),
+        "json": read("growth.jsonl"),
+        "feed": lambda text: read("growth.rss")(f"<rss><channel>{text}"),
+        "turtle": lambda text: read("growth.ttl")(f"@prefix nif: <{NIF}> .\n{text}"),
+        "table": lambda text: read("growth.csv")(f"text\n{text}"),
+        "notes": lambda text: (clean_note(text), split_front_matter(f"---\naliases: [{text}\n---")),
+        "wikitext": lambda text: clean(text, Site()),
+        "text": link,
+    }
+    for kind, use in uses.items():
+        for piece in PIECES[kind]:
             yield f"{kind} {piece!r}", lambda n, p=piece, u=use: u(p * (n // len(p)))  # type: ignore
 
 
@@ -104,5 +127,5 @@ def attack(folder: Path, only: str) -> Attack:
 
 def rows(folder: Path, only: str) -> Iterator[Row]:
     """Measure all patterns."""
-    n = len(HTML) + len(WARC) + len(JSON) + len(WIKI) + len(TEXT)
+    n = sum(map(len, PIECES.values()))
     yield run_apart(f"growth, {n} patterns", attack(folder, only), 600)

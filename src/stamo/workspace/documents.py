@@ -26,7 +26,7 @@ from stamo.system.streams import read_line_blocks
 
 DOCUMENTS_VERSION = 1
 DOCUMENTS_MANIFEST = "documents.json"
-MAX_LINE_BYTES = 256_000_000
+MAX_STORED_LINE = 256_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +171,11 @@ def _lines(data: bytes) -> Iterator[bytes]:
     """Unpack lines one by one, however much all of them are."""
 
     def on_long() -> None:
-        raise CorpusFormatError(f"a line has more than {MAX_LINE_BYTES:,} bytes")
+        raise CorpusFormatError(f"a line has more than {MAX_STORED_LINE:,} bytes")
 
     with zstandard.ZstdDecompressor().stream_reader(data) as reader:
         blocks = iter(partial(reader.read, 1 << 20), b"")
-        for block in read_line_blocks(blocks, MAX_LINE_BYTES, on_long):
+        for block in read_line_blocks(blocks, MAX_STORED_LINE, on_long):
             yield from filter(None, block.split(b"\n"))
 
 

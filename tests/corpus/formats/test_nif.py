@@ -203,7 +203,7 @@ def test_utf16_offsets_after_many_wide_characters():
 
 def test_phrases_that_cover_a_text_again_and_again_are_refused(monkeypatch):
     """Each would be kept as a text of its own."""
-    monkeypatch.setattr(nif, "MAX_COVERED", 1000)
+    monkeypatch.setattr(nif, "MAX_PHRASES_LENGTH", 1000)
     text = "x" * 100
     few, many = ([NifPhrase(i, 100, "urn:x") for i in range(n)] for n in (9, 20))
     assert parse_nif(format_nif([("urn:d", text, few)]))

@@ -34,7 +34,7 @@ DOCUMENT = "urn:stamo:document:"
 MAX_TRIPLES = 200_000
 """Of one file: each takes some thirty microseconds and more than a kilobyte."""
 
-MAX_COVERED = 1 << 24
+MAX_PHRASES_LENGTH = 1 << 24
 """Characters of all phrases of one file together."""
 
 _TITLE = re.compile(r"https?://(?:[\w-]+\.)?(?:dbpedia\.org/resource|(?:m\.)?wikipedia\.org/wiki)/")
@@ -111,10 +111,10 @@ def parse_nif(data: bytes, max_triples: int | None = None) -> list[Document]:
             mention = _mention(graph, phrase, texts[context])
             mentions[context][mention.start, mention.end] = mention
             n_covered += len(mention.surface)
-            if n_covered > MAX_COVERED:
+            if n_covered > MAX_PHRASES_LENGTH:
                 raise CorpusFormatError(
-                    f"Its phrases cover more than {MAX_COVERED} characters, most of them many "
-                    "times; give the phrases that are names."
+                    f"Its phrases cover more than {MAX_PHRASES_LENGTH} characters, most of them "
+                    "many times; give the phrases that are names."
                 )
     return [
         Document(str(context), texts[context].text, tuple(found[place] for place in sorted(found)))
