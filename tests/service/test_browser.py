@@ -432,3 +432,36 @@ def test_more_than_ten_candidates_can_be_reached(root, open_page):
         )
         wait_until_saved(page)
     assert [event.choice for event in events_of(root)] == ["Rey 14"]
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_ten_choices_are_seen_at_once(root, open_page, size):
+    """Also below the words that there are labels enough, and that one answer speaks for many."""
+    choices = tuple(Choice(f"Rey {i}", f"Rey {i}", LINE) for i in range(2, 12))
+    spaces = WorkspaceFolders(root, lambda surface: choices, lambda *_: None, advise)
+    with running(create_app(make_parts(root, workspaces=spaces))) as address:
+        viewport = {"width": size[0], "height": size[1]}
+        page = open_page(f"{address}/label?workspace=rey", viewport=viewport)
+        start_labelling(page)
+        page.evaluate(SHOW_ALL_NOTES)
+        assert page.locator("#choices button").count() == 10
+        assert page.evaluate(UNSEEN) == []
+
+
+LINE = "also Rae, Reye · with Jakku, Ahch-To, Finn, Poe Dameron, Kylo Ren"
+
+SHOW_ALL_NOTES = """() => {
+  document.getElementById("enough").hidden = false;
+  document.getElementById("enough-text").textContent =
+    "20 labels: enough to learn from. More may still help.";
+  document.getElementById("text").append("It was so. ".repeat(400));
+  document.getElementById("same").textContent = "“Rey” stands here 22 times; your answer " +
+    "speaks for all of them until one is labelled otherwise.";
+}"""
+
+UNSEEN = """() => Array.from(document.querySelectorAll("#choices button"))
+  .filter((button) => {
+    const { left, bottom } = button.getBoundingClientRect();
+    return !button.contains(document.elementFromPoint(left + 5, bottom - 3));
+  })
+  .map((button) => button.textContent)"""

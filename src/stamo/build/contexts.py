@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -18,12 +19,17 @@ from stamo.build.vectors import WordVectors, load_vectors, prepare
 from stamo.build.word_learning import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
 from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS
-from stamo.kb.storage import StringTable, VectorTable, open_array, save_array
+from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Float32, Int32, Int64
 
 _WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
 EXPECTED_WORDS = 1_000_000
+GROUPS_TO_LEARN_FROM = 512
+"""Row groups of articles that word vectors are learned from: the pairs of words that are kept are
+bounded too, so more text would take time and add little."""
+ENTITIES_PER_BLOCK = 1 << 16
+"""Entities whose vectors are made together."""
 
 
 def write_vectors(build: BuildState) -> dict[str, int]:
@@ -68,8 +74,11 @@ def _learn_words(result: Path, dimensions: int, min_count: int) -> WordVectors:
 
 
 def _counted_texts(result: Path) -> Iterator[str]:
+    """Yield the texts to learn from: all, or of a large encyclopaedia an even sample."""
     with pq.ParquetFile(result / ARTICLES_FILE) as file:
-        for batch in file.iter_batches(columns=["text", "held_out"]):
+        step = -(-file.num_row_groups // GROUPS_TO_LEARN_FROM) or 1
+        groups = list(range(0, file.num_row_groups, step))
+        for batch in file.iter_batches(row_groups=groups, columns=["text", "held_out"]):
             yield from batch.filter(pc.invert(batch["held_out"]))["text"].to_pylist()
 
 
@@ -122,18 +131,27 @@ def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool 
         for i, words in enumerate(encoded)
     ]
     ids = np.concatenate([np.empty(0, np.int32), *(words.ids for words in encoded)])
-    # At once: where a machine is lost, another one may write the same file.
-    beside = work / f"words-{row_group}.{uuid.uuid4().hex}.npz"
-    np.savez(
-        beside,
-        ids=ids,
-        offsets=offsets.astype(np.int64),
-        links=np.concatenate([np.empty((2, 0), np.int64), *links], axis=1),
-        entities=spans[2],
-        owners=_owners(table["title"].to_pylist() if with_owners else [], result),
-    )
-    beside.replace(work / f"words-{row_group}.npz")
+    with _at_once(work / f"words-{row_group}.npz") as beside:
+        np.savez(
+            beside,
+            ids=ids,
+            offsets=offsets.astype(np.int64),
+            links=np.concatenate([np.empty((2, 0), np.int64), *links], axis=1),
+            entities=spans[2],
+            owners=_owners(table["title"].to_pylist() if with_owners else [], result),
+        )
     return np.bincount(ids[ids >= 0], minlength=len(vocabulary)).astype(np.int64)
+
+
+@contextmanager
+def _at_once(path: Path) -> Iterator[Path]:
+    """Give a path to write to; then the file is there, or not at all.
+
+    Where a machine is lost, another one may write the same file.
+    """
+    beside = path.with_name(f"{uuid.uuid4().hex}.{path.name}")
+    yield beside
+    beside.replace(path)
 
 
 def _owners(titles: list[str], result: Path) -> Int32:
@@ -156,27 +174,60 @@ def _vocabulary(result: Path) -> dict[str, int]:
 
 
 def _write_closed_form(build: BuildState, report: Report) -> None:
+    """Sum the contexts of each row group, then write the vectors of some entities at a time.
+
+    Sums travel in files: no process holds those of all entities, nor gets those of all groups.
+    """
     result = build.result
     n_entities = len(open_array(result / "entity_counts.npy"))
-    vectors, weights, background = _space(result)
-    total = ClosedFormAccumulator(n_entities, vectors, weights)
-    n_groups = _n_groups(result)
+    n_groups, firsts = _n_groups(result), range(0, n_entities, ENTITIES_PER_BLOCK)
+    n_steps = n_groups + len(firsts)
     add = partial(sum_group, result=result, work=build.work)
-    for done, part in enumerate(build.workers.map(add, range(n_groups)), start=1):
-        total.add_partial(part)
-        report(done / n_groups)
+    for done, _ in enumerate(build.workers.map(add, range(n_groups)), start=1):
+        report(done / n_steps)
+    finish = partial(write_block, result=result, work=build.work, n_groups=n_groups)
+    dimensions = VectorTable.open(result / _WORD_VECTORS).shape[1]
+    with ArrayWriter(result / ENTITY_VECTORS, np.float16, dimensions) as writer:
+        for done, path in enumerate(build.workers.map(finish, firsts), start=1):
+            writer.append(open_array(path))
+            path.unlink()
+            report((n_groups + done) / n_steps)
     _space.cache_clear()
-    save_array(result / ENTITY_VECTORS, total.finish(background), np.float16)
 
 
-def sum_group(row_group: int, result: Path, work: Path) -> PartialSums:
+def sum_group(row_group: int, result: Path, work: Path) -> None:
     """Sum the contexts of the links of a row group, and its articles, entity by entity."""
     vectors, weights, _ = _space(result)
     with np.load(work / f"words-{row_group}.npz") as file:
         links = file["links"]
         arguments = file["ids"], file["offsets"], links[0], links[1], file["entities"]
         owners = file["owners"]
-    return ClosedFormAccumulator(0, vectors, weights).partial(*arguments, owners=owners)
+    partial_sums = ClosedFormAccumulator(0, vectors, weights).partial(*arguments, owners=owners)
+    entities_path, sums_path = _sum_files(work, row_group)
+    with _at_once(entities_path) as beside:
+        save_array(beside, partial_sums.entities, np.int32)
+    with _at_once(sums_path) as beside:
+        save_array(beside, partial_sums.sums, np.int64)
+
+
+def write_block(first: int, result: Path, work: Path, n_groups: int) -> Path:
+    """Write the vectors of the entities from `first` on; return where."""
+    vectors, weights, background = _space(result)
+    n_entities = len(open_array(result / "entity_counts.npy"))
+    last = min(first + ENTITIES_PER_BLOCK, n_entities)
+    total = ClosedFormAccumulator(last - first, vectors, weights)
+    for row_group in range(n_groups):
+        entities, sums = map(open_array, _sum_files(work, row_group))
+        here = slice(*np.searchsorted(entities, np.array([first, last], dtype=np.int32)))
+        total.add_partial(PartialSums(entities[here] - np.int32(first), sums[here]))
+    path = work / f"vectors-{first}.npy"
+    with _at_once(path) as beside:
+        save_array(beside, total.finish(background), np.float16)
+    return path
+
+
+def _sum_files(work: Path, row_group: int) -> tuple[Path, Path]:
+    return work / f"sums-{row_group}.entities.npy", work / f"sums-{row_group}.npy"
 
 
 @lru_cache(maxsize=1)

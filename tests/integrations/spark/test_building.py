@@ -95,7 +95,13 @@ def test_same_bytes_although_tasks_are_killed(spark, dump, embedded, tmp_path):
     built = contents(tmp_path / "kb")
     assert built.keys() == embedded.keys()
     assert [name for name in built if built[name] != embedded[name]] == []
-    assert workers.names == ["stage_chunk", "count_group", "encode_group", "sum_group"]
+    assert workers.names == [
+        "stage_chunk",
+        "count_group",
+        "encode_group",
+        "sum_group",
+        "write_block",
+    ]
     assert all((tmp_path / name).exists() for name in workers.names)
     assert len(list((staged / "link.parquet").iterdir())) > 1
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".kb")]

@@ -125,9 +125,9 @@ async function load(start) {
     list.append(...answer.proposals.filter((found) => !shown.has(found.id)).map(card));
     byId("filters").hidden = !answer.is_served;
     byId("more").hidden = list.children.length >= answer.n;
-    byId("status").textContent = answer.is_served
-      ? `${answer.n} open ${answer.n === 1 ? "proposal" : "proposals"}, the best first. Nothing is linked to them before you accept and learn them.`
-      : "This service shows no proposals. Find some with “stamo discover”, then start it with --found FOLDER.";
+    byId("status").replaceChildren(...(answer.is_served
+      ? [`${answer.n} open ${answer.n === 1 ? "proposal" : "proposals"}, the best first. Nothing is linked to them before you accept and learn them.`]
+      : ["This service shows no proposals. Find some with ", make("code", {}, "stamo discover"), ", then start it with ", make("code", {}, "--found FOLDER"), "."]));
   } catch (error) {
     showFailure(error);
   }
