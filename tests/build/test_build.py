@@ -397,3 +397,16 @@ def test_real_dump_keeps_its_promises(shared_data, tmp_path):
             gold = np.array([m["entity"] for m in row["mentions"]], dtype=np.int32)
             assert np.all((ids == gold[:, None]).any(axis=1) | (aliases < 0))
             assert np.count_nonzero(aliases < 0) <= 1  # a link text too long for a name
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
+def test_a_dump_of_a_few_words_builds(tmp_path, encoding):
+    """Where no word occurs five times every word counts; without siteinfo, in any encoding."""
+    text = "[[Cargo]] builds [[Rust]] and nothing else"
+    page = f"<page><title>Rust</title><id>1</id><revision><text>{text}</text></revision></page>"
+    dump = tmp_path / "small.xml"
+    dump.write_bytes(f"<mediawiki>{page}</mediawiki>".encode(encoding))
+    settings = BuildSettings(dimensions=8, held_out=0.0, workers=1)
+    kb = KnowledgeBase.open(build_knowledge_base(dump, tmp_path / "kb", settings).path)
+    assert kb.titles(range(kb.n_entities)) == ["Cargo", "Rust"]
+    assert kb.dimensions > 0

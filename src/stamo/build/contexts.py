@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from stamo.build.embeddings import ClosedFormAccumulator, PartialSums
 from stamo.build.engine import BuildState
 from stamo.build.settings import BuildSettings, Report
-from stamo.build.vectors import load_vectors, prepare
+from stamo.build.vectors import WordVectors, load_vectors, prepare
 from stamo.build.word_learning import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
 from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS
@@ -35,16 +35,15 @@ ENTITIES_PER_BLOCK = 1 << 16
 def write_vectors(build: BuildState) -> dict[str, int]:
     """Write words, their vectors and counts, and entity vectors; return the counts to report.
 
-    Notes and tables have little text: every word of it counts, and the article of an entity says
-    what it is about, not only its links. Where there is no text to learn from, there are none.
+    Notes, tables and dumps of a few pages have little text: every word of it counts. The article of
+    a note or an entity says what it is about, not only its links. Where there is no text to learn
+    from, there are none.
     """
     settings, is_dump = build.settings, build.source.is_dump
     with build.stage("word vectors"):
         try:
             n_words, dimensions = _write_words(build.result, settings, is_dump=is_dump)
         except TooFewWordsError:
-            if is_dump:
-                raise
             build.skipped["vectors: too few words to learn from"] += 1
             return {}
     with build.stage("counting words") as report:
@@ -61,12 +60,17 @@ def _write_words(result: Path, settings: BuildSettings, *, is_dump: bool) -> tup
     if settings.vectors is not None:
         learned = load_vectors(settings.vectors)
     else:
-        least = MIN_COUNT if is_dump else 1
-        texts = _counted_texts(result)
-        learned = learn_word_vectors(texts, settings.dimensions, min_count=least)
+        learned = _learn_words(result, settings.dimensions, MIN_COUNT if is_dump else 1)
     StringTable.build(result, _WORDS, learned.words)
     save_array(result / _WORD_VECTORS, prepare(learned.vectors), np.float16)
     return learned.vectors.shape[0], learned.vectors.shape[1]
+
+
+def _learn_words(result: Path, dimensions: int, min_count: int) -> WordVectors:
+    try:
+        return learn_word_vectors(_counted_texts(result), dimensions, min_count=min_count)
+    except TooFewWordsError:
+        return learn_word_vectors(_counted_texts(result), dimensions, min_count=1)
 
 
 def _counted_texts(result: Path) -> Iterator[str]:

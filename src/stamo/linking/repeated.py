@@ -41,8 +41,10 @@ class RepeatedNames:
     def find(self, joined: JoinedTexts, starts: Int64, ends: Int64, aliases: Int32) -> ShortSpans:
         """Find short forms outside the mentions that were found already, ordered by start."""
         full: dict[str, list[int]] = defaultdict(list)
-        for alias in np.unique(aliases[aliases >= 0]).tolist():
-            for form in self._short_forms(alias):
+        present = np.unique(aliases[aliases >= 0]).tolist()
+        self._decide([alias for alias in present if alias not in self._forms])
+        for alias in present:
+            for form in self._forms[alias]:
                 full[form].append(alias)
         small = {form.lower() for form in full}
         hits = np.array([i for i, w in enumerate(joined.words) if w in small], dtype=np.int64)
@@ -55,24 +57,19 @@ class RepeatedNames:
         found = np.array(rows, dtype=np.int64).reshape(-1, 3)
         return found[:, 0], found[:, 1], found[:, 2].astype(np.int32)
 
-    def _short_forms(self, alias: int) -> tuple[str, ...]:
-        if alias not in self._forms:
-            self._forms[alias] = tuple(self._find_forms(alias))
-        return self._forms[alias]
-
-    def _find_forms(self, alias: int) -> Iterator[str]:
-        words = self._kb.alias(alias).split(" ")
-        if not 2 <= len(words) <= MAX_FULL_WORDS or not all(word[:1].isupper() for word in words):
-            return
-        last, initials = words[-1], "".join(word[0] for word in words)
-        if len(last) >= MIN_WORD and last.isalpha() and not last.isupper():
-            short = self._kb.alias_id(last)
-            if short < 0 or self._means(short, last, alias):
-                yield last
-        if initials.isalpha():
-            short = self._kb.alias_id(initials)
-            if short >= 0 and self._means(short, initials, alias):
-                yield initials
+    def _decide(self, aliases: list[int]) -> None:
+        """Find out, many names at a time, what may be short for them."""
+        pairs = [
+            (alias, form)
+            for alias, name in zip(aliases, self._kb.aliases(aliases), strict=True)
+            for form in last_word_and_initials(name)
+        ]
+        short = self._kb.alias_ids([form for _, form in pairs]).tolist()
+        self._forms.update(dict.fromkeys(aliases, ()))
+        for (alias, form), own in zip(pairs, short, strict=True):
+            unknown = own < 0 and not form.isupper()
+            if unknown or (own >= 0 and self._means(own, form, alias)):
+                self._forms[alias] += (form,)
 
     def _means(self, short: int, form: str, full: int) -> bool:
         """Tell whether links show that a short form is used for what a full name means."""
@@ -82,27 +79,44 @@ class RepeatedNames:
 
     def _stands_alone(self, joined: JoinedTexts, words: Int64) -> Bools:
         """Tell which words are no part of a longer name."""
-        capital = joined.codes[joined.starts] != joined.lowered[joined.starts]
-        begins = begins_sentence(joined)
-        alone: Bools = np.asarray(capital[words])
+        alone = joined.codes[joined.starts[words]] != joined.lowered[joined.starts[words]]
+        begins: Bools | None = None
         for row in np.flatnonzero(alone).tolist():
             i = int(words[row])
-            after = i + 1 < len(capital) and capital[i + 1] and _touch(joined, i, i + 1)
-            before = i > 0 and capital[i - 1] and _touch(joined, i - 1, i)
-            if before:
-                word = joined.words[i - 1]
-                before = word not in TITLES and not (begins[i - 1] and self._is_common(word))
+            after = _is_beside(joined, i, i + 1, i + 1)
+            before = _is_beside(joined, i - 1, i, i - 1)
+            if before and joined.words[i - 1] in TITLES:
+                before = False
+            elif before and self._is_common(joined.words[i - 1]):
+                begins = begins_sentence(joined) if begins is None else begins
+                before = not begins[i - 1]
             alone[row] = not after and not before
-        return alone
+        return np.asarray(alone)
 
     def _is_common(self, word: str) -> bool:
         found = self._lexicon.words.find(word)
         return found >= 0 and bool(self._lexicon.is_stop_word[found])
 
 
-def _touch(joined: JoinedTexts, left: int, right: int) -> bool:
-    """Tell whether one sign that joins words stands between two of them."""
-    return joined.text[joined.ends[left] : joined.starts[right]] in _JOINS
+def last_word_and_initials(name: str) -> Iterator[str]:
+    """Yield what a name of several words with capitals may be repeated as."""
+    words = name.split(" ")
+    if not 2 <= len(words) <= MAX_FULL_WORDS or not all([word[:1].isupper() for word in words]):
+        return
+    last, initials = words[-1], "".join([word[0] for word in words])
+    if len(last) >= MIN_WORD and last.isalpha() and not last.isupper():
+        yield last
+    if initials.isalpha():
+        yield initials
+
+
+def _is_beside(joined: JoinedTexts, left: int, right: int, other: int) -> bool:
+    """Tell whether one sign joins two words, the other of which has a capital."""
+    if left < 0 or right >= len(joined.words):
+        return False
+    start = joined.starts[other]
+    is_capital = bool(joined.codes[start] != joined.lowered[start])
+    return is_capital and joined.text[joined.ends[left] : joined.starts[right]] in _JOINS
 
 
 def _after_full_names(

@@ -90,7 +90,8 @@ class TrainedModel:
         if kb.fingerprint != self.kb_fingerprint:
             raise ArtifactMismatchError(
                 f"The model was trained with the knowledge base {self.kb_fingerprint[:12]}, but "
-                f"{kb.name!r} is {kb.fingerprint[:12]}; use that knowledge base or train again."
+                f"{kb.name!r} is {kb.fingerprint[:12]}; use that knowledge base, train again with "
+                "`stamo train`, or leave the model out."
             )
 
     def tables(self, kb: KnowledgeBase) -> Tables:
