@@ -5,19 +5,25 @@ from datetime import date
 import numpy as np
 import pytest
 
-from stamo.discovery.clusters import cluster, coherence
+from stamo.discovery.clusters import cluster, coherence, is_other_form, is_quoted
 from stamo.discovery.describe import about_line
-from stamo.discovery.groups import fold_spelling, group_names, is_phrase, is_variant
-from stamo.discovery.propose import (
-    ProposeSettings,
-    has_common_name,
-    lower_bound,
-    surprise,
-    without_copies,
+from stamo.discovery.groups import (
+    completed,
+    fold_spelling,
+    group_names,
+    is_date,
+    is_phrase,
+    is_piece,
+    is_variant,
+    longer_names,
+    opens_sentences,
+    seen_inside,
 )
+from stamo.discovery.propose import ProposeSettings
+from stamo.discovery.score import Past, surprise, unity, without_copies
 from stamo.discovery.sightings import Seen
 from stamo.discovery.tally import Tally
-from stamo.discovery.time import last_year, speaks_of_later, years
+from stamo.discovery.time import EARLIER, LATER, NO_YEAR, NamedYears, last_year, years
 from stamo.errors import SettingsError
 from tests.discovery.test_tally import sighting
 
@@ -87,32 +93,99 @@ def test_copies_count_once():
 
 def test_people_who_share_a_word_are_not_one_entity():
     """Of the forms of one entity's name, one is used more than the others."""
-    people = [sighting(name, name) for name in ("Ada Zweb", "Ilta Zweb", "Ogo Zweb", "Uno Zweb")]
-    assert not has_common_name(people)
-    assert has_common_name([*people, sighting("Ada Zweb", "a"), sighting("Ada Zweb", "b")])
+    names = ("Ada Zweb", "Ilta Zweb", "Ogo Zweb", "Uno Zweb")
+    people = [sighting("Zweb", name, form=name) for name in names]
+    assert unity(people) == 0.25
+    assert unity([*people, sighting("Zweb", "a"), sighting("Zweb", "b")]) == pytest.approx(1 / 3)
+    assert is_other_form("Ada Zweb", "Ilta Zweb")
+    assert not is_other_form("Ada Zweb", "Senator Ada Zweb")
+    assert not is_other_form("Ada Zweb", "")
+
+
+def test_a_known_word_is_seen_inside_longer_names():
+    """At either end, at its own place; a name that only holds its letters is none."""
+    window = "they saw the Zweb Lander and the New Zweb and Zwebland Ost"
+    names = ("Zweb Lander", "New Zweb", "Zwebland Ost")
+    longer = [sighting(name, name, window=window) for name in names]
+    found = list(seen_inside(longer[:2], "Zweb", 7))
+    assert [(s.window[s.at : s.at + s.end - s.start], s.form) for s in found] == [
+        ("Zweb", "Zweb Lander"),
+        ("Zweb", "New Zweb"),
+    ]
+    tallies = tally_of({"Zweb Lander": 2, "New Zweb": 1, "Zwebland Ost": 1}).names.values()
+    assert [t.name for t in longer_names(tallies)["Zweb"]] == ["Zweb Lander", "New Zweb"]
+
+
+def test_a_piece_of_longer_names_is_none():
+    """A word that stands more often in longer names is part of them."""
+    names = tally_of({"Labs": 2, "Qaro Labs": 2, "Ilta Labs": 1, "Zweb": 2, "Ogo Zweb": 1}).names
+    longer = longer_names(names.values())
+    assert is_piece(names["Labs"], longer)
+    assert not is_piece(names["Zweb"], longer)
+    assert not is_piece(names["Qaro Labs"], longer)
+
+
+def test_a_word_that_only_opens_sentences_is_no_part_of_a_name():
+    """Unless it is seen inside a sentence too, or the rest is no name."""
+    opening = tally_of({"Does Zweb": 2}, window="it ended. Does Zweb know").names["Does Zweb"]
+    inside = tally_of({"Does Zweb": 2}, window="we met Does Zweb there").names["Does Zweb"]
+    bracket = tally_of({"Does Zweb": 2}, window="(Friday) Does Zweb know").names["Does Zweb"]
+    assert opens_sentences(opening, {"Zweb"}.__contains__)
+    assert opens_sentences(bracket, {"Zweb"}.__contains__)
+    assert not opens_sentences(opening, set().__contains__)
+    assert not opens_sentences(inside, {"Zweb"}.__contains__)
+
+
+def test_a_name_is_completed_over_signs():
+    """By what most of its documents join to it."""
+    whole = [sighting("Ma Ying", str(i), window="met Ma Ying-jeou today") for i in range(3)]
+    assert {s.name for s in completed(whole)} == {"Ma Ying-jeou"}
+    led = [sighting("Mira", f"{x}", window=f"a Mira-{x} team") for x in ("led", "based", "run")]
+    assert {s.name for s in completed(led)} == {"Mira"}
+
+
+@pytest.mark.parametrize("name", ["Monday", "March", "1 November", "May 2007", "January 15"])
+def test_dates_are_no_names(name):
+    """They stand in any text."""
+    assert is_date(name)
+    assert not is_date("March Hare")
+
+
+def test_titles_stand_in_quotation_marks():
+    """On both sides of the name."""
+    assert is_quoted(sighting("Zweb", "a", window='the film "Zweb" of'))
+    assert not is_quoted(sighting("Zweb", "a", window='he said "Zweb left"'))
+    assert not is_quoted(sighting("Zweb", "a", window="Zweb"))
 
 
 def test_contexts_of_the_past_take_the_surprise():
-    """What the knowledge base says as well is not new."""
+    """What the knowledge base says as well is not new; few contexts of it prove little."""
     inside = np.array([[1, 0.6, 0.6], [0.6, 1, 0.6], [0.6, 0.6, 1]])
-    nothing, same = np.zeros((3, 0), np.float32), np.full((3, 4), 0.6, np.float32)
-    assert surprise(inside, nothing) == pytest.approx(0.6)
-    assert surprise(inside, same) == pytest.approx(0.0, abs=1e-6)
+    nothing, same = np.zeros((3, 0), np.float32), np.full((3, 40), 0.6, np.float32)
+    assert surprise(inside, nothing) == pytest.approx(0.6 - 0.3)
+    assert surprise(inside, same) == pytest.approx(0.6 - (10 * 0.6 + 3 * 0.3) / 13)
+    assert surprise(inside, same[:, :1]) > surprise(inside, same)
+    assert surprise(inside[:1, :1], nothing[:1]) == 0
 
 
-def test_few_documents_prove_little():
-    """Three of three is less than thirty of thirty."""
-    assert lower_bound(3, 3) < lower_bound(30, 30) < 1
-    assert lower_bound(0, 5) == 0
+def test_later_years_speak_for_a_new_entity_and_earlier_ones_against_it():
+    """Without years, documents are counted."""
+    of = {t: [sighting("Zweb", "a", time=t)] for t in (EARLIER, NO_YEAR, LATER)}
+    past = Past(Tally(), 2006)
+    assert past.evidence(of[EARLIER]) < 0 < past.evidence(of[NO_YEAR]) < past.evidence(of[LATER])
+    assert Past(Tally(), None).evidence(of[EARLIER] * 3) == 3
 
 
 def test_years_are_found_and_other_numbers_are_not():
     """A year stands alone."""
     assert list(years("in 1999, 2,012 men and 20145; 2014. See 1.2013")) == [1999, 2014]
-    assert speaks_of_later("founded in 2014", 2006)
-    assert not speaks_of_later("founded in 2004", 2006)
-    assert not speaks_of_later("founded in 2014", None)
-    assert not speaks_of_later("by 2090", 2006)
+    text = "founded in 2004, sold in 2014, and so on until 2090"
+    found = NamedYears.of(text, 2006)
+    assert found.time_of(0, 20) == EARLIER
+    assert found.time_of(0, len(text)) == LATER
+    assert found.time_of(16, 24) == NO_YEAR
+    assert found.time_of(32, len(text)) == NO_YEAR
+    assert NamedYears.of(text, None).time_of(0, len(text)) == NO_YEAR
 
 
 def test_the_year_of_a_knowledge_base_is_that_of_its_articles(world_kb):

@@ -27,6 +27,8 @@ def names(*texts):
         ("won by Ada Lovelace 1843", ["Ada Lovelace"]),
         ("the Mira Gamma-ray Space Telescope saw", ["Mira Gamma-ray Space Telescope"]),
         ("a Mira-led team", ["Mira"]),
+        ("at Ilta & Zweb today", ["Ilta & Zweb"]),
+        ("by R&D alone", ["R&D"]),
         ("near Mira's house", ["Mira"]),
         ("vitamin C. However it", ["However"]),
         ("the U.S. Senate met", ["U.S. Senate"]),

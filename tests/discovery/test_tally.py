@@ -6,6 +6,7 @@ import pytest
 
 from stamo.discovery.sightings import Seen, Sighting, full_names
 from stamo.discovery.tally import Tally, TallySettings
+from stamo.discovery.time import EARLIER, LATER, NO_YEAR
 from stamo.errors import SettingsError
 
 
@@ -28,6 +29,7 @@ def sighting(name, document, *, window="", date="", alias=-1, **more):
         "confidence": 0.0,
         "is_common": False,
         "fit": 0.0,
+        "time": NO_YEAR,
     }
     return Sighting(**fields | more)
 
@@ -99,3 +101,20 @@ def test_refuses_sizes_that_keep_nothing(bad):
 def test_short_names_stand_for_full_names_of_the_document(names, aliases, expected):
     """The last words of a longer name, or the first ones of an unknown name."""
     assert full_names(names, aliases) == expected
+
+
+def test_contexts_of_a_later_time_are_kept_rather():
+    """Of many contexts those that name later years are most of the sample."""
+    tally = Tally(TallySettings(sample_size=20))
+    for i in range(200):
+        time = LATER if i % 10 == 0 else EARLIER
+        tally.add(Seen(f"d{i}", "", [sighting("Mira", f"d{i}", time=time)], []))
+    kept = [s.time for s in tally.names["Mira"].sightings]
+    assert kept.count(LATER) > 10
+
+
+def test_what_is_kept_is_what_was_seen():
+    """Nothing is lost by packing."""
+    tally, one = Tally(), sighting("Mira", "a", entities=(3, 70_000), surfaces=("M", "Z\u00fc"))
+    tally.add(Seen("a", "", [one], []))
+    assert tally.names["Mira"].sightings == [one]

@@ -20,6 +20,14 @@ ENCODER_WEIGHT = 0.5
 ENCODER_MEAN = 0.25
 """Likeness of two unrelated texts by the encoder; contexts of words have 0."""
 
+NEAR = 8.0
+"""How much more the content word next to a name says of it than one far away."""
+NEAR_WORDS = 1.5
+"""Content words on either side over which that falls to a third."""
+QUOTED = 0.2
+"""How much more alike two names in quotation marks are, as titles are; one and none, less."""
+OTHER_FORM = 0.2
+"""How much less alike a name is inside two different longer names: people share surnames."""
 MAX_CACHED_NAMES = 1000
 
 
@@ -40,11 +48,15 @@ class ContextReader:
 
     def words(self, sighting: Sighting) -> Int32:
         """Return the content words around the name, but not of the name itself."""
+        return self._read(sighting)[0]
+
+    def _read(self, sighting: Sighting) -> tuple[Int32, int]:
+        """Return the content words around a name, and how many of them stand before it."""
         found = self.lexicon.encode(sighting.window)
         end = sighting.at + sighting.end - sighting.start
         outside = (found.ends <= sighting.at) | (found.starts >= end)
-        own = self._own_words(sighting.name)
-        return found.ids[outside & ~np.isin(found.ids, own)]
+        kept = outside & ~np.isin(found.ids, self._own_words(sighting.name))
+        return found.ids[kept], int((found.ends[kept] <= sighting.at).sum())
 
     def _own_words(self, name: str) -> Int32:
         return self._names[name] if name in self._names else self._read_name(name)
@@ -56,21 +68,29 @@ class ContextReader:
         return found
 
     def word_vectors(self, sightings: Sequence[Sighting]) -> Float32:
-        """Return the directions of the contexts, (n, Q)."""
-        rows = [self.words(sighting) for sighting in sightings]
-        padded = np.full((len(rows), max(1, *map(len, rows))), -1, dtype=np.int32)
-        for i, row in enumerate(rows):
-            padded[i, : len(row)] = row
-        return self.vectors.of(padded)
+        """Return the directions of the contexts, (n, Q); what stands near the name counts more."""
+        rows = [self._read(sighting) for sighting in sightings]
+        shape = len(rows), max(1, *(len(words) for words, _ in rows))
+        padded = np.full(shape, -1, dtype=np.int32)
+        emphasis = np.zeros(shape, dtype=np.float32)
+        for i, (words, n_before) in enumerate(rows):
+            place = np.arange(len(words))
+            away = np.where(place < n_before, n_before - 1 - place, place - n_before)
+            padded[i, : len(words)] = words
+            emphasis[i, : len(words)] = 1 + NEAR * np.exp(-away / NEAR_WORDS)
+        return self.vectors.of(padded, emphasis)
 
     def likeness(self, sightings: Sequence[Sighting], vectors: Float32) -> Float64:
         """Return how alike the contexts are, (n, n), about 0 for unrelated ones."""
         alike = (vectors @ vectors.T).astype(np.float64)
-        if self.encoder is None:
-            return alike
-        read = self.encoder.encode([masked(sighting) for sighting in sightings])
-        by_encoder = ((read @ read.T).astype(np.float64) - ENCODER_MEAN) / (1 - ENCODER_MEAN)
-        return (1 - ENCODER_WEIGHT) * alike + ENCODER_WEIGHT * by_encoder
+        if self.encoder is not None:
+            read = self.encoder.encode([masked(sighting) for sighting in sightings])
+            by_encoder = ((read @ read.T).astype(np.float64) - ENCODER_MEAN) / (1 - ENCODER_MEAN)
+            alike = (1 - ENCODER_WEIGHT) * alike + ENCODER_WEIGHT * by_encoder
+        quoted = np.array([is_quoted(sighting) for sighting in sightings], dtype=np.float64)
+        both, one = np.outer(quoted, quoted), np.abs(quoted[:, None] - quoted)
+        other = [[is_other_form(a.form, b.form) for b in sightings] for a in sightings]
+        return np.asarray(alike + QUOTED * (both - one) - OTHER_FORM * np.array(other))
 
     def fit(self, vectors: Float32, entities: Sequence[int]) -> tuple[float, int]:
         """Return how well contexts fit the best of some entities, and which; (0, -1) for none."""
@@ -87,6 +107,18 @@ def masked(sighting: Sighting) -> str:
     """Return the window without the name, so that contexts are not alike by it."""
     end = sighting.at + sighting.end - sighting.start
     return f"{sighting.window[: sighting.at]}it{sighting.window[end:]}"
+
+
+def is_quoted(sighting: Sighting) -> bool:
+    """Tell whether a name stands in quotation marks, as titles of works do."""
+    before = sighting.window[max(0, sighting.at - 1) : sighting.at]
+    after = sighting.window[sighting.at + sighting.end - sighting.start :][:1]
+    return bool(before and after) and before in "\"“«‘'" and after in "\"”»’',"
+
+
+def is_other_form(form: str, other: str) -> bool:
+    """Tell whether two longer names differ, and neither is part of the other."""
+    return bool(form and other) and form not in other and other not in form
 
 
 def cluster(alike: Float64, least: float) -> list[Int64]:

@@ -15,7 +15,7 @@ from stamo.discovery.sightings import FREQUENT_WORD, Sighting
 from stamo.kb.base import KnowledgeBase
 
 if TYPE_CHECKING:
-    from stamo.discovery.propose import Found
+    from stamo.discovery.score import Found
 
 N_TELLING_WORDS = 8
 N_COMPANIONS = 5
@@ -38,11 +38,12 @@ def describe_found(found: Found, contexts: ContextReader) -> Proposal:
     aliases = list(dict.fromkeys([found.name, *(t.name for t in found.tallies)]))
     used = {s.name for s in sightings} | {n for s in sightings for n in s.surfaces}
     aliases = [name for name in aliases if name in used][:N_ALIASES] or aliases[:1]
-    shorts = Counter(short for s in sightings for short in s.surfaces)
+    shorts = Counter(short for s in sightings for short in (*s.surfaces, s.form) if short)
     aliases += [short for short, n in sorted(shorts.items(), key=_most) if n > 1]
     known = Counter(e for s in sightings for e in s.entities)
     entities = [e for e, n in sorted(known.items(), key=_most) if n > 1][:N_COMPANIONS]
-    newness = (1 - max(found.fit, 0.0)) * (0.5 + 0.5 * found.later) * (0.5 + 0.5 * found.coherence)
+    agreement = max(found.coherence, 0.0)
+    newness = (1 - max(found.fit, 0.0)) * (0.5 + 0.5 * found.later) * (0.5 + 0.5 * agreement)
     return Proposal(
         id=proposal_id(found.kind, found.name, words),
         kind=found.kind,

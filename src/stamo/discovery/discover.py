@@ -22,9 +22,10 @@ from stamo.corpus.readers import read_parts
 from stamo.corpus.types import Document
 from stamo.discovery.clusters import ContextReader
 from stamo.discovery.proposal import Proposal
-from stamo.discovery.propose import Past, ProposeSettings, propose
+from stamo.discovery.propose import ProposeSettings, propose
+from stamo.discovery.score import Past
 from stamo.discovery.sightings import Observer, Seen
-from stamo.discovery.tally import Tally, TallySettings
+from stamo.discovery.tally import EXPLAINED_FIT, Tally, TallySettings
 from stamo.discovery.time import last_year
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
@@ -41,7 +42,7 @@ EVERYTHING = 2.0
 class DiscoverSettings:
     """How a stream is read, and what is proposed."""
 
-    least_fit: float = 0.45
+    least_fit: float = EXPLAINED_FIT
     """A mention whose context is so near to a known meaning is explained by it."""
     since: str = ""
     """Leave out documents with an earlier date (ISO 8601)."""
@@ -92,13 +93,13 @@ def discover(
     """
     linker = Linker(kb, trained, settings=LinkerSettings(mentions="detect"))
     parts = _since(read_parts(sources, linker.window, stdin=stdin), settings.since)
-    observer = Observer(linker, settings.least_fit)
+    year = last_year(kb)
+    observer = Observer(linker, settings.least_fit, year=year)
     tally = _count(observer, parts, settings, on_seen)
     least = settings.propose.least_documents
     wanted = frozenset(n for n, t in tally.names.items() if t.n_documents >= least)
     articles = islice(article_parts(kb, linker.window), settings.max_articles)
     past = _count(Observer(linker, EVERYTHING, wanted), articles, settings, on_seen)
-    year = last_year(kb)
     proposals = propose(tally, Past(past, year), ContextReader.of(kb, encoder), settings.propose)
     return Discovered(
         proposals, tally.n_documents, len(tally.names), tally.n_forgotten, tally.errors, year

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import calendar
+import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from stamo.discovery.sightings import Sighting
 from stamo.discovery.tally import NameTally
 from stamo.kb.base import KnowledgeBase
 
@@ -16,6 +19,11 @@ ABBREVIATION = 5
 """A single word of at most so many letters before a full stop is an abbreviation."""
 CALENDAR = frozenset(calendar.day_name) | frozenset(calendar.month_name)
 """Capitalised words that stand in any text and name nothing that could be learned."""
+_DATE = re.compile(rf"(\d+\w* )?({'|'.join(calendar.month_name[1:])})\b( \d+)?|\d+")
+_GOES_ON = re.compile(r"(?:[-'’/.+&]|: | [&+/] | [^\W\d_]+-(?=[A-Z]))\w[\w'’-]+")
+_BEGAN = re.compile(r"\w+(?:[-'’/.+&]| [&+/] )$")
+"""What a sign joins to a name: "Ma Ying-jeou", "Nouri al-Maliki", "Travel + Leisure"."""
+_OPENS = re.compile(r"(?:^|[.!?:)\n][\"”’)]?)[\s\"“‘(]*$")
 DOMINANT = 0.5
 """A short name stands for the full name that has at least this share of all that it may mean."""
 
@@ -158,3 +166,75 @@ def is_phrase(tallies: Sequence[NameTally]) -> bool:
         return False
     after = [s.window[s.at + s.end - s.start :][:2] for s in sightings]
     return sum(text[:1] == "." for text in after) > len(after) / 2
+
+
+def is_date(name: str) -> bool:
+    """Tell whether a name is a day, a month or a number."""
+    return name in CALENDAR or _DATE.fullmatch(name) is not None
+
+
+def longer_names(tallies: Iterable[NameTally]) -> dict[str, list[NameTally]]:
+    """Return the unknown names of several words by the words at their ends."""
+    found: dict[str, list[NameTally]] = {}
+    for tally in tallies:
+        words = tally.name.split(" ")
+        if tally.alias < 0 and len(words) > 1:
+            for word in dict.fromkeys((words[0], words[-1])):
+                found.setdefault(word, []).append(tally)
+    return found
+
+
+def is_piece(tally: NameTally, longer: Mapping[str, Sequence[NameTally]]) -> bool:
+    """Tell whether a single word stands more often in longer names: "Labs", a shared surname."""
+    if " " in tally.name:
+        return False
+    return sum(t.n_documents for t in longer.get(tally.name, ())) > tally.n_documents
+
+
+def seen_inside(sightings: Iterable[Sighting], word: str, alias: int) -> Iterator[Sighting]:
+    """Yield sightings of longer names as sightings of a known word at one of their ends."""
+    n = len(word)
+    for s in sightings:
+        end = s.at + s.end - s.start
+        if s.window[s.at : s.at + n] == word:
+            yield s._replace(name=word, alias=alias, end=s.start + n, form=s.name, fit=0.0)
+        elif s.window[end - n : end] == word:
+            start, at = s.end - n, end - n
+            yield s._replace(name=word, alias=alias, start=start, at=at, form=s.name, fit=0.0)
+
+
+def opens_sentences(tally: NameTally, is_seen: Callable[[str], bool]) -> bool:
+    """Tell whether a name begins with a word that has its capital from the sentence.
+
+    It is never seen inside a sentence, and the rest of it is a name of its own.
+    """
+    _, _, rest = tally.name.partition(" ")
+    if not rest or not is_seen(rest):
+        return False
+    return all(_OPENS.search(s.window[: s.at]) for s in tally.sightings)
+
+
+def completed(sightings: Sequence[Sighting]) -> list[Sighting]:
+    """Add to sightings what most of them have joined to the name by a sign."""
+    for pattern, is_after in ((_GOES_ON, True), (_BEGAN, False)):
+        found = [_joined(s, pattern, is_after) for s in sightings]
+        for text, n in Counter(found).most_common(1):
+            if text and 2 * n > len(sightings):
+                sightings = [
+                    _with(s, text, is_after) if own == text else s
+                    for s, own in zip(sightings, found, strict=True)
+                ]
+    return list(sightings)
+
+
+def _joined(s: Sighting, pattern: re.Pattern[str], is_after: bool) -> str:
+    end = s.at + s.end - s.start
+    match = pattern.match(s.window, end) if is_after else pattern.search(s.window[: s.at])
+    return match[0] if match else ""
+
+
+def _with(s: Sighting, text: str, is_after: bool) -> Sighting:
+    if is_after:
+        return s._replace(name=s.name + text, end=s.end + len(text))
+    n = len(text)
+    return s._replace(name=text + s.name, start=s.start - n, at=s.at - n)

@@ -1,48 +1,62 @@
 """From what was seen of a stream to ranked proposals.
 
-Frequent, of a later time than the knowledge base, agreeing contexts, fitting no known meaning: the
-product of these ranks proposals of one kind; the two kinds take turns, since an editor wants both.
+Names are grouped, contexts clustered and scored; the two kinds take turns, since an editor wants
+both.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice, zip_longest
 
 import numpy as np
 
 from stamo.discovery.clusters import ContextReader, cluster, coherence
 from stamo.discovery.describe import describe_found
-from stamo.discovery.groups import NameGroup, group_names, is_phrase, is_variant, parts_of
+from stamo.discovery.groups import (
+    NameGroup,
+    completed,
+    group_names,
+    is_date,
+    is_phrase,
+    is_piece,
+    is_variant,
+    longer_names,
+    opens_sentences,
+    parts_of,
+    seen_inside,
+)
 from stamo.discovery.proposal import Proposal, ProposalKind
+from stamo.discovery.score import (
+    FULL_NAME,
+    LONE_MEANING,
+    LONE_SHARE,
+    Found,
+    Past,
+    surprise,
+    unity,
+    without_copies,
+)
 from stamo.discovery.sightings import Sighting
-from stamo.discovery.tally import NameTally, Tally
-from stamo.discovery.time import speaks_of_later
+from stamo.discovery.tally import NameTally, Tally, draw
+from stamo.discovery.time import LATER
 from stamo.errors import SettingsError
-from stamo.system.arrays import Float32, Float64, Int64
-
-Z = 1.0
-"""Standard errors by which a share seen in few documents is lowered."""
-PRIOR_LATER = 0.1
-"""What a name that no document connects with a later year still counts."""
+from stamo.system.arrays import Float32
 
 REPEATED = 0.4
 """A proposal that shares so many of its places with a better one repeats it."""
 PROMISING = 5
 """How many names for each wanted proposal are looked at closely."""
-TITLED_FIT = 0.65
-"""An unknown name whose contexts fit so well what its last words mean is that, with a title."""
-COMMON_NAME = 1 / 3
-"""Share of the documents that one form of a name has where all forms mean one thing."""
-COPIED = 0.93
-"""ContextReader at least so alike are copies of one text."""
-LEAST_DOUBT = 0.2
-"""What mentions still count that the linker is sure of: it knows no meaning but one."""
-FULL_NAME = 0.2
-"""How much less a known full name, or one with a number, counts as one with a new meaning."""
+TITLED_FIT = 0.75
+"""An unknown name whose contexts fit so well what its last word means is that, with a title."""
+TITLED_FULL_FIT = 0.4
+"""The same for known names of several words: "President Barack Obama"."""
+LEAST_ALONE = 0.2
+"""So many documents call a new meaning of a name by the name alone; else it is a longer name."""
+COMMON_MEANING = 0.5
+"""A name that more of its documents write small too is a word."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +67,7 @@ class ProposeSettings:
     """Fewer documents give no proposal."""
     agreement: float = 0.4
     """Mean cosine of contexts that agree; unrelated ones have about 0."""
-    known_fit: float = 0.5
+    known_fit: float = 0.7
     """A cluster whose contexts fit a known meaning at least so well is that meaning."""
     ignored: frozenset[str] = frozenset()
     """Names that are never proposed, in any case."""
@@ -68,54 +82,6 @@ class ProposeSettings:
             )
 
 
-@dataclass(frozen=True)
-class Found:
-    """A group of contexts that may be a new entity."""
-
-    kind: ProposalKind
-    tallies: tuple[NameTally, ...]
-    sightings: tuple[Sighting, ...]
-    n_documents: int
-    n_mentions: int
-    later: float
-    """Share of the documents that speak of later years, lowered for few documents."""
-    coherence: float
-    novelty: float
-    """By how much the contexts are more alike than like those of the knowledge base's articles."""
-    fit: float
-    """How well the contexts fit the best known meaning, 0 where nothing is known."""
-    confused_with: int
-    score: float = field(default=0.0, compare=False)
-
-    @property
-    def name(self) -> str:
-        """The name."""
-        return self.tallies[0].name
-
-
-@dataclass(frozen=True)
-class Past:
-    """What the knowledge base's own articles say: the same names there, and its last year."""
-
-    tally: Tally
-    year: int | None
-    """The last year that it speaks of; None leaves time out."""
-
-    def sightings(self, names: Iterable[str]) -> list[Sighting]:
-        """Return how its articles use some names."""
-        tallies = self.tally.names
-        return [s for name in names if name in tallies for s in tallies[name].sightings]
-
-    def rise(self, tallies: Sequence[NameTally], n_stream: int) -> float:
-        """Return the share of now in how frequent names are now and were then, 0 to 1."""
-        past = self.tally
-        n_now = sum(t.n_documents + t.n_explained for t in tallies)
-        n_then = sum(past.names[t.name].n_documents for t in tallies if t.name in past.names)
-        now = n_now / max(n_stream, 1)
-        then = n_then / max(past.n_documents, 1)
-        return now / (now + then)
-
-
 def propose(
     tally: Tally, past: Past, contexts: ContextReader, settings: ProposeSettings
 ) -> list[Proposal]:
@@ -127,18 +93,23 @@ def propose(
         contexts: Reads the contexts.
         settings: What is proposed.
     """
+    return [describe_found(found, contexts) for found in find(tally, past, contexts, settings)]
+
+
+def find(
+    tally: Tally, past: Past, contexts: ContextReader, settings: ProposeSettings
+) -> list[Found]:
+    """Return what is proposed, the best first."""
     ignored = {name.casefold() for name in settings.ignored}
     ranked: dict[ProposalKind, list[Found]] = {kind: [] for kind in settings.kinds}
     for found in _Search(tally, past, contexts, settings).run():
-        names = {t.name.casefold() for t in found.tallies[:1]}
-        if found.kind in ranked and not names & ignored:
+        if found.score > 0 and found.name.casefold() not in ignored:
             ranked[found.kind].append(found)
     for kind in ranked:
         ranked[kind].sort(key=lambda found: (-found.score, found.name, -found.n_documents))
     turns = zip_longest(*ranked.values())
     every = (found for turn in turns for found in turn if found is not None)
-    chosen = list(islice(_without_repeats(every), settings.max_proposals))
-    return [describe_found(found, contexts) for found in chosen]
+    return list(islice(_without_repeats(every), settings.max_proposals))
 
 
 @dataclass(frozen=True)
@@ -150,60 +121,69 @@ class _Search:
     contexts: ContextReader
     settings: ProposeSettings
 
+    @cached_property
+    def longer(self) -> dict[str, list[NameTally]]:
+        """Unknown longer names by the single words at their ends."""
+        return longer_names(self.tally.names.values())
+
     def run(self) -> Iterator[Found]:
-        least, kinds = self.settings.least_documents, self.settings.kinds
-        if "name" in kinds:
-            groups = [
-                group
-                for group in group_names(self.tally.names)
-                if group.n_documents >= least and not is_phrase(group.tallies)
-            ]
-            for group in self._promising(groups):
-                if not is_variant(group.name, self.contexts.kb):
-                    yield from self._new_names(group)
-        if "meaning" in kinds:
+        if "name" in self.settings.kinds:
+            for group in self._promising(self._groups()):
+                yield from self._new_names(group)
+        if "meaning" in self.settings.kinds:
             names = [
                 NameGroup((tally,))
                 for tally in self.tally.names.values()
-                if tally.alias >= 0 and tally.n_documents >= least
+                if tally.alias >= 0 and not is_date(tally.name)
             ]
             for group in self._promising(names):
-                known = self.contexts.kb.candidates(group.name).ids.tolist()
-                sightings = group.tallies[0].sightings
-                yield from self._clusters("meaning", group.tallies, sightings, known)
+                yield from self._new_meanings(group.tallies[0])
 
-    def _promising(self, groups: Sequence[NameGroup]) -> list[NameGroup]:
-        """Return the groups that could rank among the first, by what is cheap to know of them.
+    def _groups(self) -> list[NameGroup]:
+        least = self.settings.least_documents
+        groups = (g for g in group_names(self.tally.names) if g.n_documents >= least)
+        return [g for g in groups if not is_piece(g.tallies[0], self.longer)]
 
-        No cluster of a name scores higher than if all its documents of a later time were in it.
-        """
-
-        def bound(group: NameGroup) -> float:
-            sightings = [s for tally in group.tallies for s in tally.sightings]
-            n = self._n_later(sightings)
-            time = self._time(lower_bound(n, n) if n else 0.0)
-            rise = self.past.rise(group.tallies, self.tally.n_documents)
-            return time * math.log2(1 + group.n_documents) * rise
-
-        ranked = sorted(groups, key=lambda group: (-bound(group), group.name))
-        return ranked[: PROMISING * self.settings.max_proposals]
-
-    def _n_later(self, sightings: Iterable[Sighting]) -> int:
-        return sum(speaks_of_later(s.window, self.past.year) for s in sightings)
-
-    def _time(self, later: float) -> float:
-        return PRIOR_LATER + later if self.past.year is not None else 1.0
+    def _promising(self, groups: Iterable[NameGroup]) -> list[NameGroup]:
+        """Return the groups that could rank among the first, by what is cheap to know of them."""
+        least, ranked = self.settings.least_documents, []
+        for group in groups:
+            n = group.n_documents
+            if group.tallies[0].alias >= 0:
+                n += sum(t.n_documents for t in self.longer.get(group.name, ()))
+            if n >= least:
+                sightings = (s for tally in group.tallies for s in tally.sightings)
+                n_later = sum(s.time == LATER for s in sightings)
+                ranked.append((-n_later, -n, group.name, group))
+        ranked.sort(key=lambda item: item[:3])
+        return [group for *_, group in ranked[: PROMISING * self.settings.max_proposals]]
 
     def _new_names(self, group: NameGroup) -> Iterator[Found]:
         """Yield a name of several words as it is, and each meaning of a single word."""
-        sightings = _distinct(s for tally in group.tallies for s in tally.sightings)
-        known = _known_parts(group.name, self.contexts)
-        yield from self._clusters("name", group.tallies, sightings, known)
+        if is_phrase(group.tallies) or opens_sentences(group.tallies[0], self._is_seen):
+            return
+        sightings = completed(_distinct(s for t in group.tallies for s in t.sightings))
+        name = next((s.name for s in sightings if s.name.startswith(group.name)), group.name)
+        if is_variant(name, self.contexts.kb):
+            return
+        yield from self._clusters("name", group.tallies, name, sightings, [])
+
+    def _is_seen(self, name: str) -> bool:
+        return name in self.tally.names or self.contexts.kb.alias_id(name) >= 0
+
+    def _new_meanings(self, tally: NameTally) -> Iterator[Found]:
+        """Yield what a known name means here, alone and inside longer unknown names."""
+        inside = (s for t in self.longer.get(tally.name, ()) for s in t.sightings)
+        every = _distinct((*tally.sightings, *seen_inside(inside, tally.name, tally.alias)))
+        every = sorted(every, key=draw)[: self.tally.settings.sample_size]
+        known = self.contexts.kb.candidates(tally.name).ids.tolist()
+        yield from self._clusters("meaning", (tally,), tally.name, every, known)
 
     def _clusters(
         self,
         kind: ProposalKind,
         tallies: tuple[NameTally, ...],
+        name: str,
         sightings: Sequence[Sighting],
         known: Sequence[int],
     ) -> Iterator[Found]:
@@ -212,112 +192,73 @@ class _Search:
         if len(sightings) < least:
             return
         vectors = contexts.word_vectors(sightings)
-        alike = contexts.likeness(sightings, vectors)
-        one = kind == "name" and " " in tallies[0].name
+        one = kind == "name" and " " in name
         agreement = self.settings.agreement / (2 if kind == "name" else 1)
-        clusters = [np.arange(len(sightings))] if one else cluster(alike, agreement)
-        clusters = [without_copies(rows, alike) for rows in clusters]
+        every = np.arange(len(sightings))
+        clusters = [every] if one else cluster(contexts.likeness(sightings, vectors), agreement)
+        plain = (vectors @ vectors.T).astype(np.float64)
+        clusters = [without_copies(rows, plain) for rows in clusters]
         clusters = [rows for rows in clusters if len(rows) >= least]
         then = self.past.sightings(t.name for t in tallies) if clusters else []
         past = contexts.word_vectors(then) if then else vectors[:0]
         for rows in clusters:
-            fit, best = contexts.fit(vectors[rows], known)
-            if fit >= (TITLED_FIT if kind == "name" else self.settings.known_fit):
-                continue
-            inside = alike[np.ix_(rows, rows)]
             chosen = [sightings[i] for i in rows]
-            if not has_common_name(chosen):
+            doubt = self._doubt(kind, name, chosen, len(rows) / len(sightings), known)
+            fit, best = contexts.fit(vectors[rows], known)
+            if doubt == 0 or fit >= self.settings.known_fit or self._is_titled(name, vectors[rows]):
                 continue
-            novelty = surprise(inside, vectors[rows] @ past.T)
-            yield self._found(
+            inside = plain[np.ix_(rows, rows)]
+            yield Found(
                 kind,
                 tallies,
-                chosen,
+                name,
+                tuple(chosen),
                 len(rows) / len(sightings),
+                self.past.evidence(chosen),
                 coherence(inside),
-                novelty,
+                surprise(inside, vectors[rows] @ past.T),
                 fit,
                 best,
+                self.past.rise(tallies, self.tally.n_documents),
+                doubt,
             )
 
-    def _found(
+    def _doubt(
         self,
         kind: ProposalKind,
-        tallies: tuple[NameTally, ...],
+        name: str,
         sightings: Sequence[Sighting],
         share: float,
-        agreement: float,
-        novelty: float,
-        fit: float,
-        best: int,
-    ) -> Found:
-        n_documents = max(len(sightings), round(share * sum(t.n_documents for t in tallies)))
-        n_mentions = max(n_documents, round(share * sum(t.n_mentions for t in tallies)))
-        later = lower_bound(self._n_later(sightings), len(sightings))
-        score = self._time(later) * math.log2(1 + n_documents)
-        rise = self.past.rise(tallies, self.tally.n_documents)
-        if kind == "meaning":
-            fits_none = max(novelty, 0.0) * (1 - max(fit, 0.0))
-            sure = sum(s.confidence for s in sightings) / len(sightings)
-            # Known things come in new settings; only time tells them from new meanings.
-            score *= self._time(later) * fits_none * (1 - sure + LEAST_DOUBT)
-            score *= rise * share**0.5 * self._rarity(tallies[0])
-        else:
-            score *= max(agreement, 0.05) ** 0.5 * rise**2
-        return Found(
-            kind,
-            tallies,
-            tuple(sightings),
-            n_documents,
-            n_mentions,
-            later,
-            agreement,
-            novelty,
-            fit,
-            best,
-            score,
-        )
+        known: Sequence[int],
+    ) -> float:
+        """Return what the name and its forms leave of a score; 0 for what is no meaning of it."""
+        if kind == "name":
+            return 1.0
+        n = len(sightings)
+        is_called = sum(not s.form for s in sightings) >= LEAST_ALONE * n
+        is_word = sum(s.is_common for s in sightings) > COMMON_MEANING * n
+        if not is_called or is_word:
+            return 0.0
+        doubt = unity(sightings)
+        is_full = " " in name and self.contexts.kb.entity_ids([name])[0] >= 0
+        if is_full or any(map(str.isdigit, name)) or len(name) < 3:
+            doubt *= FULL_NAME
+        if len(known) == 1 and share > LONE_SHARE and self.past.n_documents(name) <= 2:
+            doubt *= LONE_MEANING
+        return doubt
 
-    def _rarity(self, tally: NameTally) -> float:
-        """Return how rare a known name was, 0 to 1, and less for one that is a full name already.
-
-        What stood in every article ("September", "Europe") comes with any context, and a name of
-        several words that is the title of its meaning hardly gets another one.
-        """
-        past = self.past.tally
-        n_then = past.names[tally.name].n_documents if tally.name in past.names else 0
-        rarity = 1 - math.log(1 + n_then) / math.log(2 + past.n_documents)
-        is_full = " " in tally.name and self.contexts.kb.entity_ids([tally.name])[0] >= 0
-        return rarity * (FULL_NAME if is_full or any(map(str.isdigit, tally.name)) else 1.0)
-
-
-def has_common_name(sightings: Sequence[Sighting]) -> bool:
-    """Tell whether one form of the name has its share: people who share a word have none."""
-    (_, n), *_ = Counter(s.name for s in sightings).most_common(1)
-    return n >= COMMON_NAME * len(sightings)
-
-
-def without_copies(rows: Int64, alike: Float64) -> Int64:
-    """Leave out contexts that repeat an earlier one: what is copied was written once."""
-    kept: list[int] = []
-    for row in rows.tolist():
-        if all(alike[row, other] < COPIED for other in kept):
-            kept.append(row)
-    return np.array(kept, dtype=np.int64)
-
-
-def surprise(inside: Float64, past: Float32) -> float:
-    """Return by how much contexts are more alike than like those of the past.
-
-    Args:
-        inside: Likeness of the n contexts of a cluster, (n, n).
-        past: Their likeness to m contexts of the same name in the knowledge base, (n, m).
-    """
-    others = np.sort(inside - 2 * np.eye(len(inside)), axis=1)[:, -2:].mean(axis=1)
-    if not past.shape[1]:
-        return float(others.mean())
-    then = np.sort(past, axis=1)[:, -2:].mean(axis=1)
-    return float((others - np.maximum(then, 0)).mean())
+    def _is_titled(self, name: str, vectors: Float32) -> bool:
+        """Tell whether a name is a known one with a title in front, by what its contexts fit."""
+        kb = self.contexts.kb
+        for part in parts_of(name):
+            # "Space Telescope" is a kind of thing, which new things are of; "Obama" is none.
+            if not name.endswith(f" {part}") or kb.alias_id(part.lower()) >= 0:
+                continue
+            if kb.alias_id(part) >= 0:
+                fit, _ = self.contexts.fit(vectors, kb.candidates(part).ids.tolist()[:20])
+                if fit >= (TITLED_FULL_FIT if " " in part else TITLED_FIT):
+                    return True
+        return False
 
 
 def _without_repeats(ranked: Iterable[Found]) -> Iterator[Found]:
@@ -329,23 +270,6 @@ def _without_repeats(ranked: Iterable[Found]) -> Iterator[Found]:
         if len(places & taken) < REPEATED * len(places):
             taken |= places
             yield found
-
-
-def lower_bound(k: int, n: int) -> float:
-    """Return a share k / n lowered by `Z` standard errors (Wilson)."""
-    p, z = k / n, Z
-    middle, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, (middle - spread) / (1 + z * z / n))
-
-
-def _known_parts(name: str, contexts: ContextReader) -> list[int]:
-    """Return the entities that the known names at the end of an unknown one may mean."""
-    kb = contexts.kb
-    found: list[int] = []
-    for part in parts_of(name):
-        if name.endswith(f" {part}") and kb.alias_id(part) >= 0:
-            found += kb.candidates(part).ids.tolist()[:20]
-    return list(dict.fromkeys(found))
 
 
 def _distinct(sightings: Iterable[Sighting]) -> list[Sighting]:

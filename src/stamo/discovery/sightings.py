@@ -4,11 +4,12 @@
           ─▶ one sighting a name and document
 
 A sighting of a known name says how well its context fits the best of its known meanings; only
-those that fit badly keep their context.
+those that fit badly, or that speak of a later time than the knowledge base, keep their context.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ import numpy as np
 from stamo.corpus.parts import Part, ReadPart
 from stamo.corpus.tokenizer import STOP_WORD_FREQUENCY
 from stamo.discovery.spans import SMALL_WORDS, CapitalSpans, capital_spans
+from stamo.discovery.time import LATER, NamedYears
 from stamo.features.encoding import FlatCorpus, context_words
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.names import normalise_surface
@@ -67,6 +69,10 @@ class Sighting(NamedTuple):
     """Whether the document writes all words of the name small too."""
     fit: float
     """Cosine of the context with that meaning's vector; 1 where nothing is known of it."""
+    time: int
+    """Which years the context names: see `stamo.discovery.time`."""
+    form: str = ""
+    """The longer name that a known name was seen in; empty where it stands alone."""
 
 
 class Seen(NamedTuple):
@@ -89,6 +95,8 @@ class Observer:
     """A known name whose context fits a known meaning at least so well is explained by it."""
     wanted: frozenset[str] | None = None
     """See only these names, whatever they mean; None sees all."""
+    year: int | None = None
+    """The last year that the knowledge base speaks of, where it is known."""
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -194,9 +202,11 @@ class ContextVectors:
         self._background = kb.background
         self._entities = kb.entity_vectors()
 
-    def of(self, words: Int32) -> Float32:
+    def of(self, words: Int32, emphasis: Float32 | None = None) -> Float32:
         """Return the directions of contexts of H words, (M, H) with -1 for none, as (M, Q)."""
         weights = np.where(words >= 0, self._weights[words], 0).astype(np.float32)
+        if emphasis is not None:
+            weights *= emphasis
         total = np.empty((len(words), self._words.shape[1]), dtype=np.float32)
         for i in range(0, len(words), 256):
             rows = slice(i, i + 256)
@@ -334,6 +344,8 @@ def _trim(
     for i, (begin, end, opens) in enumerate(
         zip(runs.first.tolist(), runs.last.tolist(), runs.opens.tolist(), strict=True)
     ):
+        # "(Friday) Does Mira": a bracket may end what stands before a sentence.
+        opens = opens or (joined.words[begin] in small and _follows_bracket(joined, begin))
         if end - begin == 1:
             is_stop = frequent.is_stop_word(joined.words[begin])
             keep[i] = not opens and (not is_stop or _is_known(joined, begin, end, kb))
@@ -343,10 +355,7 @@ def _trim(
         if opens and (frequent[word] or word in small or not _has_capital(joined, begin + 1)):
             place += 1
         while place < end and (
-            not _has_capital(joined, place)
-            or (
-                frequent.is_stop_word(joined.words[place]) and not _is_known(joined, place, end, kb)
-            )
+            not _has_capital(joined, place) or _is_loose(joined, place, end, kb, frequent)
         ):
             place += 1
         if place == begin or _is_known(joined, begin, end, kb):
@@ -356,8 +365,26 @@ def _trim(
     return CapitalSpans(first[keep], runs.last[keep], runs.opens[keep])
 
 
+def _is_loose(
+    joined: JoinedTexts, word: int, end: int, kb: KnowledgeBase, frequent: FrequentWords
+) -> bool:
+    """Tell whether a word in front of a name is a stop word that belongs to no known name.
+
+    "The Colbert Report" loses its first word, "New York Comic Con" does not.
+    """
+    if not frequent.is_stop_word(joined.words[word]) or _is_known(joined, word, end, kb):
+        return False
+    is_article = joined.words[word] in ("the", "a", "an")
+    return is_article or word + 2 > end or not _is_known(joined, word, word + 2, kb)
+
+
 def _is_known(joined: JoinedTexts, first: int, last: int, kb: KnowledgeBase) -> bool:
     return kb.alias_id(joined.text[joined.starts[first] : joined.ends[last - 1]]) >= 0
+
+
+def _follows_bracket(joined: JoinedTexts, word: int) -> bool:
+    start = int(joined.starts[word])
+    return joined.text[max(0, start - 2) : start] == ") "
 
 
 def _has_capital(joined: JoinedTexts, word: int) -> bool:
@@ -414,7 +441,6 @@ def _see_document(
     part: Part, found: _DocumentNames, scores: _Scores, small: set[str], observer: Observer
 ) -> Seen:
     least_fit, wanted = observer.least_fit, observer.wanted
-    date = part.document.date or ""
     rows = [i for i, is_capital in enumerate(found.is_capital) if is_capital]
     full_by_short = full_names([found.names[i] for i in rows], [found.aliases[i] for i in rows])
     rows_by_name: dict[str, list[int]] = {}
@@ -426,52 +452,73 @@ def _see_document(
         if full != name and found.aliases[i] >= 0 and float(scores.fits[i]) >= least_fit:
             full = name
         rows_by_name.setdefault(full, []).append(i)
+    reader = _DocumentReader(part, found, scores, small, observer.year)
     sightings, explained = [], []
     for name, mentions in rows_by_name.items():
-        i = mentions[0]
-        alias = alias_by_name[name]
+        i, alias = mentions[0], alias_by_name[name]
         if wanted is not None and name not in wanted:
             continue
-        if alias >= 0 and (found.names[i] != name or float(scores.fits[i]) >= least_fit):
+        if alias >= 0 and found.names[i] != name:
             explained.append(name)
             continue
-        sightings.append(_sighting(part, found, scores, name, alias, mentions, date, small))
-    return Seen(part.id, date, sightings, explained)
+        is_explained = alias >= 0 and float(scores.fits[i]) >= least_fit
+        if is_explained and reader.time_of(i) != LATER:
+            explained.append(name)
+        else:
+            sightings.append(reader.sighting(name, alias, mentions))
+    return Seen(part.id, part.document.date or "", sightings, explained)
 
 
-def _sighting(
-    part: Part,
-    found: _DocumentNames,
-    scores: _Scores,
-    name: str,
-    alias: int,
-    mentions: list[int],
-    date: str,
-    small: set[str],
-) -> Sighting:
-    i = mentions[0]
-    text, start, end = part.document.text, found.starts[i], found.ends[i]
-    begin = max(0, start - SIGHT)
-    others = {found.names[j] for j in mentions} - {name}
-    near = sorted(
-        (j for j in range(max(0, i - 12), min(len(found.names), i + 13)) if scores.linked[j] >= 0),
-        key=lambda j: (abs(found.starts[j] - start), j),
-    )
-    used = [int(scores.linked[j]) for j in near if found.names[j] not in others | {name}]
-    return Sighting(
-        name,
-        alias,
-        part.id,
-        date,
-        start + part.offset,
-        end + part.offset,
-        len(mentions),
-        tuple(sorted(others)),
-        text[begin : end + SIGHT],
-        start - begin,
-        tuple(dict.fromkeys(used))[:N_NEAR_ENTITIES],
-        int(scores.best[i]),
-        float(scores.confidence[i]) if scores.best[i] >= 0 else 0.0,
-        all(word in small or word.isdigit() for word in name.lower().split(" ")),
-        float(scores.fits[i]),
-    )
+class _DocumentReader:
+    """Makes the sightings of one document."""
+
+    def __init__(
+        self,
+        part: Part,
+        found: _DocumentNames,
+        scores: _Scores,
+        small: set[str],
+        year: int | None,
+    ) -> None:
+        self._part, self._found, self._scores, self._small = part, found, scores, small
+        self._years = NamedYears.of(part.document.text, year)
+        self._linked = np.flatnonzero(scores.linked >= 0).tolist()
+
+    def time_of(self, i: int) -> int:
+        """Return of which time the context of a mention speaks."""
+        found = self._found
+        return self._years.time_of(found.starts[i] - SIGHT, found.ends[i] + SIGHT)
+
+    def sighting(self, name: str, alias: int, mentions: list[int]) -> Sighting:
+        """Return what is kept of a name, at its first mention."""
+        part, found, scores, i = self._part, self._found, self._scores, mentions[0]
+        start, end = found.starts[i], found.ends[i]
+        begin = max(0, start - SIGHT)
+        others = {found.names[j] for j in mentions} - {name}
+        return Sighting(
+            name,
+            alias,
+            part.id,
+            part.document.date or "",
+            start + part.offset,
+            end + part.offset,
+            len(mentions),
+            tuple(sorted(others)),
+            part.document.text[begin : end + SIGHT],
+            start - begin,
+            self._companions(i, others | {name}),
+            int(scores.best[i]),
+            float(scores.confidence[i]) if scores.best[i] >= 0 else 0.0,
+            all(word in self._small or word.isdigit() for word in name.lower().split(" ")),
+            float(scores.fits[i]),
+            self.time_of(i),
+        )
+
+    def _companions(self, i: int, names: set[str]) -> tuple[int, ...]:
+        """Return the entities that other names near a mention are linked to, the nearest first."""
+        place = bisect_left(self._linked, i)
+        near = self._linked[max(0, place - N_NEAR_ENTITIES) : place + N_NEAR_ENTITIES + 1]
+        near.sort(key=lambda j: abs(j - i))
+        linked, texts = self._scores.linked, self._found.names
+        used = dict.fromkeys(int(linked[j]) for j in near if texts[j] not in names)
+        return tuple(used)[:N_NEAR_ENTITIES]

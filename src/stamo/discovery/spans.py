@@ -21,6 +21,7 @@ SMALL_WORDS = frozenset(
     | {"van", "von", "der", "den", "al", "el", "y"}
 )
 """Words that are written small inside names."""
+MAX_SMALL = max(map(len, SMALL_WORDS))
 MAX_NAME_WORDS = 8
 """A longer run is a heading in capitals, not a name."""
 MAX_DIGITS = 3
@@ -74,6 +75,10 @@ def _joins(joined: JoinedTexts, capital: Bools, frequent: Mapping[str, bool]) ->
     letters = dot & near & single[1:]  # "U.S."
     both = capital[:-1] & capital[1:]
     joins = both & (space | hyphen | apostrophe | letters)
+    wide = gaps == 3  # "Ernst & Young", "Travel + Leisure"
+    middle = joined.codes[np.minimum(joined.ends[:-1] + 1, len(joined.codes) - 1)]
+    joins |= both & wide & (sign == ord(" ")) & ((middle == ord("&")) | (middle == ord("+")))
+    joins |= both & near & (sign == ord("&"))
     joins |= both & _after_initial(joined, both & dot & (gaps == 2), frequent)
     # "Gamma-ray Space": what a hyphen joins belongs to the name when the name goes on.
     n = len(capital) - 2
@@ -81,9 +86,10 @@ def _joins(joined: JoinedTexts, capital: Bools, frequent: Mapping[str, bool]) ->
     joins[:n] |= over
     joins[1:] |= over
     joins |= _with_numbers(joined, capital, space)
+    small = _small_words(joined, capital, space)
     for width in (1, 2):
         if len(capital) > width + 1:
-            joins = _with_small_words(joined, capital, space, joins, width)
+            joins = _with_small_words(small, capital, space, joins, width)
     return np.asarray(joins)
 
 
@@ -103,12 +109,24 @@ def _with_numbers(joined: JoinedTexts, capital: Bools, space: Bools) -> Bools:
     return np.asarray(capital[:-1] & number[1:] & space)
 
 
+def _small_words(joined: JoinedTexts, capital: Bools, space: Bools) -> Bools:
+    """Tell which words between blanks are written small inside names; few are looked up."""
+    n = len(capital)
+    found = np.zeros(n, dtype=np.bool_)
+    maybe = ~capital & (joined.ends - joined.starts <= MAX_SMALL)
+    maybe[:-1] &= space
+    maybe[1:] &= space
+    maybe[1:] &= capital[:-1] | maybe[:-1]
+    places = np.flatnonzero(maybe).tolist()
+    words = joined.words
+    found[[i for i in places if words[i] in SMALL_WORDS]] = True
+    return found
+
+
 def _with_small_words(
-    joined: JoinedTexts, capital: Bools, space: Bools, joins: Bools, width: int
+    small: Bools, capital: Bools, space: Bools, joins: Bools, width: int
 ) -> Bools:
     """Join names over `width` small words."""
-    small = np.fromiter((word in SMALL_WORDS for word in joined.words), np.bool_, len(capital))
-    small &= ~capital
     n = len(capital) - width - 1
     over = capital[:n] & capital[width + 1 :]
     for i in range(width):

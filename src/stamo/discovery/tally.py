@@ -1,22 +1,31 @@
 """What is kept of a stream: for each name its counts and a bounded sample of its contexts.
 
-The sample holds the sightings with the smallest hash of name and document, so it is the same in
-whatever order or number of processes the documents were read. Memory is bounded: when there are
-more names than allowed, those of the fewest documents that were seen longest ago are forgotten,
-which is lossy counting: a name that comes up again and again stays.
+The sample is drawn by a hash of name and document, so it is the same in whatever order or number
+of processes the documents were read; contexts of a later time, and those that fit no known
+meaning, are drawn more often (weighted sampling after Efraimidis and Spirakis). Memory is bounded:
+when there are more names than allowed, those of the fewest documents that were seen longest ago
+are forgotten, which is lossy counting: a name that comes up again and again stays.
 """
 
 from __future__ import annotations
 
 import hashlib
+import marshal
 from bisect import insort
 from dataclasses import dataclass, field
 
 from stamo.discovery.sightings import Seen, Sighting
+from stamo.discovery.time import EARLIER, LATER, NO_YEAR
 from stamo.errors import SettingsError
 
 KEPT_SHARE = 0.75
 """How much of the allowed names is left after some were forgotten."""
+TIME_WEIGHTS = {EARLIER: 0.25, NO_YEAR: 1.0, LATER: 4.0}
+"""How much more often contexts of a later time are kept."""
+EXPLAINED_WEIGHT = 0.3
+"""How much less often a context is kept that fits a known meaning."""
+EXPLAINED_FIT = 0.45
+"""A known name whose context fits a known meaning at least so well is explained by it."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +58,16 @@ class NameTally:
     first_date: str = ""
     last_seen: int = 0
     last_document: str = ""
-    sample: list[tuple[int, Sighting]] = field(default_factory=list)
+    sample: list[tuple[float, bytes]] = field(default_factory=list)
+    """Packed contexts with what they were drawn by."""
 
     @property
     def sightings(self) -> list[Sighting]:
         """The kept contexts, in a fixed order."""
-        return [sighting for _, sighting in self.sample]
+        return [Sighting(*marshal.loads(packed)) for _, packed in self.sample]
 
     def add(self, sighting: Sighting, size: int) -> None:
-        """Count a sighting, and keep it if its hash is small enough."""
+        """Count a sighting, and keep it if it is drawn."""
         self.n_mentions += sighting.n_mentions
         if sighting.document == self.last_document:  # a further part of a long document
             return
@@ -65,8 +75,10 @@ class NameTally:
         self.n_documents += 1
         if sighting.date and (not self.first_date or sighting.date < self.first_date):
             self.first_date = sighting.date
-        insort(self.sample, (_hash(sighting), sighting))
-        del self.sample[size:]
+        key = draw(sighting)
+        if len(self.sample) < size or key <= self.sample[-1][0]:
+            insort(self.sample, (key, marshal.dumps(tuple(sighting))))
+            del self.sample[size:]
 
 
 @dataclass
@@ -115,6 +127,11 @@ class Tally:
         self.names = {name: tally for name, tally in self.names.items() if name in kept}
 
 
-def _hash(sighting: Sighting) -> int:
+def draw(sighting: Sighting) -> float:
+    """Return by what a context is drawn: the smallest are kept."""
     text = f"{sighting.name}\0{sighting.document}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+    number = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+    weight = TIME_WEIGHTS[sighting.time]
+    if sighting.alias >= 0 and sighting.fit >= EXPLAINED_FIT:
+        weight *= EXPLAINED_WEIGHT
+    return float(-(((number + 1) / 2**64) ** (1 / weight)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from stamo.kb.base import KnowledgeBase
 
@@ -17,6 +19,8 @@ MAX_ARTICLES = 4096
 """Articles that are looked at."""
 HORIZON = 30
 """Years beyond the knowledge base that text may speak of; a later one is no date."""
+EARLIER, NO_YEAR, LATER = 0, 1, 2
+"""A text names only years that the knowledge base knows, none at all, or a later one."""
 
 
 def last_year(kb: KnowledgeBase) -> int | None:
@@ -44,6 +48,25 @@ def years(text: str) -> Iterable[int]:
     return map(int, _YEAR.findall(text))
 
 
-def speaks_of_later(text: str, year: int | None) -> bool:
-    """Tell whether a text names a year after the given one."""
-    return year is not None and any(year < y <= year + HORIZON for y in years(text))
+class NamedYears(NamedTuple):
+    """The years that a text names, in order, next to the last year of a knowledge base."""
+
+    starts: list[int]
+    ends: list[int]
+    is_later: list[bool]
+
+    @classmethod
+    def of(cls, text: str, year: int | None) -> NamedYears:
+        """Find them; none where the year is unknown."""
+        found = [] if year is None else list(_YEAR.finditer(text))
+        last = (year or 0) + HORIZON
+        found = [match for match in found if int(match[0]) <= last]
+        later = [int(match[0]) > (year or 0) for match in found]
+        return cls([m.start() for m in found], [m.end() for m in found], later)
+
+    def time_of(self, begin: int, end: int) -> int:
+        """Return `LATER`, `EARLIER` or `NO_YEAR` for a piece of the text."""
+        first, last = bisect_left(self.starts, begin), bisect_right(self.ends, end)
+        if first >= last:
+            return NO_YEAR
+        return LATER if any(self.is_later[first:last]) else EARLIER
