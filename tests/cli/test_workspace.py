@@ -284,6 +284,7 @@ def test_new_documents_make_a_new_version(run, app, small, tmp_path):
     dull.write_text('{"text": "nothing"}\n')
     result = runner.invoke(app, ["update", str(space.path), "--from", str(dull)])
     assert result.exit_code == 3
+    assert "Nothing new was kept" in result.stderr
 
 
 def small_documents(small):

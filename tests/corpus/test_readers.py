@@ -189,7 +189,7 @@ def test_links_that_leave_the_folder_are_not_followed(tmp_path):
 
 def test_binary_and_empty_files_are_counted(tmp_path):
     """Images and empty files in a folder are no documents."""
-    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\0\0\0\rIHDR")
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     (tmp_path / "b.txt").write_bytes(b"")
     (tmp_path / "c.txt").write_bytes("UTF-16 text".encode("utf-16"))
     documents, skips = read(tmp_path)

@@ -270,6 +270,7 @@ def update(
         for space, (version, change) in done:
             _show_change(space, fed[str(space.path)].n_new, version, change)
     if not changed:
+        warn("Nothing new was kept: the packs stay as they are.")
         raise typer.Exit(NOTHING_KEPT)
     if len(done) < len(changed):
         raise typer.Exit(1)

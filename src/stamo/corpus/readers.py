@@ -27,6 +27,8 @@ from stamo.system.streams import Readable, read_blocks
 STDIN = "-"
 LINK_LIMITS = ReadLimits(max_characters=sys.maxsize, max_line_bytes=256 << 20)
 _ENOUGH_TO_CHOOSE = 4096
+_SIGNATURE = 8
+"""Bytes that come alone, for compression is told by them; those of an image may be one line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -343,7 +345,7 @@ def read_opened(
     """Read the documents of an open file; without a format it is told by the first bytes."""
     blocks = read_blocks(file, lambda fault: task.skip(fault, task.file))
     head = b""
-    while len(head) < _ENOUGH_TO_CHOOSE and b"\n" not in head.lstrip():
+    while len(head) <= _SIGNATURE or (len(head) < _ENOUGH_TO_CHOOSE and b"\n" not in head.lstrip()):
         more = next(blocks, b"")
         head += more
         if not more:
