@@ -88,6 +88,7 @@ MARKDOWN = (
         "'",
     ),
 )
+ODD_FOLDERS = ("a", "..", "../x", "/tmp/x", ".", "a/b", "con\0", "a" * 300)
 PATHS = ("a.md", "b/a.md", "B/A.MD", "b/c/d.markdown", "..md", "a b.md", "x" * 200 + ".md", "n.txt")
 
 
@@ -131,6 +132,8 @@ def read_notes(folder: Path, rng: random.Random) -> int:
 
 def _odd_cell(rng: random.Random, column: str) -> str:
     odd = ("", "Rey", "Rey|Finn|", "9" * 5000, "-1", "1e9", "\x1b", "a" * 5000, '"', "\u2028", "²")
+    if rng.random() < 0.9:
+        return "7" if column == "count" else f"{column} {rng.randrange(99)}"
     return rng.choice((column, "7", *odd))
 
 
@@ -163,7 +166,7 @@ def declare_entities(folder: Path, rng: random.Random) -> int:
     columns = ("name", "aliases", "about", "id", "type", "url", "folder")
     rows = [[_odd_cell(rng, column) for column in columns] for _ in range(3)]
     for row in rows:
-        row[-1] = rng.choice(("", "a", "..", "../x", "/tmp/x", ".", "a/b", "con\0", "a" * 300))
+        row[-1] = rng.choice(("", "", "", "", "b c", "d.e", *ODD_FOLDERS))
     text = "\n".join(",".join(f'"{cell}"' for cell in row) for row in (columns, *rows))
     data = text.encode("utf-8", "surrogatepass")
     path.write_bytes(data if rng.random() < 0.7 else mutate(data, rng))

@@ -23,7 +23,7 @@ from stamo.models.counted import FITTED, CountedScores, counted_scores
 from stamo.models.deeped.known import KnownDeepED
 from stamo.models.tables import Tables, WordKind, check_kind, model_tables
 from stamo.system.arrays import Float32
-from stamo.system.files import write_atomic
+from stamo.system.files import file_version, write_atomic
 
 if TYPE_CHECKING:
     from stamo.models.base import LinkingModel
@@ -157,7 +157,7 @@ def load_model(path: str | Path) -> TrainedModel:
         ModelError: The file is missing, corrupted, too large or of another version.
     """
     path = Path(path)
-    if not path.is_file():
+    if file_version(path) is None or not path.is_file():
         raise ModelError(f"There is no model file {path}; make one with `stamo train`.")
     if path.stat().st_size > MAX_MODEL_BYTES:
         raise ModelError(
