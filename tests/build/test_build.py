@@ -100,6 +100,7 @@ def test_entity_vectors_do_not_depend_on_the_blocks_they_are_made_in(tmp_path, m
     build_knowledge_base(dump, tmp_path / "one", settings)
     with monkeypatch.context() as patched:
         patched.setattr(contexts, "ENTITIES_PER_BLOCK", 7)
+        patched.setattr(contexts, "MAX_SUMS", 1)
         build_knowledge_base(dump, tmp_path / "many", settings)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
     monkeypatch.setattr(contexts, "GROUPS_TO_LEARN_FROM", 1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,9 @@ GROUPS_TO_LEARN_FROM = 512
 bounded too, so more text would take time and add little."""
 ENTITIES_PER_BLOCK = 1 << 16
 """Entities whose vectors are made together."""
+MAX_SUMS, MAX_SUMMED = 256, 64
+"""Files of sums that are aimed at, and row groups that are summed in one of them at most: an entity
+that many groups link takes one row of a file, not one for each group."""
 
 
 def write_vectors(build: BuildState) -> dict[str, int]:
@@ -180,54 +183,65 @@ def _write_closed_form(build: BuildState, report: Report) -> None:
     """
     result = build.result
     n_entities = len(open_array(result / "entity_counts.npy"))
-    n_groups, firsts = _n_groups(result), range(0, n_entities, ENTITIES_PER_BLOCK)
-    n_steps = n_groups + len(firsts)
-    add = partial(sum_group, result=result, work=build.work)
-    for done, _ in enumerate(build.workers.map(add, range(n_groups)), start=1):
+    together, firsts = _summed_together(_n_groups(result)), range(0, n_entities, ENTITIES_PER_BLOCK)
+    n_steps = len(together) + len(firsts)
+    add = partial(sum_groups, result=result, work=build.work)
+    for done, _ in enumerate(build.workers.map(add, together), start=1):
         report(done / n_steps)
-    finish = partial(write_block, result=result, work=build.work, n_groups=n_groups)
+    finish = partial(write_block, result=result, work=build.work, sums=together)
     dimensions = VectorTable.open(result / _WORD_VECTORS).shape[1]
     with ArrayWriter(result / ENTITY_VECTORS, np.float16, dimensions) as writer:
         for done, path in enumerate(build.workers.map(finish, firsts), start=1):
             writer.append(open_array(path))
             path.unlink()
-            report((n_groups + done) / n_steps)
+            report((len(together) + done) / n_steps)
     _space.cache_clear()
 
 
-def sum_group(row_group: int, result: Path, work: Path) -> None:
-    """Sum the contexts of the links of a row group, and its articles, entity by entity."""
+def _summed_together(n_groups: int) -> list[range]:
+    """Divide the row groups into runs that are summed in one file each."""
+    size = min(MAX_SUMMED, -(-n_groups // MAX_SUMS) or 1)
+    return [range(i, min(i + size, n_groups)) for i in range(0, n_groups, size)]
+
+
+def sum_groups(row_groups: range, result: Path, work: Path) -> None:
+    """Sum the contexts of the links of some row groups, and their articles, entity by entity."""
+    total = reduce(PartialSums.plus, (_sum_group(group, result, work) for group in row_groups))
+    entities_path, sums_path = _sum_files(work, row_groups)
+    with _at_once(entities_path) as beside:
+        save_array(beside, total.entities, np.int32)
+    with _at_once(sums_path) as beside:
+        save_array(beside, total.sums, np.int64)
+
+
+def _sum_group(row_group: int, result: Path, work: Path) -> PartialSums:
     vectors, weights, _ = _space(result)
     with np.load(work / f"words-{row_group}.npz") as file:
         links = file["links"]
         arguments = file["ids"], file["offsets"], links[0], links[1], file["entities"]
         owners = file["owners"]
-    partial_sums = ClosedFormAccumulator(0, vectors, weights).partial(*arguments, owners=owners)
-    entities_path, sums_path = _sum_files(work, row_group)
-    with _at_once(entities_path) as beside:
-        save_array(beside, partial_sums.entities, np.int32)
-    with _at_once(sums_path) as beside:
-        save_array(beside, partial_sums.sums, np.int64)
+    return ClosedFormAccumulator(0, vectors, weights).partial(*arguments, owners=owners)
 
 
-def write_block(first: int, result: Path, work: Path, n_groups: int) -> Path:
+def write_block(first: int, result: Path, work: Path, sums: Sequence[range]) -> Path:
     """Write the vectors of the entities from `first` on; return where."""
     vectors, weights, background = _space(result)
     n_entities = len(open_array(result / "entity_counts.npy"))
     last = min(first + ENTITIES_PER_BLOCK, n_entities)
     total = ClosedFormAccumulator(last - first, vectors, weights)
-    for row_group in range(n_groups):
-        entities, sums = map(open_array, _sum_files(work, row_group))
+    for row_groups in sums:
+        entities, added = map(open_array, _sum_files(work, row_groups))
         here = slice(*np.searchsorted(entities, np.array([first, last], dtype=np.int32)))
-        total.add_partial(PartialSums(entities[here] - np.int32(first), sums[here]))
+        total.add_partial(PartialSums(entities[here] - np.int32(first), added[here]))
     path = work / f"vectors-{first}.npy"
     with _at_once(path) as beside:
         save_array(beside, total.finish(background), np.float16)
     return path
 
 
-def _sum_files(work: Path, row_group: int) -> tuple[Path, Path]:
-    return work / f"sums-{row_group}.entities.npy", work / f"sums-{row_group}.npy"
+def _sum_files(work: Path, row_groups: range) -> tuple[Path, Path]:
+    name = f"sums-{row_groups.start}"
+    return work / f"{name}.entities.npy", work / f"{name}.npy"
 
 
 @lru_cache(maxsize=1)

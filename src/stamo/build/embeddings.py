@@ -55,6 +55,14 @@ class PartialSums:
     sums: Int64
     """Fixed-point sums of their context words, the word weight as last column, shape (n, Q + 1)."""
 
+    def plus(self, other: PartialSums) -> PartialSums:
+        """Return what both chunks add together."""
+        entities = np.union1d(self.entities, other.entities)
+        sums = np.zeros((len(entities), self.sums.shape[1]), dtype=np.int64)
+        for one in (self, other):
+            sums[np.searchsorted(entities, one.entities)] += one.sums
+        return PartialSums(entities, sums)
+
 
 def sum_segments(
     word_ids: Int32,

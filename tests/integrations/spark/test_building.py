@@ -99,7 +99,7 @@ def test_same_bytes_although_tasks_are_killed(spark, dump, embedded, tmp_path):
         "stage_chunk",
         "count_group",
         "encode_group",
-        "sum_group",
+        "sum_groups",
         "write_block",
     ]
     assert all((tmp_path / name).exists() for name in workers.names)
