@@ -134,8 +134,10 @@ def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
                 for v in found
             ]
         )
-    else:
+    elif found:
         print_table(versions_table(found))
+    else:
+        Console(highlight=False).print("No version yet: `stamo learn` writes the first one.")
 
 
 def rollback(

@@ -136,7 +136,8 @@ def _curve(p: Float64, labels: np.ndarray[Any, Any], line: float) -> Callable[[A
             rows = reliability(p, labels, N_BINS)
             x, y, n = (list(column) for column in zip(*rows, strict=True))
             axes.plot(x, y, color=COLOURS[0], linewidth=1)
-            axes.scatter(x, y, [20 + 12 * size for size in n], color=COLOURS[0])
+            sizes = [20 + 12 * size for size in n]
+            axes.scatter(x, y, sizes, color=COLOURS[0], clip_on=False, zorder=3)
             for place in zip(x, y, n, strict=True):
                 text, at = f"{place[2]}", (6, -10)
                 axes.annotate(
