@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from stamo.discovery.sightings import Seen, Sighting, full_names
+from stamo.discovery.found_names import full_names
+from stamo.discovery.sightings import Seen, Sighting
 from stamo.discovery.tally import Tally, TallySettings
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR
 from stamo.errors import SettingsError

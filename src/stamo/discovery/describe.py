@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stamo.discovery.clusters import ContextReader
+from stamo.discovery.found_names import FREQUENT_WORD
 from stamo.discovery.proposal import Occurrence, Proposal, proposal_id
-from stamo.discovery.sightings import FREQUENT_WORD, Sighting
+from stamo.discovery.sightings import Sighting
 from stamo.kb.base import KnowledgeBase
 
 if TYPE_CHECKING:
