@@ -12,7 +12,7 @@ from stamo.models import kinds
 from stamo.models.base import PlainScorer, make_batch
 from stamo.models.store import load_model
 from stamo.models.tables import MASKED
-from stamo.models.trainer import encode_held_out, train_linking_model
+from stamo.models.trainer import train_linking_model
 from stamo.models.training import TrainingArgs, predict
 from tests.documents import ROOT, run_blocks
 from tests.learning.test_learn import accuracy, split
@@ -76,7 +76,7 @@ def test_it_uses_the_plain_scorer(linear):
 def test_training_helps_on_unseen_documents(page, linear, world_kb):
     """After training it links unseen ambiguous mentions better than its starting point."""
     trained = page["trained"]
-    test = encode_held_out(world_kb, trained.model, page["settings"], ARGS.seed).test
+    test = page["encoded"].take(np.flatnonzero(page["is_test"]))
     gold = test.gold_column()
     right = [
         float((predict(model, test, trained.tables(world_kb)) == gold).mean())
@@ -103,7 +103,7 @@ def test_it_links_text(page):
 def test_it_explains_itself(page, world_kb):
     """For a linear model the parts of the scores add up to the lead."""
     trained = page["trained"]
-    test = encode_held_out(world_kb, trained.model, page["settings"], ARGS.seed).test
+    test = page["encoded"].take(np.flatnonzero(page["is_test"]))
     batch = make_batch(test.take(np.arange(20)), trained.tables(world_kb))
     with torch.no_grad():
         psi, scores = trained.model.scores(batch), trained.model(batch)
