@@ -66,10 +66,11 @@ def raise_initials(joined: JoinedTexts, codes: CodeArray) -> CodeArray:
 
 
 def _raised(codes: CodeArray, places: Int64) -> CodeArray:
-    codes = codes.copy()
-    letters, which = np.unique(codes[places], return_inverse=True)
-    raised = [ord(up) if len(up := chr(c).upper()) == 1 else c for c in letters.tolist()]
-    codes[places] = np.array(raised, dtype=np.uint32)[which]
+    codes, written = codes.copy(), codes[places]
+    letters = np.flatnonzero(np.bincount(written))  # sorting them would take most of the time
+    table = np.zeros(letters.max(initial=0) + 1, dtype=np.uint32)
+    table[letters] = [ord(up) if len(up := chr(c).upper()) == 1 else c for c in letters.tolist()]
+    codes[places] = table[written]
     return codes
 
 

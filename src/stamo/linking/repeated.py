@@ -47,7 +47,9 @@ class RepeatedNames:
             for form in self._forms[alias]:
                 full[form].append(alias)
         small = {form.lower() for form in full}
-        hits = np.array([i for i, w in enumerate(joined.words) if w in small], dtype=np.int64)
+        words = joined.words
+        capital = np.flatnonzero(joined.codes[joined.starts] != joined.lowered[joined.starts])
+        hits = np.array([i for i in capital.tolist() if words[i] in small], dtype=np.int64)
         if not len(hits):
             return hits, hits, hits.astype(np.int32)
         before = np.searchsorted(starts, joined.starts[hits], side="right") - 1
@@ -78,11 +80,10 @@ class RepeatedNames:
         return bool(used.any()) and not is_own_title(form, self._kb.title(int(own.ids[0])))
 
     def _stands_alone(self, joined: JoinedTexts, words: Int64) -> Bools:
-        """Tell which words are no part of a longer name."""
-        alone = joined.codes[joined.starts[words]] != joined.lowered[joined.starts[words]]
+        """Tell which words with a capital are no part of a longer name."""
+        alone = np.ones(len(words), dtype=np.bool_)
         begins: Bools | None = None
-        for row in np.flatnonzero(alone).tolist():
-            i = int(words[row])
+        for row, i in enumerate(words.tolist()):
             after = _is_beside(joined, i, i + 1, i + 1)
             before = _is_beside(joined, i - 1, i, i - 1)
             if before and joined.words[i - 1] in TITLES:
@@ -91,7 +92,7 @@ class RepeatedNames:
                 begins = begins_sentence(joined) if begins is None else begins
                 before = not begins[i - 1]
             alone[row] = not after and not before
-        return np.asarray(alone)
+        return alone
 
     def _is_common(self, word: str) -> bool:
         found = self._lexicon.words.find(word)
