@@ -251,12 +251,14 @@ def _small_variants(
         return []
     starts = np.concatenate([joined.offsets[documents], joined.starts[tags]])
     ends = np.concatenate([joined.offsets[documents + 1] - 1, joined.ends[tags]])
-    short = joined.ends - joined.starts <= MAX_SHORT_WORD
-    every = np.arange(len(short))
-    raised = [raise_words(joined, codes, words) for words in (every, every[~short])]
+    within = np.isin(joined.document_of(joined.starts), documents)
+    within[tags] = True
+    words = np.flatnonzero(within)
+    longer = words[joined.ends[words] - joined.starts[words] > MAX_SHORT_WORD]
+    raised = [raise_words(joined, codes, some) for some in (words, longer)]
     return [
         _Part(*_gather(written, starts, ends), is_small=True)
-        for written in (*raised, raise_initials(joined, codes))
+        for written in (*raised, raise_initials(joined, codes, words))
     ]
 
 

@@ -58,11 +58,11 @@ def raise_words(joined: JoinedTexts, codes: CodeArray, words: Int64) -> CodeArra
     return _raised(codes, joined.starts[words].astype(np.int64))
 
 
-def raise_initials(joined: JoinedTexts, codes: CodeArray) -> CodeArray:
-    """Return characters of the texts with capitals alone in each word that may be initials."""
-    lengths = joined.ends - joined.starts
-    words = np.flatnonzero((lengths > 1) & (lengths <= LONGEST_INITIALS))
-    return _raised(codes, expand(joined.starts[words].astype(np.int64), lengths[words]))
+def raise_initials(joined: JoinedTexts, codes: CodeArray, words: Int64) -> CodeArray:
+    """Return characters with capitals alone in each of these words that may be initials."""
+    lengths = joined.ends[words] - joined.starts[words]
+    fits = (lengths > 1) & (lengths <= LONGEST_INITIALS)
+    return _raised(codes, expand(joined.starts[words[fits]].astype(np.int64), lengths[fits]))
 
 
 def _raised(codes: CodeArray, places: Int64) -> CodeArray:
