@@ -292,7 +292,7 @@ def _facts(p: Proposal) -> list[tuple[str, str]]:
 
 
 def _examples(p: Proposal) -> Iterator[Text]:
-    from stamo.workspace.snippets import cut_context, printable
+    from stamo.workspace.wording import cut_context, printable
 
     for occurrence in p.occurrences:
         if not occurrence.text:
@@ -305,6 +305,6 @@ def _examples(p: Proposal) -> Iterator[Text]:
 
 
 def _plain(text: str) -> Text:
-    from stamo.workspace.snippets import printable
+    from stamo.workspace.wording import printable
 
     return Text(printable(text))

@@ -184,9 +184,10 @@ def document_from_json(record: Any, place: str) -> Document:
     text = clean_surrogates(_text_of(record))
     if not text.strip():
         raise BadRecordError("empty text")
-    title = record.get("title")
+    given, title = record.get("id"), record.get("title")
+    has_id = isinstance(given, str | int) and not isinstance(given, bool)
     return Document(
-        id=_id_of(record.get("id")) or make_id(place, text),
+        id=(has_id and clean_id(str(given))) or make_id(place, text),
         text=text,
         mentions=tuple(map(_tidy, _mentions_of(record, text))),
         title=clean_surrogates(title) if isinstance(title, str) else None,
@@ -232,12 +233,6 @@ def _date_of(record: dict[str, Any]) -> str | None:
     if len(value) <= len("2020-01-31"):
         return moment.date().isoformat()
     return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _id_of(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return ""
-    return clean_id(str(value))
 
 
 def _mentions_of(record: dict[str, Any], text: str) -> list[Mention]:
