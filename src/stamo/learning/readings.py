@@ -55,17 +55,11 @@ class Reading:
         Raises:
             SettingsError: It draws no line of its own, or there is no such one.
         """
-        if not isinstance(self.args, CorrectedArgs):
-            raise SettingsError(f"The reading {self.name!r} has no decision to choose.")
-        return replace(self, args=replace(self.args, decision=decision))
+        return replace(self, args=self.args.with_decision(decision))
 
     def without_view(self, name: str) -> Reading:
         """Return the reading with one view of a mention less in its evidence."""
-        if not isinstance(self.args, CorrectedArgs):
-            raise SettingsError(f"The reading {self.name!r} has no views to leave out.")
-        evidence = self.args.evidence
-        rest = tuple(view for view in evidence.views if view.name != name)
-        return replace(self, args=replace(self.args, evidence=replace(evidence, views=rest)))
+        return replace(self, args=self.args.without_view(name))
 
     def with_slots(self, n_slots: int) -> Reading:
         """Return the reading with another number of slots; one without any stays so."""

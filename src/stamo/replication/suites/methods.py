@@ -26,8 +26,8 @@ from stamo.models.tables import Tables
 from stamo.replication.baselines.keyphrase import keyphrase_scores, rarity
 from stamo.replication.suites.descriptions import Reader
 from stamo.replication.suites.load import LoadedProblem, SuiteData
-from stamo.replication.suites.phi import LEARNED_FEATURES, Absent, leave_out_feature
 from stamo.replication.suites.store import SetName
+from stamo.replication.suites.training import LEARNED_FEATURES, Absent, leave_out_feature
 from stamo.replication.tables import INTER_ROWS
 from stamo.system.arrays import Bools, Float32, Float64, Int32
 

@@ -37,8 +37,14 @@ from stamo.replication.suites.cells import (
 from stamo.replication.suites.descriptions import Reader, Texts
 from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
 from stamo.replication.suites.methods import METHODS, Method, Trial, run_method
-from stamo.replication.suites.phi import BERT, LEARNED_FEATURES, OnModel, kb_tables, train_models
 from stamo.replication.suites.store import Suite, open_suite
+from stamo.replication.suites.training import (
+    BERT,
+    LEARNED_FEATURES,
+    OnModel,
+    kb_tables,
+    train_models,
+)
 from stamo.replication.tables import INTER_ROWS
 
 logger = logging.getLogger(__name__)
