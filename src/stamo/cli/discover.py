@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,14 @@ from rich.text import Text
 
 from stamo.cli.kb import AsJson, KbPath
 from stamo.cli.link import ModelPath
-from stamo.cli.tables import Console, add_group, bare_table, named_values
+from stamo.cli.tables import (
+    Console,
+    add_group,
+    bare_table,
+    named_values,
+    print_json,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from stamo.discovery.discover import Discovered
@@ -114,10 +121,10 @@ def show(found: FoundPath, proposal: Key, as_json: AsJson = False) -> None:
     from stamo.discovery.found import FoundFolder
 
     chosen = FoundFolder(found).get(proposal)
-    console = Console(highlight=False)
     if as_json:
-        console.out(json.dumps(chosen.to_json(), ensure_ascii=False, indent=2), highlight=False)
+        print_json(chosen.to_json())
         return
+    console = Console(highlight=False)
     console.print(named_values(_facts(chosen)))
     for line in _examples(chosen):
         console.print(line)
@@ -138,6 +145,7 @@ def accept(
         bool, typer.Option("--labels", help="Keep the suggested labels as yours.")
     ] = False,
     who: Who = "",
+    as_json: AsJson = False,
 ) -> None:
     """Make the workspace of a proposal: names, line, documents and suggested labels."""
     from stamo.cli.workspace_views import collect_view, collected_table
@@ -165,6 +173,10 @@ def accept(
             take_labels=labels,
             on_progress=on_progress,
         )
+    if as_json:
+        counted = {"labels": len(done.suggested), "collected": asdict(done.collected)}
+        print_json({"proposal": chosen.id, "workspace": str(done.workspace.path)} | counted)
+        return
     console = Console(highlight=False)
     console.print(collected_table(done.collected))
     verb = "kept as yours" if labels else "suggested"
@@ -178,6 +190,7 @@ def reject(
         list[str], typer.Argument(metavar="PROPOSALS...", help="Ids, places or names.")
     ],
     who: Who = "",
+    as_json: AsJson = False,
 ) -> None:
     """Leave proposals out from now on."""
     from stamo.cli.workspaces import user_name
@@ -187,6 +200,9 @@ def reject(
     chosen = [folder.get(key) for key in proposals]
     for proposal in chosen:
         folder.decide(proposal, "rejected", by=who or user_name(), at=datetime.now(UTC))
+    if as_json:
+        print_json([proposal.to_json() | {"decision": "rejected"} for proposal in chosen])
+        return
     names = ", ".join(proposal.name for proposal in chosen)
     Console(highlight=False).print(f"Rejected: {names}", soft_wrap=True, markup=False)
 
@@ -261,17 +277,15 @@ def _tell(found: Discovered, n_open: int, console: Console) -> None:
 
 
 def _print_list(proposals: list[Proposal], *, as_json: bool) -> None:
-    console = Console(highlight=False)
     if as_json:
-        values = [proposal.to_json() for proposal in proposals]
-        console.out(json.dumps(values, ensure_ascii=False, indent=2), highlight=False)
+        print_json([proposal.to_json() for proposal in proposals])
         return
     table = bare_table(">", "id", "kind", "name", ">documents", "since", ">new", "about")
     for number, p in enumerate(proposals, 1):
         about = p.about or ", ".join(p.words[:5])
         cells = (str(number), p.id, p.kind, p.name, str(p.n_documents), p.since[:10])
         table.add_row(*map(_plain, (*cells, f"{p.newness:.2f}", about[:80])))
-    console.print(table)
+    print_table(table)
 
 
 def _facts(p: Proposal) -> list[tuple[str, str]]:
