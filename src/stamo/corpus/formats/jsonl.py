@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.formats.base import (
-    UTF8_MARK,
-    ReadItem,
-    ReadTask,
+from stamo.corpus.formats.base import UTF8_MARK, ReadItem, ReadTask
+from stamo.corpus.skips import (
+    NO_MENTION,
+    BadRecordError,
     clean_id,
+    clean_surrogates,
+    cut_text,
+    decode_utf8,
     make_id,
 )
-from stamo.corpus.skips import NO_MENTION, BadRecordError, clean_surrogates, cut_text, decode_utf8
 from stamo.corpus.types import Document, Mention
 from stamo.system.arrays import Int64
 from stamo.system.streams import read_line_blocks

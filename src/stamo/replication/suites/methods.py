@@ -18,7 +18,8 @@ from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
 from stamo.learning.loop import Slot, Task
-from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
+from stamo.learning.readings import Reading, run_reading
+from stamo.learning.variants import FEATURE_QUIRKS, QUIRKS, READINGS
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
 from stamo.models.store import TrainedModel

@@ -18,7 +18,7 @@ from stamo.errors import LearningError, SettingsError, SuiteError
 from stamo.features.encoder_choice import INSTALLED
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.readings import QUIRKS
+from stamo.learning.variants import QUIRKS
 from stamo.models.kinds import MODELS
 from stamo.models.store import TrainedModel, load_model
 from stamo.models.tables import Tables
