@@ -108,6 +108,9 @@ def link(
             help="How to write; auto is coloured text in a terminal and JSON lines elsewhere.",
         ),
     ] = Output.auto,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON lines, in a terminal too.")
+    ] = False,
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
@@ -161,7 +164,8 @@ def link(
     else:
         sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
         linker = open_linker(kb, model, packs or [], settings)
-        counts = _write(linker, sources, output, workers, everything=everything)
+        form = Output.jsonl if as_json else output
+        counts = _write(linker, sources, form, workers, everything=everything)
     _say_failures(*counts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -95,28 +96,21 @@ class Pile:
             return cast("tuple[str, ...]", self.extra.get(key, ()))
         return self.keep(key, lambda: tuple(make()))
 
-    @property
+    @cached_property
     def is_alias(self) -> Bools:
-        """Return which entity has which alias, (E, A)."""
-        return self.keep(
-            "is alias",
-            lambda: np.array([[a in e.aliases for a in self.aliases] for e in self.entities]),
-        )
+        """Which entity has which alias, (E, A)."""
+        return np.array([[a in e.aliases for a in self.aliases] for e in self.entities])
 
-    @property
+    @cached_property
     def is_candidate(self) -> Bools:
-        """Return which emerging entity each mention may refer to, (M, E)."""
-        return self.keep("is candidate", lambda: self.is_alias.T[self.alias])
+        """Which emerging entity each mention may refer to, (M, E)."""
+        return self.is_alias.T[self.alias]
 
-    @property
+    @cached_property
     def votes(self) -> tuple[Int64, Int64, Int64]:
-        """Return the votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
-
-        def count() -> tuple[Int64, Int64, Int64]:
-            _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
-            return first, vote, np.bincount(vote, minlength=len(first))
-
-        return self.keep("votes", count)
+        """The votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
+        _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
+        return first, vote, np.bincount(vote, minlength=len(first))
 
     def take(self, rows: Int64 | Bools) -> Pile:
         """Return some of the mentions; columns and documents keep their numbers."""
