@@ -70,7 +70,6 @@ class KnowledgeBase:
         """
         directory = Path(path)
         manifest = Manifest.load(directory)
-        manifest.check_files(directory)
         manifest.check_index(directory)
         return cls(directory, manifest)
 

@@ -79,6 +79,16 @@ class CandidateTable:
         priors = _priors(counts, n_all, np.asarray(self._totals[rows]), n_taken)
         return _padded(len(aliases), top, known, n_taken, self._entities.values[places], priors)
 
+    def counts(self, aliases: Int32, entities: Int32) -> Int64:
+        """Return count(e, m) for pairs of alias and entity, 0 where either is -1, shape (n,)."""
+        known = np.flatnonzero((aliases >= 0) & (entities >= 0))
+        lengths = self._entities.lengths(aliases[known].astype(np.int64))
+        places = expand(self._entities.indptr[aliases[known]], lengths)
+        is_meant = self._entities.values[places] == np.repeat(entities[known], lengths)
+        counts = np.where(is_meant, self._counts[places], 0)
+        row = np.repeat(known, lengths)
+        return np.bincount(row, weights=counts, minlength=len(aliases)).astype(np.int64)
+
     def mix(
         self, rows: Int64, aliases: Int32, weights: Float64, n_rows: int, top: int
     ) -> MixedCandidates:

@@ -93,6 +93,8 @@ class MentionDetector:
         self.settings = settings
         self._kb = kb
         self._wanted = _Wanted(kb, settings)
+        self._small_letters = np.zeros(kb.n_aliases + 1, dtype=np.uint8)
+        self._small_letters[-1] = _UNWANTED  # of names that the knowledge base does not know
         self._forms = find_word_forms(kb) if settings.word_forms else None
         self._letters = other_letters(language_of(kb)) if settings.word_forms else ()
         self._repeated = RepeatedNames(kb) if settings.repeated else None
@@ -137,7 +139,8 @@ class MentionDetector:
         misplaced = haystack.is_sentence[begin] & (starts != haystack.variant_at[begin])
         exact = haystack.variant_at[begin] < 0
         small = np.flatnonzero(haystack.is_small[begin])
-        misplaced[small] = ~fit_for_small_letters(self._kb, aliases[small])
+        if len(small):
+            misplaced[small] = ~self._is_fit(aliases[small])
         rows = np.flatnonzero(~misplaced)
         priority = priority + 2.0 * exact
         if self._forms is not None:
@@ -145,6 +148,14 @@ class MentionDetector:
             return self._with_forms(self._forms, joined, found, priority[rows])
         chosen = rows[resolve_overlaps(starts[rows], ends[rows], priority[rows])]
         return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
+
+    def _is_fit(self, aliases: Int32) -> Bools:
+        """Tell which names may be found in small letters; what was told once is remembered."""
+        new = np.unique(aliases[self._small_letters[aliases] == _UNDECIDED])
+        if len(new):
+            fit = fit_for_small_letters(self._kb, new)
+            self._small_letters[new] = np.where(fit, _WANTED, _UNWANTED)
+        return np.asarray(self._small_letters[aliases] == _WANTED)
 
     def _with_forms(
         self, forms: WordForms, joined: JoinedTexts, found: Detected, priority: Float64

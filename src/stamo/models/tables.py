@@ -55,8 +55,9 @@ class WeightedWords:
         return self.vectors.shape
 
     def __getitem__(self, ids: Any, /) -> Float32:
-        rows = np.asarray(self.vectors[ids], dtype=np.float32)
-        return np.asarray((rows - self.background) * self.weights[ids][..., None])
+        rows = np.asarray(self.vectors[ids], dtype=np.float32) - self.background
+        rows *= self.weights[ids][..., None]
+        return rows
 
 
 @dataclass(frozen=True)
