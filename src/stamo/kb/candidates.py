@@ -28,20 +28,20 @@ class Candidates:
         return len(self.ids)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class CandidateTable:
     """E(m) and count(e, m) of every alias."""
 
-    def __init__(self, entities: Csr, counts: Int32, totals: Int32) -> None:
-        self._entities = entities
-        self._counts = counts
-        self._totals = totals
+    _entities: Csr
+    _counts: Int32
+    _totals: Int32
 
     @classmethod
     def open(cls, directory: Path) -> CandidateTable:
         """Map the table of a knowledge base."""
-        entities = Csr.open(directory / "alias_indptr.npy", directory / "alias_entities.npy")
-        counts = open_array(directory / "alias_entity_counts.npy")
-        return cls(entities, counts, open_array(directory / ALIAS_COUNTS))
+        names = ("alias_indptr.npy", "alias_entities.npy", "alias_entity_counts.npy", ALIAS_COUNTS)
+        indptr, entities, counts, totals = (open_array(directory / name) for name in names)
+        return cls(Csr(indptr, entities), counts, totals)
 
     @property
     def n_candidates(self) -> Int64:

@@ -97,7 +97,9 @@ class Manifest:
             sources = {key: SourceFile(**value) for key, value in record.pop("sources").items()}
             manifest = cls(sources=sources, **record)
             intact = manifest.fingerprint == fingerprint
-            _check_types(manifest)
+            sizes = [entry["size"] for entry in manifest.files.values()]
+            if not all(type(n) is int and n >= 0 for n in (*manifest.counts.values(), *sizes)):
+                raise TypeError("a count or a size is no whole number")
         except (AttributeError, KeyError, TypeError) as error:
             raise _damaged(directory, f"has unexpected content ({error})") from error
         if not intact:
@@ -141,7 +143,8 @@ class Manifest:
             found = self.files[name].get("xxh3")
             if found is not None and xxh3_of(directory / name) != found:
                 raise _changed(directory, name)
-        self._check_hashes(directory, slow)
+        if slow:
+            self._check_hashes(directory, slow)
 
     def verify(self, directory: Path) -> None:
         """Compare the hash of every file with the manifest; reads everything.
@@ -167,12 +170,6 @@ def _changed(directory: Path, name: str) -> KnowledgeBaseError:
         f"The knowledge base {directory.name!r} is corrupted: the content of the file {name} has "
         "changed since the build; build it again."
     )
-
-
-def _check_types(manifest: Manifest) -> None:
-    sizes = [entry["size"] for entry in manifest.files.values()]
-    if not all(type(n) is int and n >= 0 for n in (*manifest.counts.values(), *sizes)):
-        raise TypeError("a count or a size is no whole number")
 
 
 def _read_record(directory: Path) -> dict[str, Any]:

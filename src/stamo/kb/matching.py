@@ -180,7 +180,7 @@ class NameMatcher:
 
     def _walk(self, tokens: HashedTokens) -> Iterator[tuple[int, Int64, Int32]]:
         """Yield for 1, 2, ... tokens where that many begin a name, and where in the table."""
-        n = len(tokens)
+        n = len(tokens.starts)
         active = np.arange(n, dtype=np.int64)
         n_tokens = 1
         while len(active):

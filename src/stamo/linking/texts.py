@@ -10,7 +10,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import cut_words, lower, word_spans
+from stamo.corpus.tokenizer import lower, word_spans, words_at
 from stamo.system.arrays import Bools, Int32, Int64
 
 CodeArray = NDArray[np.uint32]
@@ -109,7 +109,7 @@ def join_texts(texts: Sequence[str]) -> JoinedTexts:
     return JoinedTexts(
         text=joined,
         offsets=np.cumsum([0, *(len(part) + 1 for part in parts)]),
-        words=cut_words(lowered, starts, ends),
+        words=words_at(lowered, starts, ends),
         starts=starts,
         ends=ends,
         codes=codes,

@@ -104,8 +104,9 @@ class LocalVectors:
         place = np.empty(len(seen), dtype=np.int32)  # read only where an id was seen
         place[distinct] = np.arange(len(distinct), dtype=np.int32)
         place[-1] = len(distinct)
-        rows = np.zeros((len(distinct) + 1, table.shape[1]), dtype=np.float32)
-        rows[:-1] = table[distinct]
+        found = table[distinct]
+        rows = np.zeros((len(distinct) + 1, found.shape[1]), dtype=np.float32)
+        rows[:-1] = found
         return cls(place, rows)
 
     @property

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROWS = 512
-TASKS_PER_CORE = 4
+LINK_TASKS_PER_CORE = 4
 """Tasks for each core, so that all are busy to the end; large inputs have more of them."""
 LEAST_TASK_BYTES = 1 << 20
 """Less is not worth a task."""
@@ -166,7 +166,7 @@ def link_on_spark(
 def task_bytes(sources: Sequence[str], n_cores: int) -> int:
     """Return how much of the sources a task reads, so that every core has several tasks."""
     total = sum(piece.size for piece in list_pieces(sources))
-    return min(max(-(-total // (TASKS_PER_CORE * n_cores)), LEAST_TASK_BYTES), PIECE_BYTES)
+    return min(max(-(-total // (LINK_TASKS_PER_CORE * n_cores)), LEAST_TASK_BYTES), PIECE_BYTES)
 
 
 def _plan(
