@@ -129,9 +129,8 @@ def link(
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.readers import read_parts
     from stamo.errors import SettingsError
-    from stamo.linking.detection import DetectionSettings
-    from stamo.linking.linker import LinkerSettings
     from stamo.linking.opening import open_linker, pack_files
+    from stamo.linking.settings import DetectionSettings, LinkerSettings
 
     settings = LinkerSettings(
         threshold=threshold,
@@ -285,8 +284,7 @@ def evaluate(
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.tables import save_reliability
     from stamo.kb.base import KnowledgeBase
-    from stamo.linking.detection import DetectionSettings
-    from stamo.linking.linker import LinkerSettings
+    from stamo.linking.settings import DetectionSettings, LinkerSettings
     from stamo.models.store import load_model, without_training
 
     if not held_out and not folds and not zelda and not nif:

@@ -95,7 +95,9 @@ class EmergingEntity:
         longest = max(len(name) for name in (self.id, *self.aliases))
         if longest > MAX_NAME:
             raise SettingsError(f"A name has {longest:,} characters; give at most {MAX_NAME}.")
-        if any(not _is_shown(name) for name in (self.id, *self.aliases)):
+        letters = "".join((self.id, *self.aliases))
+        # A control character steers a terminal, half a character cannot be written to a file.
+        if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in letters):
             raise SettingsError(
                 f"{self.id!r} has a control character or half a character in a name; leave it out."
             )
@@ -103,11 +105,6 @@ class EmergingEntity:
             raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
         if len(set(self.aliases)) != len(self.aliases):
             raise SettingsError(f"{self.id!r} has the same alias twice; give each one once.")
-
-
-def _is_shown(name: str) -> bool:
-    """Tell whether a name steers no terminal and can be written to a file."""
-    return not any(unicodedata.category(character) in ("Cc", "Cs") for character in name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +157,13 @@ class Corpus:
 
     def with_labels(self, labels: Labels) -> Corpus:
         """Return a corpus whose unlinked mentions carry `labels`; linked ones stay as they are."""
-
-        def relabel(document: Document) -> Document:
+        relabelled = []
+        for document in self.documents:
             mentions = tuple(
                 replace(mention, entity=labels.get((document.id, i)))
                 if mention.entity is None
                 else mention
                 for i, mention in enumerate(document.mentions)
             )
-            return replace(document, mentions=mentions)
-
-        return Corpus(tuple(relabel(document) for document in self.documents))
+            relabelled.append(replace(document, mentions=mentions))
+        return Corpus(tuple(relabelled))

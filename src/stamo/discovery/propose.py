@@ -71,6 +71,8 @@ class ProposeSettings:
     """A cluster whose contexts fit a known meaning at least so well is that meaning."""
     ignored: frozenset[str] = frozenset()
     """Names that are never proposed, in any case."""
+    types: frozenset[str] = frozenset()
+    """Propose only what the text calls by one of these words; empty for anything."""
     max_proposals: int = 1000
     kinds: tuple[ProposalKind, ...] = ("name", "meaning")
 
@@ -93,13 +95,16 @@ def propose(
         contexts: Reads the contexts.
         settings: What is proposed.
     """
-    return [describe_found(found, contexts) for found in find(tally, past, contexts, settings)]
+    found = find(tally, past, contexts, settings)
+    described = (describe_found(one, contexts) for one in found)
+    wanted = (proposal for proposal in described if proposal.is_one_of(settings.types))
+    return list(islice(wanted, settings.max_proposals))
 
 
 def find(
     tally: Tally, past: Past, contexts: ContextReader, settings: ProposeSettings
-) -> list[Found]:
-    """Return what is proposed, the best first."""
+) -> Iterator[Found]:
+    """Yield all that could be proposed, the best first."""
     ignored = {name.casefold() for name in settings.ignored}
     ranked: dict[ProposalKind, list[Found]] = {kind: [] for kind in settings.kinds}
     for found in _Search(tally, past, contexts, settings).run():
@@ -109,7 +114,7 @@ def find(
         ranked[kind].sort(key=lambda found: (-found.score, found.name, -found.n_documents))
     turns = zip_longest(*ranked.values())
     every = (found for turn in turns for found in turn if found is not None)
-    return list(islice(_without_repeats(every), settings.max_proposals))
+    yield from _without_repeats(every)
 
 
 @dataclass(frozen=True)

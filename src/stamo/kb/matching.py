@@ -154,24 +154,33 @@ class NameMatcher:
 
     def _with_twins(self, first: Int64, place: Int32) -> tuple[Int64, Int32]:
         """Return the names at places of the table, and those that are the same in plain signs."""
-        firsts, names, twins = [first], [self._names.take(place)], place
+        names = self._names.take(place)
+        names = np.where(names < 0, np.int32(_FOLDED_NAME) - names, names)
+        hashes = self._hashes.take(place)
+        rows, twins = np.arange(len(place)), place
+        same: list[tuple[Int64, Int32]] = []
         while True:
-            is_same = np.flatnonzero(self._hashes.take(twins) == self._hashes.take(twins + 1))
+            twins = twins + 1
+            is_same = np.flatnonzero(self._hashes.take(twins) == hashes[rows])
             if not len(is_same):
                 break
-            first, twins = first[is_same], twins[is_same] + 1
-            firsts.append(first)
-            names.append(self._names.take(twins))
-        first, found = np.concatenate(firsts), np.concatenate(names)
-        found = np.where(found < 0, np.int32(_FOLDED_NAME) - found, found)
-        if len(firsts) > 1:
-            order = np.lexsort((found, first))
-            return first[order], found[order]
-        return first, found
+            rows, twins = rows[is_same], twins[is_same]
+            found = self._names.take(twins)
+            same.append((rows, np.where(found < 0, np.int32(_FOLDED_NAME) - found, found)))
+        if not same:
+            return first, names
+        # By place and name; only what has a twin needs to be sorted, the rest is.
+        of_twins, twin_names = map(np.concatenate, zip(*same, strict=True))
+        row = np.concatenate([np.arange(len(names)), of_twins])
+        names = np.concatenate([names, twin_names])
+        order = np.argsort(row, kind="stable")
+        some = np.flatnonzero(np.isin(row[order], same[0][0]))
+        order[some] = order[some][np.lexsort((names[order[some]], row[order[some]]))]
+        return first[row[order]], names[order]
 
     def _walk(self, tokens: HashedTokens) -> Iterator[tuple[int, Int64, Int32]]:
         """Yield for 1, 2, ... tokens where that many begin a name, and where in the table."""
-        n = len(tokens)
+        n = len(tokens.starts)
         active = np.arange(n, dtype=np.int64)
         n_tokens = 1
         while len(active):
