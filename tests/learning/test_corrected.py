@@ -120,3 +120,14 @@ def test_which_pseudo_labels_count_is_settled_once_for_all_folds(task, monkeypat
     )
     slot(task, CorrectedArgs())
     assert len(ranked) == 2  # for the whole pile, and for the parts together
+
+
+def test_the_pile_adds_what_counts_in_an_estimate(task, monkeypatch):
+    """A doubtful mention is added where surer ones make up for it, for each labelled one."""
+    steps = CorrectedSteps(task, CorrectedArgs())
+    weights, rows = pseudo_labels(task, [0.99, 0.99, 0.99, 0.75, 0.2])
+    monkeypatch.setattr(steps, "label", lambda now: weights)
+    _, vote, size = task.pile.votes
+    labelled = float((task.labels[:, 0] / size[vote])[task.labelled].sum())
+    expected = float((1 / size[vote[rows[:4]]]).sum())
+    assert steps._n_added(None) == pytest.approx(expected / labelled)

@@ -1,6 +1,6 @@
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -175,7 +175,7 @@ def test_status_says_what_the_verdict_says(labelled, kb, trained):
         (replace(good, n_emerging=2, n_other=18), "label more"),
     ):
         kept = replace(summary, findings=findings)
-        write_atomic(labelled.slots_dir / SUMMARY, to_json(kept.to_json()))
+        write_atomic(labelled.slots_dir / SUMMARY, to_json(asdict(kept)))
         status = labelled.status()
         assert status.stage == stage
         assert (status.verdict.sentence in status.next_step) == (stage != "link, or update")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from stamo.errors import CorpusFormatError, SettingsError
 
 MAX_ALIASES = 10
+MAX_NAME = 500
 MAX_ABOUT = 2000
 MAX_IDENTITY = 300
 
@@ -67,22 +68,7 @@ class EmergingEntity:
         return {name: value for name, value in known.items() if value}
 
     def __post_init__(self) -> None:
-        if not self.id.strip():
-            raise SettingsError("An emerging entity needs a name; the name given is empty.")
-        if not 1 <= len(self.aliases) <= MAX_ALIASES:
-            raise SettingsError(
-                f"{self.id!r} has {len(self.aliases)} aliases; give 1 to {MAX_ALIASES}."
-            )
-        letters = "".join((self.id, *self.aliases))
-        # A control character steers a terminal, half a character cannot be written to a file.
-        if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in letters):
-            raise SettingsError(
-                f"{self.id!r} has a control character or half a character in a name; leave it out."
-            )
-        if any(not alias.strip() for alias in self.aliases):
-            raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
-        if len(set(self.aliases)) != len(self.aliases):
-            raise SettingsError(f"{self.id!r} has the same alias twice; give each one once.")
+        self._check_names()
         if len(self.about) > MAX_ABOUT:
             raise SettingsError(
                 f"The text about {self.id!r} has {len(self.about)} characters; a few sentences, "
@@ -98,6 +84,27 @@ class EmergingEntity:
             raise SettingsError(
                 f"The URL of {self.id!r} is {self.url!r}; it begins with http:// or https://."
             )
+
+    def _check_names(self) -> None:
+        if not self.id.strip():
+            raise SettingsError("An emerging entity needs a name; the name given is empty.")
+        if not 1 <= len(self.aliases) <= MAX_ALIASES:
+            raise SettingsError(
+                f"{self.id!r} has {len(self.aliases)} aliases; give 1 to {MAX_ALIASES}."
+            )
+        longest = max(len(name) for name in (self.id, *self.aliases))
+        if longest > MAX_NAME:
+            raise SettingsError(f"A name has {longest:,} characters; give at most {MAX_NAME}.")
+        letters = "".join((self.id, *self.aliases))
+        # A control character steers a terminal, half a character cannot be written to a file.
+        if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in letters):
+            raise SettingsError(
+                f"{self.id!r} has a control character or half a character in a name; leave it out."
+            )
+        if any(not alias.strip() for alias in self.aliases):
+            raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
+        if len(set(self.aliases)) != len(self.aliases):
+            raise SettingsError(f"{self.id!r} has the same alias twice; give each one once.")
 
 
 @dataclass(frozen=True, slots=True)

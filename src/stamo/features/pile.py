@@ -226,17 +226,13 @@ class Sample:
             first,
         )
 
-    def document_weights(self) -> Float32:
-        """Return how far each document counts as one that mentions each entity, (documents, E)."""
+    def by_document(self) -> tuple[Float32, Float32]:
+        """Return how far each document mentions each entity, (documents, E), and counts at all."""
         weights = np.zeros((self.pile.n_documents, self.weights.shape[1]), dtype=np.float32)
         np.maximum.at(weights, self.pile.mentions.documents, self.weights * self.counted[:, None])
-        return weights
-
-    def counted_documents(self) -> Float32:
-        """Return which documents are part of S_web, (documents,)."""
         counted = np.zeros(self.pile.n_documents, dtype=np.float32)
         np.maximum.at(counted, self.pile.mentions.documents, self.counted)
-        return counted
+        return weights, counted
 
     def without(self, rows: Bools) -> Sample:
         """Return the sample without some mentions."""

@@ -10,7 +10,7 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
   probabilities, and sure ones of both kinds are weak labels of the evidence.
 - The prior stays at its estimate on L: the loop through the prior is what collapses self-training.
 - The run keeps the labels alone where the pile predicts left-out labels no better, or adds too
-  few sure mentions to the labelled ones to be worth its errors.
+  few mentions that count to the labelled ones to be worth its errors.
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ class CorrectedArgs(LoopArgs):
     choose: bool = True
     """Return the labels alone where the pile does not predict the left-out labels better."""
     least_added: float = 2.0
-    """How many times the labelled mentions of e* the pile must add, by confident pseudo-labels, to
-    be worth their errors: beside twenty labels the few that a rare entity adds only do harm."""
+    """How many times the labelled mentions of e* the pile must add, by the pseudo-labels that count
+    in an estimate, to be worth their errors: beside twenty labels the few that a rare entity adds
+    only do harm."""
     seed: int = 0
 
     resumes: ClassVar[bool] = False
@@ -256,12 +257,13 @@ class CorrectedSteps(Steps[Corrected]):
         )
 
     def _n_added(self, first: Corrected) -> float:
-        """Return how many sure mentions of e* the pile holds for each labelled one."""
+        """Return how many mentions that count in an estimate the pile adds to each labelled one."""
         _, vote, size = self.task.pile.votes
         share = 1.0 / size[vote]  # the mentions of a name in a document are one
-        sure = (self.label(first) >= self.args.confident).any(axis=1) & ~self.task.labelled
+        counting = self._mostly_right(self.label(first)) > 0
+        added = counting.any(axis=1) & ~self.task.labelled
         positive = (self.task.labels > 0.5).any(axis=1) & self.task.labelled
-        return float(share[sure].sum() / max(share[positive].sum(), 1e-9))
+        return float(share[added].sum() / max(share[positive].sum(), 1e-9))
 
     def _none(self) -> dict[str, torch.Tensor]:
         """Learn "none of these" from the labels that mean no emerging entity; (E, ...) each."""

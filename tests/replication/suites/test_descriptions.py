@@ -8,7 +8,7 @@ import pytest
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.replication.baselines.bert import MENTION, BertArgs
-from stamo.replication.suites import phi as training_module
+from stamo.replication.suites import training as training_module
 from stamo.replication.suites.cells import read_results
 from stamo.replication.suites.descriptions import Texts, cut_words
 from stamo.replication.suites.load import load_problem

@@ -15,8 +15,8 @@ from stamo.errors import ArtifactMismatchError, DivergenceError, SettingsError, 
 from stamo.features.encoder import load_encoder
 from stamo.features.encoder_choice import CachedEncoder
 from stamo.features.prior import Prior
-from stamo.replication.suites import phi as training_module
 from stamo.replication.suites import run as run_module
+from stamo.replication.suites import training as training_module
 from stamo.replication.suites.cells import read_results, results_lock, to_line
 from stamo.replication.suites.load import load_problem
 from stamo.replication.suites.methods import METHODS, Trial, run_method
