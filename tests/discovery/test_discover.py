@@ -274,10 +274,14 @@ def test_from_the_command_line(small, stream, tmp_path):
         chosen = json.loads(run(*args, "--most", 1000))
         assert chosen == [p for p in listed if word in p["types"]]
     others = [p["id"] for p in listed if p["name"] != NEW][:1]
-    assert "Rejected" in run("found", "reject", out, *others) if others else True
+    rejected = json.loads(run("found", "reject", out, *others, "--json"))
+    assert [(p["id"], p["decision"]) for p in rejected] == [(others[0], "rejected")]
     text = run("found", "accept", out, NEW, tmp_path / "zweb", "--labels")
     assert "5 labels are kept as yours" in text
     assert NEW not in run("found", "list", out)
+    made = json.loads(run("found", "accept", out, 1, tmp_path / "other", "--json"))
+    assert made["workspace"] == str(tmp_path / "other")
+    assert made["collected"]["n_kept"] > 0
     for wrong, sentence in (("--since=soon", "no date"), ("--kind=else", "no kind")):
         with pytest.raises(StamoError, match=sentence):
             run("discover", *paths, "--from", stream, "--out", out, wrong)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stamo.errors import SettingsError
 from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs, CorrectedSteps
 from stamo.replication.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
@@ -92,3 +93,41 @@ def test_many_sure_pseudo_labels_are_drawn_by_lot(task):
     found = steps._sure(weights[:, 0], object())
     assert len(found) == 4
     np.testing.assert_array_equal(found, steps._sure(weights[:, 0], object()))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"least_right": 1.1},
+        {"confident": 0.4},
+        {"pseudo_weight": -0.1},
+        {"n_pseudo": -1},
+        {"least_added": float("nan")},
+    ],
+)
+def test_settings_of_pseudo_labels_have_ranges(setting):
+    """What is outside is refused by name, and what it should be is said."""
+    with pytest.raises(SettingsError, match=f"{next(iter(setting))} is .*; give"):
+        CorrectedArgs(**setting)
+
+
+def test_which_pseudo_labels_count_is_settled_once_for_all_folds(task, monkeypatch):
+    """Neither the estimate of a slot nor its parts of the pile rank the pseudo-labels anew."""
+    ranked = []
+    mostly_right = CorrectedSteps._mostly_right
+    monkeypatch.setattr(
+        CorrectedSteps, "_mostly_right", lambda *a: ranked.append(1) or mostly_right(*a)
+    )
+    slot(task, CorrectedArgs())
+    assert len(ranked) == 2  # for the whole pile, and for the parts together
+
+
+def test_the_pile_adds_what_counts_in_an_estimate(task, monkeypatch):
+    """A doubtful mention is added where surer ones make up for it, for each labelled one."""
+    steps = CorrectedSteps(task, CorrectedArgs())
+    weights, rows = pseudo_labels(task, [0.99, 0.99, 0.99, 0.75, 0.2])
+    monkeypatch.setattr(steps, "label", lambda now: weights)
+    _, vote, size = task.pile.votes
+    labelled = float((task.labels[:, 0] / size[vote])[task.labelled].sum())
+    expected = float((1 / size[vote[rows[:4]]]).sum())
+    assert steps._n_added(None) == pytest.approx(expected / labelled)

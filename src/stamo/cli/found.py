@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,17 @@ import typer
 from rich.text import Text
 
 from stamo.cli.kb import AsJson
-from stamo.cli.tables import Console, add_group, bare_table, named_values
+from stamo.cli.tables import (
+    Console,
+    add_group,
+    bare_table,
+    named_values,
+    print_json,
+    print_table,
+)
 
 if TYPE_CHECKING:
+    from stamo.discovery.accept import Accepted
     from stamo.discovery.found import FoundFolder
     from stamo.discovery.proposal import Proposal, ProposalKind
     from stamo.kb.base import KnowledgeBase
@@ -61,11 +69,10 @@ def show(found: FoundPath, proposal: Key, as_json: AsJson = False) -> None:
     from stamo.discovery.found import FoundFolder
 
     chosen = FoundFolder(found).get(proposal)
-    console = Console(highlight=False)
     if as_json:
-        console.out(json.dumps(chosen.to_json(), ensure_ascii=False, indent=2), highlight=False)
+        print_json(chosen.to_json())
         return
-    _show(chosen, console)
+    _show(chosen, Console(highlight=False))
 
 
 def review(
@@ -104,13 +111,20 @@ def accept(
         bool, typer.Option("--labels", help="Keep the suggested labels as yours.")
     ] = False,
     who: Who = "",
+    as_json: AsJson = False,
 ) -> None:
     """Make the workspace of a proposal: names, line, documents and suggested labels."""
     from stamo.discovery.found import FoundFolder
 
     folder = FoundFolder(found)
-    desk = _Desk(folder, who, Console(stderr=True, highlight=False))
-    desk.accept(folder.get(proposal), workspace, name=name, sources=source or [], labels=labels)
+    desk = _Desk(folder, who, Console(highlight=False))
+    chosen, sources = folder.get(proposal), source or []
+    done = desk.accept(chosen, workspace, name=name, sources=sources, labels=labels)
+    if as_json:
+        counted = {"labels": len(done.suggested), "collected": asdict(done.collected)}
+        print_json({"proposal": chosen.id, "workspace": str(done.workspace.path)} | counted)
+    else:
+        desk.tell(done, labels=labels)
 
 
 def reject(
@@ -119,13 +133,16 @@ def reject(
         list[str], typer.Argument(metavar="PROPOSALS...", help="Ids, places or names.")
     ],
     who: Who = "",
+    as_json: AsJson = False,
 ) -> None:
     """Leave proposals out from now on."""
     from stamo.discovery.found import FoundFolder
 
     folder = FoundFolder(found)
     chosen = [folder.get(key) for key in proposals]
-    _Desk(folder, who, Console(highlight=False)).reject(*chosen)
+    _Desk(folder, who, Console(stderr=as_json, highlight=False)).reject(*chosen)
+    if as_json:
+        print_json([proposal.to_json() | {"decision": "rejected"} for proposal in chosen])
 
 
 class _Desk:
@@ -154,7 +171,7 @@ class _Desk:
         while (pressed := read_key()) not in ("", "q", "\x03", "\x04"):
             if pressed in ("a", "l"):
                 path = _free_path(workspaces, proposal)
-                self.accept(proposal, path, labels=pressed == "l")
+                self.tell(self.accept(proposal, path, labels=pressed == "l"), labels=pressed == "l")
             elif pressed == "r":
                 self.reject(proposal)
             if pressed in ("a", "l", "r", "s"):
@@ -169,14 +186,14 @@ class _Desk:
         name: str = "",
         sources: Sequence[str] = (),
         labels: bool = False,
-    ) -> None:
-        """Make the workspace of a proposal, and say what to do next."""
-        from stamo.cli.workspace_views import collect_view, collected_table
+    ) -> Accepted:
+        """Make the workspace of a proposal."""
+        from stamo.cli.workspace_views import collect_view
         from stamo.discovery.accept import accept as run
 
         base, trained = self.artifacts
         with collect_view(Console(stderr=True), f"Collecting {proposal.name}") as on_progress:
-            done = run(
+            return run(
                 self.folder,
                 proposal,
                 path,
@@ -189,11 +206,15 @@ class _Desk:
                 take_labels=labels,
                 on_progress=on_progress,
             )
-        console = Console(highlight=False)
-        console.print(collected_table(done.collected))
+
+    def tell(self, done: Accepted, *, labels: bool) -> None:
+        """Say what an accepted proposal has, and what to do next."""
+        from stamo.cli.workspace_views import collected_table
+
+        self.console.print(collected_table(done.collected))
         verb = "kept as yours" if labels else "suggested"
-        console.print(f"{len(done.suggested)} labels are {verb}.")
-        console.print(done.workspace.status().next_step, soft_wrap=True, markup=False)
+        self.console.print(f"{len(done.suggested)} labels are {verb}.")
+        self.console.print(done.workspace.status().next_step, soft_wrap=True, markup=False)
 
     def reject(self, *proposals: Proposal) -> None:
         """Leave proposals out from now on."""
@@ -230,17 +251,15 @@ def kinds_of(text: str) -> tuple[ProposalKind, ...]:
 
 def print_list(proposals: list[Proposal], *, as_json: bool) -> None:
     """Print proposals as a table or for programs."""
-    console = Console(highlight=False)
     if as_json:
-        values = [proposal.to_json() for proposal in proposals]
-        console.out(json.dumps(values, ensure_ascii=False, indent=2), highlight=False)
+        print_json([proposal.to_json() for proposal in proposals])
         return
     table = bare_table(">", "id", "kind", "name", ">documents", "since", ">new", "about")
     for number, p in enumerate(proposals, 1):
         about = p.about or ", ".join(p.words[:5])
         cells = (str(number), p.id, p.kind, p.name, str(p.n_documents), p.since[:10])
         table.add_row(*map(_plain, (*cells, f"{p.newness:.2f}", about[:80])))
-    console.print(table)
+    print_table(table)
 
 
 def _show(p: Proposal, console: Console) -> None:
@@ -268,7 +287,7 @@ def _facts(p: Proposal) -> list[tuple[str, str]]:
 
 
 def _examples(p: Proposal) -> Iterator[Text]:
-    from stamo.workspace.snippets import cut_context, printable
+    from stamo.workspace.wording import cut_context, printable
 
     for occurrence in p.occurrences:
         if not occurrence.text:
@@ -281,6 +300,6 @@ def _examples(p: Proposal) -> Iterator[Text]:
 
 
 def _plain(text: str) -> Text:
-    from stamo.workspace.snippets import printable
+    from stamo.workspace.wording import printable
 
     return Text(printable(text))

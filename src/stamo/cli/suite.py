@@ -83,7 +83,7 @@ def run(
     """Run methods on the problems of a suite; an interrupted run goes on where it stopped.
 
     Labels by the advisor are chosen in one half of the judged mentions and tested on the other,
-    beside random ones under the same rule.
+    beside random ones and all labels of that half under the same rule.
     """
     from stamo.replication.baselines.bert import BertArgs
     from stamo.replication.published import load_experiment
@@ -119,14 +119,14 @@ def run(
 def _wild_settings(
     methods: str, sizes: str | None, seeds: int | None, labels_by: LabelsBy, given: dict[str, Any]
 ) -> WildSettings:
-    from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF
+    from stamo.replication.wild.draws import IN_HALF, RANDOM
     from stamo.replication.wild.run import WILD_SIZES, WildSettings, expand_wild_methods
 
     return WildSettings(
         methods=expand_wild_methods(_words(methods)),
         sizes=WILD_SIZES if sizes is None else tuple(map(int, _words(sizes))),
         n_draws=5 if seeds is None else seeds,
-        labels_by=(ADVISOR, RANDOM_IN_HALF) if labels_by == LabelsBy.advisor else (RANDOM,),
+        labels_by=IN_HALF if labels_by == LabelsBy.advisor else (RANDOM,),
         **given,
     )
 

@@ -43,6 +43,14 @@ class KnowledgeBase:
         self.manifest = manifest
         self.fingerprint = manifest.fingerprint
         self.name = path.name
+        self.n_documents = int(manifest.counts["counted articles"])
+        """|D|: the number of articles that were counted; held-out ones are not."""
+        self.dimensions = int(manifest.counts["dimensions"])
+        """Q: the length of word and entity vectors, 0 when the build left them out."""
+        self.language = str(manifest.site.get("language", "en")).partition("-")[0]
+        """The code of its language without its variant."""
+        self.has_external_ids = EXTERNAL_IDS in manifest.files
+        """Whether the build was given ids, such as those of Wikidata."""
         self._entities = StringTable.open(path, "entities")
         self._aliases = StringTable.open(path, "aliases")
         self.document_frequency: Int32 = self._array("document_frequency")
@@ -60,6 +68,11 @@ class KnowledgeBase:
         self.by_alias = CandidateTable.open(path)
         """The candidates of aliases by their numbers."""
         self._documents = self._csr("document_indptr", "documents")
+        self._entity_vectors: VectorTable | None = None
+        self.n_entities = len(self.document_frequency)
+        """The number of entities."""
+        self.n_aliases = len(self.alias_counts)
+        """The number of surface forms that name an entity."""
 
     @classmethod
     def open(cls, path: str | Path) -> KnowledgeBase:
@@ -70,7 +83,6 @@ class KnowledgeBase:
         """
         directory = Path(path)
         manifest = Manifest.load(directory)
-        manifest.check_files(directory)
         manifest.check_index(directory)
         return cls(directory, manifest)
 
@@ -90,28 +102,6 @@ class KnowledgeBase:
             KnowledgeBaseError: A file has changed since the build.
         """
         self.manifest.verify(self.path)
-
-    # Sizes
-
-    @property
-    def n_entities(self) -> int:
-        """The number of entities."""
-        return len(self._entities)
-
-    @property
-    def n_aliases(self) -> int:
-        """The number of surface forms that name an entity."""
-        return len(self._aliases)
-
-    @property
-    def n_documents(self) -> int:
-        """|D|: the number of articles that were counted; held-out ones are not."""
-        return int(self.manifest.counts["counted articles"])
-
-    @property
-    def dimensions(self) -> int:
-        """Q: the length of word and entity vectors, 0 when the build left them out."""
-        return int(self.manifest.counts["dimensions"])
 
     # Entities
 
@@ -167,12 +157,7 @@ class KnowledgeBase:
 
     @cached_property
     def _external(self) -> ExternalIds | None:
-        return ExternalIds.open(self.path) if EXTERNAL_IDS in self.manifest.files else None
-
-    @property
-    def has_external_ids(self) -> bool:
-        """Whether the build was given ids, such as those of Wikidata."""
-        return self._external is not None
+        return ExternalIds.open(self.path) if self.has_external_ids else None
 
     def external_ids(self, entities: ArrayLike) -> list[str]:
         """Return the id of each entity elsewhere, empty where none is known."""
@@ -273,7 +258,7 @@ class KnowledgeBase:
             Ones, shape (n, articles * n_groups).
         """
         articles, lengths = self._documents.gather(np.asarray(entities, dtype=np.int64))
-        n_articles = max(len(self._contents), 1)
+        n_articles = max(len(self._contents.indptr) - 1, 1)
         if groups is not None:
             articles = articles + np.repeat(groups * n_articles, lengths)
         indptr = np.concatenate(([0], np.cumsum(lengths)))
@@ -329,11 +314,9 @@ class KnowledgeBase:
         Raises:
             KnowledgeBaseError: The build did not make them.
         """
+        if self._entity_vectors is None:
+            self._entity_vectors = VectorTable.open(self._vectors_path(ENTITY_VECTORS))
         return self._entity_vectors
-
-    @cached_property
-    def _entity_vectors(self) -> VectorTable:
-        return VectorTable.open(self._vectors_path(ENTITY_VECTORS))
 
     def _vectors_path(self, file: str) -> Path:
         if file not in self.manifest.files:

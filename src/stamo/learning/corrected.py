@@ -10,13 +10,14 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
   probabilities, and sure ones of both kinds are weak labels of the evidence.
 - The prior stays at its estimate on L: the loop through the prior is what collapses self-training.
 - The run keeps the labels alone where the pile predicts left-out labels no better, or adds too
-  few sure mentions to the labelled ones to be worth its errors.
+  few mentions that count to the labelled ones to be worth its errors.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -42,6 +43,15 @@ from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 ScoredPart: TypeAlias = tuple[Int64, Bools, Scorer]
 """Mentions that are linked with features estimated on the others: rows, mask, scorer."""
+
+_RANGES = {
+    "least_right": (0.0, 1.0),
+    "confident": (0.5, 1.0),
+    "pseudo_weight": (0.0, inf),
+    "n_pseudo": (0, inf),
+    "least_added": (0.0, inf),
+}
+"""What the settings of pseudo-labels may be."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +82,9 @@ class CorrectedArgs(LoopArgs):
     choose: bool = True
     """Return the labels alone where the pile does not predict the left-out labels better."""
     least_added: float = 2.0
-    """How many times the labelled mentions of e* the pile must add, by confident pseudo-labels, to
-    be worth their errors: beside twenty labels the few that a rare entity adds only do harm."""
+    """How many times the labelled mentions of e* the pile must add, by the pseudo-labels that count
+    in an estimate, to be worth their errors: beside twenty labels the few that a rare entity adds
+    only do harm."""
     seed: int = 0
 
     resumes: ClassVar[bool] = False
@@ -85,6 +96,9 @@ class CorrectedArgs(LoopArgs):
             raise SettingsError(f"The pile is linked in {self.n_folds} folds; give at least 2.")
         if self.decision not in {"f1", "even"}:
             raise SettingsError(f"The decision is {self.decision!r}; choose even or f1.")
+        for name, (least, most) in _RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                raise SettingsError(f"{name} is {getattr(self, name)}; give {least:g} to {most:g}.")
 
     def steps(self, task: Task) -> CorrectedSteps:
         """Return the steps of a run."""
@@ -103,6 +117,15 @@ class CorrectedArgs(LoopArgs):
         if self.decision != "f1":
             return super().shifts(posterior)
         return tuple(f1_shift(column) for column in posterior.T)
+
+    def with_decision(self, decision: str) -> Self:
+        """Return settings with another line between the entity and the rest."""
+        return replace(self, decision=decision)
+
+    def without_view(self, name: str) -> Self:
+        """Return settings with one view of a mention less in the evidence."""
+        rest = tuple(view for view in self.evidence.views if view.name != name)
+        return replace(self, evidence=replace(self.evidence, views=rest))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +178,15 @@ class CorrectedSteps(Steps[Corrected]):
 
     def estimate(self, sample: Sample, before: Corrected | None) -> FeatureParams:
         """Estimate every feature but the prior, which stays as L has it."""
-        if before is not None and self.args.least_right:
-            sample = replace(sample, weights=self._mostly_right(sample.weights))
+        return self._estimate_on(self._counting(sample, before), before)
+
+    def _counting(self, sample: Sample, before: Corrected | None) -> Sample:
+        """Return the sample with the pseudo-labels that count in an estimate."""
+        if before is None or not self.args.least_right:
+            return sample
+        return replace(sample, weights=self._mostly_right(sample.weights))
+
+    def _estimate_on(self, sample: Sample, before: Corrected | None) -> FeatureParams:
         theta = estimate(sample, self.task.features, self.task.kb)
         if before is None or not self.args.keep_prior or "prior" not in theta.groups:
             return theta
@@ -174,10 +204,10 @@ class CorrectedSteps(Steps[Corrected]):
 
     def fit(self, theta: FeatureParams, sample: Sample, before: Corrected | None) -> Corrected:
         """Link every part of W without its own labels, and fit the evidence on L and sure ones."""
-        temperature = self.task.temperature
+        temperature, counting = self.task.temperature, self._counting(sample, before)
         margin = margins_under(self.scorer, theta, temperature)
         for rows, mask, scorer in self.labelled_folds if before is None else self.folds:
-            without = self.estimate(sample.without(mask), before)
+            without = self._estimate_on(counting.without(mask), before)
             margin[rows] = margins_under(scorer, without, temperature)
         scaled = np.ascontiguousarray(margin.T, dtype=np.float64) / temperature
         fits, sure = [], [self._sure(column, before) for column in sample.weights.T]
@@ -227,12 +257,13 @@ class CorrectedSteps(Steps[Corrected]):
         )
 
     def _n_added(self, first: Corrected) -> float:
-        """Return how many sure mentions of e* the pile holds for each labelled one."""
+        """Return how many mentions that count in an estimate the pile adds to each labelled one."""
         _, vote, size = self.task.pile.votes
         share = 1.0 / size[vote]  # the mentions of a name in a document are one
-        sure = (self.label(first) >= self.args.confident).any(axis=1) & ~self.task.labelled
+        counting = self._mostly_right(self.label(first)) > 0
+        added = counting.any(axis=1) & ~self.task.labelled
         positive = (self.task.labels > 0.5).any(axis=1) & self.task.labelled
-        return float(share[sure].sum() / max(share[positive].sum(), 1e-9))
+        return float(share[added].sum() / max(share[positive].sum(), 1e-9))
 
     def _none(self) -> dict[str, torch.Tensor]:
         """Learn "none of these" from the labels that mean no emerging entity; (E, ...) each."""

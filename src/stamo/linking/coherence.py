@@ -31,7 +31,7 @@ class BatchRelatedness:
         n_context = (mentions.context >= 0).sum(axis=1)
         if not len(row) or not n_context.any():
             return values
-        documents = _renumber(mentions.documents)
+        documents = np.unique(mentions.documents, return_inverse=True)[1].astype(np.int64)
         size = int(documents.max()) + 1, self.kb.n_entities
         rows = _Pairs.of(documents[row], mentions.candidates[row, column], size)
         at = np.nonzero(mentions.context >= 0)
@@ -64,10 +64,6 @@ class BatchRelatedness:
         table = np.zeros(starts[-1] + 1, dtype=np.float32)
         table[starts[joint.row] + joint.col - columns.first[columns.documents[joint.col]]] = related
         return table, starts
-
-
-def _renumber(documents: Int32) -> Int64:
-    return np.unique(documents, return_inverse=True)[1].astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def open_linker(
     kb: str | Path,
     model: str | Path | None,
-    packs: Iterable[str | Path] = (),
+    packs: Sequence[str | Path] = (),
     settings: LinkerSettings = LinkerSettings(),
 ) -> Linker | PackedLinker:
     """Open a knowledge base, a model and entity packs, and put them together.
@@ -36,14 +36,13 @@ def open_linker(
     """
     trained = None if model is None else load_model(Path(model))
     linker = Linker(KnowledgeBase.open(Path(kb)), trained, settings=settings)
-    paths = pack_files(packs)
-    if not paths:
+    if not packs:
         return linker
     from stamo.linking.packed import PackedLinker  # with torch, which takes a second
     from stamo.packs.folder import refuse_twins
     from stamo.packs.pack import EntityPack
 
-    loaded = [(str(path), EntityPack.load(path, linker.kb)) for path in paths]
+    loaded = [(str(path), EntityPack.load(path, linker.kb)) for path in pack_files(packs)]
     refuse_twins(loaded)
     return PackedLinker(linker, [pack for _, pack in loaded])
 

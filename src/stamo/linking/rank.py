@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.features.base import encode_features
 from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, surface_candidates
@@ -63,7 +61,7 @@ def rank_by_model(
     Mentions with alike numbers of candidates are scored together, so that little is padding.
     """
     mentions = encode_known(model, mentions, relatedness)
-    result = empty_ranking(len(mentions), n_kept)
+    result = empty_ranking(len(mentions.documents), n_kept)
     width = mentions.mask.sum(axis=1)
     values = model.score_known(mentions, tables)
     for rows in blocks(width):
@@ -85,30 +83,31 @@ def empty_ranking(n: int, n_kept: int, n_psi: int = 0) -> Ranking:
 
 def merge_rankings(all_mentions: Ranking, rows: Int64, some: Ranking) -> Ranking:
     """Return a ranking of all mentions in which `rows` are those of another one."""
-
-    def put(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
-        target = target.copy()
-        target[rows] = values
-        return target
-
-    n, n_psi = len(all_mentions), some.leads.shape[1]
-    return Ranking(
-        put(all_mentions.candidates, some.candidates),
-        put(all_mentions.scores, some.scores),
-        put(all_mentions.priors, some.priors),
-        put(all_mentions.shares, some.shares),
-        put(np.zeros((n, 2, n_psi), np.float32), some.psi),
-        put(np.zeros((n, n_psi), np.float32), some.leads),
+    n, n_psi = len(all_mentions.candidates), some.leads.shape[1]
+    merged = Ranking(
+        all_mentions.candidates.copy(),
+        all_mentions.scores.copy(),
+        all_mentions.priors.copy(),
+        all_mentions.shares.copy(),
+        np.zeros((n, 2, n_psi), np.float32),
+        np.zeros((n, n_psi), np.float32),
     )
+    for field in fields(Ranking):
+        getattr(merged, field.name)[rows] = getattr(some, field.name)
+    return merged
 
 
 def encode_known(
     model: KnownScorer, mentions: EncodedMentions, relatedness: BatchRelatedness
 ) -> EncodedMentions:
     """Encode the features of known candidates, relatedness for all documents at once."""
-    if any(isinstance(feature, Relatedness) for feature in model.encoded_features):
-        mentions = mentions.with_known(Relatedness.name, relatedness.known(mentions))
-    return encode_features(mentions, model.encoded_features, relatedness.kb)
+    features = model.encoded_features
+    if any(isinstance(feature, Relatedness) for feature in features):
+        known = {**mentions.known, Relatedness.name: relatedness.known(mentions)}
+        mentions = replace(mentions, known=known)
+    if all(feature.name in mentions.known for feature in features):
+        return mentions
+    return encode_features(mentions, features, relatedness.kb)
 
 
 def keep_best(
@@ -121,14 +120,12 @@ def keep_best(
     """Write the best candidates of some mentions, whose scores are (b, c); return their columns."""
     n_kept = min(result.candidates.shape[1], values.shape[1])
     top = np.argsort(-values, axis=1, kind="stable")[:, :n_kept]
-    candidates = mentions.candidates[rows[:, None], top]
+    at = rows[:, None], top
+    candidates = mentions.candidates[at]
+    shares = np.take_along_axis(calibration.distribution(values), top, axis=1)
     real = candidates >= 0
-
-    def best(array: NDArray[np.floating]) -> NDArray[np.floating]:
-        return np.where(real, np.take_along_axis(array, top, axis=1), 0.0)
-
     result.candidates[rows, :n_kept] = candidates
-    result.scores[rows, :n_kept] = best(values)
-    result.priors[rows, :n_kept] = mentions.known["prior"][rows[:, None], top]
-    result.shares[rows, :n_kept] = best(calibration.distribution(values))
+    result.scores[rows, :n_kept] = np.where(real, np.take_along_axis(values, top, axis=1), 0.0)
+    result.priors[rows, :n_kept] = mentions.known["prior"][at]
+    result.shares[rows, :n_kept] = np.where(real, shares, 0.0)
     return top

@@ -15,7 +15,15 @@ from stamo.errors import SettingsError, StamoError
 from stamo.features.encoding import EMERGING, OTHER
 from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
 from stamo.replication.suites.cells import LOCK, read_results, results_lock
-from stamo.replication.wild.draws import ADVISOR, RANDOM, RANDOM_IN_HALF, draw_labels
+from stamo.replication.wild.draws import (
+    ADVISOR,
+    DRAWN_ONCE,
+    IN_HALF,
+    RANDOM,
+    RANDOM_IN_HALF,
+    WHOLE_HALF,
+    draw_labels,
+)
 from stamo.replication.wild.load import load_wild, sentence_window
 from stamo.replication.wild.measures import (
     agreement,
@@ -56,13 +64,14 @@ def test_random_labels_have_both_kinds_and_are_not_tested(wild, world_kb, n):
 def test_advisor_and_lot_choose_in_the_same_half(wild, world_kb):
     """Both are tested on the other half, and the advisor asks for each mention once."""
     loaded = load_wild(wild, 0, world_kb)
-    asked, drawn = (
-        draw_labels(loaded, 10, 3, by, world_kb, wild.trained) for by in (ADVISOR, RANDOM_IN_HALF)
-    )
-    assert asked.test.tolist() == drawn.test.tolist()
-    assert len(set(asked.labelled.tolist())) == len(drawn.labelled) == 10
-    for draw in (asked, drawn):
-        assert not set(draw.labelled) & set(draw.test)
+    by = {how: draw_labels(loaded, 10, 3, how, world_kb, wild.trained) for how in IN_HALF}
+    asked, half = by[ADVISOR], by[WHOLE_HALF]
+    assert sorted([*half.labelled, *half.test]) == list(range(len(loaded.gold)))
+    for draw in by.values():
+        assert draw.test.tolist() == half.test.tolist()
+        assert set(draw.labelled) <= set(half.labelled)
+    for how in (ADVISOR, RANDOM_IN_HALF, DRAWN_ONCE):
+        assert len(set(by[how].labelled.tolist())) == 10
     fewer = draw_labels(loaded, 4, 3, ADVISOR, world_kb, wild.trained)
     assert fewer.labelled.tolist() == asked.labelled[:4].tolist()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,7 +20,10 @@ from stamo.workspace.labels.queue import LEAST_LABELS, LabelQueue
 from stamo.workspace.labels.terminal import ADVISE_EVERY
 
 RANDOM, RANDOM_IN_HALF, ADVISOR = "random", "random in half", "advisor"
-LABELS_BY = (RANDOM, RANDOM_IN_HALF, ADVISOR)
+DRAWN_ONCE, WHOLE_HALF = "drawn once in half", "the whole half"
+IN_HALF = (ADVISOR, RANDOM_IN_HALF, DRAWN_ONCE, WHOLE_HALF)
+"""Ways to choose labels in one half of the judged mentions, tested on the other."""
+LABELS_BY = (RANDOM, *IN_HALF)
 LEAST_TEST = 5
 """Judged mentions that are never labels, however few there are."""
 
@@ -43,8 +46,9 @@ def draw_labels(
 ) -> LabelDraw:
     """Choose labels and test mentions.
 
-    `random` labels are drawn from all judged mentions, and the others test. `advisor` and `random
-    in half` choose in one half of the judged mentions and test on the other half.
+    `random` labels are drawn from all judged mentions, and the others test. All others choose in
+    one half of the judged mentions and test on the other half: as the advisor asks, by lot until
+    both kinds are there, by lot once (who labels cannot draw again), or everything there is.
     """
     if labels_by not in LABELS_BY:
         raise SettingsError(
@@ -57,11 +61,13 @@ def draw_labels(
         chosen = draw_both_kinds(loaded.gold, everything, n, rng)
         return LabelDraw(chosen, np.setdiff1d(everything, chosen))
     half = choose_half(loaded.gold, rng)
-    if labels_by == ADVISOR:
-        chosen = np.array([*ask_advisor(loaded, half, n, kb, trained)], dtype=np.int64)
-    else:
-        chosen = draw_both_kinds(loaded.gold, half, min(n, len(half)), rng)
-    return LabelDraw(chosen, np.setdiff1d(everything, half))
+    choose: dict[str, Callable[[], Int64]] = {
+        ADVISOR: lambda: np.array([*ask_advisor(loaded, half, n, kb, trained)], dtype=np.int64),
+        RANDOM_IN_HALF: lambda: draw_both_kinds(loaded.gold, half, min(n, len(half)), rng),
+        DRAWN_ONCE: lambda: rng.permutation(half)[:n],
+        WHOLE_HALF: lambda: half,
+    }
+    return LabelDraw(choose[labels_by](), np.setdiff1d(everything, half))
 
 
 def draw_both_kinds(gold: Bools, among: Int64, n: int, rng: np.random.Generator) -> Int64:

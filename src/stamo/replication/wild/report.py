@@ -14,7 +14,7 @@ from typing import Any
 from stamo.errors import SuiteError
 from stamo.evaluation.tables import Table
 from stamo.replication.suites.cells import Row, finite, read_results
-from stamo.replication.wild.draws import ADVISOR, RANDOM_IN_HALF
+from stamo.replication.wild.draws import ADVISOR, IN_HALF
 from stamo.replication.wild.measures import (
     METRIC_OF_SUMS,
     agreement,
@@ -123,17 +123,17 @@ def none_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
 
 
 def advisor_table(results: WildResults) -> Table:
-    """Return what labels by the advisor gain over random ones from the same half."""
+    """Return what labels by the advisor gain over others from the same half."""
     rows = []
     for (labels_by, n_labels), methods in results.settings.items():
-        beside = results.settings.get((RANDOM_IN_HALF, n_labels), {})
-        for method in methods if labels_by == ADVISOR else ():
-            gaps = difference_of(methods[method], beside.get(method, []))
-            if gaps and any(row["n_labels"] for row in methods[method]):
-                rows.append(
-                    (f"{method}, {n_labels} labels", *(f"{gap:+.3f}" for gap in gaps.values()))
-                )
-    title = "Gained by the advisor's labels over random ones, tested on the other half"
+        for other in IN_HALF if labels_by == ADVISOR else ():
+            beside = results.settings.get((other, n_labels), {})
+            for method in methods if other != ADVISOR else ():
+                gaps = difference_of(methods[method], beside.get(method, []))
+                if gaps and any(row["n_labels"] for row in methods[method]):
+                    name = f"{method}, {n_labels} labels, over {other}"
+                    rows.append((name, *(f"{gap:+.3f}" for gap in gaps.values())))
+    title = "Gained by the advisor's labels over others, tested on the other half"
     return Table(title, ("method", *METRIC_OF_SUMS), tuple(rows))
 
 

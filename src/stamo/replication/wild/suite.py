@@ -18,16 +18,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.formats.jsonl import document_to_json
-from stamo.corpus.readers import read_documents
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import CorpusFormatError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model
 from stamo.replication.suites.store import check_kb, new_suite, read_manifest, write_manifest
 from stamo.system.processes import Workers
-from stamo.workspace.collect import collect
+from stamo.workspace.collect import collect_many
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.folder import Workspace
 
@@ -177,6 +174,11 @@ def _label(row: Mapping[str, str]) -> WildLabel:
     return WildLabel(row["alias"], row["document"], int(row["offset"]), is_entity, sense)
 
 
+ENTITIES_A_PASS = 12
+"""Entities that are collected while the sources are read once."""
+_Job = tuple[int, WildEntity, Sequence[WildLabel]]
+"""The number of an entity in the suite, the entity, and what was judged of it."""
+
 OnEntity = Callable[[int, int], None]
 """Called with the entities collected so far and their total."""
 
@@ -195,22 +197,23 @@ def make_wild(
 ) -> WildSuite:
     """Collect the pile of every entity and find the judged mentions in it.
 
-    The sources are read once; what contains any alias at all is collected from for each entity.
+    The sources are read once for every few entities.
     """
     if not entities:
         raise SuiteError("There are no entities to make a suite of.")
-    with new_suite(out, overwrite=overwrite) as directory, TemporaryDirectory() as beside:
-        pool = Path(beside) / "pool.jsonl"
-        _copy_candidates(sources, [a for e in entities for a in e.aliases], pool)
+    with new_suite(out, overwrite=overwrite) as directory:
         (directory / PILES).mkdir()
         trained.save(directory / MODEL)
-        job = partial(_collect_one, kb.path, directory, pool)
+        job = partial(_collect_some, kb.path, directory, sources)
         judgements = [[w for w in labels if w.alias in {e.key, *e.aliases}] for e in entities]
         numbered = [*zip(range(len(entities)), entities, judgements, strict=True)]
+        parts = [
+            numbered[i : i + ENTITIES_A_PASS] for i in range(0, len(numbered), ENTITIES_A_PASS)
+        ]
         problems: list[WildProblem] = []
-        with Workers(min(n_workers or os.cpu_count() or 1, len(entities))) as workers:
-            for problem in workers.map(job, numbered):
-                problems.append(problem)
+        with Workers(min(n_workers or os.cpu_count() or 1, len(parts))) as workers:
+            for found in workers.map(job, parts):
+                problems += found
                 on_entity(len(problems), len(entities))
         n_judged = sum(len(p.judged) for p in problems)
         if not n_judged:
@@ -240,39 +243,43 @@ def _pile(directory: Path, number: int) -> DocumentParts:
     return DocumentParts(directory / PILES / f"{number:04d}")
 
 
-def _copy_candidates(sources: Sequence[Path], aliases: Sequence[str], target: Path) -> None:
-    """Copy the documents that may contain one of the aliases."""
-    matcher = AliasMatcher(list(dict.fromkeys(aliases)))
-    with target.open("w", encoding="utf-8") as file:
-        for document in read_documents(sources, matcher=matcher):
-            if matcher.may_be_in_text(document.text.encode()):
-                file.write(json.dumps(document_to_json(document), ensure_ascii=False) + "\n")
-
-
 @cache
 def _tools(kb_path: Path, model_path: Path) -> tuple[KnowledgeBase, TrainedModel]:
     """Open what a worker needs, once in each process."""
     return KnowledgeBase.open(kb_path), load_model(model_path)
 
 
-def _collect_one(
-    kb_path: Path, directory: Path, pool: Path, job: tuple[int, WildEntity, Sequence[WildLabel]]
-) -> WildProblem:
-    """Collect the pile of one entity as its workspace would; runs in worker processes."""
-    number, given, labels = job
+def _collect_some(
+    kb_path: Path, directory: Path, sources: Sequence[Path], jobs: Sequence[_Job]
+) -> list[WildProblem]:
+    """Collect the piles of some entities as their workspaces would; runs in worker processes."""
     kb, trained = _tools(kb_path, directory / MODEL)
-    entity = EmergingEntity(given.name, given.aliases, given.about)
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "workspace"
-        workspace = Workspace.create(path, entity, created_by="suite", at=_CREATED)
-        collect(workspace, [pool], kb, trained)
-        corpus = workspace.documents.read()
+        workspaces = [
+            Workspace.create(
+                Path(folder) / f"{number}",
+                EmergingEntity(given.name, given.aliases, given.about),
+                created_by="suite",
+                at=_CREATED,
+            )
+            for number, given, _ in jobs
+        ]
+        collect_many(workspaces, sources, kb, trained)
+        return [
+            _keep_pile(directory, job, workspace.documents.read())
+            for job, workspace in zip(jobs, workspaces, strict=True)
+        ]
+
+
+def _keep_pile(directory: Path, job: _Job, corpus: Corpus) -> WildProblem:
+    """Keep the pile of one entity, and find its judged mentions there."""
+    number, given, labels = job
     _pile(directory, number).append(corpus, state={}, complete=True)
     places = {
         (document.id, mention.start): index
         for document in corpus
         for index, mention in enumerate(document.mentions)
-        if mention.surface in entity.aliases
+        if mention.surface in given.aliases
     }
     judged = tuple(
         Judged(w.document, places[w.document, w.offset], w.is_entity, w.sense)
