@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stamo.corpus.types import MAX_ALIASES, EmergingEntity
+from stamo.corpus.types import MAX_ALIASES, MAX_NAME, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack_bytes import (
     ABOUT_GROUPS,
     ALIASES,
     DIMENSIONS,
-    MAX_NAME,
     MAX_PACK_BYTES,
     MAX_TEXT,
     NEIGHBOURS,
