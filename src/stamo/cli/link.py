@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from stamo.evaluation.gold import GoldReport
     from stamo.evaluation.linking import HeldOutReport
     from stamo.linking.linker import Linker
+    from stamo.linking.opening import BatchLinker
     from stamo.linking.packed import PackedLinker
-    from stamo.linking.parallel import BatchLinker
     from stamo.linking.results import LinkedDocument
 
 
@@ -205,8 +205,8 @@ def _write_bytes(
     name: str,
     all_candidates: bool,
 ) -> tuple[int, int]:
+    from stamo.linking.opening import link_in_processes
     from stamo.linking.output import link_format
-    from stamo.linking.parallel import link_in_processes
 
     packs = getattr(linker, "packs", ())
     emerging = [pack.entity.id for pack in packs]
@@ -230,7 +230,7 @@ def _write_bytes(
 def _write_text(
     linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
 ) -> tuple[int, int]:
-    from stamo.linking.parallel import link_in_processes
+    from stamo.linking.opening import link_in_processes
     from stamo.linking.render import legend, render_document
 
     console = Console(highlight=False, soft_wrap=True)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
@@ -53,17 +53,17 @@ class KnowledgeBase:
         """Whether the build was given ids, such as those of Wikidata."""
         self._entities = StringTable.open(path, "entities")
         self._aliases = StringTable.open(path, "aliases")
-        self.document_frequency: Int32 = self._array("document_frequency")
+        self.document_frequency: Int32 = open_array(self.path / "document_frequency.npy")
         """|D(e)| of every entity."""
-        self.entity_counts: Int32 = self._array("entity_counts")
+        self.entity_counts: Int32 = open_array(self.path / "entity_counts.npy")
         """How many links point to every entity."""
-        self.has_article: Bools = self._array("has_article")
+        self.has_article: Bools = open_array(self.path / "has_article.npy")
         """Whether the dump holds an article on the entity."""
-        self.alias_counts: Int32 = self._array("alias_counts")
+        self.alias_counts: Int32 = open_array(self.path / "alias_counts.npy")
         """How many links have every alias as their text."""
-        self.alias_documents: Int32 = self._array("alias_documents")
+        self.alias_documents: Int32 = open_array(self.path / "alias_documents.npy")
         """In how many articles every alias occurs, linked or not."""
-        self.link_probability: Float32 = self._array("link_probability")
+        self.link_probability: Float32 = open_array(self.path / "link_probability.npy")
         """The share of articles that link an alias among those in which it occurs."""
         self.by_alias = CandidateTable.open(path)
         """The candidates of aliases by their numbers."""
@@ -89,11 +89,8 @@ class KnowledgeBase:
     def __repr__(self) -> str:
         return f"<KnowledgeBase {self.name!r}: {self.n_entities} entities>"
 
-    def _array(self, name: str) -> NDArray[Any]:
-        return open_array(self.path / f"{name}.npy")
-
     def _csr(self, indptr: str, values: str) -> Csr:
-        return Csr(self._array(indptr), self._array(values))
+        return Csr(open_array(self.path / f"{indptr}.npy"), open_array(self.path / f"{values}.npy"))
 
     def verify(self) -> None:
         """Compare every file with its hash in the manifest.
@@ -143,7 +140,7 @@ class KnowledgeBase:
 
     @cached_property
     def _redirect_targets(self) -> Int32:
-        return self._array("redirect_targets")
+        return open_array(self.path / "redirect_targets.npy")
 
     def title(self, entity: int) -> str:
         """Return the title of an entity."""
@@ -219,7 +216,7 @@ class KnowledgeBase:
 
     @cached_property
     def _name_counts(self) -> Int32:
-        return self._array("entity_alias_counts")
+        return open_array(self.path / "entity_alias_counts.npy")
 
     # Documents
 
@@ -296,7 +293,7 @@ class KnowledgeBase:
     @cached_property
     def word_counts(self) -> Int64:
         """How often each word occurs in the counted articles, shape (V,)."""
-        return self._array("word_counts")
+        return open_array(self.path / "word_counts.npy")
 
     @cached_property
     def word_weights(self) -> Float32:

@@ -68,13 +68,13 @@ CLOSED_FORM: Mapping[str, Feature] = {
 }
 """Our estimators: smoothed and renormalised prior, shrunk relatedness on one scale, closed form."""
 
-DEFAULT = Reading("default", CLOSED_FORM, CorrectedArgs())
+DEFAULT_READING = Reading("default", CLOSED_FORM, CorrectedArgs())
 
 
 def reading_named(name: str) -> Reading:
     """Return a reading by its name."""
-    if name == DEFAULT.name:
-        return DEFAULT
+    if name == DEFAULT_READING.name:
+        return DEFAULT_READING
     from stamo.learning.variants import READINGS  # who learns by the default needs none of them
 
     if name not in READINGS:

@@ -21,7 +21,7 @@ from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
 from stamo.learning.inter import InterSlotArgs
 from stamo.learning.paper import NO_INTRA, StamoArgs
-from stamo.learning.readings import CLOSED_FORM, DEFAULT, Reading
+from stamo.learning.readings import CLOSED_FORM, DEFAULT_READING, Reading
 
 AS_PRINTED: Mapping[str, Feature] = {
     "prior": Prior(smoothing=0.0, renormalise=False),
@@ -43,7 +43,7 @@ BIAS_ONLY = CorrectedArgs(
 READINGS: Mapping[str, Reading] = {
     reading.name: reading
     for reading in (
-        DEFAULT,
+        DEFAULT_READING,
         Reading("paper", AS_PRINTED, StamoArgs()),
         Reading(
             "published",

@@ -17,10 +17,15 @@ from stamo.features.articles import most_frequent_entities
 from stamo.features.encoding import UNKNOWN, EncodedMentions, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import ContentWords, Located, check_mentions, locate
-from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.columns import MentionColumns, MentionRows
 from stamo.linking.detection import MentionDetector
-from stamo.linking.rank import Ranking, merge_rankings, rank_by_model, rank_by_prior
+from stamo.linking.rank import (
+    BatchRelatedness,
+    Ranking,
+    merge_rankings,
+    rank_by_model,
+    rank_by_prior,
+)
 from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.surfaces import NameReadings
@@ -232,6 +237,8 @@ class Linker:
 def _error_of(source: ReadPart) -> str | None:
     if isinstance(source, Unreadable):
         return source.error
+    if not source.document.mentions:
+        return None
     try:
         check_mentions(source.document)
     except CorpusFormatError as error:

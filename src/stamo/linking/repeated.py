@@ -17,7 +17,7 @@ from stamo.features.encoding import Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.haystack import begins_sentence
 from stamo.linking.short_names import is_own_title
-from stamo.linking.surfaces import TITLES
+from stamo.linking.surfaces import MAX_REMEMBERED, TITLES
 from stamo.linking.texts import JoinedTexts
 from stamo.system.arrays import Bools, Int32, Int64
 
@@ -42,6 +42,8 @@ class RepeatedNames:
         """Find short forms outside the mentions that were found already, ordered by start."""
         full: dict[str, list[int]] = defaultdict(list)
         present = np.unique(aliases[aliases >= 0]).tolist()
+        if len(self._forms) > MAX_REMEMBERED:
+            self._forms.clear()
         self._decide([alias for alias in present if alias not in self._forms])
         for alias in present:
             for form in self._forms[alias]:

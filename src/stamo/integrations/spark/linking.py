@@ -34,8 +34,7 @@ from stamo.integrations.spark.parts import PartFolder
 from stamo.integrations.spark.session import Shipment, ShippedPath, SparkWorkers
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.manifest import sha256_of
-from stamo.linking.opening import open_linker
-from stamo.linking.parallel import BatchLinker, link_in_processes
+from stamo.linking.opening import BatchLinker, link_in_processes, open_linker
 from stamo.linking.results import LinkedDocument
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import load_model
