@@ -7,6 +7,7 @@ import pytest
 
 from stamo.discovery.clusters import cluster, coherence, is_other_form, is_quoted
 from stamo.discovery.describe import about_line, kinds_of_thing
+from stamo.discovery.doubt import unity
 from stamo.discovery.groups import (
     completed,
     fold_spelling,
@@ -20,7 +21,7 @@ from stamo.discovery.groups import (
     seen_inside,
 )
 from stamo.discovery.propose import ProposeSettings
-from stamo.discovery.score import Past, surprise, unity, without_copies
+from stamo.discovery.score import Past, surprise, without_copies
 from stamo.discovery.sightings import Seen
 from stamo.discovery.tally import Tally
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR, NamedYears, last_year, years

@@ -100,7 +100,8 @@ def import_(
     try:
         n = _add(opened, text, form, who)
     except CorpusFormatError as error:
-        raise CorpusFormatError(f"{file}: {error} Nothing was added.") from error
+        said = str(error).rstrip(".")
+        raise CorpusFormatError(f"{file}: {said}. Nothing was added.") from error
     if as_json:
         print_json({"file": str(file), "workspace": str(workspace), "added": n})
         return

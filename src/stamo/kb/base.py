@@ -195,7 +195,7 @@ class KnowledgeBase:
 
     @cached_property
     def matcher(self) -> NameMatcher:
-        """Finds every alias that some link uses in a text, as numbers of aliases."""
+        """Finds aliases that links use, and titles of several words, as numbers of aliases."""
         return NameMatcher.open(self.path, MATCHER)
 
     def candidate_table(
