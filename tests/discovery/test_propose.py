@@ -222,9 +222,18 @@ def test_the_line_comes_from_a_sentence_that_defines(window, expected, world_kb)
 )
 def test_the_type_is_what_the_text_calls_it(windows, expected, world_kb, monkeypatch):
     """From definitions and appositions; a verb beside the name is no type."""
-    monkeypatch.setattr("stamo.discovery.describe._says", lambda word, kb: len(word) > 3)
+    monkeypatch.setattr("stamo.discovery.describe._says", lambda word, *_: len(word) > 3)
     seen = [sighting("Zweb", str(i), window=window) for i, window in enumerate(windows)]
     assert kinds_of_thing("Zweb", seen, world_kb) == expected
+
+
+def test_frequent_words_are_types_too(world_kb):
+    """A film is often spoken of; only function words are no type."""
+    shares = world_kb.word_counts / world_kb.word_counts.sum()
+    words = world_kb.words.texts(np.flatnonzero((shares > 2e-4) & (shares < 8e-4)))
+    word = next(w for w in words if w.isalpha() and len(w) > 4 and w[-2:] not in ("ed", "ly"))
+    seen = [sighting("Zweb", "a", window=f"Zweb is a {word}, and old")]
+    assert kinds_of_thing("Zweb", seen, world_kb) == (word,)
 
 
 def test_refuses_lists_of_nothing():

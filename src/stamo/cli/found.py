@@ -13,14 +13,7 @@ import typer
 from rich.text import Text
 
 from stamo.cli.kb import AsJson
-from stamo.cli.tables import (
-    Console,
-    add_group,
-    bare_table,
-    named_values,
-    print_json,
-    print_table,
-)
+from stamo.cli.tables import Console, add_group, bare_table, named_values, print_json, print_table
 
 if TYPE_CHECKING:
     from stamo.discovery.accept import Accepted

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stamo.corpus.tokenizer import STOP_WORD_FREQUENCY
 from stamo.discovery.clusters import ContextReader
 from stamo.discovery.found_names import FREQUENT_WORD
 from stamo.discovery.proposal import Occurrence, Proposal, proposal_id
@@ -34,6 +35,7 @@ _SAYS_KIND = re.compile(
     r"(?=[,;.)]| (?:and|or|that|which|who|whose|of|in|for|by|from|with|to|on|at|as|over|near"
     r"|about|between|set|\w+ed)\b)"
 )
+_VERB = re.compile(r"(?:ed|ly)$")
 _KIND_BEFORE = re.compile(r"((?:\b[\w-]+ ){0,3}\b[a-z][a-z-]+) [\"“'‘]?$")
 _KIND_AFTER = re.compile(r"^[\"”’']?((?: [a-z][a-z-]{2,}){1,3})\b")
 
@@ -136,7 +138,8 @@ def kinds_of_thing(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) 
         word = text.removeprefix(name).removesuffix(name).strip()
         counts[word] += n if n > 1 and kb.alias_id(word) >= 0 else 0
     ranked = sorted(counts.items(), key=_most)
-    return tuple(word for word, n in ranked if n and _says(word, kb))[:N_KINDS]
+    kinds = (word for word, n in ranked if n and not _VERB.search(word))
+    return tuple(word for word in kinds if _says(word, kb, STOP_WORD_FREQUENCY))[:N_KINDS]
 
 
 def _neighbours(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> str:
@@ -159,9 +162,7 @@ def _beside(name: str, sightings: Sequence[Sighting]) -> Counter[str]:
     return counts
 
 
-def _says(word: str, kb: KnowledgeBase) -> bool:
+def _says(word: str, kb: KnowledgeBase, share: float = FREQUENT_WORD) -> bool:
     """Tell whether a word is no function word: none of the frequent ones."""
     (number,) = kb.word_ids([word]).tolist()
-    return number >= 0 and float(kb.word_counts[number]) < FREQUENT_WORD * float(
-        kb.word_counts.sum()
-    )
+    return number >= 0 and float(kb.word_counts[number]) < share * float(kb.word_counts.sum())
