@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ class FeatureContract:
         about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
         encoded = encode_pile([entity], Corpus(tuple(about[:40])), world_kb, world_model)
         mentions = encode_features(encoded.pile.mentions, [cls.feature], world_kb)
-        pile = type(encoded.pile)(**{**vars(encoded.pile), "mentions": mentions, "extra": {}})
+        pile = replace(encoded.pile, mentions=mentions, extra={})
         return Sample(pile, encoded.labels, encoded.labelled.astype(np.float32))
 
     def test_is_a_feature(self):

@@ -113,3 +113,11 @@ def test_importing_loads_nothing_heavy():
     code = "import sys, stamo\nprint(sorted({'numpy', 'torch'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_without_torch_a_name_says_what_to_install():
+    """What needs torch says so in a sentence; the other names are there."""
+    code = "import sys; sys.modules['torch'] = None; import stamo; stamo.Linker; stamo.learn"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "stamo.learn needs the package 'torch'" in done.stderr
+    assert "pip install 'stamo[torch]'" in done.stderr

@@ -32,6 +32,21 @@ def test_link_probability_counts_articles(linked, alias, expected):
     assert linked.link_probability[linked.alias_id(alias)] == pytest.approx(expected)
 
 
+def test_titles_of_several_words_are_names_without_a_link(tmp_path):
+    """Their own article counts as a link of them; a title of one word may be any word."""
+    pages = [
+        ("Mount Corm", "It is a hill."),
+        ("Lake Voss", "It is deep, near [[Brig]]."),
+        ("Deep", "Deep below Mount Corm."),
+    ]
+    dump = write_dump(tmp_path / "dump.xml", pages)
+    build_knowledge_base(dump, tmp_path / "kb", BuildSettings(held_out=0, dimensions=0))
+    kb = KnowledgeBase.open(tmp_path / "kb")
+    names = ["Mount Corm", "Lake Voss", "Deep", "Brig"]
+    assert kb.link_probability[kb.alias_ids(names)].tolist() == [0.5, 1.0, 0.0, 1.0]
+    assert len(kb.matcher.find("Mount Corm, Lake Voss, Deep")) == 2
+
+
 def test_held_out_articles_do_not_count(tmp_path):
     """With every article but one held out, only that one decides the link probability."""
     pages = [(f"Page {i}", "[[Brig]] is linked." if i % 2 else "Brig is not.") for i in range(40)]

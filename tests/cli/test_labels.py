@@ -55,6 +55,19 @@ def test_results_for_programs(tmp_path):
     assert json.loads(run("import", target.path, file, "--json").stdout)["added"] == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.csv", "document,"), ("a.jsonl", '{"'), ("a.json", "[")]
+)
+def test_the_ending_tells_the_format(tmp_path, name, start):
+    """A table is written to a file of tables; "-" is standard output, not a file."""
+    source = make(tmp_path / "a", labelled=True)
+    run("export", source.path, tmp_path / name)
+    assert (tmp_path / name).read_text().startswith(start)
+    shown = run("export", source.path, "-", "--as", "csv").stdout
+    assert shown == (tmp_path / name).read_text() or name != "a.csv"
+    assert shown.startswith("document,")
+
+
 def test_a_place_inside_a_candidate_is_that_candidate(tmp_path):
     """Another tool may have marked only a part of the longer name."""
     made = make(tmp_path / "a", labelled=False)

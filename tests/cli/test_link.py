@@ -150,6 +150,7 @@ def test_other_formats(run):
     turtle = run("--format", "nif", "--workers", 2, stdin="Java lies near Sumatra.").stdout
     (document,) = parse_nif(turtle.encode())
     assert [(m.start, m.end, m.entity) for m in document.mentions] == links
+    assert records(run("--json", stdin="Java lies near Sumatra."))[0]["mentions"][0]["start"] == 0
     page = run("--format", "html", stdin="Java lies near Sumatra.").stdout
     assert page.startswith("<!DOCTYPE html>")
     assert page.endswith("</html>\n")

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from contextlib import suppress
 
 import pytest
+import typer
 
 from stamo.cli import main as cli
 from stamo.errors import StamoError
@@ -228,6 +230,30 @@ def test_short_options_and_flags_without_types(capsys):
         assert ended.value.code == 0
         assert expected in said
         assert "bool" not in said
+
+
+def commands_below(command, words=()):
+    """List the words of all commands."""
+    below = getattr(command, "commands", {})
+    deeper = [commands_below(part, (*words, name)) for name, part in below.items()]
+    return [words, *(found for some in deeper for found in some)]
+
+
+def test_help_speaks_no_python(capsys, monkeypatch):
+    """No command's help names a type of Python, and usage says each argument once."""
+    monkeypatch.setenv("COLUMNS", "200")
+    app = cli.create_app()
+    for words in commands_below(typer.main.get_command(app)):
+        with pytest.raises(SystemExit):
+            app([*words, "--help"], prog_name="stamo")
+        said = capsys.readouterr().out
+        assert f"Usage: {' '.join(['stamo', *words])} " in said
+        shown = set(re.findall(r"<([^>]+)>", said))
+        assert not shown & {"str", "int", "float", "bool", "Path", "int range"}, (words, shown)
+        is_group = "Commands" in said
+        for_a_person = words in (("label",), ("serve",), ("found", "review"))
+        assert is_group or for_a_person or "--json" in said, words
+        assert not re.search(r"list\[|\.\.\.[\]}]|[{}]", said), (words, said)
 
 
 def test_narrow_ascii_and_closed_outputs_give_no_trace(tmp_path):

@@ -181,6 +181,12 @@ def test_names_that_steer_a_terminal_are_refused(name):
         EmergingEntity(name, ("Rey",))
 
 
+def test_a_name_without_end_is_refused():
+    """No text and no table has room for it."""
+    with pytest.raises(SettingsError, match="501 characters"):
+        EmergingEntity("Rey", ("x" * 501,))
+
+
 def test_many_aliases_are_ruled_out_in_one_look():
     """A name of two words is there where both stand together, whole; a line break is no letter."""
     names = ["Art", "Artemis One", "Rey Skywalker", "Pence", "Beyoncé", "Ada", "Bo"]

@@ -109,3 +109,12 @@ def test_stop_word_frequency_is_a_share(frequency):
     """A frequency outside 0..1 is refused."""
     with pytest.raises(SettingsError, match="share"):
         stop_words(np.array([1, 2]), frequency)
+
+
+@pytest.mark.parametrize("end", ["", "日本語", "\ud800", "한국어 l'homme"])
+def test_many_words_are_cut_as_few_are(end):
+    """A long text gives the words at its spans, in scripts with and without spaces."""
+    text = f"The Cat's 2nd, naïve—résumé! \u0301a x\u3000y {end} " * 50
+    words, starts, ends = tokenize(text)
+    assert words == [lower(text)[i:j] for i, j in zip(starts, ends, strict=True)]
+    assert len(words) > 100

@@ -268,16 +268,42 @@ def test_from_the_command_line(small, stream, tmp_path):
         "found", "show", out, NEW
     )
     assert json.loads(run("found", "show", out, NEW, "--json"))["n_documents"] == 5
+    kinds = {word for p in listed for word in p["types"]}
+    for word in sorted(kinds)[:1]:
+        args = ("found", "list", out, "--json", "--kind", "name", "--type", word.upper())
+        chosen = json.loads(run(*args, "--most", 1000))
+        assert chosen == [p for p in listed if word in p["types"]]
     others = [p["id"] for p in listed if p["name"] != NEW][:1]
-    assert "Rejected" in run("found", "reject", out, *others) if others else True
+    rejected = json.loads(run("found", "reject", out, *others, "--json"))
+    assert [(p["id"], p["decision"]) for p in rejected] == [(others[0], "rejected")]
     text = run("found", "accept", out, NEW, tmp_path / "zweb", "--labels")
     assert "5 labels are kept as yours" in text
     assert NEW not in run("found", "list", out)
+    made = json.loads(run("found", "accept", out, 1, tmp_path / "other", "--json"))
+    assert made["workspace"] == str(tmp_path / "other")
+    assert made["collected"]["n_kept"] > 0
     for wrong, sentence in (("--since=soon", "no date"), ("--kind=else", "no kind")):
         with pytest.raises(StamoError, match=sentence):
             run("discover", *paths, "--from", stream, "--out", out, wrong)
     with pytest.raises(StamoError, match="no file or folder"):
         run("discover", *paths, "--from", "gone", "--out", out)
+
+
+def test_one_key_decides(folder, tmp_path):
+    """Each key is an answer to the proposal that is shown; the rest stays open."""
+    names = [p.name for p in folder.proposals()]
+    place = names.index(NEW)
+    keys = ["x", "s"] + ["s"] * (place - 1) + ["l", "r", "q"] if place else ["x", "l", "r", "q"]
+    arguments = ["found", "review", str(folder.path), str(tmp_path / "made"), "--who", "ada"]
+    result = CliRunner().invoke(create_app(), arguments, input="\n".join(keys) + "\n")
+    assert result.exit_code == 0, result.output
+    assert "a accept" in result.output
+    assert [(v.name, v.decision, v.by) for v in folder.verdicts()] == [
+        (NEW, "accepted", "ada"),
+        (names[place + 1], "rejected", "ada"),
+    ]
+    assert Workspace.open(tmp_path / "made" / "qaro-zweb").status().labels.n_emerging == 5
+    assert len(folder.proposals()) == len(names) - 2
 
 
 def test_planted_meanings_are_proposed(found, small):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stamo.discovery.clusters import cluster, coherence, is_other_form, is_quoted
-from stamo.discovery.describe import about_line
+from stamo.discovery.describe import about_line, kinds_of_thing
+from stamo.discovery.doubt import unity
 from stamo.discovery.groups import (
     completed,
     fold_spelling,
@@ -20,7 +21,7 @@ from stamo.discovery.groups import (
     seen_inside,
 )
 from stamo.discovery.propose import ProposeSettings
-from stamo.discovery.score import Past, surprise, unity, without_copies
+from stamo.discovery.score import Past, surprise, without_copies
 from stamo.discovery.sightings import Seen
 from stamo.discovery.tally import Tally
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR, NamedYears, last_year, years
@@ -206,6 +207,24 @@ def test_the_year_of_a_knowledge_base_is_that_of_its_articles(world_kb):
 def test_the_line_comes_from_a_sentence_that_defines(window, expected, world_kb):
     """A sentence with "is a", then an apposition, then nothing."""
     assert about_line("Zweb", [sighting("Zweb", "a", window=window)], world_kb) == expected
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [
+        (["Zweb is an old wooden bridge over a river."], ("bridge",)),
+        (
+            ["they saw Zweb, a small bridge, and went", "the Zweb, a castle of"],
+            ("bridge", "castle"),
+        ),
+        (["they went to Zweb yesterday", "and saw Zweb yesterday"], ()),
+    ],
+)
+def test_the_type_is_what_the_text_calls_it(windows, expected, world_kb, monkeypatch):
+    """From definitions and appositions; a verb beside the name is no type."""
+    monkeypatch.setattr("stamo.discovery.describe._says", lambda word, kb: len(word) > 3)
+    seen = [sighting("Zweb", str(i), window=window) for i, window in enumerate(windows)]
+    assert kinds_of_thing("Zweb", seen, world_kb) == expected
 
 
 def test_refuses_lists_of_nothing():

@@ -1,11 +1,13 @@
 """Accuracy, ablations, calibration, gold documents and intervals."""
 
+import bz2
 import json
 import lzma
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+import zstandard
 
 from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_nif
 from stamo.errors import CorpusFormatError, LearningError, SettingsError
@@ -196,6 +198,26 @@ def test_bad_gold_is_refused(tmp_path):
         read_zelda(path, small_kb())
     with pytest.raises(CorpusFormatError, match=r"no file .*nowhere\.jsonl\.xz"):
         read_zelda(tmp_path / "nowhere.jsonl.xz", small_kb())
+
+
+def test_gold_comes_in_any_compression(gold_path, tmp_path):
+    """Gold is read by the door of all documents; a file that is cut short is told."""
+    plain = lzma.decompress(gold_path.read_bytes())
+    expected = read_zelda(gold_path, small_kb())
+    for name, packed in (
+        ("gold.jsonl", plain),
+        ("gold.jsonl.zst", zstandard.compress(plain)),
+        ("gold.jsonl.bz2", bz2.compress(plain)),
+    ):
+        (tmp_path / name).write_bytes(packed)
+        documents, n_dropped = read_zelda(tmp_path / name, small_kb())
+        assert ([d.entities for d in documents], n_dropped) == (
+            [d.entities for d in expected[0]],
+            expected[1],
+        )
+    gold_path.write_bytes(gold_path.read_bytes()[:-20])
+    with pytest.raises(CorpusFormatError, match=r"gold\.jsonl\.xz cannot be read"):
+        read_zelda(gold_path, small_kb())
 
 
 def test_speed_is_measured_on_equal_results():

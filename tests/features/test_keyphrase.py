@@ -1,5 +1,7 @@
 """Names of neighbours in the context, by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -46,7 +48,7 @@ def test_looked_up_weights_of_e_star():
     feature = Keyphrase(n_phrases=2)
     pile = pile_of([star(0, words=(STAR, MOON))], pairs=[(0, B), (1, C)])
     mentions = encode_features(pile.mentions, [feature], KB)
-    pile = pile.__class__(**{**vars(pile), "mentions": mentions, "extra": {}})
+    pile = replace(pile, mentions=mentions, extra={})
     values = feature.lookup(torch.tensor([[0.4, 0.6]]), pile)
     assert values[0, 3].item() == pytest.approx((0.4 * 0.5 + 0.6) / 2)
 

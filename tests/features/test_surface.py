@@ -1,5 +1,7 @@
 """Likeness of a mention to titles: Yamada's three numbers, and the whole title."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -40,7 +42,7 @@ def test_known_titles_then_the_entity_then_nothing_to_learn(feature):
     """Every mention compares with its candidates' titles and the id of e*; padding is zero."""
     pile = pile_of([star(0), star(1, surface="The Star"), star(2)])
     mentions = encode_features(pile.mentions, [feature], KB)
-    pile = pile.__class__(**{**vars(pile), "mentions": mentions, "extra": {}})
+    pile = replace(pile, mentions=mentions, extra={})
     values = feature.lookup(torch.zeros(1, 0), pile).numpy().reshape(3, 4, -1)
     for row, name in zip(values, ("Star", "The Star", "Star"), strict=True):
         expected = feature.compare([name] * 3, ["Red Star", "Star (film)", "New Star"])

@@ -1,5 +1,6 @@
 """The component of spaCy, in real pipelines."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -148,9 +149,12 @@ def test_what_is_missing_is_said_in_a_sentence(installed, tmp_path):
     with pytest.raises(PackError, match="no pack or folder"):
         pipeline(installed, packs=[str(tmp_path / "nowhere")])("Java")
     pipeline(installed).to_disk(tmp_path / "pipeline")
-    (tmp_path / "pipeline" / "stamo" / "component.json").write_text('{"packs": 3}')
-    with pytest.raises(SettingsError, match="is not a saved component"):
-        spacy.load(tmp_path / "pipeline")
+    saved = tmp_path / "pipeline" / "stamo" / "component.json"
+    odd = ({"packs": 3}, {"kb": "kb", "packs": ["\ud800"]}, {"kb": "a\0b", "packs": []})
+    for record in odd:
+        saved.write_text(json.dumps(record))
+        with pytest.raises(SettingsError, match="is not a saved component"):
+            spacy.load(tmp_path / "pipeline")
     with pytest.raises(SettingsError, match="threshold is 2"):
         pipeline(installed, threshold=2.0)
 

@@ -1,5 +1,6 @@
 """The knowledge base as its readers see it."""
 
+import json
 import math
 import shutil
 
@@ -214,6 +215,36 @@ def test_a_flipped_bit_in_the_index_is_found_on_opening(learned_kb, tmp_path, fi
     (copy / file).write_bytes(data)
     with pytest.raises(KnowledgeBaseError, match=file):
         KnowledgeBase.open(copy)
+
+
+def test_an_index_without_quick_hashes_is_checked_all_the_same(learned_kb, tmp_path):
+    """The manifest of an earlier build has sha256 only; a wrong bit is found by that."""
+    copy = tmp_path / "kb"
+    shutil.copytree(learned_kb.path, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    assert "xxh3" in manifest["files"]["aliases.trie"]
+    assert "xxh3" not in manifest["files"]["articles.parquet"]
+    for entry in manifest["files"].values():
+        entry.pop("xxh3", None)
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert KnowledgeBase.open(copy).fingerprint == learned_kb.fingerprint
+    data = bytearray((copy / "aliases.trie").read_bytes())
+    data[-1] ^= 1
+    (copy / "aliases.trie").write_bytes(data)
+    with pytest.raises(KnowledgeBaseError, match=r"aliases\.trie has changed"):
+        KnowledgeBase.open(copy)
+
+
+def test_counts_of_pairs_are_those_of_single_aliases(learned_kb):
+    """count(e, m) of many pairs is what the candidates of each alias say, 0 for the unknown."""
+    table, pairs = learned_kb.by_alias, []
+    for alias in range(min(learned_kb.n_aliases, 50)):
+        found = table.single(alias)
+        pairs += [(alias, e, n) for e, n in zip(found.ids, found.counts, strict=True)]
+        pairs.append((alias, learned_kb.n_entities, 0))
+    pairs += [(-1, 0, 0), (0, -1, 0)]
+    aliases, entities, counts = np.array(pairs, dtype=np.int32).T
+    assert table.counts(aliases, entities).tolist() == counts.tolist()
 
 
 def test_articles_that_cannot_be_read_are_one_clear_error(learned_kb, tmp_path):

@@ -18,7 +18,8 @@ from stamo.learning.intra import IntraSlotArgs, intra_slot
 from stamo.learning.learn import encode_pile, learn, make_task, sharing_aliases
 from stamo.learning.loop import Estimate, self_train
 from stamo.learning.paper import StamoArgs
-from stamo.learning.readings import QUIRKS, READINGS, Reading, reading_named, run_reading
+from stamo.learning.readings import Reading, reading_named, run_reading
+from stamo.learning.variants import QUIRKS, READINGS
 from stamo.models.evidence import CorrectedScorer, mention_views
 from tests.synthetic import objective
 

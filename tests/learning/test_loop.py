@@ -12,7 +12,8 @@ from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train
 from stamo.learning.paper import StamoArgs
-from stamo.learning.readings import READINGS, run_reading
+from stamo.learning.readings import run_reading
+from stamo.learning.variants import READINGS
 from stamo.replication.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
 
 SMALL = LearnBenchArgs(

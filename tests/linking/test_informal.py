@@ -2,7 +2,8 @@
 
 import pytest
 
-from stamo.linking.detection import DetectionSettings, MentionDetector
+from stamo.linking.detection import MentionDetector
+from stamo.linking.settings import DetectionSettings
 from tests.linking.small import small_kb
 from tests.linking.test_detection import ALL, found
 

@@ -6,8 +6,8 @@ import pytest
 from stamo.corpus.types import Document, Mention
 from stamo.errors import ArtifactMismatchError, SettingsError
 from stamo.features.relatedness import Relatedness
-from stamo.linking.detection import DetectionSettings
 from stamo.linking.linker import Linker, LinkerSettings
+from stamo.linking.settings import DetectionSettings
 from stamo.linking.surfaces import known_names
 from stamo.models.store import TrainedModel
 from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb, world_texts

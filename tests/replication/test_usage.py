@@ -6,7 +6,13 @@ import sys
 import pytest
 
 from stamo.errors import SuiteError
-from stamo.replication.usage import Usage, measure, one_after_the_other, tree_memory
+from stamo.replication.usage import (
+    Usage,
+    measure,
+    one_after_the_other,
+    timed_and_watched,
+    tree_memory,
+)
 
 
 @pytest.mark.skipif(
@@ -19,6 +25,16 @@ def test_memory_of_started_processes_counts(tmp_path):
     process_tree, _ = measure("it", [sys.executable, "-c", code], tmp_path)
     assert process_tree.peak_resident > 80_000_000
     assert 80_000_000 < process_tree.peak_proportional <= process_tree.peak_resident
+
+
+def test_time_is_measured_without_watching_and_joined_with_the_memory_of_another_run(tmp_path):
+    """A run that is not watched tells its time alone; the watched one adds the memory."""
+    code = "import time; time.sleep(0.2)"
+    timed, _ = measure("it", [sys.executable, "-c", code], tmp_path, watched=False)
+    assert timed.seconds >= 0.2
+    assert timed.peak_resident is None
+    joined = timed_and_watched(timed, Usage(9.0, 50, 40, 8.0))
+    assert joined == Usage(timed.seconds, 50, 40, timed.cpu_seconds)
 
 
 def test_failure_of_a_run_is_told_in_its_own_words(tmp_path):

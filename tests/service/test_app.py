@@ -158,6 +158,19 @@ def test_a_text_that_fails_fails_alone(serve):
         assert (good.result().status_code, bad.result().status_code) == (200, 500)
 
 
+def test_overload_is_answered_by_503_and_when_to_come_again(serve):
+    """Of many at once, those that fit are served; all others are told so, and nothing else."""
+    n_waiting = 3
+    with held_up(serve, "wait", BatchLinker(), link_waiting=n_waiting) as (client, send, busy):
+        waiting = [send("Rome") for _ in range(n_waiting)]
+        wait_for_inside(client, 1 + n_waiting)
+        for _ in range(20):
+            late = client.post("/api/link", json={"text": "Paris"})
+            assert (late.status_code, late.headers["retry-after"]) == (503, "1")
+            assert late.json().keys() == {"error"}
+        assert not any(one.done() for one in (busy, *waiting))
+
+
 def test_a_short_text_does_not_wait_for_a_long_one(serve):
     """Long texts have threads of their own."""
     long = "wait " + BATCH_CHARACTERS * "x"

@@ -101,6 +101,7 @@ def test_proposals_are_listed_page_by_page(client):
     assert second["n"] == listed["n"]
     one = listed["proposals"][0]
     assert client.get(f"/api/found/{one['id']}").json() == one
+    assert client.get("/api/found", params={"type": "no such type"}).json()["n"] == 0
     assert client.get("/api/found", params={"most": 1000}).status_code == 422
     assert client.get("/api/found/nothing").status_code == 404
 

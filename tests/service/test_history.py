@@ -180,7 +180,7 @@ def test_a_report_leads_to_the_label(address, open_page, root):  # noqa: F811
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("path", ["/", "/try"])
+@pytest.mark.parametrize("path", ["/", "/try", "/docs", "/found"])
 def test_other_pages_keep_nobody_out(address, open_page, path):  # noqa: F811
     """axe-core finds nothing serious on them either, in the dark as well."""
     page = open_page(address + path, color_scheme="dark")
@@ -188,6 +188,8 @@ def test_other_pages_keep_nobody_out(address, open_page, path):  # noqa: F811
         page.fill("#input", "They saw Paris and Rey.")
         page.click("#run")
         page.click(".mention >> nth=1")
+    if path == "/docs":
+        page.wait_for_selector(".opblock-summary-method")
     page.wait_for_load_state("networkidle")
     assert serious(page) == []
 

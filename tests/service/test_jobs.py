@@ -1,6 +1,7 @@
 import errno
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -148,11 +149,12 @@ def test_a_job_that_ends_the_process_is_given_up(tmp_path):
         runner.stop()
 
 
-def test_one_service_holds_the_jobs(tmp_path):
+def test_one_service_holds_the_jobs(tmp_path, monkeypatch):
     """A second service on the same folder is refused; after the first ends it may start."""
     first = JobStore(tmp_path / "jobs.sqlite")
-    with pytest.raises(WorkspaceError, match="other service"):
-        JobStore(tmp_path / "jobs.sqlite")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WorkspaceError, match=f"'{tmp_path.name}' .*other service"):
+        JobStore(Path("jobs.sqlite"))
     first.close()
     second = JobStore(tmp_path / "jobs.sqlite")
     with pytest.raises(UnknownEntityError):
@@ -163,7 +165,7 @@ def test_one_service_holds_the_jobs(tmp_path):
 def test_a_file_that_holds_no_jobs_is_refused(tmp_path):
     """A damaged table is one sentence, not a trace."""
     (tmp_path / "jobs.sqlite").write_bytes(b"not a database" * 100)
-    with pytest.raises(WorkspaceError, match="cannot be opened"):
+    with pytest.raises(WorkspaceError, match=r"cannot be opened .*; free some space"):
         JobStore(tmp_path / "jobs.sqlite")
 
 

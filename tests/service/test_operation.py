@@ -1,6 +1,10 @@
 """What those who run a service look at: health, figures, the list of routes, lost visitors."""
 
 import shlex
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +40,40 @@ def test_health_needs_no_token(serve):
         elsewhere = {"Host": "10.0.0.7:8017"}
         assert client.get("/healthz", headers=elsewhere).status_code == 200
         assert client.get("/api/status", headers=elsewhere).status_code == 421
+
+
+SLOW_SERVICE = """
+import time
+from fastapi import FastAPI
+from stamo.cli import serve
+from stamo.service.security import SecuritySettings
+serve.SHUTDOWN_SECONDS = 0
+app = FastAPI()
+
+@app.get("/")
+def slow():
+    print("asked", flush=True)
+    time.sleep(2)
+
+try:
+    serve.run(app, serve.listen("127.0.0.1", 0), SecuritySettings())
+except KeyboardInterrupt:  # the command says that it was stopped
+    pass
+"""
+
+
+def test_stopping_gives_no_trace_of_a_running_request():
+    """Ctrl-C while somebody waits for an answer is told in a line or two."""
+    command = [sys.executable, "-c", SLOW_SERVICE]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as service:
+        host, port = service.stdout.readline().split("//")[1].split()[0].split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert service.stdout.readline() == "asked\n"
+            service.send_signal(signal.SIGINT)
+            said = service.communicate(timeout=60)[1]
+    assert "Traceback" not in said
 
 
 def test_requests_are_counted_by_route(client):

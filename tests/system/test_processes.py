@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 
 import pyarrow as pa
 import pytest
@@ -54,6 +55,25 @@ def test_death_of_a_worker_is_one_sentence():
         list(workers.map(die, range(3)))
     with Workers(2) as workers, pytest.raises(WorkerError, match="worker process died"):
         workers.start(die, 0)()
+
+
+def holds_a_mark(_number):
+    return hasattr(sys, "stamo_mark")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are never forked")
+def test_workers_that_may_be_forked_are_so_only_by_a_caller_without_threads(monkeypatch):
+    """Forked workers hold what the caller holds; beside a thread, or torch, they start afresh."""
+    monkeypatch.setattr(sys, "stamo_mark", True, raising=False)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    with Workers(2, may_fork=True) as workers:
+        assert list(workers.map(holds_a_mark, range(2))) == [True, True]
+    with Workers(2) as workers:
+        assert list(workers.map(holds_a_mark, range(2))) == [False, False]
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    with Workers(2, may_fork=True) as workers:
+        assert list(workers.map(holds_a_mark, range(2))) == [False, False]
 
 
 def test_started_work_gives_its_result_or_its_error():

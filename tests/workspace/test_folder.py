@@ -143,7 +143,7 @@ def test_documents_come_back_in_order(tmp_path):
     store.append(documents("c"), state={"n": 2}, complete=True)
     again = Workspace.open(tmp_path / "rey").documents
     assert list(again) == [*first, *documents("c")]
-    assert len(again) == 3
+    assert again.manifest.n_documents == 3
     assert again.manifest.state == {"n": 2}
     names = sorted(p.name for p in (tmp_path / "rey" / "documents").iterdir())
     assert names == ["00000.jsonl.zst", "00001.jsonl.zst", "documents.json"]
@@ -205,7 +205,7 @@ def test_odd_values_in_the_list_of_parts_are_told(tmp_path, changed):
     manifest = store.folder / "documents.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | changed))
     with pytest.raises(WorkspaceError, match="collect again"):
-        len(store)
+        _ = store.manifest
 
 
 @pytest.mark.parametrize("content", [b"no frame", ZSTD.compress(b"[" * 100_000 + b"\n")])

@@ -8,7 +8,7 @@ from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.corpus.types import EmergingEntity
 from stamo.kb.base import KnowledgeBase
-from stamo.workspace.foresight import look_at, look_up
+from stamo.workspace.foresight import look_at, weigh_names
 from stamo.workspace.intake import Collected
 from tests.build.dumps import write_dump
 
@@ -29,17 +29,17 @@ def kb(tmp_path_factory):
 
 def test_an_entity_that_is_known_is_told(kb):
     """By its name, by its id; another id is another entity."""
-    (line,) = look_up(EmergingEntity("Brig", ("Brig",)), kb)
+    (line,) = weigh_names(EmergingEntity("Brig", ("Brig",)), kb)
     assert "seems to hold the entity already by this name: 'Brig'" in line
-    (line,) = look_up(EmergingEntity("Burg", ("Brig",), external_id="Q7"), kb)
+    (line,) = weigh_names(EmergingEntity("Burg", ("Brig",), external_id="Q7"), kb)
     assert "with the id Q7: 'Brig'" in line
-    (line,) = look_up(EmergingEntity("Brig", ("Brig",), external_id="Q8"), kb)
+    (line,) = weigh_names(EmergingEntity("Brig", ("Brig",), external_id="Q8"), kb)
     assert "told apart by its id Q8" in line
 
 
 def test_names_that_mean_nothing_or_flood_are_told(kb):
     """An alias without a candidate, and one that is a common word."""
-    lines = look_up(EmergingEntity("Zed Zander", ("Zed", "Zed Zander", "The")), kb)
+    lines = weigh_names(EmergingEntity("Zed Zander", ("Zed", "Zed Zander", "The")), kb)
     assert len(lines) == 2
     assert "No entity of kb is called 'Zed'" in lines[0]
     assert "'The' stands in" in lines[1]
@@ -48,7 +48,7 @@ def test_names_that_mean_nothing_or_flood_are_told(kb):
 
 def test_a_common_word_that_is_no_name_is_told(world_kb):
     """Names of common words are not counted; their words are."""
-    (line,) = look_up(EmergingEntity("Zed Zander", ("Zed Zander", "the")), world_kb)
+    (line,) = weigh_names(EmergingEntity("Zed Zander", ("Zed Zander", "the")), world_kb)
     assert "'the' is a common word" in line
     assert "flood" in line
 

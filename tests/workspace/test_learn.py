@@ -1,6 +1,6 @@
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -14,14 +14,13 @@ from stamo.workspace.learn import (
     FoldDone,
     LearnSettings,
     learn_pack,
-    pack_path,
     rollback,
 )
 from stamo.workspace.learn_job import learn_job
 from stamo.workspace.left_out import make_folds, rates
 from stamo.workspace.material import load_material
 from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm
-from stamo.workspace.summary import SUMMARY, read_summary
+from stamo.workspace.verdict import SUMMARY, read_summary
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
@@ -89,13 +88,13 @@ learn_pack(Workspace.open({str(killed.path)!r}), small.kb, small.trained, {setti
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode == -9, done.stderr
-    assert not pack_path(killed).exists()
+    assert not killed.pack_path.exists()
     assert "interrupted at slot 1" in killed.status().next_step
     # A half-written slot, as a process that is killed while writing leaves it.
     (killed.slots_dir / ".00002.safetensors.1.tmp").write_bytes(b"half")
     steps = []
     learn_pack(killed, kb, trained, settings, on_step=steps.append)
-    assert pack_path(killed).read_bytes() == pack_path(whole).read_bytes()
+    assert killed.pack_path.read_bytes() == whole.pack_path.read_bytes()
     assert slot_files(killed) == slot_files(whole)
 
 
@@ -146,7 +145,7 @@ def test_rollback_writes_the_pack_of_a_slot(labelled, kb, trained):
     alone = rollback(labelled, kb, trained, 0, FEW)
     assert alone.used_slot == 0
     assert not np.array_equal(alone.pack.vector, whole.pack.vector)
-    assert EntityPack.load(pack_path(labelled)).fingerprint == alone.pack.fingerprint
+    assert EntityPack.load(labelled.pack_path).fingerprint == alone.pack.fingerprint
     with pytest.raises(WorkspaceError, match=f"slots 1 to {last}"):
         rollback(labelled, kb, trained, 99, FEW)
 
@@ -176,7 +175,7 @@ def test_status_says_what_the_verdict_says(labelled, kb, trained):
         (replace(good, n_emerging=2, n_other=18), "label more"),
     ):
         kept = replace(summary, findings=findings)
-        write_atomic(labelled.slots_dir / SUMMARY, to_json(kept.to_json()))
+        write_atomic(labelled.slots_dir / SUMMARY, to_json(asdict(kept)))
         status = labelled.status()
         assert status.stage == stage
         assert (status.verdict.sentence in status.next_step) == (stage != "link, or update")

@@ -15,7 +15,8 @@ from stamo.features.pile import positions
 from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
-from stamo.learning.readings import READINGS, run_reading
+from stamo.learning.readings import run_reading
+from stamo.learning.variants import READINGS
 from stamo.linking import packed as packed_module
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, PackedLinker, first_of_each, score_pack

@@ -178,8 +178,8 @@ def _texts(folder: Path) -> list[str]:
     return [document.text[:300] for document in read_documents([pile])]
 
 
-def busy(folder: Path, n_clients: int, n_requests: int) -> Attack:
-    """Return what links with many clients and watches the service's memory."""
+def busy(folder: Path, n_clients: int, n_requests: int, *, is_too_much: bool = False) -> Attack:
+    """Return what links with many clients, perhaps too many, and watches the service's memory."""
 
     def run(row: Row, tell: Callable[[], None]) -> None:
         texts = _texts(folder)
@@ -199,6 +199,8 @@ def busy(folder: Path, n_clients: int, n_requests: int) -> Attack:
             f"processor each, {load.n_turned_away:,} turned away, memory {before} MB before and "
             f"{after} MB after; {others()}"
         )
+        if is_too_much != bool(load.n_turned_away):
+            row.fail(f"{load.n_turned_away:,} of {load.n:,} requests were turned away")
         if after > before + MOST_GROWTH:
             row.fail(f"the service grew from {before} to {after} MB")
         tell()
@@ -301,6 +303,7 @@ def rows(folder: Path, n_requests: int, only: str = "") -> Iterator[Row]:
         "clients, 400 slow": slow(folder, 400),
         "load of 8 clients": busy(folder, 8, n_requests),
         "load of 200 clients": busy(folder, 200, n_requests),
+        "overload, 300 clients": busy(folder, 300, n_requests // 4, is_too_much=True),
         "load beside learning": beside_learning(folder, 8, 3),
     }
     for name, attack in parts.items():

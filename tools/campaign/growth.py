@@ -128,4 +128,4 @@ def attack(folder: Path, only: str) -> Attack:
 def rows(folder: Path, only: str) -> Iterator[Row]:
     """Measure all patterns."""
     n = sum(map(len, PIECES.values()))
-    yield run_apart(f"growth, {n} patterns", attack(folder, only), 600)
+    yield run_apart(f"growth, {n} patterns", attack(folder, only), 3600)

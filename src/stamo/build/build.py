@@ -158,7 +158,7 @@ def _engine(engine: BuildEngine | None, settings: BuildSettings) -> Iterator[Bui
     if engine is not None:
         yield engine
         return
-    with Workers(settings.workers) as workers:
+    with Workers(settings.workers, may_fork=True) as workers:
         yield BuildEngine(workers, _read, _count, _write_articles)
 
 

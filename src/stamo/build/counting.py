@@ -197,10 +197,14 @@ WHERE same.title IS NULL
 ORDER BY r.source
 """
 ALIASES_IN_ORDER = """
-SELECT a.alias, a.surface, a.n, CASE WHEN l.surface IS NULL THEN 0 ELSE 1 END AS listed
+SELECT a.alias, a.surface, a.n,
+       CASE WHEN l.surface IS NOT NULL THEN 1
+            WHEN a.n = 0 AND a.surface LIKE '% %' AND a.surface NOT LIKE '%)' THEN 1
+            ELSE 0 END AS listed
 FROM alias a LEFT JOIN (SELECT DISTINCT surface FROM staged_name) l ON l.surface = a.surface
 ORDER BY a.alias
 """
+"""Aliases; a title of several words that no link uses is as good as a name that a source lists."""
 CANDIDATES_IN_ORDER = """
 SELECT a.alias, c.entity, c.n
 FROM alias_entity c JOIN alias a ON a.surface = c.surface

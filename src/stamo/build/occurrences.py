@@ -69,7 +69,8 @@ def write_link_probability(
     Args:
         counts: What `count_occurrences` found in the counted articles, in any order.
         result: The knowledge base.
-        listed: Whether the source lists each alias as a name, shape (aliases,).
+        listed: Whether the source lists each alias as a name, or it is a title of several words
+            that no link uses, shape (aliases,).
         report: Told how many articles are done.
     """
     n_occurring = np.zeros(len(listed), dtype=np.int32)

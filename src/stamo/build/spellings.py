@@ -24,8 +24,9 @@ _HAS_DIGIT = " OR ".join(f"title LIKE '%{digit}%'" for digit in string.digits)
 # Titles in ASCII are told apart, because for them other functions say the same much faster.
 _TITLES = """
 CREATE TABLE spelling_title AS
-SELECT title, has_article, n, light,
-       CASE WHEN bare LIKE '%s' AND bare NOT LIKE '%ss'
+SELECT title, has_article, n, CASE WHEN LENGTH(bare) >= 5 THEN light END AS light,
+       CASE WHEN LENGTH(bare) < 5 THEN NULL
+            WHEN bare LIKE '%s' AND bare NOT LIKE '%ss'
                  AND SUBSTR(bare, LENGTH(bare) - 1, 1) BETWEEN 'a' AND 'z'
             THEN SUBSTR(bare, 1, LENGTH(bare) - 1) ELSE bare END AS loose
 FROM (
@@ -58,22 +59,30 @@ FROM (
     ) titles
   ) lighter
 ) barer
-WHERE LENGTH(bare) >= 5
 """.format(capital=_SMALL.upper(), small=_SMALL, has_digit=_HAS_DIGIT)
-"""Articles and linked titles without a page, with what is left of them when they are compared."""
+"""Articles and linked titles without a page, with what is left of them when they are compared.
+
+Short ones have NULL there, which equals nothing; to select by it would take it all twice.
+"""
 
 _PAIRS = """
 CREATE TABLE spelling_{key} AS
 SELECT t.title AS source, f.title AS target
 FROM spelling_title t
 JOIN (
-  SELECT title, {key},
-         ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY has_article DESC, n DESC, title) AS place
-  FROM spelling_title
+  SELECT a.title, a.{key},
+         ROW_NUMBER() OVER (PARTITION BY a.{key} ORDER BY a.has_article DESC, a.n DESC, a.title)
+           AS place
+  FROM spelling_title a
+  JOIN (SELECT {key} FROM spelling_title GROUP BY {key} HAVING COUNT(*) > 1) same
+    ON same.{key} = a.{key}
 ) f ON f.{key} = t.{key}
 WHERE f.place = 1 AND t.has_article = 0 AND t.title <> f.title
 """
-"""Titles without a page, each with the first of those that are spelled like it."""
+"""Titles without a page, each with the first of those that are spelled like it.
+
+Few titles have another like them, and only those are sorted.
+"""
 
 _SAME = """
 CREATE TABLE spelling_same AS
@@ -116,7 +125,8 @@ JOIN spelling_title short ON short.title = q.source AND short.has_article = 0
 JOIN spelling_title long ON long.title = q.target
 LEFT JOIN spelling_same moved ON moved.source = q.source
 LEFT JOIN spelling_same gone ON gone.source = q.target
-WHERE q.place = 1 AND q.n >= 3 AND 5 * q.n >= 4 * q.n_all AND 2 * q.n >= short.n
+WHERE short.light IS NOT NULL AND long.light IS NOT NULL
+  AND q.place = 1 AND q.n >= 3 AND 5 * q.n >= 4 * q.n_all AND 2 * q.n >= short.n
   AND SUBSTR(q.target, LENGTH(q.source) + 1, 1) = ','
   AND moved.source IS NULL AND gone.source IS NULL
 """

@@ -244,8 +244,7 @@ class _Story:
             queue = LabelQueue(workspace.entity, corpus, kb, trained)
             n = 0
             while n < N_LABELS:
-                with workspace.read_labels() as store:
-                    events = store.current()
+                events = workspace.current_labels()
                 step = LEAST_LABELS if n < LEAST_LABELS else 2
                 keys = queue.order(events)[: min(step, N_LABELS - n)]
                 if not keys:
@@ -291,13 +290,12 @@ class _Story:
         from stamo.linking.linker import Linker
         from stamo.linking.packed import PackedLinker
         from stamo.workspace.gold import compare_with_gold, unlabelled_texts
-        from stamo.workspace.learn import estimation_pack, pack_path
+        from stamo.workspace.learn import estimation_pack
 
         entity = workspace.entity
-        with workspace.read_labels() as store:
-            labelled = {event.target.document for event in store.current()}
+        labelled = {event.target.document for event in workspace.current_labels()}
         texts = unlabelled_texts(corpus, labelled)
-        model_path, pack_file = self.out / "deeped.safetensors", pack_path(workspace)
+        model_path, pack_file = self.out / "deeped.safetensors", workspace.pack_path
         command = f"stamo link {self.out / 'kb'} {model_path} --with {pack_file} TEXT"
         with self.chapter("8. Linking before and after", command):
             linker = Linker(kb, trained, extra_aliases=entity.aliases)
@@ -372,7 +370,7 @@ def _examples(
 
 
 def _context(text: str, mention: LinkedMention) -> Text:
-    from stamo.workspace.snippets import cut_context
+    from stamo.workspace.wording import cut_context
 
     before, surface, after = cut_context(text, mention.start, mention.end, SNIPPET_CHARACTERS)
     return Text(before).append(surface, style="bold").append(after)

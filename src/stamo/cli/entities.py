@@ -80,7 +80,7 @@ def new(
     from stamo.kb.base import KnowledgeBase
     from stamo.workspace.declared import create_workspaces, read_entities
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.foresight import look_up
+    from stamo.workspace.foresight import weigh_names
 
     by, at = who or user_name(), datetime.now(UTC)
     base = None if kb is None else KnowledgeBase.open(kb)  # before anything is made
@@ -97,7 +97,7 @@ def new(
             name, alias or (), about=_about(about), external_id=id, type=type, url=url
         )
         spaces, n_new = [Workspace.create(workspace, entity, created_by=by, at=at)], 1
-    known = {str(s.path): look_up(s.entity, base) for s in spaces if base is not None}
+    known = {str(s.path): weigh_names(s.entity, base) for s in spaces if base is not None}
     if as_json:
         print_json([_record(w, w.status(), known.get(str(w.path), [])) for w in spaces])
         return
@@ -207,11 +207,11 @@ def collect_spaces(
     from stamo.cli.workspace_views import collect_view
     from stamo.corpus.readers import SourceReader
     from stamo.workspace.collect import collect_many
-    from stamo.workspace.foresight import look_at, look_up
+    from stamo.workspace.foresight import look_at, weigh_names
 
     artifacts = common_artifacts(spaces, kb, model)
     title = spaces[0].entity.id if len(spaces) == 1 else f"{len(spaces)} entities"
-    warnings = {str(space.path): look_up(space.entity, artifacts.kb) for space in spaces}
+    warnings = {str(space.path): weigh_names(space.entity, artifacts.kb) for space in spaces}
     with collect_view(Console(stderr=True), f"Collecting {title}") as show:
         collected = collect_many(
             spaces,

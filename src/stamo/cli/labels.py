@@ -26,6 +26,8 @@ class Form(StrEnum):
 
 WorkspacePath = Annotated[Path, typer.Argument(metavar="WORKSPACE", help="Folder of the entity.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="File of labels.")]
+ENDINGS = {".csv": Form.csv, ".jsonl": Form.jsonl}
+"""What a file of labels is by its name; anything else is Label Studio's."""
 
 
 def register(app: typer.Typer) -> None:
@@ -37,14 +39,17 @@ def export(
     workspace: WorkspacePath,
     file: File,
     form: Annotated[
-        Form, typer.Option("--as", help="Label Studio's JSON, the whole log, or a table.")
-    ] = Form.label_studio,
+        Form | None,
+        typer.Option(
+            "--as", help="Label Studio's JSON, the whole log, or a table; by the file's ending."
+        ),
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also documents without a label (Label Studio).")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the labels of a workspace to a file."""
+    """Write the labels of a workspace to a file, or - for standard output."""
     from stamo.corpus.types import Corpus
     from stamo.integrations.label_studio import export_tasks, tasks_json
     from stamo.system.files import write_atomic
@@ -53,6 +58,7 @@ def export(
     from stamo.workspace.wording import count_of
 
     opened = Workspace.open(workspace)
+    form = form or ENDINGS.get(file.suffix.lower(), Form.label_studio)
     with opened.read_labels() as store:
         if form is Form.jsonl:
             text = to_jsonl(store.events())
@@ -62,6 +68,9 @@ def export(
             corpus = Corpus(tuple(opened.documents))
             text = tasks_json(export_tasks(store, corpus, only_labelled=not everything))
         n = len(store.current())
+    if str(file) == "-":
+        typer.echo(text, nl=False)
+        return
     write_atomic(file, text.encode("utf-8"))
     if as_json:
         print_json({"file": str(file), "format": form.value, "labels": n})
@@ -91,7 +100,8 @@ def import_(
     try:
         n = _add(opened, text, form, who)
     except CorpusFormatError as error:
-        raise CorpusFormatError(f"{file}: {error} Nothing was added.") from error
+        said = str(error).rstrip(".")
+        raise CorpusFormatError(f"{file}: {said}. Nothing was added.") from error
     if as_json:
         print_json({"file": str(file), "workspace": str(workspace), "added": n})
         return

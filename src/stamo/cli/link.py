@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from stamo.evaluation.gold import GoldReport
     from stamo.evaluation.linking import HeldOutReport
     from stamo.linking.linker import Linker
+    from stamo.linking.opening import BatchLinker
     from stamo.linking.packed import PackedLinker
-    from stamo.linking.parallel import BatchLinker
     from stamo.linking.results import LinkedDocument
 
 
@@ -108,6 +108,9 @@ def link(
             help="How to write; auto is coloured text in a terminal and JSON lines elsewhere.",
         ),
     ] = Output.auto,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON lines, in a terminal too.")
+    ] = False,
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
@@ -126,9 +129,8 @@ def link(
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.readers import read_parts
     from stamo.errors import SettingsError
-    from stamo.linking.detection import DetectionSettings
-    from stamo.linking.linker import LinkerSettings
     from stamo.linking.opening import open_linker, pack_files
+    from stamo.linking.settings import DetectionSettings, LinkerSettings
 
     settings = LinkerSettings(
         threshold=threshold,
@@ -162,7 +164,8 @@ def link(
     else:
         sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
         linker = open_linker(kb, model, packs or [], settings)
-        counts = _write(linker, sources, output, workers, everything=everything)
+        form = Output.jsonl if as_json else output
+        counts = _write(linker, sources, form, workers, everything=everything)
     _say_failures(*counts)
 
 
@@ -202,8 +205,8 @@ def _write_bytes(
     name: str,
     all_candidates: bool,
 ) -> tuple[int, int]:
+    from stamo.linking.opening import link_in_processes
     from stamo.linking.output import link_format
-    from stamo.linking.parallel import link_in_processes
 
     packs = getattr(linker, "packs", ())
     emerging = [pack.entity.id for pack in packs]
@@ -227,7 +230,7 @@ def _write_bytes(
 def _write_text(
     linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
 ) -> tuple[int, int]:
-    from stamo.linking.parallel import link_in_processes
+    from stamo.linking.opening import link_in_processes
     from stamo.linking.render import legend, render_document
 
     console = Console(highlight=False, soft_wrap=True)
@@ -281,8 +284,7 @@ def evaluate(
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.tables import save_reliability
     from stamo.kb.base import KnowledgeBase
-    from stamo.linking.detection import DetectionSettings
-    from stamo.linking.linker import LinkerSettings
+    from stamo.linking.settings import DetectionSettings, LinkerSettings
     from stamo.models.store import load_model, without_training
 
     if not held_out and not folds and not zelda and not nif:

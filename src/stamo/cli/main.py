@@ -8,7 +8,9 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn
 
 import typer
@@ -48,16 +50,26 @@ EXTRAS = {
 
 
 class _App(typer.Typer):
-    """An application whose help shows no type beside a flag: a flag takes no value."""
+    """An application whose help speaks of texts and numbers, not of the types of Python."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _without_flag_types(typer.main.get_command(self))(*args, **kwargs)
+        return _in_words(typer.main.get_command(self))(*args, **kwargs)
 
 
-def _without_flag_types(command: Any) -> Any:
-    for option in command.params:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
+TYPES = {"str": "text", "Path": "path", "int": "number", "int range": "number", "float": "number"}
+"""What help calls the values of options."""
+
+
+def _in_words(command: Any) -> Any:
+    """Change how a command and those below it show what each option takes; a flag takes nothing."""
+    for part in command.params:
+        if getattr(part, "is_flag", False):
+            part.metavar = ""
+        elif part.param_type_name == "argument":
+            part.display_type = lambda ctx: ""  # its name and its help say it
+            part.get_usage_pieces = partial(_usage, part)
+        elif hasattr(part, "display_type"):
+            part.display_type = partial(_shown_type, part.display_type)
     make_help = command.get_help_option
 
     def help_option(context: Any) -> Any:
@@ -68,8 +80,19 @@ def _without_flag_types(command: Any) -> Any:
 
     command.get_help_option = help_option
     for part in getattr(command, "commands", {}).values():
-        _without_flag_types(part)
+        _in_words(part)
     return command
+
+
+def _usage(argument: Any, ctx: Any) -> list[str]:
+    name = argument.metavar or argument.name.upper()
+    return [name if argument.required or "[" in name else f"[{name}]"]
+
+
+def _shown_type(show: Callable[..., str], ctx: Any) -> str:
+    """Return `<path>` for a path, also where several may be given."""
+    label = show(ctx).strip("<>").removeprefix("list[").removesuffix("]")
+    return f"<{TYPES.get(label, label)}>"
 
 
 def create_app() -> typer.Typer:

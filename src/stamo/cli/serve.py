@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import socket
 from functools import partial
@@ -115,6 +117,10 @@ def run(
         timeout_keep_alive=10,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ws="none",
+    )
+    # Requests that are given up when we stop are no fault to be traced.
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: not (record.exc_info and record.exc_info[0] is asyncio.CancelledError)
     )
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from stamo.workspace.snippets import printable
+from stamo.workspace.wording import printable
 
 PIPE_WIDTH = 100_000
 

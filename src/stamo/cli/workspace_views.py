@@ -117,7 +117,7 @@ def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
 
 def collected_table(collected: Collected) -> Table:
     """Show what was kept, and why the rest was not."""
-    from stamo.workspace.snippets import printable
+    from stamo.workspace.wording import printable
 
     table = bare_table(">", "", show_header=False)
     mentions = f"kept, with {count_of(collected.n_mentions, 'candidate mention')}"
@@ -177,17 +177,14 @@ def learn_view(console: Console) -> Iterator[OnStep]:
     task = folds.add_task("", total=None)
     records: list[SlotRecord] = []
 
-    def view() -> RenderableType:
-        return Group(folds, slots_table(records)) if records else folds
-
-    with Live(view(), console=console, transient=True, refresh_per_second=8) as live:
+    with Live(folds, console=console, transient=True, refresh_per_second=8) as live:
 
         def show(step: FoldDone | SlotRecord) -> None:
             if hasattr(step, "n_folds"):
                 folds.update(task, completed=step.number, total=step.n_folds)
             else:
                 records.append(step)
-            live.update(view())
+            live.update(Group(folds, slots_table(records)) if records else folds)
 
         yield show
 
@@ -238,7 +235,7 @@ def verdict_view(verdict: Verdict, name: str = "") -> Group:
 
 
 def _plain(text: str) -> str:
-    from stamo.workspace.snippets import printable
+    from stamo.workspace.wording import printable
 
     return printable(text)
 
@@ -298,7 +295,7 @@ def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]
         "recall": left_out.recall if left_out else None,
         "f1": left_out.f1 if left_out else None,
         "pile_helped": outcome.pile_helped,
-        "alarm": outcome.alarm,
+        "alarm": outcome.findings.alarm,
         "doubtful": list(outcome.findings.doubtful),
         "stale_labels": outcome.n_stale,
         "verdict": outcome.verdict.to_json(),

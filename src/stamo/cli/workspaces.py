@@ -33,32 +33,25 @@ ModelOption = Annotated[
 
 
 def open_all(paths: Sequence[Path]) -> list[Workspace]:
-    """Open workspaces; a folder that holds workspaces stands for all of them.
+    """Open workspaces; a folder that holds workspaces stands for all that are not damaged.
 
     Raises:
         WorkspaceError: One is missing or damaged.
     """
+    from stamo.errors import StamoError
     from stamo.workspace.folder import Workspace, workspace_folders
 
     opened: list[Workspace] = []
     for path in paths:
         is_one = (path / "entity.json").exists()
-        below = [] if is_one else workspace_folders(path)
-        opened += _open_each(below) or [Workspace.open(path)]
-    return opened
-
-
-def _open_each(folders: Sequence[Path]) -> list[Workspace]:
-    """Open the workspaces of a folder; one that is damaged is named and left out."""
-    from stamo.errors import StamoError
-    from stamo.workspace.folder import Workspace
-
-    opened = []
-    for folder in folders:
-        try:
-            opened.append(Workspace.open(folder))
-        except StamoError as error:
-            warn(f"{folder}: {error}")
+        n_before = len(opened)
+        for folder in [] if is_one else workspace_folders(path):
+            try:
+                opened.append(Workspace.open(folder))
+            except StamoError as error:
+                warn(f"{folder}: {error}")
+        if len(opened) == n_before:
+            opened.append(Workspace.open(path))
     return opened
 
 

@@ -108,7 +108,7 @@ class AliasRuns:
     def found_in(self, raw: bytes) -> list[int]:
         """Return the places of the names that may be in the bytes of a text."""
         anchors, _ = self._matches(raw)
-        return self._complete(np.unique(anchors).tolist(), raw, 0, len(raw))
+        return self._complete(sorted(set(anchors.tolist())), raw, 0, len(raw))
 
     def are_in(self, raw: bytes, *, as_words: bool = True) -> bool:
         """Tell whether any name may be in the bytes, as whole words where bytes can tell."""
@@ -150,6 +150,8 @@ class AliasRuns:
         """
         found = self._needles.places(raw)
         anchors, starts, ends = found[:, 0], found[:, 1], found[:, 2]
+        if not len(found):
+            return anchors, starts
         codes = np.frombuffer(raw, dtype=np.uint8)
         last = len(codes) - 1
         plain = np.ones(len(starts), dtype=np.bool_)

@@ -94,11 +94,11 @@ def list_pieces(sources: Sequence[str]) -> Iterator[FilePiece]:
 
 
 def bundle(pieces: Iterable[FilePiece], n_bytes: int = PIECE_BYTES) -> list[list[FilePiece]]:
-    """Put neighbouring pieces together until they are worth a task."""
+    """Put neighbouring pieces together until they are worth a task, to about `n_bytes` each."""
     bundles: list[list[FilePiece]] = []
     size = n_bytes
     for piece in pieces:
-        if size >= n_bytes:
+        if size + piece.size / 2 >= n_bytes:
             bundles.append([])
             size = 0
         bundles[-1].append(piece)

@@ -260,7 +260,7 @@ def _read_sources(
                 counted = _CountingFile(file)
                 items = read_opened(counted, entry.path, there, form)
                 for record, item in items:
-                    reached = replace(here, record=max(record, first))
+                    reached = Position(index, entry.name, max(record, first))
                     yield Progress(reached, n_bytes + counted.n_bytes), item
                 n_bytes += counted.n_bytes
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stamo.errors import CorpusFormatError, SettingsError
 
+MAX_ID_CHARACTERS = 512
 NO_MENTION = "contains no alias"
 """The one reason that is no fault: the document does not speak of the entity's names."""
 
@@ -106,3 +108,18 @@ def clean_surrogates(text: str) -> str:
         # Escapes may also spell a pair one by one, which is a character.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def make_id(place: str, text: str) -> str:
+    """Make an id that stays the same on every machine and differs for different texts."""
+    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return f"{clean_id(place)}:{digest}"
+
+
+def clean_id(value: str) -> str:
+    """Return a printable id of bounded length; what is cut is replaced by a digest."""
+    printable = "".join(c if c.isprintable() else "�" for c in clean_surrogates(value)).strip()
+    if len(printable) <= MAX_ID_CHARACTERS:
+        return printable
+    digest = hashlib.blake2b(printable.encode(), digest_size=6).hexdigest()
+    return f"{printable[: MAX_ID_CHARACTERS - 16]}~{digest}"

@@ -33,6 +33,8 @@ LEAST_STOP_COUNT = 10
 """A word that occurs no more often is no stop word, however short the text."""
 
 _OTHER, _WORD, _SINGLE, _MARK = range(4)
+_SPACE = np.uint32(0x20)
+_MANY_WORDS = 100
 _LAST_ASSIGNED_LETTER = 0x323AF
 _VARIATION_SELECTORS = slice(0xE0100, 0xE01F0)
 _JOINERS = (0x200C, 0x200D)
@@ -75,8 +77,22 @@ def tokenize(text: str) -> tuple[list[str], Int32, Int32]:
     """
     lowered = lower(text)
     starts, ends = word_spans(lowered)
-    words = [lowered[i:j] for i, j in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return words, starts, ends
+    return words_at(lowered, starts, ends), starts, ends
+
+
+def words_at(text: str, starts: Int32, ends: Int32) -> list[str]:
+    """Return the words of a text; many at once are cut in half the time of one after the other."""
+    if len(starts) <= _MANY_WORDS:
+        return [text[i:j] for i, j in zip(starts.tolist(), ends.tolist(), strict=True)]
+    steps = np.zeros(len(text) + 1, dtype=np.int8)
+    steps[starts] += 1
+    steps[ends] -= 1
+    inside = np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)
+    codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype=np.uint32)
+    codes = np.where(inside, codes, _SPACE)
+    if len(touching := starts[1:][starts[1:] == ends[:-1]]):
+        codes = np.insert(codes, touching, _SPACE)
+    return codes.tobytes().decode("utf-32-le").split()
 
 
 def encode_words(text: str, word_to_id: VocabularyLike) -> EncodedWords:
@@ -136,7 +152,12 @@ def lower(text: str) -> str:
 
 def word_spans(text: str) -> tuple[Int32, Int32]:
     """Find where each word of a lower-cased text starts and ends (exclusive)."""
-    kinds = _kinds(text)
+    table = _kind_by_code_point()
+    if text.isascii():
+        kinds = table[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+    else:
+        # Lone surrogates reach us from broken JSON escapes; they separate words as any other sign.
+        kinds = table[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)]
     is_token = kinds != _OTHER
     # One padding cell on either side: a word may touch the edge of the text.
     token = np.zeros(len(kinds) + 2, dtype=np.bool_)
@@ -151,14 +172,6 @@ def word_spans(text: str) -> tuple[Int32, Int32]:
     starts = np.flatnonzero(begins).astype(np.int32)
     ends = (np.flatnonzero(finishes) + 1).astype(np.int32)
     return starts, ends
-
-
-def _kinds(text: str) -> NDArray[np.uint8]:
-    table = _kind_by_code_point()
-    if text.isascii():
-        return table[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
-    # Lone surrogates reach us from broken JSON escapes; they separate words like any other sign.
-    return table[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)]
 
 
 @cache

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from stamo.errors import CorpusFormatError, SettingsError
 
 MAX_ALIASES = 10
+MAX_NAME = 500
 MAX_ABOUT = 2000
 MAX_IDENTITY = 300
 
@@ -67,20 +68,7 @@ class EmergingEntity:
         return {name: value for name, value in known.items() if value}
 
     def __post_init__(self) -> None:
-        if not self.id.strip():
-            raise SettingsError("An emerging entity needs a name; the name given is empty.")
-        if not 1 <= len(self.aliases) <= MAX_ALIASES:
-            raise SettingsError(
-                f"{self.id!r} has {len(self.aliases)} aliases; give 1 to {MAX_ALIASES}."
-            )
-        if any(not _is_shown(name) for name in (self.id, *self.aliases)):
-            raise SettingsError(
-                f"{self.id!r} has a control character or half a character in a name; leave it out."
-            )
-        if any(not alias.strip() for alias in self.aliases):
-            raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
-        if len(set(self.aliases)) != len(self.aliases):
-            raise SettingsError(f"{self.id!r} has the same alias twice; give each one once.")
+        self._check_names()
         if len(self.about) > MAX_ABOUT:
             raise SettingsError(
                 f"The text about {self.id!r} has {len(self.about)} characters; a few sentences, "
@@ -97,10 +85,26 @@ class EmergingEntity:
                 f"The URL of {self.id!r} is {self.url!r}; it begins with http:// or https://."
             )
 
-
-def _is_shown(name: str) -> bool:
-    """Tell whether a name steers no terminal and can be written to a file."""
-    return not any(unicodedata.category(character) in ("Cc", "Cs") for character in name)
+    def _check_names(self) -> None:
+        if not self.id.strip():
+            raise SettingsError("An emerging entity needs a name; the name given is empty.")
+        if not 1 <= len(self.aliases) <= MAX_ALIASES:
+            raise SettingsError(
+                f"{self.id!r} has {len(self.aliases)} aliases; give 1 to {MAX_ALIASES}."
+            )
+        longest = max(len(name) for name in (self.id, *self.aliases))
+        if longest > MAX_NAME:
+            raise SettingsError(f"A name has {longest:,} characters; give at most {MAX_NAME}.")
+        letters = "".join((self.id, *self.aliases))
+        # A control character steers a terminal, half a character cannot be written to a file.
+        if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in letters):
+            raise SettingsError(
+                f"{self.id!r} has a control character or half a character in a name; leave it out."
+            )
+        if any(not alias.strip() for alias in self.aliases):
+            raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
+        if len(set(self.aliases)) != len(self.aliases):
+            raise SettingsError(f"{self.id!r} has the same alias twice; give each one once.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +157,13 @@ class Corpus:
 
     def with_labels(self, labels: Labels) -> Corpus:
         """Return a corpus whose unlinked mentions carry `labels`; linked ones stay as they are."""
-
-        def relabel(document: Document) -> Document:
+        relabelled = []
+        for document in self.documents:
             mentions = tuple(
                 replace(mention, entity=labels.get((document.id, i)))
                 if mention.entity is None
                 else mention
                 for i, mention in enumerate(document.mentions)
             )
-            return replace(document, mentions=mentions)
-
-        return Corpus(tuple(relabel(document) for document in self.documents))
+            relabelled.append(replace(document, mentions=mentions))
+        return Corpus(tuple(relabelled))

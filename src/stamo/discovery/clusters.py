@@ -9,7 +9,9 @@ import numpy as np
 from scipy.cluster import hierarchy
 from scipy.spatial import distance
 
+from stamo.discovery.frames import own_year
 from stamo.discovery.sightings import ContextVectors, Sighting
+from stamo.discovery.time import EARLIER, LATER
 from stamo.features.encoding import Lexicon
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
@@ -28,6 +30,10 @@ QUOTED = 0.2
 """How much more alike two names in quotation marks are, as titles are; one and none, less."""
 OTHER_FORM = 0.2
 """How much less alike a name is inside two different longer names: people share surnames."""
+TITLED_YEAR = 0.3
+"""How much more alike two titles of one year are, "Gravity" (2013); of two years, less."""
+OTHER_TIME = 0.2
+"""How much less alike a text of a later time is to one of an earlier time."""
 MAX_CACHED_NAMES = 1000
 
 
@@ -89,8 +95,9 @@ class ContextReader:
             alike = (1 - ENCODER_WEIGHT) * alike + ENCODER_WEIGHT * by_encoder
         quoted = np.array([is_quoted(sighting) for sighting in sightings], dtype=np.float64)
         both, one = np.outer(quoted, quoted), np.abs(quoted[:, None] - quoted)
-        other = [[is_other_form(a.form, b.form) for b in sightings] for a in sightings]
-        return np.asarray(alike + QUOTED * (both - one) - OTHER_FORM * np.array(other))
+        alike += QUOTED * (both - one) + TITLED_YEAR * _same_years(sightings)
+        alike -= OTHER_TIME * _other_times(sightings)
+        return np.asarray(alike - OTHER_FORM * _other_forms(sightings))
 
     def fit(self, vectors: Float32, entities: Sequence[int]) -> tuple[float, int]:
         """Return how well contexts fit the best of some entities, and which; (0, -1) for none."""
@@ -114,6 +121,27 @@ def is_quoted(sighting: Sighting) -> bool:
     before = sighting.window[max(0, sighting.at - 1) : sighting.at]
     after = sighting.window[sighting.at + sighting.end - sighting.start :][:1]
     return bool(before and after) and before in "\"“«‘'" and after in "\"”»’',"
+
+
+def _same_years(sightings: Sequence[Sighting]) -> Float64:
+    """Return 1 for two titles of one year, -1 for those of different years, 0 for others."""
+    years = np.array([own_year(sighting) or 0 for sighting in sightings])
+    same = years[:, None] == years
+    return np.where((years > 0)[:, None] & (years > 0), np.where(same, 1.0, -1.0), 0.0)
+
+
+def _other_times(sightings: Sequence[Sighting]) -> Float64:
+    """Return 1 where one text names a later year and the other only earlier ones."""
+    time = np.array([sighting.time for sighting in sightings])
+    apart = np.outer(time == LATER, time == EARLIER)
+    return np.asarray(apart | apart.T, dtype=np.float64)
+
+
+def _other_forms(sightings: Sequence[Sighting]) -> Float64:
+    """Tell which two stand inside different longer names; each pair of forms is compared once."""
+    forms, place = np.unique([sighting.form for sighting in sightings], return_inverse=True)
+    other = [[is_other_form(a, b) for b in forms.tolist()] for a in forms.tolist()]
+    return np.array(other, dtype=np.float64)[np.ix_(place, place)]
 
 
 def is_other_form(form: str, other: str) -> bool:

@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 N_TELLING_WORDS = 8
 N_COMPANIONS = 5
 N_ALIASES = 5
+N_KINDS = 3
 N_WITH_TEXT = 10
 """Occurrences whose text is kept."""
 ABOUT_CHARACTERS = 200
 _SENTENCE_END = re.compile(r"[.!?](?=\s+[A-Z\"“(]|\s*$)")
 _IS = re.compile(r"[\"”’']?(?: \([^)]{1,80}\))?,? (?:is|was|are|were) (?:an?|the|one of) \w")
 _APPOSITION = re.compile(r"[\"”’']?, (?:an?|the) [a-z\w-]+ [^,;()\n]{8,140}?(?=[,;.)])")
+_SAYS_KIND = re.compile(
+    r"[\"”’']?(?: \([^)]{1,80}\))?,? (?:(?:is|was|are|were) )?(?:an?|the|one of the) "
+    r"(?P<kind>(?:[\w'’-]+ ){0,5}?[a-z][a-z-]+)"
+    r"(?=[,;.)]| (?:and|or|that|which|who|whose|of|in|for|by|from|with|to|on|at|as|over|near"
+    r"|about|between|set|\w+ed)\b)"
+)
 _KIND_BEFORE = re.compile(r"((?:\b[\w-]+ ){0,3}\b[a-z][a-z-]+) [\"“'‘]?$")
 _KIND_AFTER = re.compile(r"^[\"”’']?((?: [a-z][a-z-]{2,}){1,3})\b")
 
@@ -56,6 +63,7 @@ def describe_found(found: Found, contexts: ContextReader) -> Proposal:
         words=words,
         entities=tuple(kb.titles(entities)) if entities else (),
         about=about_line(found.name, sightings, kb),
+        types=kinds_of_thing(found.name, sightings, kb),
         confused_with=kb.title(found.confused_with) if found.confused_with >= 0 else "",
         newness=round(newness, 3),
         score=round(found.score, 4),
@@ -115,7 +123,31 @@ def _definition(sighting: Sighting, pattern: re.Pattern[str], is_sentence: bool)
     return " ".join(window[sighting.at : stop].split())[:ABOUT_CHARACTERS]
 
 
+def kinds_of_thing(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> tuple[str, ...]:
+    """Return what the text calls a thing, the most frequent word first: "film", "spacecraft".
+
+    From "X is a ... film", "X, a ... film", and the words next to the name that name something.
+    """
+    counts: Counter[str] = Counter()
+    for s in sightings:
+        said = _SAYS_KIND.match(s.window, s.at + s.end - s.start)
+        counts.update([said["kind"].split()[-1]] if said else [])
+    for text, n in _beside(name, sightings).items():
+        word = text.removeprefix(name).removesuffix(name).strip()
+        counts[word] += n if n > 1 and kb.alias_id(word) >= 0 else 0
+    ranked = sorted(counts.items(), key=_most)
+    return tuple(word for word, n in ranked if n and _says(word, kb))[:N_KINDS]
+
+
 def _neighbours(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> str:
+    frequent = [(text, n) for text, n in _beside(name, sightings).items() if n > 1]
+    texts = [text for text, _ in sorted(frequent, key=_most)]
+    kinds = [t for t in texts if _says(t.removeprefix(name).removesuffix(name).strip(), kb)]
+    return "; ".join(kinds[:3])
+
+
+def _beside(name: str, sightings: Sequence[Sighting]) -> Counter[str]:
+    """Count a name with the small word before or after it."""
     counts: Counter[str] = Counter()
     for s in sightings:
         end = s.at + s.end - s.start
@@ -124,14 +156,11 @@ def _neighbours(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> 
             counts[f"{before[1].split()[-1]} {name}"] += 1
         if after:
             counts[f"{name} {after[1].split()[0]}"] += 1
-    frequent = [(text, n) for text, n in counts.items() if n > 1]
-    kinds = [text for text, _ in sorted(frequent, key=_most) if _says(text, name, kb)]
-    return "; ".join(kinds[:3])
+    return counts
 
 
-def _says(text: str, name: str, kb: KnowledgeBase) -> bool:
-    """Tell whether the word beside a name is no function word: none of the frequent ones."""
-    word = text.removeprefix(name).removesuffix(name).strip()
+def _says(word: str, kb: KnowledgeBase) -> bool:
+    """Tell whether a word is no function word: none of the frequent ones."""
     (number,) = kb.word_ids([word]).tolist()
     return number >= 0 and float(kb.word_counts[number]) < FREQUENT_WORD * float(
         kb.word_counts.sum()

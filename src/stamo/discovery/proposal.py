@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as fields_of
 from typing import Any, Literal, cast
@@ -59,10 +59,17 @@ class Proposal:
     """What proposals are ranked by; it means nothing across runs."""
     occurrences: tuple[Occurrence, ...] = ()
     decision: ProposalDecision = "open"
+    types: tuple[str, ...] = ()
+    """What the text calls it, the most frequent word first: "film", "spacecraft"."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values to store."""
         return asdict(self)
+
+    def is_one_of(self, types: Collection[str]) -> bool:
+        """Tell whether the text calls it by one of some words, such as "film"; by any of none."""
+        called = {word.casefold() for word in self.types}
+        return not types or bool(called & {word.casefold() for word in types})
 
     def decided(self, decision: ProposalDecision) -> Proposal:
         """Return the same proposal with a decision."""
@@ -85,9 +92,9 @@ def proposal_from_json(value: Any) -> Proposal:
         CorpusFormatError: It is something else.
     """
     try:
-        fields = dict(cast("Mapping[str, Any]", value))
+        fields = {"types": (), **cast("Mapping[str, Any]", value)}
         occurrences = tuple(Occurrence(**item) for item in fields.pop("occurrences"))
-        for name in ("aliases", "words", "entities"):
+        for name in ("aliases", "words", "entities", "types"):
             fields[name] = tuple(map(str, fields[name]))
         proposal = Proposal(**fields, occurrences=occurrences)
         _check_types(proposal)

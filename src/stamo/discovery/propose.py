@@ -15,6 +15,7 @@ import numpy as np
 
 from stamo.discovery.clusters import ContextReader, cluster, coherence
 from stamo.discovery.describe import describe_found
+from stamo.discovery.doubt import doubt_meaning
 from stamo.discovery.groups import (
     NameGroup,
     completed,
@@ -30,33 +31,27 @@ from stamo.discovery.groups import (
 )
 from stamo.discovery.proposal import Proposal, ProposalKind
 from stamo.discovery.score import (
-    FULL_NAME,
-    LONE_MEANING,
-    LONE_SHARE,
     Found,
     Past,
     surprise,
-    unity,
     without_copies,
 )
 from stamo.discovery.sightings import Sighting
 from stamo.discovery.tally import NameTally, Tally, draw
 from stamo.discovery.time import LATER
 from stamo.errors import SettingsError
-from stamo.system.arrays import Float32
+from stamo.system.arrays import Float32, Int64
 
 REPEATED = 0.4
 """A proposal that shares so many of its places with a better one repeats it."""
+NAME_AGREEMENT = 0.75
+"""How much less contexts of an unknown word need to agree: it means fewer things."""
 PROMISING = 5
 """How many names for each wanted proposal are looked at closely."""
 TITLED_FIT = 0.75
 """An unknown name whose contexts fit so well what its last word means is that, with a title."""
 TITLED_FULL_FIT = 0.4
 """The same for known names of several words: "President Barack Obama"."""
-LEAST_ALONE = 0.2
-"""So many documents call a new meaning of a name by the name alone; else it is a longer name."""
-COMMON_MEANING = 0.5
-"""A name that more of its documents write small too is a word."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +66,8 @@ class ProposeSettings:
     """A cluster whose contexts fit a known meaning at least so well is that meaning."""
     ignored: frozenset[str] = frozenset()
     """Names that are never proposed, in any case."""
+    types: frozenset[str] = frozenset()
+    """Propose only what the text calls by one of these words; empty for anything."""
     max_proposals: int = 1000
     kinds: tuple[ProposalKind, ...] = ("name", "meaning")
 
@@ -93,13 +90,16 @@ def propose(
         contexts: Reads the contexts.
         settings: What is proposed.
     """
-    return [describe_found(found, contexts) for found in find(tally, past, contexts, settings)]
+    found = find(tally, past, contexts, settings)
+    described = (describe_found(one, contexts) for one in found)
+    wanted = (proposal for proposal in described if proposal.is_one_of(settings.types))
+    return list(islice(wanted, settings.max_proposals))
 
 
 def find(
     tally: Tally, past: Past, contexts: ContextReader, settings: ProposeSettings
-) -> list[Found]:
-    """Return what is proposed, the best first."""
+) -> Iterator[Found]:
+    """Yield all that could be proposed, the best first."""
     ignored = {name.casefold() for name in settings.ignored}
     ranked: dict[ProposalKind, list[Found]] = {kind: [] for kind in settings.kinds}
     for found in _Search(tally, past, contexts, settings).run():
@@ -109,7 +109,7 @@ def find(
         ranked[kind].sort(key=lambda found: (-found.score, found.name, -found.n_documents))
     turns = zip_longest(*ranked.values())
     every = (found for turn in turns for found in turn if found is not None)
-    return list(islice(_without_repeats(every), settings.max_proposals))
+    yield from _without_repeats(every)
 
 
 @dataclass(frozen=True)
@@ -188,40 +188,35 @@ class _Search:
         known: Sequence[int],
     ) -> Iterator[Found]:
         """Yield the clusters of contexts that fit none of the known meanings."""
-        least, contexts = self.settings.least_documents, self.contexts
-        if len(sightings) < least:
+        if len(sightings) < self.settings.least_documents:
             return
-        vectors = contexts.word_vectors(sightings)
-        one = kind == "name" and " " in name
-        agreement = self.settings.agreement / (2 if kind == "name" else 1)
-        every = np.arange(len(sightings))
-        clusters = [every] if one else cluster(contexts.likeness(sightings, vectors), agreement)
+        vectors = self.contexts.word_vectors(sightings)
         plain = (vectors @ vectors.T).astype(np.float64)
+        is_one = kind == "name" and " " in name
+        clusters = [np.arange(len(sightings))] if is_one else self._cut(kind, sightings, vectors)
         clusters = [without_copies(rows, plain) for rows in clusters]
-        clusters = [rows for rows in clusters if len(rows) >= least]
+        clusters = [rows for rows in clusters if len(rows) >= self.settings.least_documents]
         then = self.past.sightings(t.name for t in tallies) if clusters else []
-        past = contexts.word_vectors(then) if then else vectors[:0]
+        past = self.contexts.word_vectors(then) if then else vectors[:0]
         for rows in clusters:
-            chosen = [sightings[i] for i in rows]
-            doubt = self._doubt(kind, name, chosen, len(rows) / len(sightings), known)
-            fit, best = contexts.fit(vectors[rows], known)
+            chosen, share = tuple(sightings[i] for i in rows), len(rows) / len(sightings)
+            doubt = self._doubt(kind, name, chosen, share, known)
+            fit, best = self.contexts.fit(vectors[rows], known)
             if doubt == 0 or fit >= self.settings.known_fit or self._is_titled(name, vectors[rows]):
                 continue
             inside = plain[np.ix_(rows, rows)]
+            evidence, agreement = self.past.evidence(chosen), coherence(inside)
+            new = surprise(inside, vectors[rows] @ past.T)
+            rise = self.past.rise(tallies, self.tally.n_documents)
             yield Found(
-                kind,
-                tallies,
-                name,
-                tuple(chosen),
-                len(rows) / len(sightings),
-                self.past.evidence(chosen),
-                coherence(inside),
-                surprise(inside, vectors[rows] @ past.T),
-                fit,
-                best,
-                self.past.rise(tallies, self.tally.n_documents),
-                doubt,
+                kind, tallies, name, chosen, share, evidence, agreement, new, fit, best, rise, doubt
             )
+
+    def _cut(
+        self, kind: ProposalKind, sightings: Sequence[Sighting], vectors: Float32
+    ) -> list[Int64]:
+        agreement = self.settings.agreement * (NAME_AGREEMENT if kind == "name" else 1)
+        return cluster(self.contexts.likeness(sightings, vectors), agreement)
 
     def _doubt(
         self,
@@ -231,21 +226,9 @@ class _Search:
         share: float,
         known: Sequence[int],
     ) -> float:
-        """Return what the name and its forms leave of a score; 0 for what is no meaning of it."""
         if kind == "name":
             return 1.0
-        n = len(sightings)
-        is_called = sum(not s.form for s in sightings) >= LEAST_ALONE * n
-        is_word = sum(s.is_common for s in sightings) > COMMON_MEANING * n
-        if not is_called or is_word:
-            return 0.0
-        doubt = unity(sightings)
-        is_full = " " in name and self.contexts.kb.entity_ids([name])[0] >= 0
-        if is_full or any(map(str.isdigit, name)) or len(name) < 3:
-            doubt *= FULL_NAME
-        if len(known) == 1 and share > LONE_SHARE and self.past.n_documents(name) <= 2:
-            doubt *= LONE_MEANING
-        return doubt
+        return doubt_meaning(name, sightings, share, known, self.contexts.kb, self.past)
 
     def _is_titled(self, name: str, vectors: Float32) -> bool:
         """Tell whether a name is a known one with a title in front, by what its contexts fit."""

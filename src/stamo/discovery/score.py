@@ -7,33 +7,32 @@ articles do not hold and that fit no known meaning: the product ranks proposals 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from stamo.discovery.frames import own_year
 from stamo.discovery.proposal import ProposalKind
 from stamo.discovery.sightings import Sighting
 from stamo.discovery.tally import NameTally, Tally
-from stamo.discovery.time import EARLIER, LATER, NO_YEAR
+from stamo.discovery.time import EARLIER, HORIZON, LATER, NO_YEAR
 from stamo.system.arrays import Float32, Float64, Int64
 
 EVIDENCE = {LATER: 1.28, NO_YEAR: 0.1, EARLIER: -2.0}
 """Log odds that a document adds: text about new things names later years (.54 of the judged
 mentions of new entities, .10 of others of the same name) and hardly ever only earlier ones (.06,
 .31). A document without a year counts a little, so that text without years is ranked too."""
+NEW_TITLE, OLD_TITLE = 2.0, -3.0
+"""The same for a title with its own year: "Gravity" (2013)."""
+UNLIKE_POWER = 1.5
+"""How steeply a meaning falls that is like a known one: known things in a new setting are."""
 COPIED = 0.95
 """Contexts at least so alike are copies of one text."""
 USUAL_PAST = 0.3
 """How alike new contexts and those of the articles are where nothing is known of them."""
 PRIOR_PAST = 3
 """So many contexts of the articles weigh as much as that."""
-FULL_NAME = 0.2
-"""How much less a known full name, or one with a number, counts as one with a new meaning."""
-LONE_MEANING = 0.5
-"""How much less a name counts that means one thing, here and in the knowledge base."""
-LONE_SHARE = 0.7
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,8 @@ class Found:
         often = math.sqrt(max(self.evidence, 0.0))
         if self.kind == "name":
             return float(often * max(self.coherence, 0.05) ** 0.25 * self.rise**2 * self.doubt)
-        return often * max(self.novelty, 0.0) * (1 - max(self.fit, 0.0)) * self.doubt
+        unlike = (1 - max(self.fit, 0.0)) ** UNLIKE_POWER
+        return float(often * max(self.novelty, 0.0) * unlike * self.doubt)
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,13 @@ class Past:
         """Return what the years in the text say for a new entity; without years, documents."""
         if self.year is None:
             return float(sum(1 for _ in sightings))
-        return sum(EVIDENCE[s.time] for s in sightings)
+        return sum(self._says(s) for s in sightings)
 
-
-def unity(sightings: Sequence[Sighting]) -> float:
-    """Return the share of the most used form of a name: people who share a word have a low one."""
-    (_, n), *_ = Counter(s.form or s.name for s in sightings).most_common(1)
-    return n / len(sightings)
+    def _says(self, sighting: Sighting) -> float:
+        year = own_year(sighting)
+        if year is None or self.year is None:
+            return EVIDENCE[sighting.time]
+        return NEW_TITLE if self.year < year <= self.year + HORIZON else OLD_TITLE
 
 
 def without_copies(rows: Int64, alike: Float64) -> Int64:

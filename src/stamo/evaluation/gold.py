@@ -7,16 +7,15 @@ know cannot be found, so accuracy, recall and F1 are about those that it knows.
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from stamo.corpus.formats.base import read_whole
 from stamo.corpus.formats.nif import NOT_IN_KB, parse_nif
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
@@ -27,8 +26,10 @@ from stamo.linking.linker import Linker, LinkerSettings
 from stamo.linking.results import LinkedDocument
 from stamo.models.store import TrainedModel
 from stamo.system.arrays import Float64
+from stamo.system.streams import read_blocks, read_line_blocks
 
 MAX_NIF_BYTES = 64 << 20
+"""Of a file of NIF, and of one line of ZELDA's format."""
 Offsets = tuple[int, int]
 
 
@@ -87,21 +88,20 @@ def read_zelda(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
         CorpusFormatError: A line is not of the format.
     """
     documents, n_dropped = [], 0
-    with _open(path) as file:
-        for number, line in enumerate(file, start=1):
-            name = f"{path.name}:{number}"
-            try:
-                record = json.loads(line)
-                text, titles = record["text"], list(record["wikipedia_titles"])
-                spans = [(int(start), int(end)) for start, end in record["index"]]
-                pairs = sorted(zip(spans, titles, strict=True))
-            except (ValueError, KeyError, TypeError) as error:
-                raise CorpusFormatError(
-                    f"{name} is not of ZELDA's format ({error!r}); give text, index and "
-                    "wikipedia_titles."
-                ) from error
-            documents.append(_gold_document(name, text, pairs, kb))
-            n_dropped += len(pairs) - len(documents[-1].entities)
+    for number, line in enumerate(_lines(path), start=1):
+        name = f"{path.name}:{number}"
+        try:
+            record = json.loads(line)
+            text, titles = record["text"], list(record["wikipedia_titles"])
+            spans = [(int(start), int(end)) for start, end in record["index"]]
+            pairs = sorted(zip(spans, titles, strict=True))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorpusFormatError(
+                f"{name} is not of ZELDA's format ({error!r}); give text, index and "
+                "wikipedia_titles."
+            ) from error
+        documents.append(_gold_document(name, text, pairs, kb))
+        n_dropped += len(pairs) - len(documents[-1].entities)
     return documents, n_dropped
 
 
@@ -112,8 +112,7 @@ def read_nif(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
         CorpusFormatError: The file is not NIF.
         MissingExtraError: rdflib is not installed.
     """
-    with _open(path) as file:
-        data = file.read(MAX_NIF_BYTES + 1)
+    data = read_whole(_blocks(path), MAX_NIF_BYTES + 1)
     if len(data) > MAX_NIF_BYTES:
         raise CorpusFormatError(
             f"{path.name} has more than {MAX_NIF_BYTES >> 20} MB; measure on parts of it."
@@ -140,12 +139,24 @@ def _gold_document(
     return GoldDocument(Document(name, text, mentions), tuple(ids.tolist()))
 
 
-def _open(path: Path) -> IO[bytes]:
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Read a file, whatever its compression."""
     if not path.is_file():
         raise CorpusFormatError(f"There is no file {path}; give the path of a test set.")
-    if path.suffix == ".xz":
-        return lzma.open(path)
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+    def refuse(reason: str) -> None:
+        raise CorpusFormatError(f"{path.name} cannot be read: {reason}; copy it again.")
+
+    with path.open("rb") as file:
+        yield from read_blocks(file, refuse)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    def refuse() -> None:
+        raise CorpusFormatError(f"{path.name} has a line of more than {MAX_NIF_BYTES >> 20} MB.")
+
+    for block in read_line_blocks(_blocks(path), MAX_NIF_BYTES, refuse):
+        yield from block[:-1].split(b"\n")
 
 
 def _usable(pairs: Iterable[tuple[Offsets, str]], length: int) -> list[tuple[Offsets, str]]:

@@ -21,9 +21,8 @@ from stamo.evaluation.intervals import (
 from stamo.features.articles import flatten_held_out, most_frequent_entities
 from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.explain import combine_scores, score_names
-from stamo.linking.rank import encode_known
+from stamo.linking.rank import BatchRelatedness, encode_known
 from stamo.linking.settings import LinkerSettings
 from stamo.models.base import Batch, make_batch
 from stamo.models.calibration import expected_calibration_error, reliability

@@ -41,7 +41,7 @@ class CachedEncoder:
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return one unit row for each text, (n, d)."""
         keys = [_key(text) for text in texts]
-        return self._look_up(keys, lambda rows: self._encoder.encode([texts[i] for i in rows]))
+        return self._rows_of(keys, lambda rows: self._encoder.encode([texts[i] for i in rows]))
 
     def encode_spans(
         self, texts: Sequence[str], starts: Int64, ends: Int64
@@ -54,7 +54,7 @@ class CachedEncoder:
             chosen = [texts[i] for i in rows]
             return np.hstack(self._encoder.encode_spans(chosen, starts[rows], ends[rows]))
 
-        both = self._look_up(keys, read)
+        both = self._rows_of(keys, read)
         return both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :]
 
     def save(self) -> None:
@@ -70,7 +70,7 @@ class CachedEncoder:
         write_atomic(self._path, save(tensors, {"encoder": self.fingerprint}))
         self._n_saved = len(self._rows)
 
-    def _look_up(self, keys: list[bytes], read: Callable[[list[int]], Float32]) -> Float32:
+    def _rows_of(self, keys: list[bytes], read: Callable[[list[int]], Float32]) -> Float32:
         place = {key: i for i, key in enumerate(keys) if key not in self._rows}
         missing = sorted(place.values())
         if missing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -95,28 +96,21 @@ class Pile:
             return cast("tuple[str, ...]", self.extra.get(key, ()))
         return self.keep(key, lambda: tuple(make()))
 
-    @property
+    @cached_property
     def is_alias(self) -> Bools:
-        """Return which entity has which alias, (E, A)."""
-        return self.keep(
-            "is alias",
-            lambda: np.array([[a in e.aliases for a in self.aliases] for e in self.entities]),
-        )
+        """Which entity has which alias, (E, A)."""
+        return np.array([[a in e.aliases for a in self.aliases] for e in self.entities])
 
-    @property
+    @cached_property
     def is_candidate(self) -> Bools:
-        """Return which emerging entity each mention may refer to, (M, E)."""
-        return self.keep("is candidate", lambda: self.is_alias.T[self.alias])
+        """Which emerging entity each mention may refer to, (M, E)."""
+        return self.is_alias.T[self.alias]
 
-    @property
+    @cached_property
     def votes(self) -> tuple[Int64, Int64, Int64]:
-        """Return the votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
-
-        def count() -> tuple[Int64, Int64, Int64]:
-            _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
-            return first, vote, np.bincount(vote, minlength=len(first))
-
-        return self.keep("votes", count)
+        """The votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
+        _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
+        return first, vote, np.bincount(vote, minlength=len(first))
 
     def take(self, rows: Int64 | Bools) -> Pile:
         """Return some of the mentions; columns and documents keep their numbers."""
@@ -232,17 +226,13 @@ class Sample:
             first,
         )
 
-    def document_weights(self) -> Float32:
-        """Return how far each document counts as one that mentions each entity, (documents, E)."""
+    def by_document(self) -> tuple[Float32, Float32]:
+        """Return how far each document mentions each entity, (documents, E), and counts at all."""
         weights = np.zeros((self.pile.n_documents, self.weights.shape[1]), dtype=np.float32)
         np.maximum.at(weights, self.pile.mentions.documents, self.weights * self.counted[:, None])
-        return weights
-
-    def counted_documents(self) -> Float32:
-        """Return which documents are part of S_web, (documents,)."""
         counted = np.zeros(self.pile.n_documents, dtype=np.float32)
         np.maximum.at(counted, self.pile.mentions.documents, self.counted)
-        return counted
+        return weights, counted
 
     def without(self, rows: Bools) -> Sample:
         """Return the sample without some mentions."""

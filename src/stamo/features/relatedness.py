@@ -36,6 +36,8 @@ class Relatedness:
     that the mean runs over the others; `zero` as unrelated, as the paper is printed. Texts of
     another kind than W link many such entities, and each zero speaks against e*."""
 
+    _measure = staticmethod(wlm)
+
     def __post_init__(self) -> None:
         if self.shrinkage < 0:
             raise SettingsError(f"The shrinkage is {self.shrinkage}; it cannot be negative.")
@@ -55,8 +57,8 @@ class Relatedness:
         import torch  # here, so that linking loads without it
 
         pile = sample.pile
-        mentioned = sample.document_weights().astype(np.float64)  # (documents, E)
-        counted = sample.counted_documents().astype(np.float64)  # (documents,)
+        by_document = (values.astype(np.float64) for values in sample.by_document())
+        mentioned, counted = by_document  # (documents, E), (documents,)
         scale = self._documents_per_count(pile, counted)
         joint = np.asarray((pile.occurrence.T @ mentioned).T)  # (E, R)
         others, total = self._background(pile, counted * scale, kb)
@@ -74,9 +76,6 @@ class Relatedness:
         if self.match_pile and counted.sum() > 0:
             return float(pile.n_documents / counted.sum())
         return 1.0
-
-    def _measure(self, n_a: Float64, n_b: Float64, n_joint: Float64, n_documents: float) -> Float32:
-        return wlm(n_a, n_b, n_joint, n_documents)
 
     def _background(self, pile: Pile, counted: Float64, kb: KnowledgeBase) -> tuple[Float64, float]:
         """Return |D(e)| of every neighbour, (R,), and |D|, on one scale.

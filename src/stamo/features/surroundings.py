@@ -50,7 +50,13 @@ class Surroundings:
 
     def next_to(self, n: int = 2) -> list[NextTo]:
         """Return the n words or signs before and after each mention."""
-        return [_next_to(self.texts[d], a, b, n) for d, a, b in self.places()]
+        found = []
+        for d, start, end in self.places():
+            text = self.texts[d]
+            before = _TOKEN.findall(text[max(0, start - _NEAR_CHARACTERS) : start])
+            after = _TOKEN.findall(text[end : end + _NEAR_CHARACTERS])
+            found.append(NextTo(tuple(reversed(before[-n:])), tuple(after[:n])))
+        return found
 
     def places(self) -> Iterator[tuple[int, int, int]]:
         """Yield document, start and end of each mention."""
@@ -64,12 +70,6 @@ def _window(text: str, start: int, end: int, n: int) -> Window:
     while end < last < len(text) and not text[last].isspace() and last - end < 2 * n:
         last += 1
     return Window(text[first:last], start - first, end - first)
-
-
-def _next_to(text: str, start: int, end: int, n: int) -> NextTo:
-    before = _TOKEN.findall(text[max(0, start - _NEAR_CHARACTERS) : start])
-    after = _TOKEN.findall(text[end : end + _NEAR_CHARACTERS])
-    return NextTo(tuple(reversed(before[-n:])), tuple(after[:n]))
 
 
 def join_surroundings(texts: Sequence[tuple[str, Int32, Int32]]) -> Surroundings:

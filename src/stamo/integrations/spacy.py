@@ -16,6 +16,7 @@ base is; it is opened when the first text is linked, and must be the one that it
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -225,7 +226,10 @@ def _read_saved(path: Path) -> tuple[str, list[str]]:
     try:
         record = parse_json(path.read_text(encoding="utf-8"))
         names = [Path(name).name for name in record["packs"]]  # nothing outside the folder
-        return str(record["kb"]), names
+        kb = str(record["kb"])
+        if b"\0" in os.fsencode("/".join([kb, *names])):
+            raise ValueError("a path in it holds a zero byte")
+        return kb, names
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise SettingsError(
             f"{path} is not a saved component ({error}); save the pipeline again."

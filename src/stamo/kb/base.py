@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
@@ -43,23 +43,36 @@ class KnowledgeBase:
         self.manifest = manifest
         self.fingerprint = manifest.fingerprint
         self.name = path.name
+        self.n_documents = int(manifest.counts["counted articles"])
+        """|D|: the number of articles that were counted; held-out ones are not."""
+        self.dimensions = int(manifest.counts["dimensions"])
+        """Q: the length of word and entity vectors, 0 when the build left them out."""
+        self.language = str(manifest.site.get("language", "en")).partition("-")[0]
+        """The code of its language without its variant."""
+        self.has_external_ids = EXTERNAL_IDS in manifest.files
+        """Whether the build was given ids, such as those of Wikidata."""
         self._entities = StringTable.open(path, "entities")
         self._aliases = StringTable.open(path, "aliases")
-        self.document_frequency: Int32 = self._array("document_frequency")
+        self.document_frequency: Int32 = open_array(self.path / "document_frequency.npy")
         """|D(e)| of every entity."""
-        self.entity_counts: Int32 = self._array("entity_counts")
+        self.entity_counts: Int32 = open_array(self.path / "entity_counts.npy")
         """How many links point to every entity."""
-        self.has_article: Bools = self._array("has_article")
+        self.has_article: Bools = open_array(self.path / "has_article.npy")
         """Whether the dump holds an article on the entity."""
-        self.alias_counts: Int32 = self._array("alias_counts")
+        self.alias_counts: Int32 = open_array(self.path / "alias_counts.npy")
         """How many links have every alias as their text."""
-        self.alias_documents: Int32 = self._array("alias_documents")
+        self.alias_documents: Int32 = open_array(self.path / "alias_documents.npy")
         """In how many articles every alias occurs, linked or not."""
-        self.link_probability: Float32 = self._array("link_probability")
+        self.link_probability: Float32 = open_array(self.path / "link_probability.npy")
         """The share of articles that link an alias among those in which it occurs."""
         self.by_alias = CandidateTable.open(path)
         """The candidates of aliases by their numbers."""
         self._documents = self._csr("document_indptr", "documents")
+        self._entity_vectors: VectorTable | None = None
+        self.n_entities = len(self.document_frequency)
+        """The number of entities."""
+        self.n_aliases = len(self.alias_counts)
+        """The number of surface forms that name an entity."""
 
     @classmethod
     def open(cls, path: str | Path) -> KnowledgeBase:
@@ -70,18 +83,14 @@ class KnowledgeBase:
         """
         directory = Path(path)
         manifest = Manifest.load(directory)
-        manifest.check_files(directory)
         manifest.check_index(directory)
         return cls(directory, manifest)
 
     def __repr__(self) -> str:
         return f"<KnowledgeBase {self.name!r}: {self.n_entities} entities>"
 
-    def _array(self, name: str) -> NDArray[Any]:
-        return open_array(self.path / f"{name}.npy")
-
     def _csr(self, indptr: str, values: str) -> Csr:
-        return Csr(self._array(indptr), self._array(values))
+        return Csr(open_array(self.path / f"{indptr}.npy"), open_array(self.path / f"{values}.npy"))
 
     def verify(self) -> None:
         """Compare every file with its hash in the manifest.
@@ -90,28 +99,6 @@ class KnowledgeBase:
             KnowledgeBaseError: A file has changed since the build.
         """
         self.manifest.verify(self.path)
-
-    # Sizes
-
-    @property
-    def n_entities(self) -> int:
-        """The number of entities."""
-        return len(self._entities)
-
-    @property
-    def n_aliases(self) -> int:
-        """The number of surface forms that name an entity."""
-        return len(self._aliases)
-
-    @property
-    def n_documents(self) -> int:
-        """|D|: the number of articles that were counted; held-out ones are not."""
-        return int(self.manifest.counts["counted articles"])
-
-    @property
-    def dimensions(self) -> int:
-        """Q: the length of word and entity vectors, 0 when the build left them out."""
-        return int(self.manifest.counts["dimensions"])
 
     # Entities
 
@@ -153,7 +140,7 @@ class KnowledgeBase:
 
     @cached_property
     def _redirect_targets(self) -> Int32:
-        return self._array("redirect_targets")
+        return open_array(self.path / "redirect_targets.npy")
 
     def title(self, entity: int) -> str:
         """Return the title of an entity."""
@@ -167,12 +154,7 @@ class KnowledgeBase:
 
     @cached_property
     def _external(self) -> ExternalIds | None:
-        return ExternalIds.open(self.path) if EXTERNAL_IDS in self.manifest.files else None
-
-    @property
-    def has_external_ids(self) -> bool:
-        """Whether the build was given ids, such as those of Wikidata."""
-        return self._external is not None
+        return ExternalIds.open(self.path) if self.has_external_ids else None
 
     def external_ids(self, entities: ArrayLike) -> list[str]:
         """Return the id of each entity elsewhere, empty where none is known."""
@@ -213,7 +195,7 @@ class KnowledgeBase:
 
     @cached_property
     def matcher(self) -> NameMatcher:
-        """Finds every alias that some link uses in a text, as numbers of aliases."""
+        """Finds aliases that links use, and titles of several words, as numbers of aliases."""
         return NameMatcher.open(self.path, MATCHER)
 
     def candidate_table(
@@ -234,7 +216,7 @@ class KnowledgeBase:
 
     @cached_property
     def _name_counts(self) -> Int32:
-        return self._array("entity_alias_counts")
+        return open_array(self.path / "entity_alias_counts.npy")
 
     # Documents
 
@@ -273,7 +255,7 @@ class KnowledgeBase:
             Ones, shape (n, articles * n_groups).
         """
         articles, lengths = self._documents.gather(np.asarray(entities, dtype=np.int64))
-        n_articles = max(len(self._contents), 1)
+        n_articles = max(len(self._contents.indptr) - 1, 1)
         if groups is not None:
             articles = articles + np.repeat(groups * n_articles, lengths)
         indptr = np.concatenate(([0], np.cumsum(lengths)))
@@ -311,7 +293,7 @@ class KnowledgeBase:
     @cached_property
     def word_counts(self) -> Int64:
         """How often each word occurs in the counted articles, shape (V,)."""
-        return self._array("word_counts")
+        return open_array(self.path / "word_counts.npy")
 
     @cached_property
     def word_weights(self) -> Float32:
@@ -329,11 +311,9 @@ class KnowledgeBase:
         Raises:
             KnowledgeBaseError: The build did not make them.
         """
+        if self._entity_vectors is None:
+            self._entity_vectors = VectorTable.open(self._vectors_path(ENTITY_VECTORS))
         return self._entity_vectors
-
-    @cached_property
-    def _entity_vectors(self) -> VectorTable:
-        return VectorTable.open(self._vectors_path(ENTITY_VECTORS))
 
     def _vectors_path(self, file: str) -> Path:
         if file not in self.manifest.files:

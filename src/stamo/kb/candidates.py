@@ -28,20 +28,20 @@ class Candidates:
         return len(self.ids)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class CandidateTable:
     """E(m) and count(e, m) of every alias."""
 
-    def __init__(self, entities: Csr, counts: Int32, totals: Int32) -> None:
-        self._entities = entities
-        self._counts = counts
-        self._totals = totals
+    _entities: Csr
+    _counts: Int32
+    _totals: Int32
 
     @classmethod
     def open(cls, directory: Path) -> CandidateTable:
         """Map the table of a knowledge base."""
-        entities = Csr.open(directory / "alias_indptr.npy", directory / "alias_entities.npy")
-        counts = open_array(directory / "alias_entity_counts.npy")
-        return cls(entities, counts, open_array(directory / ALIAS_COUNTS))
+        names = ("alias_indptr.npy", "alias_entities.npy", "alias_entity_counts.npy", ALIAS_COUNTS)
+        indptr, entities, counts, totals = (open_array(directory / name) for name in names)
+        return cls(Csr(indptr, entities), counts, totals)
 
     @property
     def n_candidates(self) -> Int64:
@@ -78,6 +78,16 @@ class CandidateTable:
         counts = np.asarray(self._counts[places])
         priors = _priors(counts, n_all, np.asarray(self._totals[rows]), n_taken)
         return _padded(len(aliases), top, known, n_taken, self._entities.values[places], priors)
+
+    def counts(self, aliases: Int32, entities: Int32) -> Int64:
+        """Return count(e, m) for pairs of alias and entity, 0 where either is -1, shape (n,)."""
+        known = np.flatnonzero((aliases >= 0) & (entities >= 0))
+        lengths = self._entities.lengths(aliases[known].astype(np.int64))
+        places = expand(self._entities.indptr[aliases[known]], lengths)
+        is_meant = self._entities.values[places] == np.repeat(entities[known], lengths)
+        counts = np.where(is_meant, self._counts[places], 0)
+        row = np.repeat(known, lengths)
+        return np.bincount(row, weights=counts, minlength=len(aliases)).astype(np.int64)
 
     def mix(
         self, rows: Int64, aliases: Int32, weights: Float64, n_rows: int, top: int

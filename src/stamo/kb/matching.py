@@ -154,32 +154,41 @@ class NameMatcher:
 
     def _with_twins(self, first: Int64, place: Int32) -> tuple[Int64, Int32]:
         """Return the names at places of the table, and those that are the same in plain signs."""
-        firsts, names, twins = [first], [self._names.take(place)], place
+        names = self._names.take(place)
+        names = np.where(names < 0, np.int32(_FOLDED_NAME) - names, names)
+        hashes = self._hashes.take(place)
+        rows, twins = np.arange(len(place)), place
+        same: list[tuple[Int64, Int32]] = []
         while True:
-            is_same = np.flatnonzero(self._hashes.take(twins) == self._hashes.take(twins + 1))
+            twins = twins + 1
+            is_same = np.flatnonzero(self._hashes.take(twins) == hashes[rows])
             if not len(is_same):
                 break
-            first, twins = first[is_same], twins[is_same] + 1
-            firsts.append(first)
-            names.append(self._names.take(twins))
-        first, found = np.concatenate(firsts), np.concatenate(names)
-        found = np.where(found < 0, np.int32(_FOLDED_NAME) - found, found)
-        if len(firsts) > 1:
-            order = np.lexsort((found, first))
-            return first[order], found[order]
-        return first, found
+            rows, twins = rows[is_same], twins[is_same]
+            found = self._names.take(twins)
+            same.append((rows, np.where(found < 0, np.int32(_FOLDED_NAME) - found, found)))
+        if not same:
+            return first, names
+        # By place and name; only what has a twin needs to be sorted, the rest is.
+        of_twins, twin_names = map(np.concatenate, zip(*same, strict=True))
+        row = np.concatenate([np.arange(len(names)), of_twins])
+        names = np.concatenate([names, twin_names])
+        order = np.argsort(row, kind="stable")
+        some = np.flatnonzero(np.isin(row[order], same[0][0]))
+        order[some] = order[some][np.lexsort((names[order[some]], row[order[some]]))]
+        return first[row[order]], names[order]
 
     def _walk(self, tokens: HashedTokens) -> Iterator[tuple[int, Int64, Int32]]:
         """Yield for 1, 2, ... tokens where that many begin a name, and where in the table."""
-        n = len(tokens)
-        active = np.arange(n, dtype=np.int64)
+        n = len(tokens.starts)
         n_tokens = 1
+        active, place = self._look_up(tokens.hashes())
         while len(active):
-            begins, place = self._look_up(tokens.hash(active, active + (n_tokens - 1)))
-            active = active[begins]
             yield n_tokens, active, place
-            if len(active) and active[-1] + n_tokens == n:  # ascending, so only the last one ends
+            if active[-1] + n_tokens == n:  # ascending, so only the last one ends
                 active = active[:-1]
+            begins, place = self._look_up(tokens.hash(active, active + n_tokens))
+            active = active[begins]
             n_tokens += 1
 
     def _look_up(self, wanted: UInt64) -> tuple[Int64, Int32]:
@@ -188,7 +197,7 @@ class NameMatcher:
         Hashes are spread evenly, so the bucket is at most a few steps away from the first hash
         that is not below a wanted one; this is three times faster than a binary search.
         """
-        place = self._buckets.take(wanted >> self._shift)
+        place = self._buckets.take((wanted >> self._shift).view(np.int64))
         there = self._hashes.take(place)
         below = np.flatnonzero(there < wanted)
         while len(below):
@@ -203,14 +212,7 @@ class NameMatcher:
 
 def _choose(names: Int32, lengths: Int64) -> Int64:
     """Take names from left to right, none that overlaps one already taken."""
-    long = np.flatnonzero(lengths > 1)
-    taken = []
-    free = 0
-    for start, length in zip(long.tolist(), lengths[long].tolist(), strict=True):
-        if start >= free:
-            taken.append(start)
-            free = start + length
-    chosen = np.array(taken, dtype=np.int64)
+    chosen = _first_of_overlapping(np.flatnonzero(lengths > 1), lengths)
     # Names of one word conflict with longer ones only, so they need no loop.
     steps = np.zeros(len(names) + 1, dtype=np.int32)
     steps[chosen] += 1
@@ -219,6 +221,23 @@ def _choose(names: Int32, lengths: Int64) -> Int64:
     is_taken = (lengths == 1) & is_free
     is_taken[chosen] = True
     return np.flatnonzero(is_taken)
+
+
+def _first_of_overlapping(long: Int64, lengths: Int64) -> Int64:
+    """Take names of several words from left to right; only those that meet others need a loop."""
+    ends = long + lengths[long]
+    is_free = np.ones(len(long) + 1, dtype=np.bool_)
+    is_free[1:-1] = long[1:] >= np.maximum.accumulate(ends)[:-1]
+    meets = np.flatnonzero(~(is_free[:-1] & is_free[1:]))
+    kept = is_free[:-1].copy()
+    free = 0
+    for number, start, end in zip(
+        meets.tolist(), long[meets].tolist(), ends[meets].tolist(), strict=True
+    ):
+        if start >= free:
+            kept[number] = True
+            free = end
+    return long[kept]
 
 
 class HashedTokens:
@@ -245,19 +264,27 @@ class HashedTokens:
     @classmethod
     def of(cls, text: str) -> HashedTokens:
         """Take a text as it is written, but for spaces that do not break a line."""
+        text = text.replace("\xa0", " ")
         codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
-        return cls(np.where(codes == 0xA0, np.uint32(0x20), codes), *word_spans(text))
+        return cls(codes, *word_spans(text))
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def hash(self, first: Int64, last: Int64) -> UInt64:
         """Return the hash of the text from each first to each last token."""
-        begin, end = self.starts.take(first), self.ends.take(last)
+        return self._between(self.starts.take(first), self.ends.take(last))
+
+    def hashes(self) -> UInt64:
+        """Return the hash of each token."""
+        return self._between(self.starts, self.ends)
+
+    def _between(self, begin: Int32, end: Int32) -> UInt64:
+        begin_at = begin.astype(np.intp)  # once, for it is looked up twice
         # Dividing by the power of its place makes the hash the same wherever the text stands.
         hashes = self._sums.take(end)
-        hashes -= self._sums.take(begin)
-        hashes *= self._inverses.take(begin)
+        hashes -= self._sums.take(begin_at)
+        hashes *= self._inverses.take(begin_at)
         return _scramble(hashes)
 
 

@@ -50,20 +50,20 @@ def shared_articles(left: sparse.csr_matrix, right: sparse.csr_matrix) -> sparse
     """Count the articles that rows of two matrices of ones have in common.
 
     Turning a matrix round takes memory and time for every column it could have. There is one for
-    each article of the encyclopaedia, and in a batch of documents as many for each of them.
+    each article of the encyclopaedia, and in a batch of documents as many for each of them. Most
+    articles of the left rows are in no right one, so they are left out first.
     """
-    if right.shape[1] > COLUMNS_PER_ENTRY * (left.nnz + right.nnz):
+    n_columns = right.shape[1]
+    if n_columns > COLUMNS_PER_ENTRY * (left.nnz + right.nnz):
         used, places = np.unique(right.indices, return_inverse=True)
-        left = _among(left, used)
         right = sparse.csr_matrix((right.data, places, right.indptr), (right.shape[0], len(used)))
+        places = np.minimum(np.searchsorted(used, left.indices), max(len(used) - 1, 0))
+        kept = used[places] == left.indices if len(used) else np.zeros(len(places), np.bool_)
+    else:
+        used = np.zeros(n_columns, dtype=np.bool_)
+        used[right.indices] = True
+        kept, places = used[left.indices], left.indices
+    indptr = np.concatenate(([0], np.cumsum(kept)))[left.indptr]
+    shape = (left.shape[0], right.shape[1])
+    left = sparse.csr_matrix((left.data[kept], places[kept], indptr), shape)
     return left @ right.T
-
-
-def _among(matrix: sparse.csr_matrix, columns: NDArray[Any]) -> sparse.csr_matrix:
-    """Keep only some columns of a matrix, given in ascending order."""
-    places = np.searchsorted(columns, matrix.indices)
-    kept = places < len(columns)
-    kept[kept] = columns[places[kept]] == matrix.indices[kept]
-    indptr = np.concatenate(([0], np.cumsum(kept)))[matrix.indptr]
-    shape = (matrix.shape[0], len(columns))
-    return sparse.csr_matrix((matrix.data[kept], places[kept], indptr), shape)

@@ -9,10 +9,11 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import marisa_trie
 import numpy as np
@@ -24,6 +25,8 @@ from stamo.system.closing import Closing
 
 HEADER_BYTES = 128
 BLOCK_ROWS = 65_536
+MAX_RESTORED = 100_000
+"""Strings of a trie that are remembered, of some hundred bytes each."""
 _HEADER = re.compile(rb"'descr': '([<|][biuf][1248])', .*'shape': \((\d{1,15},(?: \d{1,9})?)\)")
 
 
@@ -119,12 +122,12 @@ def read_row_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
             yield items.reshape(-1, *array.shape[1:])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Csr:
     """Lists of integers of different lengths, one after the other: row i is one slice."""
 
-    def __init__(self, indptr: Int64, values: NDArray[Any]) -> None:
-        self.indptr = indptr
-        self.values = values
+    indptr: Int64
+    values: NDArray[Any]
 
     @classmethod
     def open(cls, indptr_path: Path, values_path: Path) -> Csr:
@@ -156,16 +159,16 @@ def expand(starts: NDArray[Any], lengths: Int64) -> Int64:
     return np.asarray(np.arange(total, dtype=np.int64) + shift, dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class VectorTable:
     """Vectors kept as half floats on disk and handed out as single floats.
 
     Indexing works as with an array: `table[ids]` is float32 of shape (len(ids), Q).
     """
 
-    dtype = np.dtype(np.float32)
+    _stored: NDArray[Any]
 
-    def __init__(self, stored: NDArray[Any]) -> None:
-        self._stored = stored
+    dtype: ClassVar = np.dtype(np.float32)
 
     @classmethod
     def open(cls, path: Path) -> VectorTable:
@@ -192,6 +195,20 @@ class VectorTable:
             yield start, self[start : start + rows]
 
 
+class _Restored(dict[int, str]):
+    """Strings by their key in a trie; the first ones that are asked for are remembered."""
+
+    def __init__(self, trie: Any) -> None:
+        self._restore: Callable[[int], str] = trie.restore_key
+
+    def __missing__(self, key: int) -> str:
+        text = self._restore(key)
+        if len(self) < MAX_RESTORED:
+            self[key] = text
+        return text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StringTable:
     """Numbered strings in a memory-mapped trie, found in both directions.
 
@@ -199,10 +216,10 @@ class StringTable:
     most frequent entity is 0.
     """
 
-    def __init__(self, trie: Any, id_by_key: NDArray[Any], key_by_id: NDArray[Any]) -> None:
-        self._trie = trie
-        self._id_by_key = id_by_key
-        self._key_by_id = key_by_id
+    _trie: Any
+    _id_by_key: NDArray[Any]
+    _key_by_id: NDArray[Any]
+    _restored: _Restored
 
     @staticmethod
     def files(name: str) -> tuple[str, str, str]:
@@ -242,7 +259,7 @@ class StringTable:
                 f"The file {trie_path.name} of the knowledge base {directory.name!r} cannot be "
                 f"read ({error}); build the knowledge base again."
             ) from error
-        return cls(trie, open_array(ids_path), open_array(keys_path))
+        return cls(trie, open_array(ids_path), open_array(keys_path), _Restored(trie))
 
     def __len__(self) -> int:
         return len(self._key_by_id)
@@ -262,7 +279,7 @@ class StringTable:
             keys = np.fromiter((get(text, -1) for text in texts), np.int32, len(texts))
         except UnicodeEncodeError:
             return np.fromiter(map(self.find, texts), np.int32, len(texts))
-        if not len(self):
+        if not len(self._key_by_id):
             return keys
         ids = np.asarray(self._id_by_key[keys], dtype=np.int32)
         ids[keys < 0] = -1
@@ -275,7 +292,7 @@ class StringTable:
     def texts(self, indices: ArrayLike) -> list[str]:
         """Return the strings with the given numbers."""
         keys = self._key_by_id[np.asarray(indices, dtype=np.int64)]
-        return [self._trie.restore_key(key) for key in keys.tolist()]
+        return list(map(self._restored.__getitem__, keys.tolist()))
 
     def with_prefix(self, prefix: str, limit: int) -> list[str]:
         """Return up to `limit` strings that begin with `prefix`."""

@@ -118,6 +118,15 @@ class CorrectedArgs(LoopArgs):
             return super().shifts(posterior)
         return tuple(f1_shift(column) for column in posterior.T)
 
+    def with_decision(self, decision: str) -> Self:
+        """Return settings with another line between the entity and the rest."""
+        return replace(self, decision=decision)
+
+    def without_view(self, name: str) -> Self:
+        """Return settings with one view of a mention less in the evidence."""
+        rest = tuple(view for view in self.evidence.views if view.name != name)
+        return replace(self, evidence=replace(self.evidence, views=rest))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected(Estimate):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,8 +58,14 @@ def encode_pile(
     id of an emerging entity, the title of a known one, any other text for "none of these", or None
     where nobody labelled it. All other mentions are entity context.
     """
-    _check_documents(corpus)
-    flat = flatten(corpus, Lexicon.of(kb), entity_numbers(entities, corpus, kb))
+    n_by_id = Counter(document.id for document in corpus.documents)
+    twice = next((id for id, n in n_by_id.items() if n > 1), None)
+    if twice is not None:
+        raise LearningError(
+            f"The document {twice!r} comes twice; give each document once, with one label for each "
+            "mention."
+        )
+    flat = flatten(corpus.documents, Lexicon.of(kb), entity_numbers(entities, corpus, kb))
     return encode_flat(entities, flat, kb, trained, source=source, encoder=encoder)
 
 
@@ -122,7 +129,7 @@ def entity_numbers(
     entities: Sequence[EmergingEntity], corpus: Corpus, kb: KnowledgeBase
 ) -> dict[str, int]:
     """Return the number of every entity that the documents mention."""
-    names = sorted({m.entity for d in corpus for m in d.mentions if m.entity is not None})
+    names = sorted({m.entity for d in corpus.documents for m in d.mentions if m.entity is not None})
     found = kb.entity_ids(names) if names else np.zeros(0, dtype=np.int32)
     numbers = {name: int(i) for name, i in zip(names, found, strict=True) if i >= 0}
     return numbers | {entity.id: EMERGING - i for i, entity in enumerate(entities)}
@@ -160,6 +167,7 @@ class LearnedEntity:
         cls, learned: Learned, pile: Pile, trained: TrainedModel, number: int = 0
     ) -> LearnedEntity:
         """Take what was learned of one of a pile's entities."""
+        text = TextParts.of(pile)
         return cls(
             entity=pile.entities[number],
             theta=learned.theta.map(lambda values: values[number : number + 1]),
@@ -168,7 +176,7 @@ class LearnedEntity:
             pile_helped=learned.pile_helped,
             stopped=learned.stopped,
             shift=learned.shifts[number],
-            text=TextParts.of(pile),
+            text=text,
             features=learned.model.features,
             kb=pile.kb,
             model_fingerprint=trained.fingerprint,
@@ -262,14 +270,3 @@ def make_task(encoded: EncodedPile, kb: KnowledgeBase, trained: TrainedModel) ->
         kb=kb,
         temperature=trained.calibration.temperature,
     )
-
-
-def _check_documents(corpus: Corpus) -> None:
-    seen: set[str] = set()
-    for document in corpus:
-        if document.id in seen:
-            raise LearningError(
-                f"The document {document.id!r} comes twice; give each document once, with one "
-                "label for each mention."
-            )
-        seen.add(document.id)

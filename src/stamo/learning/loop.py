@@ -152,6 +152,14 @@ class LoopArgs(ABC):
         """Return settings that leave a feature as it is."""
         return self
 
+    def with_decision(self, decision: str) -> Self:
+        """Return settings with another line between the entity and the rest."""
+        raise SettingsError("This reading has no decision to choose.")
+
+    def without_view(self, name: str) -> Self:
+        """Return settings with one view of a mention less in the evidence."""
+        raise SettingsError("This reading has no views to leave out.")
+
     def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""
         return (0.0,) * int(posterior.shape[1])

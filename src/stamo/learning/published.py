@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -84,8 +84,7 @@ class CrawlRelatedness(Relatedness):
     def _documents_per_count(self, pile: Pile, counted: Float64) -> float:
         return self.documents_per_count
 
-    def _measure(self, n_a: Float64, n_b: Float64, n_joint: Float64, n_documents: float) -> Float32:
-        return wlm(n_a, n_b, n_joint, n_documents, clip=False)
+    _measure = staticmethod(partial(wlm, clip=False))
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,13 @@ from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detection import Detected, MentionDetector
 from stamo.linking.short_names import mix_surfaces
-from stamo.linking.surfaces import NameReadings, known_names
+from stamo.linking.surfaces import NO_READINGS, NameReadings, known_names
 from stamo.linking.texts import JoinedTexts, join_texts
 from stamo.system.arrays import Int32, Int64
 
-MAX_CACHED_WORDS = 1_000_000
+MAX_CACHED_WORDS = 250_000
+"""Words whose ids are remembered, of some hundred bytes each."""
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,6 @@ class ContentWords(dict[str, int]):
     """Word ids by word, -1 for unknown words and stop words; remembers what it has looked up."""
 
     def __init__(self, lexicon: Lexicon) -> None:
-        super().__init__()
         self._lexicon = lexicon
 
     def __missing__(self, word: str) -> int:
@@ -88,11 +89,14 @@ def locate(
         fixed: Names whose candidates are those of the knowledge base and no others.
     """
     kb, joined = readings.kb, join_texts([document.text for document in documents])
-    taken = _taken(joined, documents, given)
-    found = _found(joined, given, detector)
+    taken = _taken(joined, documents, given) if any(given) else (_NONE, _NONE, [])
+    if detector is not None and not any(given):
+        found = detector.detect(joined)
+    else:
+        found = _found(joined, given, detector)
     starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
     surfaces, names, aliases, n_taken = _surface_table(kb, taken[2], found, detector)
-    related = readings.of(names[:n_taken], fixed)
+    related = readings.of(names[:n_taken], fixed) if n_taken else NO_READINGS
     place_of = joined.document_of(starts)
     surfaces, name_of, mixed = mix_surfaces(kb, names, aliases, place_of, surfaces, related, fixed)
     table = tuple(map(names.__getitem__, name_of.tolist()))
@@ -126,11 +130,8 @@ def _found(
     joined: JoinedTexts, given: Sequence[bool], detector: MentionDetector | None
 ) -> Detected:
     if detector is None or all(given):
-        none = np.zeros(0, dtype=np.int64)
-        return Detected(none, none, none.astype(np.int32), none.astype(np.int32))
+        return Detected(_NONE, _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32))
     found = detector.detect(joined)
-    if not any(given):
-        return found
     wanted = ~np.asarray(given)[joined.document_of(found.starts)]
     return Detected(
         found.starts[wanted], found.ends[wanted], found.aliases[wanted], found.extras[wanted]
@@ -147,7 +148,7 @@ def _surface_table(
     """
     index: dict[str, int] = {}
     distinct = list(dict.fromkeys(taken))
-    name_by_surface = dict(zip(distinct, known_names(kb, distinct), strict=True))
+    name_by_surface = dict(zip(distinct, known_names(kb, distinct) if taken else (), strict=True))
     numbers = [index.setdefault(name_by_surface[s], len(index)) for s in taken]
     n_taken = len(index)
     # Names known to the knowledge base are numbered by alias, the others by extra alias.
@@ -159,7 +160,8 @@ def _surface_table(
     surfaces = number_by_key[place] if len(used) else np.zeros(0, np.int32)
     aliases = np.full(len(index), UNKNOWN, dtype=np.int32)
     aliases[number_by_key] = np.maximum(used, UNKNOWN)  # detection knows them already
-    aliases[:n_taken] = kb.alias_ids(list(index)[:n_taken])
+    if n_taken:
+        aliases[:n_taken] = kb.alias_ids(list(index)[:n_taken])
     return np.concatenate([np.array(numbers, np.int32), surfaces]), tuple(index), aliases, n_taken
 
 

@@ -14,21 +14,24 @@ import re
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import tokenize
-from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
 from stamo.kb.names import normalise_surface
 from stamo.linking.haystack import make_haystack
 from stamo.linking.informal import fit_for_small_letters
-from stamo.linking.letters import other_letters
 from stamo.linking.repeated import RepeatedNames
-from stamo.linking.texts import JoinedTexts
-from stamo.linking.word_forms import WordForms, find_word_forms, language_of
+from stamo.linking.settings import LEFT_ALONE, DetectionSettings
+from stamo.linking.texts import CodeArray, JoinedTexts
 from stamo.system.arrays import Bools, Float64, Int32, Int64
+
+if TYPE_CHECKING:
+    from stamo.linking.word_forms import WordForms
 
 EXTRA_PRIORITY = 2.0
 """Above every link probability."""
@@ -36,29 +39,6 @@ _UNDECIDED, _WANTED, _UNWANTED = range(3)
 _LETTER = re.compile(r"[^\W\d_]")
 _POSSESSIVE = "'s"
 """Not part of a name that is linked more often without it: "Macy's" is one, "China's" is not."""
-
-
-@dataclass(frozen=True)
-class DetectionSettings:
-    """Which names are looked for in a text."""
-
-    least_link_probability: float = 0.1
-    """A name is detected when at least this share of the articles that contain it link it."""
-    least_link_probability_small: float = 0.5
-    """The same for names that begin with a small letter: a common noun is a name less often."""
-
-    word_forms: bool = True
-    """Find names inside words and in other letters, in languages that write them so."""
-
-    repeated: bool = True
-    """Find short forms of names that stand before them in the same document."""
-
-    def __post_init__(self) -> None:
-        for share in (self.least_link_probability, self.least_link_probability_small):
-            if not 0 <= share <= 1:
-                raise SettingsError(
-                    f"The least link probability is {share}; it is a share from 0 to 1."
-                )
 
 
 @dataclass(frozen=True)
@@ -92,9 +72,16 @@ class MentionDetector:
         """
         self.settings = settings
         self._kb = kb
-        self._wanted = _Wanted(kb, settings)
-        self._forms = find_word_forms(kb) if settings.word_forms else None
-        self._letters = other_letters(language_of(kb)) if settings.word_forms else ()
+        self._wanted = _Wanted(kb, settings, np.zeros(kb.n_aliases, dtype=np.uint8))
+        self._small_letters = np.zeros(kb.n_aliases + 1, dtype=np.uint8)
+        self._small_letters[-1] = _UNWANTED  # of names that the knowledge base does not know
+        self._forms: WordForms | None = None
+        self._letters: tuple[CodeArray, ...] = ()
+        if settings.word_forms and kb.language not in LEFT_ALONE:
+            from stamo.linking.letters import other_letters
+            from stamo.linking.word_forms import find_word_forms
+
+            self._forms, self._letters = find_word_forms(kb), other_letters(kb.language)
         self._repeated = RepeatedNames(kb) if settings.repeated else None
         self._look_for(extra_aliases)
 
@@ -137,7 +124,8 @@ class MentionDetector:
         misplaced = haystack.is_sentence[begin] & (starts != haystack.variant_at[begin])
         exact = haystack.variant_at[begin] < 0
         small = np.flatnonzero(haystack.is_small[begin])
-        misplaced[small] = ~fit_for_small_letters(self._kb, aliases[small])
+        if len(small):
+            misplaced[small] = ~self._is_fit(aliases[small])
         rows = np.flatnonzero(~misplaced)
         priority = priority + 2.0 * exact
         if self._forms is not None:
@@ -145,6 +133,14 @@ class MentionDetector:
             return self._with_forms(self._forms, joined, found, priority[rows])
         chosen = rows[resolve_overlaps(starts[rows], ends[rows], priority[rows])]
         return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
+
+    def _is_fit(self, aliases: Int32) -> Bools:
+        """Tell which names may be found in small letters; what was told once is remembered."""
+        new = np.unique(aliases[self._small_letters[aliases] == _UNDECIDED])
+        if len(new):
+            fit = fit_for_small_letters(self._kb, new)
+            self._small_letters[new] = np.where(fit, _WANTED, _UNWANTED)
+        return np.asarray(self._small_letters[aliases] == _WANTED)
 
     def _with_forms(
         self, forms: WordForms, joined: JoinedTexts, found: Detected, priority: Float64
@@ -164,7 +160,7 @@ class MentionDetector:
     def _matches(self, tokens: HashedTokens) -> tuple[Int32, Int32, Int32, Int32, Float64]:
         """Return begin, end, alias, extra alias and priority of everything found."""
         found = self._kb.matcher.find_all(tokens, self._wanted)
-        aliases, none = found.names, np.full(len(found), -1, np.int32)
+        aliases, none = found.names, np.full(len(found.names), -1, np.int32)
         priority = self._kb.link_probability[aliases].astype(np.float64)
         if self._extras is None:
             return found.starts, found.ends, aliases, none, priority
@@ -180,13 +176,13 @@ class MentionDetector:
         )
 
 
+@dataclass(frozen=True)
 class _Wanted:
     """Which names of the knowledge base are mentions, decided when a name is first met."""
 
-    def __init__(self, kb: KnowledgeBase, settings: DetectionSettings) -> None:
-        self._kb = kb
-        self._settings = settings
-        self._verdicts = np.zeros(kb.n_aliases, dtype=np.uint8)
+    _kb: KnowledgeBase
+    _settings: DetectionSettings
+    _verdicts: NDArray[np.uint8]
 
     def __getitem__(self, names: Int32, /) -> Bools:
         likely = self._kb.link_probability[names] >= self._settings.least_link_probability

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from stamo.errors import ModelError
 from stamo.features.encoding import EncodedMentions
-from stamo.linking.coherence import BatchRelatedness
-from stamo.linking.rank import Ranking, empty_ranking, encode_known, keep_best
+from stamo.linking.rank import BatchRelatedness, Ranking, empty_ranking, encode_known, keep_best
 from stamo.models.base import Batch, LinkingModel, make_batch
 from stamo.models.calibration import Calibration
 from stamo.models.tables import MASKED, Tables, blocks, local_tables

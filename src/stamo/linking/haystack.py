@@ -12,19 +12,27 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens
 from stamo.kb.storage import expand
 from stamo.linking.informal import (
+    LONGEST_INITIALS,
     MAX_SHORT_WORD,
     cut_tags,
-    raise_initials,
-    raise_words,
+    raised,
     small_documents,
-    tagged_words,
 )
-from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts, code_points
+from stamo.linking.texts import (
+    SENTENCE_END,
+    SEPARATOR,
+    TABLE_SIZE,
+    TAG,
+    TRANSPARENT,
+    WHITE,
+    CodeArray,
+    JoinedTexts,
+    code_points,
+)
 from stamo.system.arrays import Bools, Int64
 
 MAX_VARIANT_WORDS = 6
@@ -34,14 +42,8 @@ MIN_CAPITALS = 4
 
 _SEPARATOR_CODE = ord(SEPARATOR)
 _SPACE, _NEWLINE = ord(" "), ord("\n")
-_WHITE, _SENTENCE_END, _TRANSPARENT = 1, 2, 4
-_SIGNS = {
-    _WHITE: "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
-    + "".join(map(chr, range(0x2000, 0x200B))),
-    _SENTENCE_END: ".!?…。！？؟।:\n" + SEPARATOR,
-    _TRANSPARENT: "\"'“”‘’«»„()[]*•-– \t\r",
-}
-_TABLE_SIZE = 0x10000
+_FIRST_SIGN = 0x80
+"""No sign that is written in another way comes before it."""
 
 
 @dataclass(frozen=True)
@@ -53,34 +55,6 @@ class Haystack:
     variant_at: Int64  # (characters,) -1 in the text as it is, else where the variant starts
     is_sentence: Bools  # (characters,) part of a sentence's start with a small letter
     is_small: Bools  # (characters,) part of a text in small letters, with capitals
-
-
-def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Haystack:
-    """Prepare texts for the search, with sentence starts and capitals in other case as well.
-
-    Args:
-        joined: The texts.
-        letters: For each way to write the texts in other letters, the letter for each code point.
-    """
-    white = _is_kind(joined.codes, _WHITE)
-    kept = np.flatnonzero(_keep_white(white))
-    codes = _fold_white(joined.codes, white, kept)
-    parts = [_Part(codes[kept], kept, np.full(len(kept), -1, np.int64))]
-    is_capitalised, begins = _is_capitalised(joined), begins_sentence(joined)
-    parts += _sentence_variants(joined, codes, np.flatnonzero(is_capitalised & begins))
-    parts += _capital_variants(joined, codes)
-    parts += _letter_variants(codes[kept], kept, letters)
-    small, tags = small_documents(joined, is_capitalised & begins), tagged_words(joined)
-    parts += _small_variants(joined, codes, small, tags) + _tag_variants(joined, tags)
-    chars = np.concatenate([part.chars for part in parts])
-    origin = np.concatenate([part.origin for part in parts])
-    return Haystack(
-        _tokens(joined, chars, origin, _cuts(parts)),
-        origin,
-        np.concatenate([part.variant_at for part in parts]),
-        np.repeat([part.is_sentence for part in parts], [len(part.origin) for part in parts]),
-        np.repeat([part.is_small for part in parts], [len(part.origin) for part in parts]),
-    )
 
 
 class _Part(NamedTuple):
@@ -95,176 +69,190 @@ class _Part(NamedTuple):
     """Which characters begin a word, besides those that do in the texts."""
 
 
-def _cuts(parts: Sequence[_Part]) -> Int64:
-    """Return the characters, counted through all parts, that begin a word only there."""
-    edges = np.cumsum([0, *(len(part.chars) for part in parts)]).tolist()
-    found = [
-        np.flatnonzero(part.begins) + edge
-        for part, edge in zip(parts, edges, strict=False)
-        if part.begins is not None
-    ]
-    return np.concatenate([np.zeros(0, np.int64), *found])
+def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Haystack:
+    """Prepare texts for the search, with sentence starts and capitals in other case as well.
 
-
-@cache
-def _kinds() -> NDArray[np.uint8]:
-    table = np.zeros(_TABLE_SIZE, dtype=np.uint8)
-    for kind, signs in _SIGNS.items():
-        table[[ord(sign) for sign in signs]] |= kind
-    return table
+    Args:
+        joined: The texts.
+        letters: For each way to write the texts in other letters, the letter for each code point.
+    """
+    codes, is_kept = _fold_text(joined)
+    kept = np.flatnonzero(is_kept)
+    parts = [_Part(codes[kept], kept, np.full(len(kept), -1, np.int64))]
+    capitalised = _capitalised(joined)
+    first = capitalised[begins_sentence(joined, capitalised)]
+    parts += _sentence_variants(joined, codes, is_kept, first)
+    parts += _capital_variants(joined, codes, is_kept)
+    for table in letters:
+        parts += _letter_variants(parts[0], table)
+    behind = joined.kinds.take(joined.starts - 1, mode="clip")
+    tags = np.flatnonzero((behind & TAG > 0) & (joined.starts > 0))
+    small = small_documents(joined, first, tags)
+    if len(small) or len(tags):
+        parts += _small_variants(joined, codes, is_kept, small, tags)
+    chars, origin, variant_at = (
+        np.concatenate(column) for column in list(zip(*parts, strict=True))[:3]
+    )
+    lengths = [len(part.chars) for part in parts]
+    return Haystack(
+        _tokens(joined, chars, origin, parts),
+        origin,
+        variant_at,
+        np.repeat([part.is_sentence for part in parts], lengths),
+        np.repeat([part.is_small for part in parts], lengths),
+    )
 
 
 @cache
 def _plain_signs() -> CodeArray:
-    table = np.arange(_TABLE_SIZE, dtype=np.uint32)
+    table = np.arange(TABLE_SIZE, dtype=np.uint32)
     table[list(PLAIN_SIGNS)] = list(PLAIN_SIGNS.values())
     return table
 
 
-def _is_kind(codes: CodeArray, kind: int) -> Bools:
-    # The last code of the table is no character, so it stands for all beyond the table.
-    return (_kinds()[np.minimum(codes, _TABLE_SIZE - 1)] & kind) > 0
-
-
 def fold(codes: CodeArray) -> CodeArray:
     """Write apostrophes and dashes in one way."""
-    plain = _plain_signs()[np.minimum(codes, _TABLE_SIZE - 1)]
-    return np.where(codes < _TABLE_SIZE, plain, codes)
-
-
-def _keep_white(white: Bools) -> Bools:
-    """Keep the first character of each run of white space."""
-    keep = np.ones(len(white), dtype=np.bool_)
-    keep[1:] = ~(white[1:] & white[:-1])
-    return keep
-
-
-def _fold_white(original: CodeArray, white: Bools, kept: Int64) -> CodeArray:
-    """Write a run of white space as a space, or as a line's end when it ends a paragraph."""
-    lines = np.concatenate([[0], np.cumsum(original == _NEWLINE)])
-    ends = np.append(kept[1:], len(original))
-    runs = white[kept]
-    n_lines = lines[ends] - lines[kept]
-    folded = fold(original)
-    folded[kept[runs]] = np.where(n_lines[runs] > 1, _NEWLINE, _SPACE)
+    folded = codes.copy()
+    signs = np.flatnonzero((codes >= _FIRST_SIGN) & (codes < TABLE_SIZE))
+    folded[signs] = _plain_signs()[codes[signs]]
     return folded
 
 
-def _tokens(joined: JoinedTexts, chars: CodeArray, origin: Int64, cuts: Int64) -> HashedTokens:
-    """Find the words of the joined texts among characters that come from there.
+def _fold_text(joined: JoinedTexts) -> tuple[CodeArray, Bools]:
+    """Fold signs, and a run of white space to its first character, which alone is kept.
 
-    Those at `cuts` begin a word too; the one before ends two characters earlier.
+    That is a space, or a line's end when the run ends a paragraph.
     """
-    begins = np.zeros(len(joined.codes), dtype=np.bool_)
-    ends = np.zeros(len(joined.codes), dtype=np.bool_)
-    begins[joined.starts] = True
-    ends[joined.ends - 1] = True
+    folded, white = fold(joined.codes), (joined.kinds & WHITE) > 0
+    is_kept = np.ones(len(white), dtype=np.bool_)
+    np.logical_and(white[1:], white[:-1], out=is_kept[1:])
+    np.logical_not(is_kept[1:], out=is_kept[1:])
+    np.putmask(folded, white, np.uint32(_SPACE))
+    more = np.flatnonzero(~is_kept)
+    first = more[is_kept[more - 1]] - 1
+    end = more[np.append(np.diff(more) > 1, True)[: len(more)]] + 1
+    lines = np.flatnonzero(joined.codes == _NEWLINE)
+    n_lines = np.searchsorted(lines, end) - np.searchsorted(lines, first)
+    folded[first[n_lines > 1]] = _NEWLINE
+    return folded, is_kept
+
+
+def _tokens(
+    joined: JoinedTexts, chars: CodeArray, origin: Int64, parts: Sequence[_Part]
+) -> HashedTokens:
+    """Find the words of the joined texts among characters that come from there."""
+    edges = np.zeros((2, len(joined.codes)), dtype=np.bool_)
+    edges[0, joined.starts] = True
+    edges[1, joined.ends - 1] = True
     inside = chars != _SEPARATOR_CODE
-    starts, stops = begins[origin] & inside, ends[origin] & inside
-    if len(cuts):
-        starts[cuts], starts[cuts - 1], stops[cuts - 2] = True, False, True
+    starts, stops = edges[0].take(origin) & inside, edges[1].take(origin) & inside
+    end = 0
+    for part in parts:
+        if part.begins is not None:  # a word begins there too, and ends two characters earlier
+            cuts = end + np.flatnonzero(part.begins)
+            starts[cuts], starts[cuts - 1], stops[cuts - 2] = True, False, True
+        end += len(part.chars)
     return HashedTokens(chars, np.flatnonzero(starts), np.flatnonzero(stops) + 1)
 
 
-def _gather(codes: CodeArray, starts: Int64, ends: Int64) -> tuple[CodeArray, Int64, Int64]:
+def _gather(
+    codes: CodeArray, is_kept: Bools, starts: Int64, ends: Int64
+) -> tuple[CodeArray, Int64, Int64]:
     """Cut stretches of the text, each closed by a separator; return chars, origins and starts."""
     lengths = ends - starts + 1
     origin = expand(starts, lengths)
-    variant_at = np.repeat(starts, lengths)
-    chars = codes[np.minimum(origin, len(codes) - 1)]
+    chars, keep = codes[origin], is_kept[origin]
     closing = np.cumsum(lengths) - 1
     chars[closing] = _SEPARATOR_CODE
-    origin = np.minimum(origin, len(codes) - 1)
-    keep = _keep_white(_is_kind(chars, _WHITE))
+    variant_at = np.repeat(starts, lengths)
+    if keep.all():
+        return chars, origin, variant_at
     return chars[keep], origin[keep], variant_at[keep]
 
 
-def _letter_variants(codes: CodeArray, kept: Int64, letters: Sequence[CodeArray]) -> list[_Part]:
+def _letter_variants(text: _Part, table: CodeArray) -> list[_Part]:
     """Write all texts in other letters, where that changes any."""
-    parts: list[_Part] = []
-    for table in letters:
-        written = np.where(codes < _TABLE_SIZE, table[np.minimum(codes, _TABLE_SIZE - 1)], codes)
-        if (written != codes).any():
-            parts.append(_Part(written, kept, np.zeros(len(kept), np.int64)))
-    return parts
+    codes = text.chars
+    written = np.where(codes < TABLE_SIZE, table.take(codes, mode="clip"), codes)
+    if (written == codes).all():
+        return []
+    return [_Part(written, text.origin, np.zeros(len(codes), np.int64))]
 
 
-def _sentence_variants(joined: JoinedTexts, codes: CodeArray, first: Int64) -> list[_Part]:
+def _sentence_variants(
+    joined: JoinedTexts, codes: CodeArray, is_kept: Bools, first: Int64
+) -> list[_Part]:
     """Write the first word of each sentence with a small letter."""
     if not len(first):
         return []
     starts = joined.starts[first].astype(np.int64)
-    documents = joined.document_of(starts)
     last = np.minimum(first + MAX_VARIANT_WORDS, len(joined.starts)) - 1
-    ends = np.minimum(joined.ends[last].astype(np.int64), joined.offsets[documents + 1] - 1)
-    chars, origin, variant_at = _gather(codes, starts, ends)
-    at_start = (origin == variant_at) & (chars != _SEPARATOR_CODE)
+    ends = np.minimum(joined.ends[last], joined.offsets[joined.word_documents[first] + 1] - 1)
+    chars, origin, variant_at = _gather(codes, is_kept, starts, ends)
+    at_start = np.flatnonzero((origin == variant_at) & (chars != _SEPARATOR_CODE))
     chars[at_start] = joined.lowered[origin[at_start]]
     return [_Part(chars, origin, variant_at, is_sentence=True)]
 
 
-def _is_capitalised(joined: JoinedTexts) -> Bools:
-    """Tell which words start with a capital and go on with a small letter."""
-    changed = joined.codes != joined.lowered
-    second = np.minimum(joined.starts + 1, joined.ends - 1)
-    longer = joined.ends - joined.starts > 1
-    return np.asarray(changed[joined.starts] & longer & ~changed[second])
+def _capitalised(joined: JoinedTexts) -> Int64:
+    """Return the words that start with a capital and go on with a small letter."""
+    words = np.flatnonzero(joined.is_raised & (joined.ends - joined.starts > 1))
+    second = joined.starts[words] + 1
+    return np.asarray(words[joined.codes[second] == joined.lowered[second]])
 
 
-def begins_sentence(joined: JoinedTexts) -> Bools:
-    """Tell which words follow the end of a sentence, a line or nothing at all."""
-    opaque = ~_is_kind(joined.codes, _TRANSPARENT)
+def begins_sentence(joined: JoinedTexts, words: Int64 | None = None) -> Bools:
+    """Tell which words, all by default, follow the end of a sentence, a line or nothing at all."""
+    starts = joined.starts if words is None else joined.starts[words]
     # The last character before each place that is neither space, quote nor bracket.
-    index = np.where(opaque, np.arange(len(opaque)), -1)
-    last = np.concatenate([[-1], np.maximum.accumulate(index)[:-1]])[joined.starts]
-    before = np.where(last >= 0, joined.codes[np.maximum(last, 0)], _SEPARATOR_CODE)
-    return _is_kind(before.astype(np.uint32), _SENTENCE_END)
+    opaque = np.flatnonzero((joined.kinds & TRANSPARENT) == 0)
+    place = np.searchsorted(opaque, starts) - 1
+    if not len(opaque):
+        return np.ones(len(starts), dtype=np.bool_)
+    return np.asarray((place < 0) | (joined.kinds[opaque[place]] & SENTENCE_END > 0))
 
 
-def _capital_variants(joined: JoinedTexts, codes: CodeArray) -> list[_Part]:
+def _capital_variants(joined: JoinedTexts, codes: CodeArray, is_kept: Bools) -> list[_Part]:
     """Write stretches in capitals in title case, also with their short words small."""
     first, last = _capital_runs(joined)
     if not len(first):
         return []
     starts, ends = joined.starts[first].astype(np.int64), joined.ends[last - 1].astype(np.int64)
+    chars, origin, variant_at = _gather(codes, is_kept, starts, ends)
     begins = np.zeros(len(codes), dtype=np.bool_)
     begins[joined.starts] = True
-    title = np.where(begins, codes, fold(joined.lowered))
+    lowered = np.where(chars == _SEPARATOR_CODE, chars, fold(joined.lowered[origin]))
+    title = np.where(begins[origin], chars, lowered)
     short = joined.ends - joined.starts <= MAX_SHORT_WORD
     short[first] = False
     begins[joined.starts[short]] = False
-    small = np.where(begins, codes, fold(joined.lowered))
-    parts = [_Part(*_gather(title, starts, ends))]
-    if (title != small).any():
-        parts.append(_Part(*_gather(small, starts, ends)))
-    return parts
+    small = np.where(begins[origin], chars, lowered)
+    parts = [_Part(title, origin, variant_at)]
+    return parts if (title == small).all() else [*parts, _Part(small, origin, variant_at)]
 
 
 def _small_variants(
-    joined: JoinedTexts, codes: CodeArray, documents: Int64, tags: Int64
+    joined: JoinedTexts, codes: CodeArray, is_kept: Bools, documents: Int64, tags: Int64
 ) -> list[_Part]:
     """Write documents and tags in small letters with a capital on each word, or each longer one.
 
-    Short words also in capitals alone.
+    Short words also in capitals alone, and tags of several words apart.
     """
-    if not len(documents) and not len(tags):
-        return []
     starts = np.concatenate([joined.offsets[documents], joined.starts[tags]])
     ends = np.concatenate([joined.offsets[documents + 1] - 1, joined.ends[tags]])
-    within = np.isin(joined.document_of(joined.starts), documents)
+    chars, origin, variant_at = _gather(codes, is_kept, starts, ends)
+    within = np.isin(joined.word_documents, documents)
     within[tags] = True
-    words = np.flatnonzero(within)
-    longer = words[joined.ends[words] - joined.starts[words] > MAX_SHORT_WORD]
-    raised = [raise_words(joined, codes, some) for some in (words, longer)]
-    return [
-        _Part(*_gather(written, starts, ends), is_small=True)
-        for written in (*raised, raise_initials(joined, codes, words))
-    ]
-
-
-def _tag_variants(joined: JoinedTexts, tags: Int64) -> list[_Part]:
-    """Write tags of several words apart."""
-    return [
+    begin, length = joined.starts[within].astype(np.int64), (joined.ends - joined.starts)[within]
+    initials = (length > 1) & (length <= LONGEST_INITIALS)
+    places = begin, begin[length > MAX_SHORT_WORD], expand(begin[initials], length[initials])
+    parts: list[_Part] = []
+    for some in places:
+        is_raised = np.zeros(len(codes), dtype=np.bool_)
+        is_raised[some] = True
+        written = raised(chars, is_raised[origin])
+        parts.append(_Part(written, origin, variant_at, is_small=True))
+    return parts + [
         _Part(code_points(text), origin, origin[:1].repeat(len(origin)), begins=begins)
         for text, origin, begins in cut_tags(joined, tags)
     ]
@@ -272,11 +260,14 @@ def _tag_variants(joined: JoinedTexts, tags: Int64) -> list[_Part]:
 
 def _capital_runs(joined: JoinedTexts) -> tuple[Int64, Int64]:
     """Return first and one past the last word of each stretch written in capitals."""
-    changed = np.concatenate([[0], np.cumsum(joined.codes != joined.lowered)])
-    length = (joined.ends - joined.starts).astype(np.int64)
-    capital = (changed[joined.ends] - changed[joined.starts] == length) & (length > 0)
-    documents = joined.document_of(joined.starts) if len(length) else np.zeros(0, np.int32)
+    length = joined.ends - joined.starts
+    capital = joined.is_raised.copy()
+    words = np.flatnonzero(capital & (length > 1))
+    changed = np.concatenate([[0], np.cumsum(joined.codes != joined.lowered, dtype=np.int32)])
+    n_changed = changed[joined.ends[words]] - changed[joined.starts[words]]
+    capital[words] = n_changed == length[words]
     breaks = np.ones(len(length) + 1, dtype=np.bool_)
+    documents = joined.word_documents
     breaks[1:-1] = (capital[1:] != capital[:-1]) | (documents[1:] != documents[:-1])
     edges = np.flatnonzero(breaks)
     first, last = edges[:-1], edges[1:]

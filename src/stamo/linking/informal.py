@@ -16,7 +16,6 @@ import numpy as np
 
 from stamo.corpus.tokenizer import lower
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.storage import expand
 from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
 from stamo.system.arrays import Bools, Int32, Int64
 
@@ -30,11 +29,10 @@ LEAST_INITIALS_SHARE = 0.1
 """Articles with a name in capitals for each time that the word is written in any case."""
 MAX_SHORT_WORD = 3
 """Words up to this length may be small in a name, as "of" is."""
-_TAG_SIGNS = np.array([ord("#"), ord("@"), ord("＃"), ord("＠")], dtype=np.uint32)
 _PIECE = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[^\W\d_A-Z]+|\d+")
 
 
-def small_documents(joined: JoinedTexts, begins_sentence: Bools) -> Int64:
+def small_documents(joined: JoinedTexts, begins_sentence: Int64, tags: Int64) -> Int64:
     """Return the documents that are written in small letters.
 
     Capitals that begin a sentence, single letters and tags are not counted; words in capitals are,
@@ -42,42 +40,25 @@ def small_documents(joined: JoinedTexts, begins_sentence: Bools) -> Int64:
 
     Args:
         joined: The texts.
-        begins_sentence: Which words have a capital and begin a sentence, shape (words,).
+        begins_sentence: The words that have a capital and begin a sentence.
+        tags: The words that stand right behind # or @.
     """
-    starts = joined.starts
-    documents, n = joined.document_of(starts), len(joined.offsets) - 1
-    capital = (joined.codes[starts] != joined.lowered[starts]) & (joined.ends - starts > 1)
-    capital[tagged_words(joined)] = False
-    n_capitals = np.bincount(documents[capital & ~begins_sentence], minlength=n)
+    documents, n = joined.word_documents, len(joined.offsets) - 1
+    capital = joined.is_raised & (joined.ends - joined.starts > 1)
+    capital[tags] = capital[begins_sentence] = False
+    n_capitals = np.bincount(documents[capital], minlength=n)
     n_words = np.bincount(documents, minlength=n)
     return np.flatnonzero((n_words > 0) & (n_capitals <= MAX_CAPITAL_SHARE * n_words))
 
 
-def raise_words(joined: JoinedTexts, codes: CodeArray, words: Int64) -> CodeArray:
-    """Return characters of the texts with a capital on each of these words."""
-    return _raised(codes, joined.starts[words].astype(np.int64))
-
-
-def raise_initials(joined: JoinedTexts, codes: CodeArray, words: Int64) -> CodeArray:
-    """Return characters with capitals alone in each of these words that may be initials."""
-    lengths = joined.ends[words] - joined.starts[words]
-    fits = (lengths > 1) & (lengths <= LONGEST_INITIALS)
-    return _raised(codes, expand(joined.starts[words[fits]].astype(np.int64), lengths[fits]))
-
-
-def _raised(codes: CodeArray, places: Int64) -> CodeArray:
+def raised(codes: CodeArray, places: Bools) -> CodeArray:
+    """Return characters with capitals at some places."""
     codes, written = codes.copy(), codes[places]
     letters = np.flatnonzero(np.bincount(written))  # sorting them would take most of the time
     table = np.zeros(letters.max(initial=0) + 1, dtype=np.uint32)
     table[letters] = [ord(up) if len(up := chr(c).upper()) == 1 else c for c in letters.tolist()]
     codes[places] = table[written]
     return codes
-
-
-def tagged_words(joined: JoinedTexts) -> Int64:
-    """Return the words that stand right behind # or @."""
-    behind = joined.codes[np.maximum(joined.starts - 1, 0)]
-    return np.flatnonzero(np.isin(behind, _TAG_SIGNS) & (joined.starts > 0))
 
 
 def cut_tags(joined: JoinedTexts, words: Int64) -> Iterator[tuple[str, Int64, Bools]]:
@@ -104,17 +85,13 @@ def cut_tags(joined: JoinedTexts, words: Int64) -> Iterator[tuple[str, Int64, Bo
 
 def fit_for_small_letters(kb: KnowledgeBase, aliases: Int32) -> Bools:
     """Tell which names may be found in small letters, shape (n,)."""
-    fit = np.asarray(aliases >= 0)
-    rows = np.flatnonzero(fit)
-    names = kb.aliases(aliases[rows])
-    small = [lower(name) for name in names]
+    names = kb.aliases(aliases)
     # No common word has full stops inside, so "u.s." needs no more than "U.S." does.
-    dotted = np.fromiter(("." in name[:-1] and " " not in name for name in names), bool, len(rows))
-    likely = dotted | (kb.link_probability[aliases[rows]] >= LEAST_LINK_PROBABILITY)
+    dotted = np.fromiter(("." in name[:-1] and " " not in name for name in names), bool, len(names))
+    likely = dotted | (kb.link_probability[aliases] >= LEAST_LINK_PROBABILITY)
     initials = [i for i, name in enumerate(names) if len(name) > 1 and name.isupper()]
-    likely[initials] &= dotted[initials] | _is_written_so(kb, aliases[rows[initials]])
-    fit[rows] = likely & (kb.alias_ids(small) < 0)
-    return fit
+    likely[initials] &= dotted[initials] | _is_written_so(kb, aliases[initials])
+    return np.asarray(likely & (kb.alias_ids([lower(name) for name in names]) < 0))
 
 
 def _is_written_so(kb: KnowledgeBase, aliases: Int32) -> Bools:

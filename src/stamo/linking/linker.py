@@ -17,10 +17,15 @@ from stamo.features.articles import most_frequent_entities
 from stamo.features.encoding import UNKNOWN, EncodedMentions, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import ContentWords, Located, check_mentions, locate
-from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.columns import MentionColumns, MentionRows
 from stamo.linking.detection import MentionDetector
-from stamo.linking.rank import Ranking, merge_rankings, rank_by_model, rank_by_prior
+from stamo.linking.rank import (
+    BatchRelatedness,
+    Ranking,
+    merge_rankings,
+    rank_by_model,
+    rank_by_prior,
+)
 from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.surfaces import NameReadings
@@ -67,6 +72,12 @@ class Linker:
         self.extra_aliases = tuple(extra_aliases)
         self.tables = trained.tables(kb)
         self.encoding = replace(trained.encoding, n_candidates=settings.max_candidates)
+        self.window = settings.window
+        """Characters that are linked together."""
+        self.relatedness = BatchRelatedness(kb)
+        """Relates candidates to their context."""
+        self.readings = NameReadings(kb)
+        """Finds other forms of given names."""
 
     def __repr__(self) -> str:
         return f"<Linker of {self.kb.name!r} by {self.trained.source.name}>"
@@ -77,19 +88,9 @@ class Linker:
         return MentionDetector(self.kb, self.settings.detection, self.extra_aliases)
 
     @cached_property
-    def relatedness(self) -> BatchRelatedness:
-        """Relates candidates to their context."""
-        return BatchRelatedness(self.kb)
-
-    @cached_property
     def words(self) -> ContentWords:
         """The vocabulary."""
         return ContentWords(Lexicon.of(self.kb))
-
-    @cached_property
-    def readings(self) -> NameReadings:
-        """Finds other forms of given names."""
-        return NameReadings(self.kb)
 
     def with_names(self, extra_aliases: Sequence[str]) -> Linker:
         """Return a linker that also detects other names, and shares everything else with this."""
@@ -104,7 +105,7 @@ class Linker:
         """Make what is otherwise made at the first use."""
         if self.settings.mentions != "given":
             _ = self.detector
-        _ = self.words, self.relatedness, self.readings
+        _ = self.words
 
     def link(self, text: str) -> list[LinkedMention]:
         """Link one text."""
@@ -119,11 +120,6 @@ class Linker:
         parts = (part for document in documents for part in split_document(document, self.window))
         yield from merge_parts(self.link_parts(parts))
 
-    @property
-    def window(self) -> int:
-        """Characters that are linked together."""
-        return self.settings.window
-
     def link_parts(self, sources: Iterable[ReadPart]) -> Iterator[LinkedDocument]:
         """Link a stream of parts of documents, batch by batch, in bounded memory."""
         for batch in batched(sources, self.settings.batch_size, self.window):
@@ -135,13 +131,10 @@ class Linker:
         In one thread: the arrays are small, and where other processes use the cores, threads
         wait for one another (2,000 documents took seven times as long).
         """
-        with one_thread():
-            return self._link_batch(sources)
-
-    def _link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         errors = {i: error for i, s in enumerate(sources) if (error := _error_of(s)) is not None}
         parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Part)]
-        linked = iter(self._link(parts))
+        with one_thread():
+            linked = iter(self._link(parts) if parts else [])
         return [
             LinkedDocument(s.id, "", error=errors[i], part=s.number)
             if i in errors
@@ -150,16 +143,13 @@ class Linker:
         ]
 
     def _link(self, parts: Sequence[Part]) -> list[LinkedDocument]:
-        if not parts:
-            return []
-        documents = [part.document for part in parts]
-        located = self.locate(documents)
+        located = self.locate([part.document for part in parts])
         ranking = self.rank(located)
         columns = self._columns(parts, located, ranking)
         edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
         return [
             LinkedDocument(
-                part.id,
+                part.document.id,
                 part.document.text,
                 MentionRows(columns, slice(*edges[i : i + 2]), part.document.text, part.offset),
                 part=part.number,
@@ -197,9 +187,9 @@ class Linker:
         """
         settings, corpus = self.settings, located.corpus
         by_prior = rank_by_prior(corpus, self.kb, settings.n_shown)
-        if settings.n_passes == 1 or not corpus.n_mentions:
+        if settings.n_passes == 1 or not len(corpus.documents):
             return by_prior
-        entities = self.first_pass(located)
+        entities = by_prior.candidates[:, 0]
         least = 1 if settings.explain else 2
         rows = np.flatnonzero(by_prior.candidates[:, least - 1] >= 0)
         alone = replace(
@@ -208,52 +198,47 @@ class Linker:
             shares=(by_prior.candidates >= 0).astype(np.float32),
         )
         for left in reversed(range(settings.n_passes - 1)):
-            mentions = self.encode(located, rows, entities.astype(np.int32))
-            some = self._rank(mentions, explain=settings.explain and not left)
+            mentions = encode(corpus, self.kb, self.encoding, rows=rows, context_entities=entities)
+            parts = mentions, self.tables, self.relatedness, self.trained.calibration
+            if settings.explain and not left:
+                from stamo.linking.explain import rank_and_explain  # with torch: a second
+
+                some = rank_and_explain(self.trained.model, *parts, n_kept=settings.n_shown)
+            else:
+                some = rank_by_model(self.trained.known, *parts, n_kept=settings.n_shown)
             ranking = merge_rankings(alone, rows, some)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
-            entities = np.where(sure, ranking.best, UNKNOWN)
+            entities = np.where(sure, ranking.candidates[:, 0], UNKNOWN)
         return ranking
 
-    def _rank(self, mentions: EncodedMentions, *, explain: bool) -> Ranking:
-        trained, n_kept = self.trained, self.settings.n_shown
-        parts = mentions, self.tables, self.relatedness, trained.calibration
-        if not explain:
-            return rank_by_model(trained.known, *parts, n_kept=n_kept)
-        from stamo.linking.explain import rank_and_explain  # with torch, which takes a second
-
-        return rank_and_explain(trained.model, *parts, n_kept=n_kept)
-
     def _score_names(self, n_scores: int) -> tuple[str, ...]:
-        if not n_scores:
-            return ()
         from stamo.linking.explain import score_names
 
         return score_names(self.trained.model, n_scores)
 
     def _columns(self, parts: Sequence[Part], located: Located, ranking: Ranking) -> MentionColumns:
         offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
+        confidence: NDArray[np.floating] = ranking.priors
+        if self.settings.n_passes > 1:
+            sure = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
+            confidence = np.where(ranking.candidates >= 0, sure, 0.0)
         return MentionColumns(
             located.starts + offsets,
             located.ends + offsets,
             ranking,
-            self._confidence(ranking),
+            confidence,
             self.settings.threshold,
             self.kb.titles,
             self.kb.external_ids if self.kb.has_external_ids else None,
-            self._score_names(ranking.leads.shape[1]),
+            self._score_names(n_scores) if (n_scores := ranking.leads.shape[1]) else (),
         )
-
-    def _confidence(self, ranking: Ranking) -> NDArray[np.floating]:
-        if self.settings.n_passes == 1:
-            return ranking.priors
-        sure = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
-        return np.where(ranking.candidates >= 0, sure, 0.0)
 
 
 def _error_of(source: ReadPart) -> str | None:
     if isinstance(source, Unreadable):
         return source.error
+    if not source.document.mentions:
+        return None
     try:
         check_mentions(source.document)
     except CorpusFormatError as error:

@@ -91,7 +91,7 @@ def link_format(
     new = frozenset(emerging)
     formats = {
         "jsonl": LinkFormat(partial(linked_to_jsonl, all_candidates=all_candidates)),
-        "csv": LinkFormat(linked_to_csv, _csv([LINK_COLUMNS])),
+        "csv": LinkFormat(linked_to_csv, ",".join(LINK_COLUMNS).encode() + b"\r\n"),
         "nif": LinkFormat(partial(linked_to_nif, emerging=new)),
         "html": LinkFormat(
             partial(linked_to_html, emerging=new), _HEAD.encode(), b"</body></html>\n"

@@ -26,9 +26,8 @@ from stamo.features.pile import Pile, linked_pairs, make_pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.coherence import BatchRelatedness
 from stamo.linking.linker import Linker, batched
-from stamo.linking.rank import encode_known
+from stamo.linking.rank import BatchRelatedness, encode_known
 from stamo.linking.reasons import find_reasons
 from stamo.linking.results import (
     Contribution,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.features.base import encode_features
 from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, surface_candidates
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.coherence import BatchRelatedness
+from stamo.kb.relatedness import shared_articles, wlm
 from stamo.models.calibration import Calibration
 from stamo.models.store import KnownScorer
 from stamo.models.tables import Tables, blocks
 from stamo.system.arrays import Float32, Int32, Int64
+
+_CELLS_PER_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def rank_by_model(
     Mentions with alike numbers of candidates are scored together, so that little is padding.
     """
     mentions = encode_known(model, mentions, relatedness)
-    result = empty_ranking(len(mentions), n_kept)
+    result = empty_ranking(len(mentions.documents), n_kept)
     width = mentions.mask.sum(axis=1)
     values = model.score_known(mentions, tables)
     for rows in blocks(width):
@@ -85,30 +85,31 @@ def empty_ranking(n: int, n_kept: int, n_psi: int = 0) -> Ranking:
 
 def merge_rankings(all_mentions: Ranking, rows: Int64, some: Ranking) -> Ranking:
     """Return a ranking of all mentions in which `rows` are those of another one."""
-
-    def put(target: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
-        target = target.copy()
-        target[rows] = values
-        return target
-
-    n, n_psi = len(all_mentions), some.leads.shape[1]
-    return Ranking(
-        put(all_mentions.candidates, some.candidates),
-        put(all_mentions.scores, some.scores),
-        put(all_mentions.priors, some.priors),
-        put(all_mentions.shares, some.shares),
-        put(np.zeros((n, 2, n_psi), np.float32), some.psi),
-        put(np.zeros((n, n_psi), np.float32), some.leads),
+    n, n_psi = len(all_mentions.candidates), some.leads.shape[1]
+    merged = Ranking(
+        all_mentions.candidates.copy(),
+        all_mentions.scores.copy(),
+        all_mentions.priors.copy(),
+        all_mentions.shares.copy(),
+        np.zeros((n, 2, n_psi), np.float32),
+        np.zeros((n, n_psi), np.float32),
     )
+    for field in fields(Ranking):
+        getattr(merged, field.name)[rows] = getattr(some, field.name)
+    return merged
 
 
 def encode_known(
     model: KnownScorer, mentions: EncodedMentions, relatedness: BatchRelatedness
 ) -> EncodedMentions:
     """Encode the features of known candidates, relatedness for all documents at once."""
-    if any(isinstance(feature, Relatedness) for feature in model.encoded_features):
-        mentions = mentions.with_known(Relatedness.name, relatedness.known(mentions))
-    return encode_features(mentions, model.encoded_features, relatedness.kb)
+    features = model.encoded_features
+    if any(isinstance(feature, Relatedness) for feature in features):
+        known = {**mentions.known, Relatedness.name: relatedness.known(mentions)}
+        mentions = replace(mentions, known=known)
+    if all(feature.name in mentions.known for feature in features):
+        return mentions
+    return encode_features(mentions, features, relatedness.kb)
 
 
 def keep_best(
@@ -121,14 +122,85 @@ def keep_best(
     """Write the best candidates of some mentions, whose scores are (b, c); return their columns."""
     n_kept = min(result.candidates.shape[1], values.shape[1])
     top = np.argsort(-values, axis=1, kind="stable")[:, :n_kept]
-    candidates = mentions.candidates[rows[:, None], top]
+    at = rows[:, None], top
+    candidates = mentions.candidates[at]
+    shares = np.take_along_axis(calibration.distribution(values), top, axis=1)
     real = candidates >= 0
-
-    def best(array: NDArray[np.floating]) -> NDArray[np.floating]:
-        return np.where(real, np.take_along_axis(array, top, axis=1), 0.0)
-
     result.candidates[rows, :n_kept] = candidates
-    result.scores[rows, :n_kept] = best(values)
-    result.priors[rows, :n_kept] = mentions.known["prior"][rows[:, None], top]
-    result.shares[rows, :n_kept] = best(calibration.distribution(values))
+    result.scores[rows, :n_kept] = np.where(real, np.take_along_axis(values, top, axis=1), 0.0)
+    result.priors[rows, :n_kept] = mentions.known["prior"][at]
+    result.shares[rows, :n_kept] = np.where(real, shares, 0.0)
     return top
+
+
+@dataclass(frozen=True)
+class BatchRelatedness:
+    """Averages the Wikipedia Link-based Measure over entity contexts, for a whole batch at once.
+
+    It gives the numbers of `features.relatedness.Relatedness.known`, which goes document by
+    document; here one sparse product counts the shared articles of all documents of the batch.
+    """
+
+    kb: KnowledgeBase
+
+    def known(self, mentions: EncodedMentions) -> Float32:
+        """Return each candidate's mean relatedness to the entity context, (M, C)."""
+        values = np.zeros(mentions.candidates.shape, dtype=np.float32)
+        row, column = np.nonzero(mentions.mask)
+        n_context = (mentions.context >= 0).sum(axis=1)
+        if not len(row) or not n_context.any():
+            return values
+        documents = np.unique(mentions.documents, return_inverse=True)[1].astype(np.int64)
+        size = int(documents.max()) + 1, self.kb.n_entities
+        rows = _Pairs.of(documents[row], mentions.candidates[row, column], size)
+        at = np.nonzero(mentions.context >= 0)
+        columns = _Pairs.of(documents[at[0]], mentions.context[at], size)
+        table, starts = self._tables(rows, columns)
+        # Padding reads the zero behind the last cell of all tables.
+        local = np.full(mentions.context.shape, -1, dtype=np.int64)
+        local[at] = columns.place - columns.first[documents[at[0]]]
+        begin = starts[rows.place]
+        for i in range(0, len(row), _CELLS_PER_BLOCK):
+            part = slice(i, i + _CELLS_PER_BLOCK)
+            index = local[row[part]]  # (cells, K)
+            index = np.where(index >= 0, begin[part, None] + index, len(table) - 1)
+            values[row[part], column[part]] = table[index].sum(axis=1)
+        values /= np.maximum(n_context, 1).astype(np.float32)[:, None]
+        return values
+
+    def _tables(self, rows: _Pairs, columns: _Pairs) -> tuple[Float32, Int64]:
+        """Return the tables of all documents end to end, and where each row starts in them."""
+        left, right = (
+            self.kb.incidence(pairs.entities, pairs.documents, len(pairs.n_by_document))
+            for pairs in (rows, columns)
+        )
+        joint = shared_articles(left, right).tocoo()
+        entity_a, entity_b = rows.entities[joint.row], columns.entities[joint.col]
+        frequency = self.kb.document_frequency
+        related = wlm(frequency[entity_a], frequency[entity_b], joint.data, self.kb.n_documents)
+        width = columns.n_by_document[rows.documents]
+        starts = np.concatenate([[0], np.cumsum(width)])
+        table = np.zeros(starts[-1] + 1, dtype=np.float32)
+        table[starts[joint.row] + joint.col - columns.first[columns.documents[joint.col]]] = related
+        return table, starts
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Distinct pairs of document and entity, ordered by document."""
+
+    documents: Int64  # (P,)
+    entities: Int64  # (P,)
+    place: Int64  # (n,) the pair of each of the n given ones
+    n_by_document: Int64  # (documents,)
+    first: Int64  # (documents,) first pair of each document
+
+    @classmethod
+    def of(cls, documents: Int64, entities: Int32, n: tuple[int, int]) -> _Pairs:
+        n_documents, n_entities = n
+        keys = documents * n_entities + entities
+        distinct, place = np.unique(keys, return_inverse=True)
+        owner = distinct // n_entities
+        counts = np.bincount(owner, minlength=n_documents)
+        first = np.cumsum(counts) - counts
+        return cls(owner, distinct % n_entities, place, counts, first)

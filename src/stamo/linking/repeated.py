@@ -17,7 +17,7 @@ from stamo.features.encoding import Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.haystack import begins_sentence
 from stamo.linking.short_names import is_own_title
-from stamo.linking.surfaces import TITLES
+from stamo.linking.surfaces import MAX_REMEMBERED, TITLES
 from stamo.linking.texts import JoinedTexts
 from stamo.system.arrays import Bools, Int32, Int64
 
@@ -42,42 +42,47 @@ class RepeatedNames:
         """Find short forms outside the mentions that were found already, ordered by start."""
         full: dict[str, list[int]] = defaultdict(list)
         present = np.unique(aliases[aliases >= 0]).tolist()
+        if len(self._forms) > MAX_REMEMBERED:
+            self._forms.clear()
         self._decide([alias for alias in present if alias not in self._forms])
         for alias in present:
             for form in self._forms[alias]:
                 full[form].append(alias)
         small = {form.lower() for form in full}
+        capital = np.flatnonzero(joined.is_raised)
+        before = np.searchsorted(starts, joined.starts[capital], side="right") - 1
+        reached = np.append(ends, 0)[before]  # 0 where nothing was found before
+        outside = capital[reached <= joined.starts[capital]].tolist()
         words = joined.words
-        capital = np.flatnonzero(joined.codes[joined.starts] != joined.lowered[joined.starts])
-        hits = np.array([i for i in capital.tolist() if words[i] in small], dtype=np.int64)
-        if not len(hits):
-            return hits, hits, hits.astype(np.int32)
-        before = np.searchsorted(starts, joined.starts[hits], side="right") - 1
-        hits = hits[(before < 0) | (ends[np.maximum(before, 0)] <= joined.starts[hits])]
+        hits = np.array([i for i in outside if words[i] in small], dtype=np.int64)
         hits = hits[self._stands_alone(joined, hits)]
         rows = list(_after_full_names(joined, hits, full, starts, aliases))
         found = np.array(rows, dtype=np.int64).reshape(-1, 3)
         return found[:, 0], found[:, 1], found[:, 2].astype(np.int32)
 
     def _decide(self, aliases: list[int]) -> None:
-        """Find out, many names at a time, what may be short for them."""
+        """Find out, many names at a time, what may be short for them.
+
+        A form that is a name itself must be linked to what the full name means, and not be the
+        title of what it means most often.
+        """
+        kb = self._kb
         pairs = [
             (alias, form)
-            for alias, name in zip(aliases, self._kb.aliases(aliases), strict=True)
+            for alias, name in zip(aliases, kb.aliases(aliases), strict=True)
             for form in last_word_and_initials(name)
         ]
-        short = self._kb.alias_ids([form for _, form in pairs]).tolist()
         self._forms.update(dict.fromkeys(aliases, ()))
-        for (alias, form), own in zip(pairs, short, strict=True):
+        full = np.array([alias for alias, _ in pairs], dtype=np.int64)
+        short = kb.alias_ids([form for _, form in pairs])
+        meant, first = (kb.by_alias.batch(names, 1)[0][:, 0] for names in (full, short))
+        linked = (short >= 0) & (kb.by_alias.counts(short, meant) > 0)
+        titles = dict(zip(first[linked].tolist(), kb.titles(first[linked]), strict=True))
+        rows = zip(pairs, short.tolist(), linked.tolist(), first.tolist(), strict=True)
+        for (alias, form), own, is_linked, e in rows:
             unknown = own < 0 and not form.isupper()
-            if unknown or (own >= 0 and self._means(own, form, alias)):
+            if unknown or (is_linked and not is_own_title(form, titles[e])):
                 self._forms[alias] += (form,)
-
-    def _means(self, short: int, form: str, full: int) -> bool:
-        """Tell whether links show that a short form is used for what a full name means."""
-        meant, own = self._kb.by_alias.single(full).ids[:1], self._kb.by_alias.single(short)
-        used = np.isin(own.ids, meant) & (own.counts > 0)
-        return bool(used.any()) and not is_own_title(form, self._kb.title(int(own.ids[0])))
 
     def _stands_alone(self, joined: JoinedTexts, words: Int64) -> Bools:
         """Tell which words with a capital are no part of a longer name."""
@@ -101,7 +106,7 @@ class RepeatedNames:
 
 def last_word_and_initials(name: str) -> Iterator[str]:
     """Yield what a name of several words with capitals may be repeated as."""
-    words = name.split(" ")
+    words = name.split(" ") if " " in name else ()
     if not 2 <= len(words) <= MAX_FULL_WORDS or not all([word[:1].isupper() for word in words]):
         return
     last, initials = words[-1], "".join([word[0] for word in words])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 
 class ScoredCandidate(NamedTuple):
@@ -139,20 +139,6 @@ def mention_record(
     }
 
 
-@runtime_checkable
-class HasRecords(Protocol):
-    """Mentions that give their short records at once."""
-
-    @property
-    def surfaces(self) -> Sequence[str]:
-        """The text of each mention."""
-        ...
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return what `to_record(all_candidates=False)` gives for each mention."""
-        ...
-
-
 def _named(candidate: ScoredCandidate) -> dict[str, Any]:
     known = {"id": candidate.id} if candidate.id else {}
     return {"entity": candidate.entity, **known, "confidence": round(candidate.confidence, 4)}
@@ -176,9 +162,8 @@ class LinkedDocument:
     @property
     def surfaces(self) -> Sequence[str]:
         """The text of each mention."""
-        if isinstance(self.mentions, HasRecords):
-            return self.mentions.surfaces
-        return [mention.surface for mention in self.mentions]
+        made: Sequence[str] | None = getattr(self.mentions, "surfaces", None)
+        return [mention.surface for mention in self.mentions] if made is None else made
 
     def to_record(self, *, all_candidates: bool = True) -> dict[str, Any]:
         """Return plain values for JSON; the text itself stays out."""
@@ -187,8 +172,8 @@ class LinkedDocument:
             record |= {"part": self.part, "offset": self.offset, "length": len(self.text)}
         if self.error is not None:
             return record | {"error": self.error}
-        if isinstance(self.mentions, HasRecords) and not all_candidates:
-            record["mentions"] = self.mentions.records()
+        if not all_candidates and hasattr(self.mentions, "records"):
+            record["mentions"] = self.mentions.records()  # of columns, without a value for each
         else:
             records = (m.to_record(all_candidates=all_candidates) for m in self.mentions)
             record["mentions"] = list(records)

@@ -6,9 +6,34 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stamo.errors import SettingsError
-from stamo.linking.detection import DetectionSettings
+
+LEFT_ALONE = frozenset({"en", "simple"})
+"""Languages whose names are written the same wherever they stand."""
 
 MentionChoice = Literal["auto", "given", "detect"]
+
+
+@dataclass(frozen=True)
+class DetectionSettings:
+    """Which names are looked for in a text."""
+
+    least_link_probability: float = 0.1
+    """A name is detected when at least this share of the articles that contain it link it."""
+    least_link_probability_small: float = 0.5
+    """The same for names that begin with a small letter: a common noun is a name less often."""
+
+    word_forms: bool = True
+    """Find names inside words and in other letters, in languages that write them so."""
+
+    repeated: bool = True
+    """Find short forms of names that stand before them in the same document."""
+
+    def __post_init__(self) -> None:
+        for share in (self.least_link_probability, self.least_link_probability_small):
+            if not 0 <= share <= 1:
+                raise SettingsError(
+                    f"The least link probability is {share}; it is a share from 0 to 1."
+                )
 
 
 @dataclass(frozen=True)

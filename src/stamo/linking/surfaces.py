@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import unescape
 
 import numpy as np
@@ -75,6 +75,10 @@ class Readings:
         )
 
 
+NO_READINGS = Readings(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float64))
+
+
+@dataclass(frozen=True)
 class NameReadings:
     """Finds the aliases that are written like given names, or begin with them.
 
@@ -86,9 +90,8 @@ class NameReadings:
     What was found is remembered: the same names come in batch after batch.
     """
 
-    def __init__(self, kb: KnowledgeBase) -> None:
-        self.kb = kb
-        self._known: dict[str, tuple[tuple[int, float], ...]] = {}
+    kb: KnowledgeBase
+    _known: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
     def of(self, names: Sequence[str], fixed: frozenset[str] = frozenset()) -> Readings:
         """Return the readings of names, but of those that are fixed."""

@@ -24,11 +24,10 @@ import numpy as np
 from stamo.corpus.tokenizer import lower, word_spans
 from stamo.features.articles import iterate_articles
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.settings import LEFT_ALONE
 from stamo.linking.texts import JoinedTexts
 from stamo.system.arrays import Int32, Int64
 
-LEFT_ALONE = frozenset({"en", "simple"})
-"""Languages whose names are written the same wherever they stand."""
 N_ARTICLES, N_ENTITIES = 2000, 5000
 """How much of a knowledge base is looked at to learn from."""
 MIN_SEEN = 2
@@ -80,15 +79,10 @@ class Affixes:
 
 def find_word_forms(kb: KnowledgeBase) -> WordForms | None:
     """Return what finds names inside words of a knowledge base's language, None if nothing does."""
-    language = language_of(kb)
+    language = kb.language
     if language in LEFT_ALONE:
         return None
     return WordForms(kb, learn_affixes(kb, language), stemmer(language), language in GRADED)
-
-
-def language_of(kb: KnowledgeBase) -> str:
-    """Return the code of a knowledge base's language without its variant."""
-    return str(kb.manifest.site.get("language", "en")).partition("-")[0]
 
 
 class WordForms:

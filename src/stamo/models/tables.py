@@ -55,8 +55,9 @@ class WeightedWords:
         return self.vectors.shape
 
     def __getitem__(self, ids: Any, /) -> Float32:
-        rows = np.asarray(self.vectors[ids], dtype=np.float32)
-        return np.asarray((rows - self.background) * self.weights[ids][..., None])
+        rows = np.asarray(self.vectors[ids], dtype=np.float32) - self.background
+        rows *= self.weights[ids][..., None]
+        return rows
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,9 @@ class LocalVectors:
         place = np.empty(len(seen), dtype=np.int32)  # read only where an id was seen
         place[distinct] = np.arange(len(distinct), dtype=np.int32)
         place[-1] = len(distinct)
-        rows = np.zeros((len(distinct) + 1, table.shape[1]), dtype=np.float32)
-        rows[:-1] = table[distinct]
+        found = table[distinct]
+        rows = np.zeros((len(distinct) + 1, found.shape[1]), dtype=np.float32)
+        rows[:-1] = found
         return cls(place, rows)
 
     @property

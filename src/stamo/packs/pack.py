@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stamo.corpus.types import MAX_ALIASES, EmergingEntity
+from stamo.corpus.types import MAX_ALIASES, MAX_NAME, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack_bytes import (
     ABOUT_GROUPS,
     ALIASES,
     DIMENSIONS,
-    MAX_NAME,
     MAX_PACK_BYTES,
     MAX_TEXT,
     NEIGHBOURS,
@@ -82,7 +81,6 @@ class EntityPack:
     def __post_init__(self) -> None:
         _check_arrays(self)
         _check_texts(self)
-        _check_history(self.history)
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.entity.aliases))
@@ -275,12 +273,9 @@ def _check_texts(pack: EntityPack) -> None:
     fingerprints = (pack.kb_fingerprint, pack.model_fingerprint, *optional)
     if any(not isinstance(f, str) or not _FINGERPRINT.fullmatch(f) for f in fingerprints):
         raise PackError("a fingerprint in it is not a hash.")
-
-
-def _check_history(history: tuple[Mapping[str, Any], ...]) -> None:
-    if len(history) > MAX_SLOTS:
-        raise PackError(f"its history has {len(history)} slots; at most {MAX_SLOTS} are kept.")
-    if not all(isinstance(slot, Mapping) and is_plain(slot, 3) for slot in history):
+    if len(pack.history) > MAX_SLOTS:
+        raise PackError(f"its history has {len(pack.history)} slots; at most {MAX_SLOTS} are kept.")
+    if not all(isinstance(slot, Mapping) and is_plain(slot, 3) for slot in pack.history):
         raise PackError("its history holds something else than plain values.")
 
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from stamo.corpus.types import MAX_NAME
 from stamo.errors import PackError
 
 PACK_FORMAT = "stamo-pack"
 PACK_VERSION = 1
 PACK_SUFFIX = ".stamo"
 MAX_PACK_BYTES = 8 * 2**20
-MAX_NAME = 500
 MAX_TEXT = 20_000
 
 Record = dict[str, Any]

@@ -3,7 +3,8 @@
 Both programs run as processes of their own, one after the other, on one file: a well-formed copy
 of the dump with the `<ns>` and `<redirect>` elements that wikipedia2vec reads. They make the same
 products: articles with their links, a dictionary of entities and words, the link graph, and names
-with what they mean. Vectors are left out on both sides.
+with what they mean. Vectors are left out on both sides. Each runs twice: once for its time, and
+once while its memory is watched, which takes time.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 from xml.sax.saxutils import escape, quoteattr
@@ -24,7 +26,14 @@ from stamo.build.dump.reader import Chunk, DumpReader, RawPage, parse_chunk
 from stamo.build.dump.site import Site
 from stamo.build.wikitext.clean import find_redirect
 from stamo.errors import SettingsError, SuiteError
-from stamo.replication.usage import MB, Say, Usage, measure, one_after_the_other
+from stamo.replication.usage import (
+    MB,
+    Say,
+    Usage,
+    measure,
+    one_after_the_other,
+    timed_and_watched,
+)
 
 COPY_CHUNK_BYTES = 1 << 20
 
@@ -140,10 +149,10 @@ def bench_build(
         ours = []
         for copy in copies:
             say(f"stamo on {copy.n_bytes / MB:.0f} MB")
-            ours.append(_measure_ours(copy, folder, args.workers))
+            ours.append(_in_two_runs(partial(_measure_ours, copy, args.workers), folder))
         theirs = None
         if not args.ours_only:
-            theirs = _measure_theirs(copies[-1], folder, args, say)
+            theirs = _in_two_runs(partial(_measure_theirs, copies[-1], args, say), folder)
         return BuildBench(tuple(ours), theirs)
 
 
@@ -244,10 +253,20 @@ def _page(page: RawPage, site: Site) -> str:
 # The two programs
 
 
-def _measure_ours(copy: Copy, folder: Path, workers: int) -> Measured:
-    target = folder / f"kb-{copy.n_bytes}"
+def _in_two_runs(run: Callable[[Path, bool], Measured], scratch: Path) -> Measured:
+    """Measure the time in one run, and the memory in another."""
+    measured = []
+    for watched in (False, True):
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            measured.append(run(Path(folder), watched))
+    timed, other = measured
+    return replace(timed, usage=timed_and_watched(timed.usage, other.usage))
+
+
+def _measure_ours(copy: Copy, workers: int, folder: Path, watched: bool) -> Measured:
+    target = folder / "kb"
     command = [sys.executable, "-c", OURS, str(copy.path), str(target), str(workers)]
-    usage, output = measure("stamo", command, folder)
+    usage, output = measure("stamo", command, folder, watched=watched)
     told: dict[str, Any] = json.loads(output.splitlines()[-1])
     counts = {name: told["counts"][name] for name in ("articles", "entities", "aliases")}
     return Measured(
@@ -274,7 +293,9 @@ def their_steps(dump: str, results: Sequence[str], *, thresholds: bool) -> dict[
     }
 
 
-def _measure_theirs(copy: Copy, folder: Path, args: BuildBenchArgs, say: Say) -> Measured:
+def _measure_theirs(
+    copy: Copy, args: BuildBenchArgs, say: Say, folder: Path, watched: bool
+) -> Measured:
     results = [
         str(folder / f"wikipedia2vec-{name}") for name in ("dump", "words", "links", "mentions")
     ]
@@ -285,7 +306,7 @@ def _measure_theirs(copy: Copy, folder: Path, args: BuildBenchArgs, say: Say) ->
     for name, step in steps.items():
         say(f"wikipedia2vec on {copy.n_bytes / MB:.0f} MB: {name}")
         command = [args.their_python, "-c", THEIR_COMMAND, *step, *pool]
-        usages[name], _ = measure("wikipedia2vec", command, folder)
+        usages[name], _ = measure("wikipedia2vec", command, folder, watched=watched)
     count = [args.their_python, "-c", THEIR_COUNTS, dump_db, dictionary, mentions]
     _, counts = measure("wikipedia2vec", count, folder)
     return Measured(

@@ -2,7 +2,8 @@
 
 Memory is that of the whole process tree, sampled ten times a second in two ways: the sum of the
 resident sets (pages shared by several processes are counted in each), and the proportional set
-(every page is counted once), which is None where the system does not tell it.
+(every page is counted once), which is None where the system does not tell it. Asking for the
+second stops the processes for milliseconds each time, so that seconds are measured unwatched.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,18 @@ def one_after_the_other(usages: Sequence[Usage]) -> Usage:
     )
 
 
+def timed_and_watched(timed: Usage, watched: Usage) -> Usage:
+    """Join two runs of the same: the time of the first, the memory of the second."""
+    return replace(watched, seconds=timed.seconds, cpu_seconds=timed.cpu_seconds)
+
+
 def measure(
-    name: str, command: Sequence[str], folder: Path, *, source: Path | None = None
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    *,
+    source: Path | None = None,
+    watched: bool = True,
 ) -> tuple[Usage, str]:
     """Run a command to its end and watch its processes; return also what it printed at the end.
 
@@ -66,6 +77,7 @@ def measure(
         command: The program and its arguments.
         folder: Where its output is kept meanwhile, in the file `stdout`.
         source: A folder whose Python packages come before those that are installed.
+        watched: Whether memory is measured; that takes time.
 
     Raises:
         SuiteError: The command failed.
@@ -82,13 +94,14 @@ def measure(
             command, stdout=stdout, stderr=stderr, start_new_session=True, env=os.environ | own
         )
         try:
-            while process.poll() is None:
+            while watched and process.poll() is None:
                 now, shared = tree_memory(process.pid)
                 resident = max(resident or 0, now)
                 if shared is not None:
                     proportional = max(proportional or 0, shared)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(SECONDS_BETWEEN_SAMPLES)
+            process.wait()
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -16,6 +16,7 @@ from stamo.service.schemas import AcceptIn, FoundOut, RejectIn
 
 PAGE_SIZE = 20
 MOST_AT_ONCE = 100
+MOST_TYPES = 20
 
 
 def found_routes(parts: ServiceParts) -> APIRouter:
@@ -26,13 +27,15 @@ def found_routes(parts: ServiceParts) -> APIRouter:
     @router.get("")
     def list_found(
         kind: ProposalKind | None = None,
+        types: Annotated[list[str], Query(alias="type", max_length=MOST_TYPES)] = [],  # noqa: B006
         start: Annotated[int, Query(ge=0)] = 0,
         most: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = PAGE_SIZE,
     ) -> FoundOut:
         """List the open proposals, the best first, with the text around some of their places."""
         if requests is None:
             return FoundOut(is_served=False, n=0, proposals=[], under_way={})
-        kept = [p for p in requests.folder.proposals() if kind in (None, p.kind)]
+        every = requests.folder.proposals()
+        kept = [p for p in every if kind in (None, p.kind) and p.is_one_of(types)]
         return FoundOut(
             is_served=True,
             n=len(kept),

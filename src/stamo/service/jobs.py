@@ -79,10 +79,11 @@ class JobStore:
             )
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise WorkspaceError(
-                f"The jobs in {path.parent.name!r} cannot be opened ({error}); end the other "
-                "service that uses this folder, free some space, or use another folder."
-            ) from error
+            place = f"The jobs in {path.parent.resolve().name!r} cannot be opened"
+            advice = "free some space, or use another folder."
+            if "locked" in str(error):
+                advice = "end the other service that uses this folder, or use another folder."
+            raise WorkspaceError(f"{place} ({error}); {advice}") from error
 
     def close(self) -> None:
         """Let go of the table."""

@@ -52,16 +52,28 @@ class Workers(Closing):
         n_workers: How many.
         inherited: A function that is not sent to the workers: they are forked with it and all it
             holds, whose pages are copied only when written to.
+        may_fork: Whether workers may be forked to spare them their imports (.3 s each), where the
+            caller runs no other thread. Not for work with products of matrices: how many threads
+            they take is settled in the caller, and those of torch do not survive a fork.
     """
 
-    def __init__(self, n_workers: int, *, inherited: Callable[[Any], object] | None = None) -> None:
+    def __init__(
+        self,
+        n_workers: int,
+        *,
+        inherited: Callable[[Any], object] | None = None,
+        may_fork: bool = False,
+    ) -> None:
         self.n_workers = n_workers
         self._inherited = inherited
         self._pool: ProcessPoolExecutor | None = None
         if n_workers > 1:
-            context = multiprocessing.get_context("spawn" if inherited is None else "fork")
+            forks = inherited is not None or (may_fork and _can_fork())
             self._pool = ProcessPoolExecutor(
-                n_workers, mp_context=context, initializer=_prepare_worker, initargs=(inherited,)
+                n_workers,
+                mp_context=multiprocessing.get_context("fork" if forks else "spawn"),
+                initializer=_prepare_worker,
+                initargs=(inherited,),
             )
             for _ in range(n_workers):  # so that they start now and not with their first item
                 self._submit(os.getpid)
@@ -110,6 +122,11 @@ class Workers(Closing):
         with _worker_errors():
             future = self._submit(function, *args)
         return partial(_result, future)
+
+
+def _can_fork() -> bool:
+    """Tell whether forking is sound: a thread of the caller might hold a lock for ever."""
+    return sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules
 
 
 def _result(future: Future[Result]) -> Result:

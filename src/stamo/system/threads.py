@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -15,44 +16,26 @@ from threadpoolctl import ThreadpoolController
 _is_inside: ContextVar[bool] = ContextVar("_is_inside", default=False)
 
 
+@dataclass
 class _Limit:
-    """The settings of the process, shared by all threads that compute in one thread each.
+    """What all threads share that compute in one thread each.
 
     The first to come notes what was set, the last to leave sets it again.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_inside = 0
-        self._n_torch = 0
-        self._restore = ExitStack()
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    n_inside: int = 0
+    n_torch: int = 0
+    restore: ExitStack = field(default_factory=ExitStack)
 
-    def enter(self) -> None:
-        torch = sys.modules.get("torch")
-        with self._lock:
-            self._n_inside += 1
-            if self._n_inside == 1:
-                self._n_torch = torch.get_num_threads() if torch is not None else 0
-                self._restore.enter_context(_controller(torch is not None).limit(limits=1))
-            if torch is not None:
-                torch.set_num_threads(1)  # torch keeps it thread by thread
 
-    def leave(self) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if not self._n_inside:
-                self._restore.close()  # numpy's products
-            if self._n_torch:
-                sys.modules["torch"].set_num_threads(self._n_torch)
+_limit = _Limit()
 
 
 @cache
 def _controller(has_torch: bool) -> Any:
     """Find the libraries that have threads: once, for it takes milliseconds; with torch again."""
     return ThreadpoolController()
-
-
-_limit = _Limit()
 
 
 @contextmanager
@@ -64,10 +47,21 @@ def one_thread() -> Iterator[None]:
     if _is_inside.get():
         yield
         return
-    token = _is_inside.set(True)
-    _limit.enter()
+    token, torch = _is_inside.set(True), sys.modules.get("torch")
+    with _limit.lock:
+        _limit.n_inside += 1
+        if _limit.n_inside == 1:
+            _limit.n_torch = torch.get_num_threads() if torch is not None else 0
+            _limit.restore.enter_context(_controller(torch is not None).limit(limits=1))
+        if torch is not None:
+            torch.set_num_threads(1)  # torch keeps it thread by thread
     try:
         yield
     finally:
-        _limit.leave()
+        with _limit.lock:
+            _limit.n_inside -= 1
+            if not _limit.n_inside:
+                _limit.restore.close()  # numpy's products
+            if _limit.n_torch:
+                sys.modules["torch"].set_num_threads(_limit.n_torch)
         _is_inside.reset(token)

@@ -22,11 +22,6 @@ class Artifacts:
     """None where no model was trained: counts and vectors decide."""
 
     @property
-    def fingerprints(self) -> dict[str, str]:
-        """Return their fingerprints, by "kb" and "model"."""
-        return {"kb": self.kb.fingerprint, "model": self.trained.fingerprint}
-
-    @property
     def origin(self) -> dict[str, str]:
         """Return where they lie, to be kept with collected documents."""
         model = "" if self.model_path is None else str(self.model_path.resolve())
@@ -70,7 +65,7 @@ def verify_unchanged(workspace: Workspace, artifacts: Artifacts) -> dict[str, st
     """
     artifacts.kb.verify()
     state = workspace.documents.manifest.state
-    found = artifacts.fingerprints
+    found = {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
     for name, fingerprint in found.items():
         expected = state.get(f"{name}_fingerprint", fingerprint)
         if expected != fingerprint:

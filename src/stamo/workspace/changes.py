@@ -12,8 +12,8 @@ from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.workspace.folder import Workspace
 from stamo.workspace.seen import SeenMention, score_corpus
-from stamo.workspace.snippets import printable
 from stamo.workspace.versions import pack_versions
+from stamo.workspace.wording import printable
 
 MAX_SHOWN = 5
 _AROUND = 50

@@ -14,7 +14,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument
 from stamo.packs.pack import EntityPack
-from stamo.workspace.snippets import Snippet, cut_context
+from stamo.workspace.wording import Snippet, cut_context
 
 NOTHING = "(not linked before)"
 

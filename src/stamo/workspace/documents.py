@@ -28,6 +28,8 @@ DOCUMENTS_VERSION = 1
 DOCUMENTS_MANIFEST = "documents.json"
 MAX_STORED_LINE = 256_000_000
 
+_digest = partial(hashlib.blake2b, digest_size=16)
+
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
@@ -80,8 +82,7 @@ class DocumentParts:
                     f"{path} has the format version {value['version']!r}; this release reads "
                     f"version {DOCUMENTS_VERSION}: collect again."
                 )
-            parts = tuple(_part_of(part) for part in value["parts"])
-            return CollectedParts(parts, _state_of(value["state"]), bool(value["complete"]))
+            return _collected(value)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise WorkspaceError(
                 f"{path} is not as it was written ({error}); collect again."
@@ -132,9 +133,6 @@ class DocumentParts:
         """Read all documents."""
         return Corpus(tuple(self))
 
-    def __len__(self) -> int:
-        return self.manifest.n_documents
-
     def __iter__(self) -> Iterator[Document]:
         for part in self.manifest.parts:
             yield from self._read_part(part)
@@ -146,7 +144,7 @@ class DocumentParts:
         data = zstandard.ZstdCompressor(level=3).compress("".join(lines).encode())
         write_atomic(self.folder / name, data)
         n_mentions = sum(m.entity is None for d in documents for m in d.mentions)
-        return PartFile(name, _digest(data), len(documents), n_mentions)
+        return PartFile(name, _digest(data).hexdigest(), len(documents), n_mentions)
 
     def _read_part(self, part: PartFile) -> Iterator[Document]:
         path = self.folder / part.name
@@ -158,7 +156,7 @@ class DocumentParts:
             data = path.read_bytes()
         except OSError as error:
             raise WorkspaceError(f"{path} cannot be read; collect again.") from error
-        if _digest(data) != part.digest:
+        if _digest(data).hexdigest() != part.digest:
             raise WorkspaceError(f"{path} was changed or damaged; collect again.")
         try:
             for line in _lines(data):
@@ -179,21 +177,23 @@ def _lines(data: bytes) -> Iterator[bytes]:
             yield from filter(None, block.split(b"\n"))
 
 
-def _part_of(value: Mapping[str, Any]) -> PartFile:
-    part = PartFile(**value)
-    counts, names = (part.n_documents, part.n_mentions), (part.name, part.digest)
-    are_counts = all(type(n) is int and 0 <= n < 1 << 31 for n in counts)
-    if not (are_counts and all(isinstance(name, str) for name in names)):
-        raise TypeError(f"a part is {str(value)[:80]}")
-    return part
+def _collected(value: Mapping[str, Any]) -> CollectedParts:
+    """Check the values of a manifest.
 
-
-def _state_of(value: Mapping[str, Any]) -> dict[str, Any]:
-    state = dict(value)
+    Raises:
+        TypeError: One is not what was written.
+    """
+    parts = tuple(PartFile(**part) for part in value["parts"])
+    for part in parts:
+        counts, names = (part.n_documents, part.n_mentions), (part.name, part.digest)
+        are_counts = all(type(n) is int and 0 <= n < 1 << 31 for n in counts)
+        if not (are_counts and all(isinstance(name, str) for name in names)):
+            raise TypeError(f"a part is {str(part)[:80]}")
+    state = dict(value["state"])
     for name in ("kb", "model", "kb_fingerprint", "model_fingerprint"):
         if not isinstance(state.get(name, ""), str):
             raise TypeError(f"{name} is {str(state[name])[:80]}")
-    return state
+    return CollectedParts(parts, state, bool(value["complete"]))
 
 
 def _check_storable(document: Document) -> None:
@@ -206,10 +206,6 @@ def _check_storable(document: Document) -> None:
             f"The document {document.id!r} cannot be stored unchanged; give it a printable id, a "
             "text that is not empty, and mentions in the order of their start."
         )
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def free_id(name: str, taken: Container[str], sign: str = "~") -> str:

@@ -11,7 +11,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +23,9 @@ from stamo.packs.pack import EntityPack
 from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.files import read_json, sweep, to_json, write_new
 from stamo.workspace.documents import DocumentParts
-from stamo.workspace.labels.events import labels_fingerprint
+from stamo.workspace.labels.events import LabelEvent, labels_fingerprint
 from stamo.workspace.labels.store import LabelProgress, LabelStore
-from stamo.workspace.summary import read_summary
-from stamo.workspace.verdict import Decision, Verdict, judge
+from stamo.workspace.verdict import Decision, Verdict, judge, read_summary
 from stamo.workspace.wording import count_of
 
 FORMAT = "stamo-workspace"
@@ -65,7 +64,7 @@ class Status:
     """The same in a few words, for a table."""
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False)
 class Workspace:
     """An opened workspace; `create` or `open` makes one."""
 
@@ -73,6 +72,18 @@ class Workspace:
     entity: EmergingEntity
     created_by: str
     created_at: datetime
+
+    def __post_init__(self) -> None:
+        path = self.path
+        self.labels_path = path / "labels.sqlite"
+        self.readings_path = path / "readings.safetensors"
+        """The rows of the sentence encoder; it may be deleted."""
+        self.slots_dir = path / "slots"
+        """The slots of a learning run; `learn` makes it."""
+        self.packs_dir = path / "packs"
+        """The learned packs; `learn` makes it."""
+        self.pack_path = self.packs_dir / f"{path.resolve().name}{PACK_SUFFIX}"
+        """Where the pack is written; the folder's own name names it."""
 
     def __repr__(self) -> str:
         return f"<Workspace {str(self.path)!r} of {self.entity.id!r}>"
@@ -142,13 +153,14 @@ class Workspace:
         value = read_json(folder / "entity.json")
         _check_version(value, folder)
         try:
-            entity = EmergingEntity(
-                _text(value["name"]),
-                tuple(map(_text, value["aliases"])),
-                *(_text(value.get(name, "")) for name in ("about", "id", "type", "url")),
-            )
-            created_at = datetime.fromisoformat(_text(value["created_at"]))
-            return cls(folder, entity, _text(value["created_by"]), created_at)
+            name, by, at = (value[key] for key in ("name", "created_by", "created_at"))
+            aliases = tuple(value["aliases"])
+            about = [value.get(key, "") for key in ("about", "id", "type", "url")]
+            for text in (name, *aliases, *about, by, at):
+                if not isinstance(text, str):
+                    raise TypeError(f"{text!r} is not a string")
+            entity = EmergingEntity(name, aliases, *about)
+            return cls(folder, entity, by, datetime.fromisoformat(at))
         except (KeyError, TypeError, ValueError) as error:
             raise WorkspaceError(
                 f"{folder / 'entity.json'} does not describe an emerging entity ({error}); "
@@ -160,31 +172,6 @@ class Workspace:
         """Return the collected candidate documents."""
         return DocumentParts(self.path / "documents")
 
-    @property
-    def labels_path(self) -> Path:
-        """Return where the labels are stored."""
-        return self.path / "labels.sqlite"
-
-    @property
-    def readings_path(self) -> Path:
-        """Return where the rows of the sentence encoder are kept; it may be deleted."""
-        return self.path / "readings.safetensors"
-
-    @property
-    def slots_dir(self) -> Path:
-        """Return the folder of a learning run's slots; `learn` makes it."""
-        return self.path / "slots"
-
-    @property
-    def packs_dir(self) -> Path:
-        """Return the folder of learned packs; `learn` makes it."""
-        return self.path / "packs"
-
-    @property
-    def pack_path(self) -> Path:
-        """Return where the pack is written; the folder's own name names it."""
-        return self.packs_dir / f"{self.path.resolve().name}{PACK_SUFFIX}"
-
     def open_labels(self) -> LabelStore:
         """Open the labels; the file is made when there is none."""
         return LabelStore.open(self.labels_path)
@@ -192,6 +179,11 @@ class Workspace:
     def read_labels(self) -> LabelStore:
         """Open the labels for reading only, also on a full or read-only disk."""
         return LabelStore.read(self.labels_path)
+
+    def current_labels(self) -> list[LabelEvent]:
+        """Return what is labelled as what now, one event a mention."""
+        with closing(LabelStore.read(self.labels_path)) as store:
+            return store.current()
 
     @contextmanager
     def lock(self, task: LockedTask) -> Iterator[None]:
@@ -369,12 +361,6 @@ def _check_version(value: Any, folder: Path) -> None:
             f"The workspace {str(folder)!r} has the format version {value.get('version')!r}; this "
             f"release reads version {VERSION}: use the release that wrote it."
         )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a string")
-    return value
 
 
 def _names(folder: Path) -> list[str]:

@@ -20,7 +20,7 @@ FLOOD_MENTIONS = 10_000
 FEW_MENTIONS = 20
 
 
-def look_up(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
+def weigh_names(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
     """Compare a new entity with what the knowledge base knows; return sentences to consider."""
     lines = _already_there(entity, kb)
     for alias in entity.aliases:

@@ -7,7 +7,7 @@ after them, and ends with the same bytes as one that was not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +25,18 @@ from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
-from stamo.workspace.findings import find_out
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import labels_fingerprint
 from stamo.workspace.left_out import (
     LABELS_ALONE,
     LeftOut,
-    labels_alone,
+    find_out,
     predict_left_out,
     slots_of,
 )
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
-from stamo.workspace.summary import SUMMARY, LearnSummary
-from stamo.workspace.verdict import Findings, Verdict, judge
+from stamo.workspace.verdict import SUMMARY, Findings, LearnSummary, Verdict, judge
 from stamo.workspace.versions import write_version
 
 
@@ -85,18 +83,10 @@ class LearnedPack:
     """The slot that is in the pack, 0 for the labels alone."""
     n_stale: int
     findings: Findings
+    verdict: Verdict
+    """Whether the pack is fit to be used."""
     stopped: str
     """Why the slots ended: `max slots` or `no change`."""
-
-    @property
-    def alarm(self) -> str | None:
-        """What ran away, if anything did."""
-        return self.findings.alarm
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the pack is fit to be used."""
-        return judge(self.findings)
 
 
 @dataclass(frozen=True)
@@ -126,7 +116,8 @@ def learn_pack(
     """
     with workspace.lock("learn"):
         reading = settings.to_reading()
-        material = _material(workspace, kb, trained, reading, settings)
+        encoder = encoder_of(settings.encoder)
+        material = load_material(workspace, kb, trained, reading, [settings.n_folds], encoder)
         store = SlotStore(workspace.slots_dir, material.key)
         n_done = store.start()
 
@@ -145,17 +136,6 @@ def learn_pack(
         return packing.finish(store, n_done)
 
 
-def _material(
-    workspace: Workspace,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    reading: Reading,
-    settings: LearnSettings,
-) -> Material:
-    encoder = encoder_of(settings.encoder)
-    return load_material(workspace, kb, trained, reading, [settings.n_folds], encoder)
-
-
 def rollback(
     workspace: Workspace,
     kb: KnowledgeBase,
@@ -170,7 +150,8 @@ def rollback(
     """
     with workspace.lock("learn"):
         full = settings.to_reading()
-        material = _material(workspace, kb, trained, full, settings)
+        encoder = encoder_of(settings.encoder)
+        material = load_material(workspace, kb, trained, full, [settings.n_folds], encoder)
         store = SlotStore(workspace.slots_dir, material.key)
         if slot:
             store.load(slot)
@@ -182,27 +163,24 @@ def rollback(
         return packing.finish(None, 0)
 
 
+@dataclass
 class _Packing:
     """The slots on all labels, and the pack at their end."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        material: Material,
-        trained: TrainedModel,
-        reading: Reading,
-        left_out: LeftOut,
-        on_step: OnStep,
-    ) -> None:
-        self.workspace, self.material, self.trained = workspace, material, trained
-        self.reading, self.left_out, self.on_step = reading, left_out, on_step
-        self.records: list[SlotRecord] = []
-        self.last: FeatureParams | None = None
+    workspace: Workspace
+    material: Material
+    trained: TrainedModel
+    reading: Reading
+    left_out: LeftOut
+    on_step: OnStep
+    records: list[SlotRecord] = field(default_factory=list)
+    last: FeatureParams | None = None
 
     def finish(self, store: SlotStore | None, n_done: int) -> LearnedPack:
         """Run what is left of the slots and write the pack."""
-        task = self.material.task
-        learned = run_reading(task, labels_alone(self.reading))
+        task, args = self.material.task, self.reading.args
+        alone = replace(self.reading, args=args.labels_alone())
+        learned = run_reading(task, alone)
         self._note(LABELS_ALONE, learned.theta, learned.posterior, 0)
         resume = self._take_up(store, n_done)
 
@@ -213,21 +191,21 @@ class _Packing:
             if store is not None:
                 store.save(SavedSlot(record, slot.checkpoint))
 
-        if self.reading.args != self.reading.args.labels_alone():
+        if args != alone.args:
             learned = run_reading(task, self.reading, on_slot=on_slot, resume=resume)
         done = self._pack(learned)
-        self.workspace.packs_dir.mkdir(exist_ok=True)
-        self.workspace.slots_dir.mkdir(exist_ok=True)
+        checked, data = self._checked(done.used_slot), done.pack.to_bytes()
         summary = LearnSummary(
             done.pack.fingerprint,
             done.pack.labels_fingerprint,
             done.pile_helped,
             done.used_slot,
             done.findings,
-            self._checked(done.used_slot),
+            checked,
         )
-        write_atomic(self.workspace.slots_dir / SUMMARY, to_json(summary.to_json()))
-        write_version(self.workspace, done.pack.to_bytes())
+        self.workspace.slots_dir.mkdir(exist_ok=True)
+        write_atomic(self.workspace.slots_dir / SUMMARY, to_json(asdict(summary)))
+        write_version(self.workspace, data)
         return done
 
     def _take_up(self, store: SlotStore | None, n_done: int) -> Checkpoint | None:
@@ -259,14 +237,16 @@ class _Packing:
         return record
 
     def _pack(self, learned: Learned) -> LearnedPack:
-        task, used = self.material.task, learned.used_slot
+        task, used, notes = self.material.task, learned.used_slot, self._notes(learned)
         pack = LearnedEntity.of(learned, task.pile, self.trained).to_pack(
             labels_fingerprint=labels_fingerprint(self.material.labels),
             history=tuple(record.to_json() for record in self.records),
             description=f"Learned from {int(task.labelled.sum())} labelled and "
             f"{int((~task.labelled).sum())} unlabelled mentions.",
-            notes=self._notes(learned),
+            notes=notes,
         )
+        alarm = collapse_alarm(self.records[: used + 1])
+        findings = find_out(self.material, learned, self.left_out, alarm)
         return LearnedPack(
             pack=pack,
             path=self.workspace.pack_path,
@@ -275,13 +255,8 @@ class _Packing:
             pile_helped=learned.pile_helped is not False,
             used_slot=used,
             n_stale=self.material.n_stale,
-            findings=find_out(
-                self.material,
-                learned,
-                self.left_out,
-                collapse_alarm(self.records[: used + 1]),
-                self._doubtful(used),
-            ),
+            findings=findings,
+            verdict=judge(findings),
             stopped=learned.stopped,
         )
 
@@ -290,29 +265,12 @@ class _Packing:
         aliases = self.workspace.entity.aliases
         places = [
             (document.id, mention.start)
-            for document in self.material.corpus
+            for document in self.material.corpus.documents
             for mention in document.mentions
             if mention.surface in aliases
         ]
         n = len(self.left_out.at(slot)[0])
         return [places[row] for row in self.left_out.rows[:n].tolist()]
-
-    def _doubtful(self, slot: int) -> list[str]:
-        """Describe the labels that the run without them contradicts."""
-        task, documents = self.material.task, self.material.corpus.documents
-        text = task.pile.text
-        if text is None:
-            return []
-        lines = []
-        for row in self.left_out.doubtful(slot).tolist():
-            place = int(task.pile.mentions.documents[row])
-            said = "is" if task.labels[row, 0] > 0.5 else "is not"
-            (window,) = text.take(np.array([row])).windows(60)
-            lines.append(
-                f"{documents[place].id}: labelled as what {said} {self.workspace.entity.id}, but "
-                f"the other labels say otherwise: {' '.join(window.text.split())}"
-            )
-        return lines
 
     def _notes(self, learned: Learned) -> Mapping[str, str]:
         state = self.workspace.documents.manifest.state
@@ -321,7 +279,7 @@ class _Packing:
         notes = {
             "reading": self.reading.name,
             "slot": str(learned.used_slot),
-            "documents": f"{len(self.material.corpus)} from {', '.join(names)}"[:2000],
+            "documents": f"{len(self.material.corpus.documents)} from {', '.join(names)}"[:2000],
             "labelled by": ", ".join(people)[:2000],
         }
         if learned.left_out_likelihood is not None:
@@ -339,11 +297,6 @@ def _movement(before: FeatureParams, after: FeatureParams) -> dict[str, float]:
             size = max(float(torch.linalg.vector_norm(before[name])), 1.0)
             moved[name] = float(torch.linalg.vector_norm(values - before[name])) / size
     return moved
-
-
-def pack_path(workspace: Workspace) -> Path:
-    """Return where the pack of a workspace is written."""
-    return workspace.pack_path
 
 
 def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:

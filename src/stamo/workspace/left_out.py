@@ -1,4 +1,4 @@
-"""Cross-validation over the labels: what a run predicts for labels that it did not see.
+"""What learning finds out about its pack: left-out labels, and what it takes from whom.
 
 Labels are left out document by document, so that no mention is judged by a neighbour with the
 same sense. Every fold runs the whole of learning again with the other labels.
@@ -7,28 +7,33 @@ same sense. Every fold runs the whole of learning again with the other labels.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from stamo.features.base import FeatureParams
-from stamo.learning.loop import Slot, Task
+from stamo.learning.loop import Learned, Slot, Task
 from stamo.learning.readings import Reading, run_reading
 from stamo.models.base import Scorer
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.system.arrays import Bools, Float64, Int64
+from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP
+from stamo.workspace.material import Material
 from stamo.workspace.slots import Rates
+from stamo.workspace.verdict import Findings
 
 LABELS_ALONE = 0
 """The slot before the first one: what the labels say without the pile."""
 RunSlots = Callable[[Task, Callable[[int, FeatureParams, float], None]], None]
 """Learns on a task and hands each slot's number, θ̂ and shift of the decision to a callback."""
-
-
 DOUBTFUL = 3.0
 """A label is doubtful where the run that did not see it gives it less than one in twenty."""
+UNSURE = 0.2
+"""A mention is unsure between this probability and its opposite."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +73,6 @@ def rates(predicted: Bools, labels: Bools) -> Rates:
     return Rates(precision, recall, f1, float((predicted == labels).mean()))
 
 
-def labels_alone(reading: Reading) -> Reading:
-    """Return the reading without any slot: what the labels alone say."""
-    return replace(reading, args=reading.args.labels_alone())
-
-
 def slots_of(reading: Reading) -> RunSlots:
     """Return how one fold learns: every slot's θ̂, and the shift of the decision."""
 
@@ -80,7 +80,7 @@ def slots_of(reading: Reading) -> RunSlots:
         def on_slot(slot: Slot) -> None:
             see(slot.number, slot.theta, reading.args.shifts(slot.pseudo_labels)[0])
 
-        alone = run_reading(task, labels_alone(reading))
+        alone = run_reading(task, replace(reading, args=reading.args.labels_alone()))
         see(LABELS_ALONE, alone.theta, reading.args.shifts(alone.posterior)[0])
         if reading.args.n_slots:
             run_reading(task, reading, on_slot=on_slot)
@@ -171,14 +171,84 @@ def _join(task: Task, folds: Sequence[Int64], results: Mapping[str, Any]) -> Lef
     slots = sorted({int(slot) for k in used for slot in results[str(k)]})
     odds, decisions = {}, {}
     for slot in slots:
-        # A fold that stopped early keeps its last slot.
-        parts = [results[str(k)][_last(results[str(k)], slot)] for k in used]
-        values = np.array([pair for part in parts for pair in part], dtype=np.float64)
+        pairs: list[list[float]] = []
+        for k in used:
+            there = sorted(map(int, results[str(k)]))
+            # A fold that stopped early keeps its last slot.
+            last = max((t for t in there if t <= slot), default=there[0])
+            pairs += results[str(k)][str(last)]
+        values = np.array(pairs, dtype=np.float64)
         odds[slot] = values[:, 0]
         decisions[slot] = values.sum(axis=1) > 0
     return LeftOut(rows, task.labels[rows, 0] > 0.5, odds, decisions)
 
 
-def _last(slots: Mapping[str, Any], most: int) -> str:
-    there = [int(slot) for slot in slots if int(slot) <= most]
-    return str(max(there) if there else min(map(int, slots)))
+def find_out(
+    material: Material, learned: Learned, left_out: LeftOut, alarm: str | None
+) -> Findings:
+    """Put together what the verdict needs to know, on the pile as it was encoded for learning."""
+    labels, odds, decisions = left_out.at(learned.used_slot)
+    choices = [event.choice for event in material.labels if event.choice != SKIP]
+    n_emerging = choices.count(EMERGING_CHOICE)
+    shift = learned.shifts[0]
+    pile_odds, rivals = _link_pile(material, learned)
+    free = ~material.task.labelled
+    p = expit(pile_odds[free] - shift)
+    taken = free & (pile_odds > 0)
+    return Findings(
+        entity=material.task.pile.entities[0].id,
+        n_emerging=n_emerging,
+        n_other=len(choices) - n_emerging,
+        labels=tuple(labels.tolist()),
+        probabilities=tuple(expit(odds).round(6).tolist()),
+        decisions=tuple(decisions.tolist()),
+        line=float(expit(-shift)),
+        n_mentions=int(free.sum()),
+        n_taken=int(taken.sum()),
+        n_unsure=int(((p > UNSURE) & (p < 1 - UNSURE)).sum()),
+        taken_from=_names(material, rivals[taken]),
+        alarm=alarm,
+        doubtful=_doubtful(material, left_out, learned.used_slot),
+    )
+
+
+def _link_pile(material: Material, learned: Learned) -> tuple[Float64, Int64]:
+    """Return the log odds of every mention as linking decides, and its best known candidate."""
+    task = material.task
+    scorer, theta = learned.model.prepare(task.pile, task.tables), learned.theta
+    margin = margins_under(scorer, theta, task.temperature)
+    views = mention_views(task.pile, task.kb)
+    odds = agree(log_odds(margin, theta, views, task.temperature), task.pile)[:, 0]
+    known = scorer(theta).detach().numpy()[:, :-1]
+    if not known.shape[1]:
+        return odds, np.full(len(odds), -1, dtype=np.int64)
+    best = np.take_along_axis(task.pile.mentions.candidates, known.argmax(axis=1)[:, None], axis=1)
+    return odds, best[:, 0].astype(np.int64)
+
+
+def _names(material: Material, rivals: Int64) -> tuple[tuple[str, int], ...]:
+    """Count entities by their titles, "" for none; most first."""
+    kb = material.task.kb
+    counts = Counter(rivals.tolist())
+    known = [entity for entity in counts if entity >= 0]
+    titles = dict(zip(known, kb.titles(np.array(known, dtype=np.int64)), strict=True))
+    named = [(titles.get(entity, ""), n) for entity, n in counts.items()]
+    return tuple(sorted(named, key=lambda item: (-item[1], item[0])))
+
+
+def _doubtful(material: Material, left_out: LeftOut, slot: int) -> tuple[str, ...]:
+    """Describe the labels that the run without them contradicts."""
+    task, pile = material.task, material.task.pile
+    rows = left_out.doubtful(slot)
+    if pile.text is None or not len(rows):
+        return ()
+    lines = []
+    windows = pile.text.take(rows).windows(60)
+    for row, window in zip(rows.tolist(), windows, strict=True):
+        document = material.corpus.documents[int(pile.mentions.documents[row])]
+        said = "is" if task.labels[row, 0] > 0.5 else "is not"
+        lines.append(
+            f"{document.id}: labelled as what {said} {pile.entities[0].id}, but "
+            f"the other labels say otherwise: {' '.join(window.text.split())}"
+        )
+    return tuple(lines)

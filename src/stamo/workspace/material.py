@@ -59,8 +59,7 @@ def load_material(
         LearningError: Nothing is labelled, or no label is the entity.
     """
     corpus = read_corpus(workspace, kb, trained)
-    with workspace.read_labels() as store:
-        events = tuple(store.current())
+    events = tuple(workspace.current_labels())
     found = find_labelled(events, corpus, workspace.entity, none=NONE)
     _check_labels(workspace.entity, found.labels.values())
     labelled = corpus.with_labels(found.labels)

@@ -30,13 +30,11 @@ from stamo.workspace.collisions import Collisions, find_collisions
 from stamo.workspace.figures import Panel, confidence_panels, convergence_panels, to_png, to_svg
 from stamo.workspace.folder import REPORT, Workspace
 from stamo.workspace.labels.events import SKIP, LabelEvent, labels_fingerprint
-from stamo.workspace.learn import pack_path
 from stamo.workspace.material import read_corpus
 from stamo.workspace.report_examples import example_sections
 from stamo.workspace.seen import SeenMention, score_corpus
 from stamo.workspace.slots import SlotRecord
-from stamo.workspace.summary import LearnSummary, read_summary
-from stamo.workspace.verdict import Verdict, judge
+from stamo.workspace.verdict import LearnSummary, Verdict, judge, read_summary
 from stamo.workspace.wording import count_of
 
 N_NEIGHBOURS = 10
@@ -74,15 +72,14 @@ def write_report(
     Raises:
         WorkspaceError: Nothing was learned yet.
     """
-    path = pack_path(workspace)
+    path = workspace.pack_path
     if not path.exists():
         raise WorkspaceError(
             f"{workspace.entity.id!r} has no pack yet; learn it first, then write the report."
         )
     pack = EntityPack.load(path, kb, trained.fingerprint)
     corpus = read_corpus(workspace, kb, trained)
-    with workspace.read_labels() as store:
-        labels = store.current()
+    labels = workspace.current_labels()
     scored = score_corpus(pack, corpus, labels, kb, trained)
     found = find_collisions(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),

@@ -8,7 +8,7 @@ from html import escape
 from stamo.workspace import report_html as html
 from stamo.workspace.labels.events import describe_choice
 from stamo.workspace.seen import SeenMention
-from stamo.workspace.snippets import cut_context
+from stamo.workspace.wording import cut_context
 
 N_EXAMPLES = 6
 WIDTH = 110

@@ -82,12 +82,12 @@ class SavedSlot:
     checkpoint: Checkpoint
 
 
+@dataclass(frozen=True)
 class SlotStore:
     """The slots of one run in a folder."""
 
-    def __init__(self, folder: Path, key: str) -> None:
-        self.folder = folder
-        self.key = key
+    folder: Path
+    key: str
 
     def start(self) -> int:
         """Drop the slots of other runs; return how many of this run are there."""

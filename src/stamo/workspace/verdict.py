@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stamo.evaluation.intervals import Interval, wilson
+from stamo.packs.pack import EntityPack
 from stamo.system.arrays import Bools
+from stamo.system.files import read_json
+from stamo.workspace.labels.history import Check
 from stamo.workspace.wording import count_of
 
 LEAST_PRECISION = 0.8
@@ -31,6 +35,8 @@ MANY_LABELS = 20
 """With as many labels, what is bad stays bad."""
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
 N_RIVALS = 3
+SUMMARY = ".summary.json"
+"""What is kept of a learning run, in the folder of its slots."""
 
 
 class Decision(StrEnum):
@@ -103,6 +109,46 @@ class Findings:
 
 
 @dataclass(frozen=True)
+class LearnSummary:
+    """What is kept of a run beside its pack, for the report."""
+
+    pack: str
+    """The fingerprint of the pack that it belongs to."""
+    labels: str
+    """The fingerprint of the labels that it knew."""
+    pile_helped: bool
+    used_slot: int
+    findings: Findings
+    checked: list[tuple[str, int]]
+    """Document and start of each left-out label, in the order of the findings."""
+
+    @property
+    def checks(self) -> dict[tuple[str, int], Check]:
+        """What a run without each label says of it."""
+        found = zip(self.findings.probabilities, self.findings.decisions, strict=True)
+        return {place: Check(*said) for place, said in zip(self.checked, found, strict=True)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> LearnSummary:
+        """Read it from plain values."""
+        findings = Findings.from_json(value["findings"])
+        checked = [(str(document), int(start)) for document, start in value["checked"]]
+        return cls(**value | {"findings": findings, "checked": checked})
+
+
+def read_summary(slots_dir: Path, pack: EntityPack | None = None) -> LearnSummary | None:
+    """Return what was kept of the last run; None where it wrote another pack or is missing."""
+    path = slots_dir / SUMMARY
+    if not path.exists():
+        return None
+    try:
+        summary = LearnSummary.from_json(read_json(path))
+    except (TypeError, KeyError, ValueError):
+        return None  # of another version
+    return summary if pack is None or summary.pack == pack.fingerprint else None
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What to do with a pack, and why."""
 
@@ -165,8 +211,9 @@ def _decide(
     if precision.value >= LEAST_PRECISION and precision.low >= LEAST_SURE:
         if recall.value >= LEAST_RECALL:
             text = (
-                f"Ship it: what it takes is right {_often(precision)} on left-out labels (hardly "
-                f"less than {precision.low:.0%}), and it finds {recall.value:.0%} of what is there."
+                f"Ship it: what it takes is right {precision.value:.0%} of the time on left-out "
+                f"labels (hardly less than {precision.low:.0%}), and it finds {recall.value:.0%} "
+                "of what is there."
             )
             return Decision.ship, text, None
         text = (
@@ -179,18 +226,20 @@ def _decide(
         threshold, higher = raised
         text = (
             f"Ship it with a higher threshold: link with --threshold {threshold:g}; what it takes "
-            f"then is right {_often(higher)}, at {found.line:.0%} only {_often(precision)}."
+            f"then is right {higher.value:.0%} of the time, at {found.line:.0%} only "
+            f"{precision.value:.0%} of the time."
         )
         return Decision.raise_threshold, text, threshold
     if precision.high < LEAST_PRECISION and found.n_labelled >= MANY_LABELS:
         text = (
-            f"Do not ship it: what it takes is right only {_often(precision)}, and no threshold "
-            "mends that; write a line about the entity, or choose more telling aliases."
+            f"Do not ship it: what it takes is right only {precision.value:.0%} of the time, and "
+            "no threshold mends that; write a line about the entity, or choose more telling "
+            "aliases."
         )
         return Decision.do_not_ship, text, None
     text = (
         "Label more before you ship it: so far it is right "
-        f"{_often(precision)}, which may be anything from {precision.low:.0%} to "
+        f"{precision.value:.0%} of the time, which may be anything from {precision.low:.0%} to "
         f"{precision.high:.0%}; label those closest to the line."
     )
     return Decision.label_more, text, None
@@ -295,10 +344,6 @@ def _from(rivals: Sequence[tuple[str, int]]) -> str:
     named = [f"{n:,} from {name or 'no known entity'}" for name, n in rivals[:N_RIVALS]]
     rest = sum(n for _, n in rivals[N_RIVALS:])
     return ": " + ", ".join([*named, *([f"{rest:,} from others"] if rest else [])])
-
-
-def _often(rate: Interval) -> str:
-    return f"{rate.value:.0%} of the time"
 
 
 def _are(n: int) -> str:

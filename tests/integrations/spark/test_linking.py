@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
-from stamo.corpus.pieces import plan_pieces
+from stamo.corpus.pieces import PIECE_BYTES, bundle, plan_pieces
 from stamo.corpus.readers import read_parts
 from stamo.errors import SettingsError, WorkerError
-from stamo.integrations.spark.linking import LinkJob, link_on_spark
+from stamo.integrations.spark.linking import LinkJob, link_on_spark, task_bytes
 from stamo.integrations.spark.session import SparkWorkers
 from stamo.linking.linker import Linker
 
@@ -73,6 +73,27 @@ def test_output_equals_that_of_one_machine(spark, sources, job, expected, tmp_pa
     assert linked_rows(tmp_path / "out") == expected
     assert run.n_failed == sum(bool(row[2]) for row in expected) > 2
     assert run.n_linked + run.n_failed == len(expected)
+
+
+@pytest.mark.parametrize("n_cores", [1, 2, 3])
+def test_every_core_has_several_tasks(tmp_path, n_cores):
+    """Small files do not share one task; a small input is not cut into crumbs, nor a large one."""
+    line = json.dumps({"text": "x" * 9_000}) + "\n"
+    for number in range(3):
+        (tmp_path / f"{number}.jsonl").write_text(line * 1_500)
+    size = task_bytes([str(tmp_path)], n_cores)
+    tasks = bundle(plan_pieces([str(tmp_path)], size), size)
+    assert 3 * n_cores <= len(tasks) <= 6 * n_cores + 3
+    assert task_bytes([str(tmp_path)], 1000) == 1 << 20
+    assert task_bytes([str(tmp_path)] * 10, 1) == PIECE_BYTES
+
+
+def test_a_run_that_was_begun_keeps_its_tasks(spark, sources, job, expected, tmp_path):
+    """Who goes on with other cores, and so would cut otherwise, takes the tasks that were begun."""
+    before = link_on_spark(spark, [str(sources)], str(tmp_path / "out"), job, piece_bytes=PIECE)
+    run = link_on_spark(spark, [str(sources)], str(tmp_path / "out"), job)
+    assert (run.n_tasks, run.n_before) == (before.n_tasks, before.n_tasks)
+    assert linked_rows(tmp_path / "out") == expected
 
 
 def test_addresses_are_read_and_the_knowledge_base_is_shipped(

@@ -16,8 +16,8 @@ from stamo.replication.suites.load import SuiteData
 from stamo.replication.suites.make import make_conflated, make_natural
 from stamo.replication.suites.names import NameSettings
 from stamo.replication.suites.natural import NaturalSettings
-from stamo.replication.suites.phi import train_suite_model
 from stamo.replication.suites.store import Suite
+from stamo.replication.suites.training import train_suite_model
 from stamo.world.generate import generate_world
 from stamo.world.settings import WorldSettings
 

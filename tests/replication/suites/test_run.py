@@ -15,12 +15,11 @@ from stamo.errors import ArtifactMismatchError, DivergenceError, SettingsError, 
 from stamo.features.encoder import load_encoder
 from stamo.features.encoder_choice import CachedEncoder
 from stamo.features.prior import Prior
-from stamo.replication.suites import phi as training_module
 from stamo.replication.suites import run as run_module
+from stamo.replication.suites import training as training_module
 from stamo.replication.suites.cells import read_results, results_lock, to_line
 from stamo.replication.suites.load import load_problem
 from stamo.replication.suites.methods import METHODS, Trial, run_method
-from stamo.replication.suites.phi import Absent, kb_tables, train_suite_model
 from stamo.replication.suites.report import find_runs, write_suite_report
 from stamo.replication.suites.run import (
     Cell,
@@ -29,6 +28,7 @@ from stamo.replication.suites.run import (
     plan,
     run_suite,
 )
+from stamo.replication.suites.training import Absent, kb_tables, train_suite_model
 from tests.replication.suites import small
 
 CHEAP = RunSettings(

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, SKIP
 from stamo.workspace.labels.terminal import label_in_terminal
-from stamo.workspace.snippets import cut_context, printable
+from stamo.workspace.wording import cut_context, printable
 from tests.workspace.small_world import NOON, copy_collected
 
 

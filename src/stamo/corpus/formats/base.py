@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import BinaryIO, Protocol
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.parts import ReadPart
-from stamo.corpus.skips import OnSkip, ReadLimits, Skip, clean_surrogates
+from stamo.corpus.skips import OnSkip, ReadLimits, Skip, clean_id, make_id
 from stamo.corpus.types import Document
 
-MAX_ID_CHARACTERS = 512
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -95,18 +93,3 @@ def read_whole(blocks: Iterator[bytes], max_bytes: int) -> bytes:
         if size >= max_bytes:
             break
     return b"".join(taken)
-
-
-def make_id(place: str, text: str) -> str:
-    """Make an id that stays the same on every machine and differs for different texts."""
-    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return f"{clean_id(place)}:{digest}"
-
-
-def clean_id(value: str) -> str:
-    """Return a printable id of bounded length; what is cut is replaced by a digest."""
-    printable = "".join(c if c.isprintable() else "�" for c in clean_surrogates(value)).strip()
-    if len(printable) <= MAX_ID_CHARACTERS:
-        return printable
-    digest = hashlib.blake2b(printable.encode(), digest_size=6).hexdigest()
-    return f"{printable[: MAX_ID_CHARACTERS - 16]}~{digest}"

@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.formats.base import (
-    UTF8_MARK,
-    ReadItem,
-    ReadTask,
+from stamo.corpus.formats.base import UTF8_MARK, ReadItem, ReadTask
+from stamo.corpus.skips import (
+    NO_MENTION,
+    BadRecordError,
     clean_id,
+    clean_surrogates,
+    cut_text,
+    decode_utf8,
     make_id,
 )
-from stamo.corpus.skips import NO_MENTION, BadRecordError, clean_surrogates, cut_text, decode_utf8
 from stamo.corpus.types import Document, Mention
 from stamo.system.arrays import Int64
 from stamo.system.streams import read_line_blocks
@@ -184,9 +186,10 @@ def document_from_json(record: Any, place: str) -> Document:
     text = clean_surrogates(_text_of(record))
     if not text.strip():
         raise BadRecordError("empty text")
-    title = record.get("title")
+    given, title = record.get("id"), record.get("title")
+    has_id = isinstance(given, str | int) and not isinstance(given, bool)
     return Document(
-        id=_id_of(record.get("id")) or make_id(place, text),
+        id=(has_id and clean_id(str(given))) or make_id(place, text),
         text=text,
         mentions=tuple(map(_tidy, _mentions_of(record, text))),
         title=clean_surrogates(title) if isinstance(title, str) else None,
@@ -232,12 +235,6 @@ def _date_of(record: dict[str, Any]) -> str | None:
     if len(value) <= len("2020-01-31"):
         return moment.date().isoformat()
     return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _id_of(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return ""
-    return clean_id(str(value))
 
 
 def _mentions_of(record: dict[str, Any], text: str) -> list[Mention]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stamo.corpus.formats.base import ReadTask, make_id
-from stamo.corpus.skips import NO_MENTION, BadRecordError, clean_surrogates, cut_text
+from stamo.corpus.formats.base import ReadTask
+from stamo.corpus.skips import NO_MENTION, BadRecordError, clean_surrogates, cut_text, make_id
 from stamo.corpus.types import Document
 
 TEXT_NAMES = ("text", "content", "body", "article", "document", "sentence")

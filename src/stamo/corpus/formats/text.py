@@ -5,16 +5,9 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator
 
-from stamo.corpus.formats.base import (
-    UTF8_MARK,
-    UTF16_MARKS,
-    ReadItem,
-    ReadTask,
-    make_id,
-    read_whole,
-)
+from stamo.corpus.formats.base import UTF8_MARK, UTF16_MARKS, ReadItem, ReadTask, read_whole
 from stamo.corpus.parts import Part, ReadPart, Unreadable, find_cut
-from stamo.corpus.skips import NO_MENTION, cut_text, decode_utf8
+from stamo.corpus.skips import NO_MENTION, cut_text, decode_utf8, make_id
 from stamo.corpus.types import Document
 
 _CHUNK_BYTES = 1 << 16

@@ -21,14 +21,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stamo.corpus.pieces import PIECE_BYTES, FilePiece, bundle, plan_pieces, read_pieces
+from stamo.corpus.pieces import (
+    PIECE_BYTES,
+    FilePiece,
+    bundle,
+    list_pieces,
+    plan_pieces,
+    read_pieces,
+)
 from stamo.corpus.skips import clean_surrogates
 from stamo.integrations.spark.parts import PartFolder
 from stamo.integrations.spark.session import Shipment, ShippedPath, SparkWorkers
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.manifest import sha256_of
-from stamo.linking.opening import open_linker
-from stamo.linking.parallel import BatchLinker, link_in_processes
+from stamo.linking.opening import BatchLinker, link_in_processes, open_linker
 from stamo.linking.results import LinkedDocument
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import load_model
@@ -37,6 +43,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROWS = 512
+LINK_TASKS_PER_CORE = 4
+"""Tasks for each core, so that all are busy to the end; large inputs have more of them."""
+LEAST_TASK_BYTES = 1 << 20
+"""Less is not worth a task."""
 
 LINKED_SCHEMA = pa.schema(
     [
@@ -111,7 +121,7 @@ def link_on_spark(
     *,
     overwrite: bool = False,
     shared: bool | None = None,
-    piece_bytes: int = PIECE_BYTES,
+    piece_bytes: int | None = None,
     on_task: Callable[[int, int], None] = lambda done, total: None,
 ) -> LinkRun:
     """Link sources and write Parquet.
@@ -123,7 +133,8 @@ def link_on_spark(
         job: What to link with.
         overwrite: Replace output of something else.
         shared: Whether executors see the paths of knowledge base, model and packs.
-        piece_bytes: What one task reads.
+        piece_bytes: What one task reads; by default as much as gives every core several tasks, 64
+            MB at the most, or what the run that is finished had.
         on_task: Told how many tasks are done, and of how many.
 
     Raises:
@@ -132,11 +143,12 @@ def link_on_spark(
     """
     kb, trained = KnowledgeBase.open(job.kb), load_model(job.model)
     open_linker(job.kb, job.model, job.packs, job.settings)  # what does not fit fails here
-    workers = SparkWorkers(spark)
+    workers, parts = SparkWorkers(spark), PartFolder(output)
+    begun = {} if overwrite else parts.plan() or {}
+    piece_bytes = piece_bytes or begun.get("piece_bytes") or task_bytes(sources, workers.n_workers)
     pieces = plan_pieces(sources, piece_bytes, json_lines=job.json_lines, run=workers.map)
     tasks = bundle(pieces, piece_bytes)
-    plan = _plan(kb.fingerprint, trained.fingerprint, job, tasks)
-    parts = PartFolder(output)
+    plan = _plan(kb.fingerprint, trained.fingerprint, job, tasks) | {"piece_bytes": piece_bytes}
     parts.begin(plan, overwrite=overwrite)
     missing = parts.missing(len(tasks))
     n_before = len(tasks) - len(missing)
@@ -148,6 +160,12 @@ def link_on_spark(
     parts.sweep()
     n_rows, n_failed = parts.count_rows("error")
     return LinkRun(n_rows - n_failed, n_failed, len(tasks), n_before)
+
+
+def task_bytes(sources: Sequence[str], n_cores: int) -> int:
+    """Return how much of the sources a task reads, so that every core has several tasks."""
+    total = sum(piece.size for piece in list_pieces(sources))
+    return min(max(-(-total // (LINK_TASKS_PER_CORE * n_cores)), LEAST_TASK_BYTES), PIECE_BYTES)
 
 
 def _plan(

@@ -33,7 +33,7 @@ class PartFolder:
             SettingsError: It holds something else.
         """
         system, root = self._system()
-        before = self._plan()
+        before = self.plan()
         if before is not None and (overwrite or before != plan):
             if not overwrite:
                 raise SettingsError(
@@ -102,7 +102,8 @@ class PartFolder:
             system.get_file_info(fs.FileSelector(root, allow_not_found=True))
         )
 
-    def _plan(self) -> Any:
+    def plan(self) -> Any:
+        """Return what the folder is made of, None where nothing was begun."""
         system, root = self._system()
         try:
             with system.open_input_stream(f"{root}/{PLAN_FILE}") as file:

@@ -87,7 +87,9 @@ class KnownDeepED:
         candidates = entities.place[mentions.candidates]
         coherence = mean_rows(entities, mentions.context) * self.state["phi3"]  # (M, Q)
         # One space for the words of every block: fresh memory costs more than copying into it.
-        space = np.empty((MAX_BLOCK_MENTIONS * word_place.shape[1], tables.dimensions), np.float32)
+        space = np.empty(
+            (MAX_BLOCK_MENTIONS * word_place.shape[1], words.rows.shape[1]), np.float32
+        )
         names = ("prior", "relatedness", *self.extra)
         known = np.stack([mentions.known[name] for name in names], axis=-1)
         for rows in blocks(width):

@@ -28,8 +28,8 @@ from stamo.replication.suites.corpora import (
 )
 from stamo.replication.suites.names import Names, name_entities, unambiguous_names
 from stamo.replication.suites.natural import NaturalSettings, natural_problems
-from stamo.replication.suites.phi import MENTIONS_OF_A_GROUP
 from stamo.replication.suites.store import Problem, Suite, new_suite, open_suite, save_problems
+from stamo.replication.suites.training import MENTIONS_OF_A_GROUP
 
 CORPUS_FILES = (DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES)
 

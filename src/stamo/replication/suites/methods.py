@@ -18,7 +18,8 @@ from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
 from stamo.learning.loop import Slot, Task
-from stamo.learning.readings import FEATURE_QUIRKS, QUIRKS, READINGS, Reading, run_reading
+from stamo.learning.readings import Reading, run_reading
+from stamo.learning.variants import FEATURE_QUIRKS, QUIRKS, READINGS
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
 from stamo.models.store import TrainedModel
@@ -26,8 +27,8 @@ from stamo.models.tables import Tables
 from stamo.replication.baselines.keyphrase import keyphrase_scores, rarity
 from stamo.replication.suites.descriptions import Reader
 from stamo.replication.suites.load import LoadedProblem, SuiteData
-from stamo.replication.suites.phi import LEARNED_FEATURES, Absent, leave_out_feature
 from stamo.replication.suites.store import SetName
+from stamo.replication.suites.training import LEARNED_FEATURES, Absent, leave_out_feature
 from stamo.replication.tables import INTER_ROWS
 from stamo.system.arrays import Bools, Float32, Float64, Int32
 

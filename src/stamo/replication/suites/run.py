@@ -18,7 +18,7 @@ from stamo.errors import LearningError, SettingsError, SuiteError
 from stamo.features.encoder_choice import INSTALLED
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.readings import QUIRKS
+from stamo.learning.variants import QUIRKS
 from stamo.models.kinds import MODELS
 from stamo.models.store import TrainedModel, load_model
 from stamo.models.tables import Tables
@@ -37,8 +37,14 @@ from stamo.replication.suites.cells import (
 from stamo.replication.suites.descriptions import Reader, Texts
 from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
 from stamo.replication.suites.methods import METHODS, Method, Trial, run_method
-from stamo.replication.suites.phi import BERT, LEARNED_FEATURES, OnModel, kb_tables, train_models
 from stamo.replication.suites.store import Suite, open_suite
+from stamo.replication.suites.training import (
+    BERT,
+    LEARNED_FEATURES,
+    OnModel,
+    kb_tables,
+    train_models,
+)
 from stamo.replication.tables import INTER_ROWS
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,8 @@ from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import make_task
 from stamo.learning.loop import Learned, Task
-from stamo.learning.readings import READINGS, Reading, run_reading
+from stamo.learning.readings import Reading, run_reading
+from stamo.learning.variants import READINGS
 from stamo.models.evidence import BIAS, margins_under, mention_views, none_odds
 from stamo.models.store import TrainedModel
 from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities

@@ -45,6 +45,7 @@ function card(found) {
     make("h2", {}, found.name, " ", kind),
     make("p", { className: "soft small number" }, facts(found)),
     ...(found.about ? [make("p", {}, found.about)] : []),
+    ...line("Type", found.types),
     ...line("Also called", found.aliases.slice(1)),
     ...line("Comes with", found.words),
     ...line("And with", found.entities),
@@ -116,7 +117,9 @@ async function load(start) {
   const number = ++nLoads;
   try {
     const kind = byId("kind").value;
-    const answer = await call("GET", `/api/found?start=${start}&most=${PAGE}${kind ? `&kind=${kind}` : ""}`);
+    const asked = new URLSearchParams({ start, most: PAGE, ...(kind && { kind }) });
+    for (const type of byId("type").value.split(/[\s,;]+/).filter(Boolean)) asked.append("type", type);
+    const answer = await call("GET", `/api/found?${asked}`);
     if (number !== nLoads) return; // another list was asked for meanwhile
     underWay = answer.under_way;
     const list = byId("proposals");
@@ -136,6 +139,7 @@ async function load(start) {
 byId("who").value = localStorage.getItem(WHO) || "";
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 byId("kind").addEventListener("change", () => load(0));
+byId("type").addEventListener("change", () => load(0));
 byId("more").addEventListener("click", () => load(byId("proposals").children.length));
 
 load(0);

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from stamo.corpus.types import Document
 from stamo.workspace.labels.events import SKIP, LabelEvent, describe_choice
-from stamo.workspace.snippets import Snippet, cut_context
+from stamo.workspace.wording import Snippet, cut_context
 
 ENTRY_WIDTH = 90
 MentionPlace = tuple[str, int]

@@ -205,7 +205,7 @@ def find_labelled(
     """
     keys = {
         (document.id, mention.start, mention.end): (document.id, index)
-        for document in corpus
+        for document in corpus.documents
         for index, mention in enumerate(document.mentions)
     }
     entity_by_choice = {EMERGING_CHOICE: entity.id, NONE: none, SKIP: None}

@@ -30,7 +30,7 @@ from stamo.workspace.labels.events import (
 from stamo.workspace.labels.queue import LabelQueue
 from stamo.workspace.labels.store import LabelStore
 from stamo.workspace.material import read_corpus
-from stamo.workspace.snippets import cut_context, printable
+from stamo.workspace.wording import cut_context, printable
 
 ReadKey = Callable[[], str]
 """Waits for a key and returns it; an empty text ends labelling."""
