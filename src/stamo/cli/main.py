@@ -56,7 +56,10 @@ class _App(typer.Typer):
         return _in_words(typer.main.get_command(self))(*args, **kwargs)
 
 
-TYPES = {"str": "text", "Path": "path", "int": "number", "int range": "number", "float": "number"}
+TYPES = {
+    **{"str": "text", "Path": "path", "int": "number", "float": "number"},
+    **{"int range": "number", "float range": "number"},
+}
 """What help calls the values of options."""
 
 
