@@ -31,7 +31,7 @@ from stamo.workspace.collect import CollectSettings, collect
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import label_by_gold, read_answers
 from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
-from stamo.workspace.learn import LearnSettings, learn_pack, pack_path
+from stamo.workspace.learn import LearnSettings, learn_pack
 from stamo.workspace.learn_job import learn_job
 from stamo.world import World
 from tests.service.support import running
@@ -226,11 +226,11 @@ class Learn(Scenario):
 
     def look(self, home: Path) -> object:
         """Return the pack's bytes."""
-        return pack_path(Workspace.open(home / NAME)).read_bytes()
+        return Workspace.open(home / NAME).pack_path.read_bytes()
 
     def check(self, home: Path, said: list[Any], expected: object) -> None:
         """There is no pack, or the whole one."""
-        path = pack_path(Workspace.open(home / NAME))
+        path = Workspace.open(home / NAME).pack_path
         assert not path.exists() or path.read_bytes() == expected
         Workspace.open(home / NAME).status()
 
@@ -305,7 +305,7 @@ class Serve(Scenario):
 
     def look(self, home: Path) -> object:
         """Return whether there is a pack that can be read."""
-        return EntityPack.load(pack_path(Workspace.open(home / NAME))).entity.id
+        return EntityPack.load(Workspace.open(home / NAME).pack_path).entity.id
 
     def check(self, home: Path, said: list[Any], expected: object) -> None:
         """Nothing acknowledged is lost, and every pack is whole."""
