@@ -137,14 +137,9 @@ class Manifest:
             KnowledgeBaseError: A file is missing or has other content.
         """
         self.check_files(directory)
-        names = [name for name, entry in self.files.items() if _is_index(name, entry["size"])]
-        slow = [name for name in names if "xxh3" not in self.files[name]]  # of earlier builds
-        for name in names:
-            found = self.files[name].get("xxh3")
-            if found is not None and xxh3_of(directory / name) != found:
-                raise _changed(directory, name)
-        if slow:
-            self._check_hashes(directory, slow)
+        for name, entry in self.files.items():
+            if _is_index(name, entry["size"]):  # earlier builds have sha256 alone
+                self._check_hash(directory, name, "xxh3" if "xxh3" in entry else "sha256")
 
     def verify(self, directory: Path) -> None:
         """Compare the hash of every file with the manifest; reads everything.
@@ -153,23 +148,19 @@ class Manifest:
             KnowledgeBaseError: A file is missing or has other content.
         """
         self.check_files(directory)
-        self._check_hashes(directory, self.files)
+        for name in self.files:
+            self._check_hash(directory, name, "sha256")
 
-    def _check_hashes(self, directory: Path, names: Iterable[str]) -> None:
-        for name in names:
-            if sha256_of(directory / name) != self.files[name]["sha256"]:
-                raise _changed(directory, name)
+    def _check_hash(self, directory: Path, name: str, kind: str) -> None:
+        if _HASHES[kind](directory / name) != self.files[name][kind]:
+            raise KnowledgeBaseError(
+                f"The knowledge base {directory.name!r} is corrupted: the content of the file "
+                f"{name} has changed since the build; build it again."
+            )
 
 
 def _is_index(name: str, size: int) -> bool:
     return name.endswith(".trie") or (name.endswith(".npy") and size <= MAX_SMALL_BYTES)
-
-
-def _changed(directory: Path, name: str) -> KnowledgeBaseError:
-    return KnowledgeBaseError(
-        f"The knowledge base {directory.name!r} is corrupted: the content of the file {name} has "
-        "changed since the build; build it again."
-    )
 
 
 def _read_record(directory: Path) -> dict[str, Any]:
@@ -216,6 +207,9 @@ def xxh3_of(path: Path) -> str:
     """Return XXH3 (64 bits) of a file's content in hexadecimal; the file is not empty."""
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         return xxhash.xxh3_64_hexdigest(content)
+
+
+_HASHES = {"sha256": sha256_of, "xxh3": xxh3_of}
 
 
 def describe_files(directory: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:

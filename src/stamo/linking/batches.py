@@ -90,10 +90,7 @@ def locate(
     """
     kb, joined = readings.kb, join_texts([document.text for document in documents])
     taken = _taken(joined, documents, given) if any(given) else (_NONE, _NONE, [])
-    if detector is not None and not any(given):
-        found = detector.detect(joined)
-    else:
-        found = _found(joined, given, detector)
+    found = _found(joined, given, detector)
     starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
     surfaces, names, aliases, n_taken = _surface_table(kb, taken[2], found, detector)
     related = readings.of(names[:n_taken], fixed) if n_taken else NO_READINGS
@@ -132,6 +129,8 @@ def _found(
     if detector is None or all(given):
         return Detected(_NONE, _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32))
     found = detector.detect(joined)
+    if not any(given):
+        return found
     wanted = ~np.asarray(given)[joined.document_of(found.starts)]
     return Detected(
         found.starts[wanted], found.ends[wanted], found.aliases[wanted], found.extras[wanted]

@@ -22,7 +22,7 @@ from stamo.system.arrays import Float32, Int32, Int64
 SHIFT = "decision-shift"
 """The group of a pack that holds what was added to the log odds to draw the line for F1."""
 OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
-"""The groups of θ(e*) that are fields of a pack; all others are stored by name, with hyphens."""
+"""The groups of θ(e*) that are fields of a pack; all others are stored by name."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,13 @@ class TextParts:
                 used = np.flatnonzero(np.any([groups[key] for key in keys], axis=0))
                 kept[view] = tuple(words[i] for i in used)
                 groups |= {key: groups[key][used] for key in keys}
-        reads = any(group_of(view).replace(" ", "-") in groups for view in VIEWS if view.reads_text)
+        reads = any(group_name(group_of(view)) in groups for view in VIEWS if view.reads_text)
         return TextParts(kept, self.encoder if reads else ""), groups
+
+
+def group_name(name: str) -> str:
+    """Return the name that a group of θ(e*) has in a pack."""
+    return name.replace(" ", "-")
 
 
 def make_pack(
@@ -79,9 +84,7 @@ def make_pack(
         about: Other fields of the pack, such as its history and notes.
     """
     rows = {name: values[0].numpy() for name, values in theta.groups.items()}
-    groups = {
-        n.replace(" ", "-"): v.astype(np.float32) for n, v in rows.items() if n not in OWN_FIELDS
-    }
+    groups = {group_name(n): v.astype(np.float32) for n, v in rows.items() if n not in OWN_FIELDS}
     text, groups = text.used(groups)
     groups[SHIFT] = np.array([shift], dtype=np.float32)
     return EntityPack.project(
@@ -105,7 +108,7 @@ def pack_theta(pack: EntityPack) -> FeatureParams:
 
     The aliases and neighbours of a pile that it is looked up on must be the pack's own.
     """
-    names = {name.replace(" ", "-"): name for name in (*GROUPS, *NONE_GROUPS)}
+    names = {group_name(name): name for name in (*GROUPS, *NONE_GROUPS)}
     groups = {names.get(key, key): values for key, values in pack.groups.items() if key != SHIFT}
     groups |= {"prior": pack.priors, "relatedness": pack.relatedness, "embedding": pack.vector}
     return FeatureParams({n: torch.from_numpy(np.array(v))[None] for n, v in groups.items()})
