@@ -96,7 +96,7 @@ def test_batches_are_bounded_by_characters():
     """A batch ends when it has enough documents or enough characters."""
     parts = [Part(Document(str(i), "x" * 500)) for i in range(9)]
     assert [len(batch) for batch in batched(parts, 4, 1000)] == [4, 4, 1]
-    assert [len(batch) for batch in batched(parts, 100, 250)] == [2, 2, 2, 2, 1]
+    assert [len(batch) for batch in batched(parts, 100, 500)] == [2, 2, 2, 2, 1]
 
 
 def rendered(renderable):

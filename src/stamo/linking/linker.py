@@ -247,12 +247,15 @@ def _error_of(source: ReadPart) -> str | None:
 
 
 def batched(sources: Iterable[ReadPart], size: int, n_characters: int) -> Iterator[list[ReadPart]]:
-    """Group sources into batches of at most `size` parts and about `n_characters` characters."""
+    """Group sources into batches of at most `size` parts and twice `n_characters` characters.
+
+    A text of single letters takes some 650 bytes a character while it is searched.
+    """
     batch: list[ReadPart] = []
     length = 0
     for source in sources:
         n = len(source.document.text) if isinstance(source, Part) else 0
-        if batch and (len(batch) >= size or length + n > 4 * n_characters):
+        if batch and (len(batch) >= size or length + n > 2 * n_characters):
             yield batch
             batch, length = [], 0
         batch.append(source)
