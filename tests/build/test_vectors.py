@@ -1,7 +1,9 @@
 """Import of word vectors from every supported format, whole and damaged."""
 
+import bz2
 import gzip
 import io
+import lzma
 import pickle
 import struct
 import zipfile
@@ -46,6 +48,8 @@ FORMATS = {
     "word2vec.bin": binary(),
     "word2vec-without-breaks.bin": binary(b""),
     "word2vec.bin.gz": gzip.compress(binary()),
+    "word2vec.bin.xz": lzma.compress(binary()),
+    "fasttext.vec.bz2": bz2.compress(b"3 3\n" + text_lines()),
     "half.npz": npz(words=np.array(WORDS), vectors=VECTORS.astype(np.float16)),
     "double.npz": npz(words=np.array(WORDS), vectors=VECTORS.astype(np.float64)),
     "fortran.npz": npz(words=np.array(WORDS), vectors=np.asfortranarray(VECTORS)),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache, partial, reduce
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Float32, Int32, Int64
+from stamo.system.files import replaced_file
 
 _WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
 EXPECTED_WORDS = 1_000_000
@@ -134,9 +133,9 @@ def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool 
         for i, words in enumerate(encoded)
     ]
     ids = np.concatenate([np.empty(0, np.int32), *(words.ids for words in encoded)])
-    with _at_once(work / f"words-{row_group}.npz") as beside:
+    with replaced_file(work / f"words-{row_group}.npz") as beside, beside.open("wb") as file:
         np.savez(
-            beside,
+            file,
             ids=ids,
             offsets=offsets.astype(np.int64),
             links=np.concatenate([np.empty((2, 0), np.int64), *links], axis=1),
@@ -144,17 +143,6 @@ def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool 
             owners=_owners(table["title"].to_pylist() if with_owners else [], result),
         )
     return np.bincount(ids[ids >= 0], minlength=len(vocabulary)).astype(np.int64)
-
-
-@contextmanager
-def _at_once(path: Path) -> Iterator[Path]:
-    """Give a path to write to; then the file is there, or not at all.
-
-    Where a machine is lost, another one may write the same file.
-    """
-    beside = path.with_name(f"{uuid.uuid4().hex}.{path.name}")
-    yield beside
-    beside.replace(path)
 
 
 def _owners(titles: list[str], result: Path) -> Int32:
@@ -208,9 +196,9 @@ def sum_groups(row_groups: range, result: Path, work: Path) -> None:
     """Sum the contexts of the links of some row groups, and their articles, entity by entity."""
     total = reduce(PartialSums.plus, (_sum_group(group, result, work) for group in row_groups))
     entities_path, sums_path = _sum_files(work, row_groups)
-    with _at_once(entities_path) as beside:
+    with replaced_file(entities_path) as beside:
         save_array(beside, total.entities, np.int32)
-    with _at_once(sums_path) as beside:
+    with replaced_file(sums_path) as beside:
         save_array(beside, total.sums, np.int64)
 
 
@@ -234,7 +222,7 @@ def write_block(first: int, result: Path, work: Path, sums: Sequence[range]) -> 
         here = slice(*np.searchsorted(entities, np.array([first, last], dtype=np.int32)))
         total.add_partial(PartialSums(entities[here] - np.int32(first), added[here]))
     path = work / f"vectors-{first}.npy"
-    with _at_once(path) as beside:
+    with replaced_file(path) as beside:
         save_array(beside, total.finish(background), np.float16)
     return path
 

@@ -7,23 +7,23 @@ archives never run code, and single bad entries are counted and left out. Memory
 
 from __future__ import annotations
 
-import gzip
+import io
 import itertools
 import logging
 import zipfile
-import zlib
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stamo.errors import VectorsError
 from stamo.system.arrays import Float32
+from stamo.system.streams import ByteSource, ByteStream
 
 Block = tuple[list[str], Float32]
 
@@ -38,7 +38,6 @@ _MAX_WORD = 1024
 _MAX_EXPANSION = 200
 _BLOCK_ROWS = 1 << 14
 _READ_BYTES = 1 << 20
-_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def load_vectors(path: Path, keep: Collection[str] | None = None) -> WordVectors
 
     The name tells the format: `.npz` holds arrays `words` and `vectors`, `.bin` is word2vec's
     binary form, anything else is text with a word and its numbers on each line, with or without a
-    first line of counts. Text and `.bin` may be packed with gzip (`.gz`).
+    first line of counts. Text and `.bin` may be packed (gzip, bzip2, xz, zstd).
 
     Args:
         path: The file.
@@ -93,19 +92,36 @@ def load_vectors(path: Path, keep: Collection[str] | None = None) -> WordVectors
     try:
         if path.suffix == ".npz":
             return _collect(path, _npz_blocks(path), keep, skipped)
-        with _open(path) as stream:
-            if path.name.removesuffix(".gz").endswith(".bin"):
+        with path.open("rb") as file:
+            stream = io.BufferedReader(_Unpacked(file))
+            if ".bin" in path.suffixes[-2:]:
                 return _collect(path, _binary_blocks(path, stream, skipped), keep, skipped)
             return _collect(path, _text_blocks(stream, keep, skipped), keep, skipped)
-    except (OSError, zipfile.BadZipFile, *_DAMAGE) as error:
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
         raise VectorsError(f"{path} cannot be read as word vectors: {error}.") from error
 
 
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        # A gzip stream is read to its end, so the caller's `with` closes the file below it.
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return path.open("rb")
+class _Unpacked(io.RawIOBase):
+    """The decompressed bytes of an open file; damage is an `EOFError`."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._stream = ByteStream(ByteSource(file))
+        self._blocks = iter(self._stream)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Tell that this can be read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer as far as the next block goes."""
+        if not self._rest:
+            self._rest = memoryview(next(self._blocks, b""))
+            if not self._rest and self._stream.fault:
+                raise EOFError(self._stream.fault)
+        n = min(len(buffer), len(self._rest))
+        buffer[:n], self._rest = self._rest[:n], self._rest[n:]
+        return n
 
 
 def _collect(
@@ -200,7 +216,7 @@ def _lines(stream: IO[bytes], skipped: Counter[str]) -> Iterator[bytes]:
             skipped["line too long"] += 1
             while line and not line.endswith(b"\n"):
                 line = stream.readline(_MAX_LINE)
-    except _DAMAGE:
+    except EOFError:
         skipped["damaged end of the file"] += 1
 
 
@@ -230,7 +246,7 @@ def _binary_entries(
         if len(buffer) - place < _MAX_WORD + row_bytes + 2:
             try:
                 buffer, place = buffer[place:] + stream.read(_READ_BYTES), 0
-            except _DAMAGE:
+            except EOFError:
                 buffer, place = b"", 0
         space = buffer.find(b" ", place, place + _MAX_WORD + 2)
         end = space + 1 + row_bytes
