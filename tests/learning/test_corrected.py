@@ -102,7 +102,7 @@ def test_many_sure_pseudo_labels_are_drawn_by_lot(task):
         {"confident": 0.4},
         {"pseudo_weight": -0.1},
         {"n_pseudo": -1},
-        {"least_added": float("nan")},
+        {"own_weight": float("nan")},
     ],
 )
 def test_settings_of_pseudo_labels_have_ranges(setting):
@@ -122,12 +122,13 @@ def test_which_pseudo_labels_count_is_settled_once_for_all_folds(task, monkeypat
     assert len(ranked) == 2  # for the whole pile, and for the parts together
 
 
-def test_the_pile_adds_what_counts_in_an_estimate(task, monkeypatch):
-    """A doubtful mention is added where surer ones make up for it, for each labelled one."""
-    steps = CorrectedSteps(task, CorrectedArgs())
+@pytest.mark.parametrize("own_weight", [0.0, 1.0, 3.0])
+def test_the_pile_has_its_share_of_what_counts_in_an_estimate(task, monkeypatch, own_weight):
+    """A doubtful mention is added where surer ones make up for it; labelled ones are the rest."""
+    steps = CorrectedSteps(task, CorrectedArgs(own_weight=own_weight))
     weights, rows = pseudo_labels(task, [0.99, 0.99, 0.99, 0.75, 0.2])
     monkeypatch.setattr(steps, "label", lambda now: weights)
     _, vote, size = task.pile.votes
     labelled = float((task.labels[:, 0] / size[vote])[task.labelled].sum())
-    expected = float((1 / size[vote[rows[:4]]]).sum())
-    assert steps._n_added(None) == pytest.approx(expected / labelled)
+    added = float((1 / size[vote[rows[:4]]]).sum())
+    assert steps._pile_share(None) == pytest.approx(added / (added + own_weight * labelled))

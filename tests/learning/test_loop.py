@@ -122,25 +122,37 @@ def test_estimation_is_the_loop_without_slots(task):
 def test_the_labels_alone_are_kept_where_the_pile_did_not_help(task):
     """`choose` decides between slot 0 and the last one; `until` takes the last whatever it gave."""
     learned = self_train(task, CorrectedArgs())
-    assert learned.used_slot == (3 if learned.pile_helped else 0) or learned.stopped == NO_CHANGE
+    assert learned.used_slot == (3 if learned.pile_weight else 0) or learned.stopped == NO_CHANGE
     forced = self_train(task, CorrectedArgs().until(2))
     assert forced.used_slot == 2
     alone = self_train(task, CorrectedArgs().labels_alone())
     assert (alone.used_slot, alone.shifts) == (0, (0.0,))
 
 
-def test_the_pile_is_kept_where_it_adds_much_to_the_labels(task):
-    """It needs twice the labelled mentions of the entity, and better left-out predictions."""
-    never = replace(CorrectedArgs(), least_added=1e6)
-    steps = never.steps(task)
+def test_the_labels_and_the_pile_count_by_their_mentions(task):
+    """The result is their weighted mean, or the labels alone where nothing is predicted better."""
+    steps = CorrectedArgs().steps(task)
     first = steps.fit(steps.estimate(task.labelled_sample, None), task.labelled_sample, None)
+    theta = first.theta.map(lambda values: values + 1.0)
     surer = replace(first, fits=tuple(_surer(fit, task, steps.rows) for fit in first.fits))
+    last = replace(surer, theta=theta, odds=first.odds + 1.0)
     sure = np.where(task.labelled, 0.0, 9.0)[:, None]
     many, few = replace(first, odds=sure), replace(first, odds=-sure)
-    assert CorrectedArgs().steps(task).finish(many, surer, 1).pile_helped
-    assert not CorrectedArgs().steps(task).finish(few, surer, 1).pile_helped
-    assert not CorrectedArgs().steps(task).finish(many, first, 1).pile_helped
-    assert not steps.finish(many, surer, 1).pile_helped
+    learned = steps.finish(many, last, 1)
+    assert learned.pile_helped
+    assert learned.used_slot == 1
+    assert learned.pile_weight == pytest.approx(steps._pile_share(many))
+    assert 0.5 < learned.pile_weight < 1
+    for group in first.theta.groups:
+        moved = learned.theta[group] - first.theta[group]
+        torch.testing.assert_close(moved, torch.full_like(moved, learned.pile_weight))
+    for alone in (
+        steps.finish(few, last, 1),
+        steps.finish(many, replace(last, fits=first.fits), 1),
+    ):
+        assert not alone.pile_helped
+        assert (alone.pile_weight, alone.used_slot) == (0.0, 0)
+        torch.testing.assert_close(alone.theta["prior"], first.theta["prior"])
 
 
 def _surer(fit, task, rows):
@@ -188,7 +200,7 @@ def test_readings_keep_their_numbers(task, name):
     if name != "default":
         reading = reading.with_slots(2)
     else:  # as it was: every pseudo-label counts, for features alone, and the line is for F1
-        before = {"least_right": 0.0, "pseudo_weight": 0.0, "least_added": 0.0, "decision": "f1"}
+        before = {"least_right": 0.0, "pseudo_weight": 0.0, "own_weight": 0.0, "decision": "f1"}
         args = replace(reading.args, **before, evidence=EvidenceArgs(rare=0.0))
         reading = replace(reading, args=args)
     theta = run_reading(replace(task, temperature=0.01), reading).theta

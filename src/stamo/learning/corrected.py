@@ -9,8 +9,9 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
 - Of the pseudo-labels as many count in an estimate as are right in nine of ten, by their own
   probabilities, and sure ones of both kinds are weak labels of the evidence.
 - The prior stays at its estimate on L: the loop through the prior is what collapses self-training.
-- The run keeps the labels alone where the pile predicts left-out labels no better, or adds too
-  few mentions that count to the labelled ones to be worth its errors.
+- The result is the mean of the labels alone and the last slot, by the mentions of e* each counts:
+  a pile that adds few is not worth its errors. Where the pile predicts left-out labels no better,
+  the labels alone are kept.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _RANGES = {
     "confident": (0.5, 1.0),
     "pseudo_weight": (0.0, inf),
     "n_pseudo": (0, inf),
-    "least_added": (0.0, inf),
+    "own_weight": (0.0, inf),
 }
 """What the settings of pseudo-labels may be."""
 
@@ -81,10 +82,10 @@ class CorrectedArgs(LoopArgs):
     """Keep the prior at its estimate on L."""
     choose: bool = True
     """Return the labels alone where the pile does not predict the left-out labels better."""
-    least_added: float = 2.0
-    """How many times the labelled mentions of e* the pile must add, by the pseudo-labels that count
-    in an estimate, to be worth their errors: beside twenty labels the few that a rare entity adds
-    only do harm."""
+    own_weight: float = 1.0
+    """How much a labelled mention of e* counts beside one that the pile adds, in the mean of the
+    labels alone and the last slot: beside twenty labels the few that a rare entity adds do as much
+    harm as good. 0 takes the last slot alone."""
     seed: int = 0
 
     resumes: ClassVar[bool] = False
@@ -134,6 +135,14 @@ class Corrected(Estimate):
 
     odds: Float64  # (M, E)
     fits: tuple[Correction, ...]  # one for each entity
+
+    def towards(self, other: Corrected, weight: float) -> Corrected:
+        """Return the weighted mean of this and another; the fits are those of the weightier."""
+        if weight in (0.0, 1.0):
+            return other if weight else self
+        theta = self.theta * (1.0 - weight) + other.theta * weight
+        odds = (1.0 - weight) * self.odds + weight * other.odds
+        return Corrected(theta, odds=odds, fits=(other if weight > 0.5 else self).fits)
 
 
 class CorrectedSteps(Steps[Corrected]):
@@ -236,13 +245,13 @@ class CorrectedSteps(Steps[Corrected]):
         return np.sort(rng.choice(sure, self.args.n_pseudo, replace=False))
 
     def finish(self, first: Corrected, last: Corrected, t: int) -> Learned:
-        """Keep the labels alone where the pile predicts no better; draw the line."""
+        """Average the labels alone and the last slot, where that predicts better; draw the line."""
         by_label = [self._label_likelihoods(now.fits) for now in (first, last)]
         total = max(float(self.weight.sum()), 1e-9)
         alone, with_pile = (float(each @ self.weight) / total for each in by_label)
-        helped = with_pile > alone and self._n_added(first) >= self.args.least_added
-        takes_last = helped or not self.args.choose
-        chosen = last if takes_last else first
+        share = self._pile_share(first) if with_pile > alone else 0.0
+        weight = share if self.args.choose else 1.0
+        chosen = first.towards(last, weight)
         posterior = self.label(chosen)
         shifts = self.args.shifts(posterior)
         bias = chosen.theta[BIAS] + torch.as_tensor(shifts, dtype=torch.float32)[:, None]
@@ -250,20 +259,21 @@ class CorrectedSteps(Steps[Corrected]):
             theta=chosen.theta.replace(**{BIAS: bias}, **self._none()),
             model=self.task.model,
             label=lambda: posterior,
-            used_slot=t if takes_last else 0,
+            used_slot=t if weight else 0,
             shifts=shifts,
-            pile_helped=helped,
+            pile_helped=share > 0,
+            pile_weight=weight,
             left_out_likelihood=(alone, with_pile),
         )
 
-    def _n_added(self, first: Corrected) -> float:
-        """Return how many mentions that count in an estimate the pile adds to each labelled one."""
+    def _pile_share(self, first: Corrected) -> float:
+        """Return the pile's share of the mentions of e* that count in an estimate."""
         _, vote, size = self.task.pile.votes
         share = 1.0 / size[vote]  # the mentions of a name in a document are one
         counting = self._mostly_right(self.label(first)) > 0
-        added = counting.any(axis=1) & ~self.task.labelled
-        positive = (self.task.labels > 0.5).any(axis=1) & self.task.labelled
-        return float(share[added].sum() / max(share[positive].sum(), 1e-9))
+        added = float(share[counting.any(axis=1) & ~self.task.labelled].sum())
+        own = float(share[(self.task.labels > 0.5).any(axis=1) & self.task.labelled].sum())
+        return added / max(added + self.args.own_weight * own, 1e-9)
 
     def _none(self) -> dict[str, torch.Tensor]:
         """Learn "none of these" from the labels that mean no emerging entity; (E, ...) each."""

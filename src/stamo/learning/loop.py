@@ -205,6 +205,8 @@ class Learned:
     """What the decision added to the log odds of each entity; confidences leave it out."""
     pile_helped: bool | None = None
     """Whether the unlabelled documents helped; None where the steps do not ask."""
+    pile_weight: float = 1.0
+    """How much of θ̂(e*) is of `used_slot`; the rest is of the labels alone."""
     left_out_likelihood: tuple[float, float] | None = None
     """Mean log likelihood of the left-out labels: with the labels alone, and with the pile."""
     stopped: str = ALL_SLOTS

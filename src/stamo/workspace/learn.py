@@ -284,7 +284,8 @@ class _Packing:
         }
         if learned.left_out_likelihood is not None:
             alone, with_pile = learned.left_out_likelihood
-            notes["pile"] = "helped" if learned.pile_helped else "did not help"
+            weight = f"helped, and is {learned.pile_weight:.0%} of the pack"
+            notes["pile"] = weight if learned.pile_helped else "did not help"
             notes["left-out likelihood"] = f"{alone:.4f} labels alone, {with_pile:.4f} with pile"
         return notes
 

@@ -43,20 +43,33 @@ class LeftOut:
     rows: Int64  # (n,) mentions of the pile
     labels: Bools  # (n,) whether each means e*
     odds: Mapping[int, Float64]  # slot -> (n,) calibrated log odds
-    decisions: Mapping[int, Bools]  # slot -> (n,)
+    shifts: Mapping[int, Float64]  # slot -> (n,) what the decision adds to them
 
-    def doubtful(self, slot: int) -> Int64:
+    def doubtful(self, learned: Learned) -> Int64:
         """Return the labelled mentions whose label the other labels all but rule out."""
-        labels, odds, _ = self.at(slot)
+        labels, odds, _ = self.of(learned)
         return self.rows[np.flatnonzero(np.where(labels, odds, -odds) < -DOUBTFUL)]
 
-    def at(self, slot: int) -> tuple[Bools, Float64, Bools]:
-        """Return labels, log odds and decisions after a slot; nothing where nothing was checked."""
+    def of(self, learned: Learned) -> tuple[Bools, Float64, Bools]:
+        """Return labels, log odds and decisions of what a run gave."""
+        return self.at(learned.used_slot, learned.pile_weight)
+
+    def at(self, slot: int, weight: float = 1.0) -> tuple[Bools, Float64, Bools]:
+        """Return labels, log odds and decisions after a slot; nothing where nothing was checked.
+
+        Args:
+            slot: The slot.
+            weight: What it counts beside the labels alone.
+        """
         there = [t for t in self.odds if t <= slot]
         if not there:
             return np.zeros(0, bool), np.zeros(0), np.zeros(0, bool)
-        last = max(there)
-        return self.labels, self.odds[last], self.decisions[last]
+        first, last = min(there), max(there)
+        odds, shifts = (
+            (1 - weight) * values[first] + weight * values[last]
+            for values in (self.odds, self.shifts)
+        )
+        return self.labels, odds, odds + shifts > 0
 
     def rates(self, slot: int) -> Rates | None:
         """Return precision, recall and F1 after a slot; a run that stopped early stays as it is."""
@@ -169,7 +182,7 @@ def _join(task: Task, folds: Sequence[Int64], results: Mapping[str, Any]) -> Lef
     used = [k for k in range(len(folds)) if str(k) in results]
     rows = np.concatenate([folds[k] for k in used]) if used else np.zeros(0, dtype=np.int64)
     slots = sorted({int(slot) for k in used for slot in results[str(k)]})
-    odds, decisions = {}, {}
+    odds, shifts = {}, {}
     for slot in slots:
         pairs: list[list[float]] = []
         for k in used:
@@ -178,16 +191,15 @@ def _join(task: Task, folds: Sequence[Int64], results: Mapping[str, Any]) -> Lef
             last = max((t for t in there if t <= slot), default=there[0])
             pairs += results[str(k)][str(last)]
         values = np.array(pairs, dtype=np.float64)
-        odds[slot] = values[:, 0]
-        decisions[slot] = values.sum(axis=1) > 0
-    return LeftOut(rows, task.labels[rows, 0] > 0.5, odds, decisions)
+        odds[slot], shifts[slot] = values.T
+    return LeftOut(rows, task.labels[rows, 0] > 0.5, odds, shifts)
 
 
 def find_out(
     material: Material, learned: Learned, left_out: LeftOut, alarm: str | None
 ) -> Findings:
     """Put together what the verdict needs to know, on the pile as it was encoded for learning."""
-    labels, odds, decisions = left_out.at(learned.used_slot)
+    labels, odds, decisions = left_out.of(learned)
     choices = [event.choice for event in material.labels if event.choice != SKIP]
     n_emerging = choices.count(EMERGING_CHOICE)
     shift = learned.shifts[0]
@@ -208,7 +220,7 @@ def find_out(
         n_unsure=int(((p > UNSURE) & (p < 1 - UNSURE)).sum()),
         taken_from=_names(material, rivals[taken]),
         alarm=alarm,
-        doubtful=_doubtful(material, left_out, learned.used_slot),
+        doubtful=_doubtful(material, left_out.doubtful(learned)),
     )
 
 
@@ -236,10 +248,9 @@ def _names(material: Material, rivals: Int64) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(named, key=lambda item: (-item[1], item[0])))
 
 
-def _doubtful(material: Material, left_out: LeftOut, slot: int) -> tuple[str, ...]:
+def _doubtful(material: Material, rows: Int64) -> tuple[str, ...]:
     """Describe the labels that the run without them contradicts."""
     task, pile = material.task, material.task.pile
-    rows = left_out.doubtful(slot)
     if pile.text is None or not len(rows):
         return ()
     lines = []

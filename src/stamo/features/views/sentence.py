@@ -31,7 +31,7 @@ class Sentence(View):
     is_centred = True
     reads_text = True
 
-    variance: float = 15.0
+    variance: float = 20.0
     mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:

@@ -110,7 +110,7 @@ def _check(reading: Reading, trial: WildTrial) -> WildAnswer:
         raise LearningError("Cross-validation needs labels; there are none.")
     learned = run_reading(trial.task, reading)
     found = predict_left_out(trial.task, slots_of(reading), LearnSettings().n_folds)
-    labels, _, links = found.at(learned.used_slot)
+    labels, _, links = found.of(learned)
     counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
     answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))
     return replace(answer, left_out=counts)
