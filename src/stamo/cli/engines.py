@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stamo.cli.tables import Console
-
 if TYPE_CHECKING:
     from stamo.build.engine import BuildEngine
     from stamo.corpus.readers import SourceReader
@@ -63,6 +61,8 @@ def check_engine(engine: Engine, **only_spark: object) -> None:
 def tasks_view(title: str) -> Iterator[Callable[[int, int], None]]:
     """Show how many tasks are done, on stderr."""
     from rich.progress import Progress
+
+    from stamo.cli.tables import Console
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=None)
@@ -115,6 +115,7 @@ def link_by_spark(
     Raises:
         SettingsError: There is nowhere to write to, or nothing to read.
     """
+    from stamo.cli.tables import Console
     from stamo.errors import SettingsError
     from stamo.integrations.spark.linking import LinkJob, link_on_spark
     from stamo.integrations.spark.session import spark_session
