@@ -18,8 +18,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-import pyarrow as pa
-
 from stamo.errors import WorkerError
 from stamo.system.closing import Closing
 
@@ -190,6 +188,8 @@ def without_pandas() -> None:
     """
     if "pandas" in sys.modules:
         return
+    import pyarrow as pa
+
     sys.meta_path.insert(0, _NoPandas)
     try:
         pa.array([0])  # Arrow tries once
@@ -213,6 +213,8 @@ def plain_allocator() -> Iterator[None]:
     Its own keeps some 70 MB of what is freed; `give_back_memory` cannot reach that while it is
     needed again and again.
     """
+    import pyarrow as pa
+
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -223,6 +225,8 @@ def plain_allocator() -> Iterator[None]:
 
 def give_back_memory() -> None:
     """Hand freed memory back to the system, so that one stage does not add to the next."""
+    import pyarrow as pa
+
     pa.default_memory_pool().release_unused()
     with suppress(AttributeError, OSError):  # the second part is Linux with glibc only
         ctypes.CDLL(None).malloc_trim(0)
@@ -238,6 +242,8 @@ def _call_inherited(item: object) -> Any:
 
 
 def _prepare_worker(inherited: Callable[[Any], Any] | None) -> None:
+    import pyarrow as pa
+
     global _inherited
     _inherited = inherited
     pa.set_memory_pool(pa.system_memory_pool())  # for as long as it lives, see plain_allocator
