@@ -7,7 +7,10 @@ import re
 import sys
 import tarfile
 import tempfile
+import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -22,8 +25,9 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 4
 """How often a task is tried; inside one machine Spark would give up at the first fault."""
-TASKS_PER_CORE = 8
-"""Tasks of one round of work for each core: enough to even out, few enough to hold in memory."""
+TASKS_PER_CORE, ROUNDS = 4, 2
+"""Tasks of one round of work for each core, and rounds under way: those of the next one fill the
+cores while the last of one run. Few enough to hold in memory."""
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
 
@@ -103,19 +107,37 @@ class SparkWorkers:
         self.n_workers: int = self._context.defaultParallelism
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield `function(item)` for each item in order; one round of tasks after the other.
+        """Yield `function(item)` for each item in order, in rounds of tasks.
 
         Raises:
             WorkerError: A task failed as often as Spark tries it.
         """
+        waiting, group = iter(items), uuid.uuid4().hex
+        rounds: deque[Future[list[Result]]] = deque()
+        with ThreadPoolExecutor(ROUNDS) as threads:
+            try:
+                while True:
+                    while len(rounds) < ROUNDS and (some := self._next_items(waiting)):
+                        rounds.append(threads.submit(self._run, function, some, group))
+                    if not rounds:
+                        return
+                    yield from rounds.popleft().result()
+            finally:
+                if rounds:  # nobody waits for them any more
+                    self._context.cancelJobGroup(group)
+
+    def _next_items(self, items: Iterator[Item]) -> list[Item]:
+        return list(islice(items, self.n_workers * TASKS_PER_CORE))
+
+    def _run(
+        self, function: Callable[[Item], Result], items: list[Item], group: str
+    ) -> list[Result]:
+        """Run a round of tasks, one for each item."""
         called = getattr(function, "func", function)
-        self._context.setJobDescription(getattr(called, "__name__", "tasks"))
-        waiting = iter(items)
-        while some := list(islice(waiting, self.n_workers * TASKS_PER_CORE)):
-            tasks = self._context.parallelize(some, len(some))
-            with _task_errors():
-                done = tasks.mapPartitions(partial(_each, function)).collect()
-            yield from done
+        self._context.setJobGroup(group, getattr(called, "__name__", "tasks"))
+        tasks = self._context.parallelize(items, len(items))
+        with _task_errors():
+            return tasks.mapPartitions(partial(_each, function)).collect()
 
     def start(self, function: Callable[..., Result], *args: Any) -> Callable[[], Result]:
         """Run `function(*args)` here, at once; return what gives its result."""
