@@ -21,6 +21,8 @@ from stamo.system.streams import compression
 
 PIECE_BYTES = 64 << 20
 """What one task reads, as it is stored; smaller files are put together."""
+COUNTED_HERE = 64 << 20
+"""Up to so many bytes, counting lines takes less time than sending out for it."""
 _BLOCK = 1 << 20
 
 
@@ -80,7 +82,8 @@ def plan_pieces(
     ]
     # What follows the last piece of a file has numbers of its own.
     lines = [piece for piece, following in pairwise(pieces) if following.start]
-    counts = dict(zip(lines, run(count_line_ends, lines), strict=True))
+    count = map if sum(piece.size for piece in lines) <= COUNTED_HERE else run
+    counts = dict(zip(lines, count(count_line_ends, lines), strict=True))
     return list(_numbered(pieces, counts))
 
 
