@@ -220,16 +220,18 @@ def test_bench_link(run, tmp_path):
     assert "before, 2 processes" in console.file.getvalue()
 
 
-def test_linking_starts_without_torch(tmp_path):
-    """Loading torch takes longer than linking a page; DeepED as saved does without."""
+def test_linking_starts_without_heavy_parts(tmp_path):
+    """Loading them takes longer than linking a page; DeepED as saved does without."""
     kb = small_kb()
     model, text = tmp_path / "model.safetensors", tmp_path / "a.txt"
     untrained(kb).save(model)
     text.write_text("Java lies near Sumatra.", encoding="utf-8")
     code = (
         "import sys; from stamo.cli.main import create_app\n"
-        f"create_app()(['link', {str(kb.path)!r}, {str(model)!r}, {str(text)!r}], "
-        "standalone_mode=False)\nassert 'torch' not in sys.modules"
+        f"create_app(['link'])(['link', {str(kb.path)!r}, {str(model)!r}, {str(text)!r}], "
+        "standalone_mode=False)\n"
+        "heavy = {'torch', 'scipy', 'pyarrow', 'asyncio', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -124,7 +124,7 @@ def test_every_error_of_the_system_is_a_sentence(monkeypatch, capsys, error, mat
     def fail():
         raise error
 
-    monkeypatch.setattr(cli, "create_app", lambda: fail)
+    monkeypatch.setattr(cli, "create_app", lambda modules: fail)
     monkeypatch.setattr(signal, "signal", lambda *args: None)
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -214,10 +214,34 @@ def test_other_missing_modules_are_no_secret(monkeypatch):
     def fail():
         raise ModuleNotFoundError("No module named 'nonsense'", name="nonsense")
 
-    monkeypatch.setattr(cli, "create_app", lambda: fail)
+    monkeypatch.setattr(cli, "create_app", lambda modules: fail)
     monkeypatch.setattr(signal, "signal", lambda *args: None)
     with pytest.raises(ModuleNotFoundError):
         cli.main()
+
+
+@pytest.mark.parametrize("module", cli.COMMAND_MODULES)
+def test_a_command_is_found_in_its_module(module):
+    """Each module registers what the table says of it, so that a command loads its own alone."""
+    app = cli.create_app([module])
+    assert tuple(typer.main.get_command(app).commands) == cli.COMMAND_MODULES[module]
+
+
+@pytest.mark.parametrize(
+    ("words", "modules"),
+    [
+        ("link kb text.txt", ["link"]),
+        ("--verbose status -h", ["entities"]),
+        ("-V", []),
+        ("--verbose", []),
+        ("--help", [*cli.COMMAND_MODULES]),
+        ("", [*cli.COMMAND_MODULES]),
+        ("lnk kb", [*cli.COMMAND_MODULES]),
+    ],
+)
+def test_a_command_line_loads_what_it_calls(words, modules):
+    """One command needs its own module; help and a wrong word need all of them."""
+    assert list(cli.modules_for(words.split())) == modules
 
 
 def test_short_options_and_flags_without_types(capsys):

@@ -111,6 +111,15 @@ def test_stop_word_frequency_is_a_share(frequency):
         stop_words(np.array([1, 2]), frequency)
 
 
+@given(st.text(st.characters(max_codepoint=0x2FFF)))
+def test_words_are_the_same_whatever_script_stands_behind_them(text):
+    """The table of the first scripts says what that of all scripts says."""
+    words, starts, ends = tokenize(text)
+    more, more_starts, more_ends = tokenize(f"{text} 語")
+    assert more == [*words, "語"]
+    assert (more_starts[:-1].tolist(), more_ends[:-1].tolist()) == (starts.tolist(), ends.tolist())
+
+
 @pytest.mark.parametrize("end", ["", "日本語", "\ud800", "한국어 l'homme"])
 def test_many_words_are_cut_as_few_are(end):
     """A long text gives the words at its spans, in scripts with and without spaces."""

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from stamo.build.settings import BuildSettings
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.storage import Csr
+from stamo.kb.word_weights import background_vector, word_weights
 from tests.build.dumps import make_pages, write_dump
 
 
@@ -164,6 +166,17 @@ def learned_kb(tmp_path_factory):
     dump = write_dump(folder / "dump.xml", [*make_pages(60), ("Lonely", "Nobody links here.")])
     build_knowledge_base(dump, folder / "kb", BuildSettings(held_out=0.2, dimensions=8))
     return KnowledgeBase.open(folder / "kb")
+
+
+def test_the_background_is_kept_and_an_earlier_build_computes_the_same(learned_kb):
+    """A knowledge base without the file has the same bits, only later."""
+    counts = learned_kb.word_counts
+    computed = background_vector(np.asarray(learned_kb.word_vectors), word_weights(counts), counts)
+    assert learned_kb.background.tobytes() == computed.tobytes()
+    files = {k: v for k, v in learned_kb.manifest.files.items() if k != "background.npy"}
+    assert len(files) == len(learned_kb.manifest.files) - 1
+    earlier = KnowledgeBase(learned_kb.path, replace(learned_kb.manifest, files=files))
+    assert earlier.background.tobytes() == computed.tobytes()
 
 
 def test_word_vectors_are_centred_and_of_unit_norm(learned_kb):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
-from stamo.kb.relatedness import COLUMNS_PER_ENTRY, shared_articles, wlm
+from stamo.kb import relatedness
+from stamo.kb.relatedness import COLUMNS_PER_ENTRY, Incidence, shared_articles, wlm
 
 
 def test_wlm_by_hand_on_five_documents():
@@ -28,19 +28,23 @@ def test_wlm_at_its_borders():
     assert wlm(n_a, n_b, joint, 5).tolist() == [0, 1, 1, 0]
 
 
+@pytest.mark.parametrize("few", [0, 1 << 20])
 @pytest.mark.parametrize("n_articles", [40, 40 * 100 * COLUMNS_PER_ENTRY])
-def test_shared_articles_of_few_and_of_very_many(n_articles):
-    """The counts are those of plain sets, however many articles there are besides."""
+def test_shared_articles_of_few_and_of_very_many(n_articles, few, monkeypatch):
+    """The counts are those of plain sets, however many articles there are, by either product."""
+    monkeypatch.setattr(relatedness, "FEW_ENTRIES", few)
+    monkeypatch.setattr(relatedness, "FEW_CELLS", few)
     rng = np.random.default_rng(0)
     step = n_articles // 40
     rows = [set(rng.choice(40, size=size, replace=False).tolist()) for size in (0, 3, 9, 20, 30)]
 
-    def matrix(sets):
-        indices = [article * step for members in sets for article in sorted(members)]
-        indptr = np.cumsum([0, *map(len, sets)])
-        ones = np.ones(len(indices), dtype=np.int32)
-        return sparse.csr_matrix((ones, indices, indptr), shape=(len(sets), n_articles))
+    def incidence(sets):
+        articles = [article * step for members in sets for article in sorted(members)]
+        lengths = np.array([*map(len, sets)])
+        return Incidence(np.array(articles, dtype=np.int64), lengths, n_articles)
 
-    got = shared_articles(matrix(rows[:3]), matrix(rows[1:])).toarray()
+    row, column, count = shared_articles(incidence(rows[:3]), incidence(rows[1:]))
+    got = np.zeros((3, 4), dtype=int)
+    got[row, column] = count
     assert got.tolist() == [[len(a & b) for b in rows[1:]] for a in rows[:3]]
-    assert shared_articles(matrix(rows[:1]), matrix(rows[:1])).toarray().tolist() == [[0]]
+    assert [len(part) for part in shared_articles(*[incidence(rows[:1])] * 2)] == [0, 0, 0]

@@ -175,8 +175,12 @@ def _folder() -> tempfile.TemporaryDirectory:
 @cache
 def wiki_kb(language: str) -> KnowledgeBase:
     """Build the wiki of a language."""
-    folder = Path(_folder().name)
-    path = write_dump(folder / f"{language}.xml", WIKIS[language])
+    return build_wiki(Path(_folder().name), language, WIKIS[language])
+
+
+def build_wiki(folder: Path, language: str, pages: Mapping[str, str]) -> KnowledgeBase:
+    """Build a wiki in a language."""
+    path = write_dump(folder / f"{language}.xml", pages)
     text = path.read_text(encoding="utf-8")
     path.write_text(
         text.replace("<mediawiki>", f'<mediawiki xml:lang="{language}">'), encoding="utf-8"

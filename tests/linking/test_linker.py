@@ -37,6 +37,19 @@ def test_link_gives_spans_entities_and_confidence(linker):
     assert indonesia.runner_up is None
 
 
+def test_what_is_remembered_of_words_is_bounded(monkeypatch):
+    """Neither many words nor endless ones stay in memory; what they are is still found out."""
+    monkeypatch.setattr("stamo.linking.batches.MAX_CACHED_WORDS", 5)
+    linker = make_linker()
+    endless = "x" * 1000
+    linker.link(f"Java lies in {endless} Indonesia.")
+    assert 0 < len(linker.words) <= 5
+    assert endless not in linker.words
+    linker.link(" ".join(f"word{i}" for i in range(30)))
+    assert len(linker.words) == 5
+    assert linker.words["word29"] == linker.words[endless] == -1
+
+
 @pytest.mark.parametrize("text", ["", "   ", "... !!! ?", "\u200f\u200e", "\x00\x01\x02\x03"])
 def test_texts_without_names(linker, text):
     """Empty text, punctuation and control characters give no mention and no error."""

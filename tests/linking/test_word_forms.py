@@ -24,8 +24,8 @@ from tests.linking.small import small_kb
 
 EXTRAS = {"zh": "opencc", "ru": "snowballstemmer", "fi": "snowballstemmer"}
 """Languages whose numbers need a package of the extra `languages`."""
-LEAST_PRECISION = {"ja": 0.8, "zh": 0.8, "ru": 0.8, "de": 0.8}
-"""Where it is not perfect: 日本 in 東日本, Росси, der Berliner."""
+LEAST_PRECISION = {"ja": 0.9, "zh": 0.8, "ru": 0.8, "de": 0.8}
+"""Where it is not perfect: 東京 in 東京都庁, 中国 in 发展中国家, Росси, der Berliner."""
 
 
 @pytest.mark.parametrize("sentences", [SENTENCES, MORE_SENTENCES], ids=["first", "more"])

@@ -7,9 +7,17 @@ import pytest
 
 from stamo.build.embeddings import entity_directions
 from stamo.errors import SettingsError
+from stamo.models import tables as tables_module
 from stamo.models.kinds import make_model
 from stamo.models.store import load_model
-from stamo.models.tables import WeightedWords, check_kind, in_memory, model_tables
+from stamo.models.tables import (
+    LocalVectors,
+    WeightedWords,
+    check_kind,
+    in_memory,
+    mean_rows,
+    model_tables,
+)
 
 
 def test_the_mean_of_weighted_words_points_where_an_entity_of_that_context_would():
@@ -24,6 +32,22 @@ def test_the_mean_of_weighted_words_points_where_an_entity_of_that_context_would
         weights[ids] @ vectors[ids][None], weights[ids].sum()[None], background
     )
     np.testing.assert_allclose(mean / np.linalg.norm(mean), entity[0], atol=1e-5)
+
+
+def test_means_of_few_and_of_many_are_the_same_bits(monkeypatch):
+    """Whether many mentions are scored together or few, padding is left out and no bit differs."""
+    rng = np.random.default_rng(5)
+    table = rng.normal(size=(40, 7)).astype(np.float32)
+    ids = rng.integers(-1, 40, (30, 9)).astype(np.int32)
+    ids[3] = -1
+    vectors = LocalVectors.of(table, ids)
+    few = mean_rows(vectors, ids)
+    monkeypatch.setattr(tables_module, "FEW_IDS", 0)
+    assert few.tobytes() == mean_rows(vectors, ids).tobytes()
+    expected = [
+        table[row[row >= 0]].mean(axis=0) if (row >= 0).any() else 0 * table[0] for row in ids
+    ]
+    np.testing.assert_allclose(few, expected, atol=1e-6)
 
 
 def test_plain_tables_are_those_of_the_knowledge_base(world_kb):

@@ -16,7 +16,7 @@ from stamo.build.settings import BuildSettings, Report
 from stamo.build.vectors import WordVectors, load_vectors, prepare
 from stamo.build.word_learning import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
-from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS
+from stamo.kb.names import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Float32, Int32, Int64
@@ -53,6 +53,9 @@ def write_vectors(build: BuildState) -> dict[str, int]:
         if not is_dump and settings.vectors is not None:
             counts += _expected_counts(n_words)
         save_array(build.result / _WORD_COUNTS, counts, np.int64)
+        vectors = VectorTable.open(build.result / _WORD_VECTORS)
+        background = background_vector(vectors, word_weights(counts), counts)
+        save_array(build.result / BACKGROUND, background, np.float32)
     with build.stage("entity vectors") as report:
         _write_closed_form(build, report)
     return {"words": n_words, "dimensions": dimensions}
@@ -238,6 +241,5 @@ def _space(
 ) -> tuple[Float32, Float32, Float32]:
     """Return the word vectors as they are stored, the word weights and the background."""
     vectors = np.asarray(VectorTable.open(result / _WORD_VECTORS))
-    counts = open_array(result / _WORD_COUNTS)
-    weights = word_weights(counts)
-    return vectors, weights, background_vector(vectors, weights, counts)
+    weights = word_weights(open_array(result / _WORD_COUNTS))
+    return vectors, weights, open_array(result / BACKGROUND)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from stamo.cli.bench_learn import bench_learn
 from stamo.cli.bench_link import bench_link
-from stamo.cli.kb import AsJson
+from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, print_json, print_table, rich_table
 from stamo.errors import SettingsError
 

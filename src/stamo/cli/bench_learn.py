@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stamo.cli.kb import AsJson
+from stamo.cli.options import AsJson
 from stamo.cli.tables import print_json, rich_table
 
 if TYPE_CHECKING:

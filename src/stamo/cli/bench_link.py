@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stamo.cli.kb import AsJson, KbPath
-from stamo.cli.link import ModelPath
+from stamo.cli.options import AsJson, KbPath, ModelPath
 from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:

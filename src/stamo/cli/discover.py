@@ -12,8 +12,7 @@ import typer
 
 from stamo.cli import found as found_commands
 from stamo.cli.found import N_LISTED, Types, kinds_of, print_list
-from stamo.cli.kb import AsJson, KbPath
-from stamo.cli.link import ModelPath
+from stamo.cli.options import AsJson, KbPath, ModelPath
 from stamo.cli.tables import Console
 
 if TYPE_CHECKING:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stamo.cli.tables import Console
-
 if TYPE_CHECKING:
     from stamo.build.engine import BuildEngine
     from stamo.corpus.readers import SourceReader
@@ -64,6 +62,8 @@ def tasks_view(title: str) -> Iterator[Callable[[int, int], None]]:
     """Show how many tasks are done, on stderr."""
     from rich.progress import Progress
 
+    from stamo.cli.tables import Console
+
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
@@ -91,7 +91,7 @@ def source_reader(engine: Engine, master: str | None) -> Iterator[SourceReader |
     from stamo.integrations.spark.collecting import spark_reader
     from stamo.integrations.spark.session import spark_session
 
-    with spark_session(master) as spark:
+    with spark_session(master, is_for_python=True) as spark:
         yield spark_reader(spark)
 
 
@@ -115,6 +115,7 @@ def link_by_spark(
     Raises:
         SettingsError: There is nowhere to write to, or nothing to read.
     """
+    from stamo.cli.tables import Console
     from stamo.errors import SettingsError
     from stamo.integrations.spark.linking import LinkJob, link_on_spark
     from stamo.integrations.spark.session import spark_session
@@ -122,7 +123,7 @@ def link_by_spark(
     if out is None or not files:
         raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
     job = LinkJob(kb, model, tuple(packs), settings, everything, json_lines, text_column)
-    with spark_session(master) as spark, tasks_view("Linking on Spark") as show:
+    with spark_session(master, is_for_python=True) as spark, tasks_view("Linking on Spark") as show:
         run = link_on_spark(
             spark, addresses(files), out, job, overwrite=overwrite, shared=shared, on_task=show
         )

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, source_reader
-from stamo.cli.kb import AsJson
-from stamo.cli.link import TextColumn
+from stamo.cli.options import AsJson, TextColumn
 from stamo.cli.tables import Console, print_json, print_table
 from stamo.cli.workspaces import (
     NOTHING_KEPT,

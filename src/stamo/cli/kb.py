@@ -20,16 +20,13 @@ from stamo.cli.engines import (
     build_engine,
     check_engine,
 )
+from stamo.cli.options import AsJson, KbPath
 from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
     from stamo.kb.base import KnowledgeBase
     from stamo.kb.report import AliasView, AmbiguityClass, EntityView
-
-
-KbPath = Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def register(app: typer.Typer) -> None:

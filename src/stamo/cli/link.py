@@ -21,8 +21,7 @@ from stamo.cli.engines import (
     check_engine,
     link_by_spark,
 )
-from stamo.cli.kb import AsJson, KbPath
-from stamo.cli.tables import Console, print_json
+from stamo.cli.options import AsJson, KbPath, TextColumn
 
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
@@ -53,12 +52,8 @@ class Output(StrEnum):
     html = "html"
 
 
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="File of a trained model.")]
 LeastLinkProbability = Annotated[
     float, typer.Option("--link-probability", help="How often a name must be a link to be found.")
-]
-TextColumn = Annotated[
-    str, typer.Option(help="The column of CSV, TSV and Parquet that holds the texts.")
 ]
 NPasses = Annotated[int, typer.Option("--passes", help="1 links by prior alone, 2 by the model.")]
 
@@ -185,6 +180,8 @@ def _write(
 
 def _say_failures(n_linked: int, n_failed: int) -> None:
     if n_failed:
+        from stamo.cli.tables import Console
+
         message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
         Console(stderr=True).print(message, style="yellow", highlight=False)
     if n_failed and not n_linked:
@@ -230,6 +227,7 @@ def _write_bytes(
 def _write_text(
     linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
 ) -> tuple[int, int]:
+    from stamo.cli.tables import Console
     from stamo.linking.opening import link_in_processes
     from stamo.linking.render import legend, render_document
 
@@ -321,6 +319,8 @@ def evaluate(
 def _fold_progress(n_folds: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import Progress
 
+    from stamo.cli.tables import Console
+
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("Training and linking, fold by fold", total=n_folds)
         yield lambda n_done: progress.update(task, completed=n_done)
@@ -333,6 +333,7 @@ def _print_reports(
     as_json: bool,
     markdown: bool,
 ) -> None:
+    from stamo.cli.tables import Console, print_json
     from stamo.evaluation.tables import gold_tables, held_out_tables
 
     console = Console(highlight=False)

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -19,21 +19,22 @@ from stamo import __version__
 from stamo.errors import MissingExtraError, StamoError
 from stamo.system.files import explain_os_error
 
-COMMAND_MODULES = (
-    "kb",
-    "world",
-    "models",
-    "link",
-    "discover",
-    "suite",
-    "workspace",
-    "labels",
-    "serve",
-    "bench",
-    "demo",
-)
-"""The modules of this package that register commands; each has `register(app)`."""
-
+COMMAND_MODULES = {
+    "kb": ("build", "info", "show"),
+    "world": ("world",),
+    "models": ("train",),
+    "link": ("link", "evaluate"),
+    "discover": ("discover", "found"),
+    "suite": ("suite",),
+    "entities": ("new", "status", "collect", "update"),
+    "workspace": ("label", "learn", "report"),
+    "packs": ("packs",),
+    "labels": ("labels",),
+    "serve": ("serve",),
+    "bench": ("bench",),
+    "demo": ("demo",),
+}
+"""The modules of this package that register commands, and which; each has `register(app)`."""
 
 INTERRUPTED = 130
 """The exit code of a command that was stopped."""
@@ -98,8 +99,19 @@ def _shown_type(show: Callable[..., str], ctx: Any) -> str:
     return f"<{TYPES.get(label, label)}>"
 
 
-def create_app() -> typer.Typer:
-    """Collect the commands of all groups in one application."""
+def modules_for(arguments: Sequence[str]) -> Iterable[str]:
+    """Return the modules that a command line needs: that of its command, all for help.
+
+    To load and to parse all commands takes .2 s.
+    """
+    name = next((word for word in arguments if not word.startswith("-")), None)
+    called = [module for module, names in COMMAND_MODULES.items() if name in names]
+    only_options = name is None and arguments and not {"-h", "--help"}.intersection(arguments)
+    return called or (() if only_options else COMMAND_MODULES)
+
+
+def create_app(modules: Iterable[str] = COMMAND_MODULES) -> typer.Typer:
+    """Collect the commands of all modules, or of some, in one application."""
     app = _App(
         name="stamo",
         no_args_is_help=True,
@@ -118,8 +130,8 @@ def create_app() -> typer.Typer:
             typer.echo(f"stamo {__version__}")
             raise typer.Exit
 
-    for group in COMMAND_MODULES:
-        importlib.import_module(f"stamo.cli.{group}").register(app)
+    for module in modules:
+        importlib.import_module(f"stamo.cli.{module}").register(app)
     return app
 
 
@@ -150,7 +162,7 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        create_app()()
+        create_app(modules_for(sys.argv[1:]))()
     except SystemExit as end:
         if end.code == INTERRUPTED:  # the parser has caught it and said nothing
             raise KeyboardInterrupt from end

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stamo.cli.kb import AsJson
+from stamo.cli.options import AsJson
 
 if TYPE_CHECKING:
     from stamo.models.training import Epoch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stamo.cli.kb import AsJson
+from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, add_group, print_json
 
 if TYPE_CHECKING:

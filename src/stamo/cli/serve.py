@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import socket
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stamo.cli.kb import KbPath
-from stamo.cli.link import ModelPath
+from stamo.cli.options import KbPath, ModelPath
 from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
@@ -95,6 +93,8 @@ def run(
     app: FastAPI, listener: socket.socket, security: SecuritySettings, *, show_token: bool = False
 ) -> None:
     """Serve until a signal comes, then let running requests end; a token given stays secret."""
+    import asyncio
+
     import uvicorn
 
     from stamo.service.connections import ConnectionLimits, limited_protocol

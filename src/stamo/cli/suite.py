@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from stamo.cli.kb import AsJson
+from stamo.cli.options import AsJson
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
 from stamo.cli.tables import Console, add_group, print_json
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import typer
 from rich.markup import escape
 
-from stamo.cli.kb import AsJson
+from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, print_json
 from stamo.cli.workspaces import (
     Folders,
@@ -36,12 +36,8 @@ Folder = Annotated[Path, typer.Argument(metavar="WORKSPACE", help="Folder of the
 
 def register(app: typer.Typer) -> None:
     """Add the commands to an application."""
-    from stamo.cli import entities, packs
-
-    entities.register(app)
     for command in (label, learn, report):
         app.command(command.__name__)(command)
-    packs.register(app)
 
 
 def label(

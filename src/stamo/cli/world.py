@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from stamo.cli.kb import AsJson
+from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:

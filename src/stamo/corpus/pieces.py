@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +21,8 @@ from stamo.system.streams import compression
 
 PIECE_BYTES = 64 << 20
 """What one task reads, as it is stored; smaller files are put together."""
+COUNTED_HERE = 64 << 20
+"""Up to so many bytes, counting lines takes less time than sending out for it."""
 _BLOCK = 1 << 20
 
 
@@ -65,7 +68,7 @@ def plan_pieces(
 
     Args:
         sources: Files, folders or addresses of either.
-        piece_bytes: About how large a piece is.
+        piece_bytes: About how large a piece is, at most one and a half times that.
         json_lines: Whether every file holds JSON lines, whatever it looks like.
         run: Counts the lines of pieces of large files, so that each knows its line numbers.
 
@@ -77,8 +80,10 @@ def plan_pieces(
         for whole in list_pieces(sources)
         for piece in _cut(replace(whole, json_lines=json_lines), piece_bytes)
     ]
-    lines = [piece for piece in pieces if piece.end is not None]
-    counts = dict(zip(lines, run(count_line_ends, lines), strict=True))
+    # What follows the last piece of a file has numbers of its own.
+    lines = [piece for piece, following in pairwise(pieces) if following.start]
+    count = map if sum(piece.size for piece in lines) <= COUNTED_HERE else run
+    counts = dict(zip(lines, count(count_line_ends, lines), strict=True))
     return list(_numbered(pieces, counts))
 
 
@@ -214,19 +219,21 @@ def _numbered(pieces: Iterable[FilePiece], counts: dict[FilePiece, int]) -> Iter
         if piece.end is not None:
             n = n if piece.start else 0
             yield replace(piece, before=n)
-            n += counts[piece]
+            n += counts.get(piece, 0)
         else:
             yield piece
 
 
 def _cut(piece: FilePiece, piece_bytes: int) -> Iterator[FilePiece]:
-    if piece.fault or piece.size <= piece_bytes:
+    n_pieces = round(piece.size / piece_bytes)
+    if piece.fault or n_pieces <= 1:
         yield piece
     elif _is_table(piece):
         yield from _cut_table(piece, piece_bytes)
     elif _is_plain_lines(piece):
-        for start in range(0, piece.size, piece_bytes):
-            end = min(start + piece_bytes, piece.size)
+        step = -(-piece.size // n_pieces)  # all alike: a crumb at the end is a task, too
+        for start in range(0, piece.size, step):
+            end = min(start + step, piece.size)
             yield replace(piece, start=start, end=end, size=end - start)
     else:
         yield piece

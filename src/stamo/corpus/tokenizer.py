@@ -35,6 +35,8 @@ LEAST_STOP_COUNT = 10
 _OTHER, _WORD, _SINGLE, _MARK = range(4)
 _SPACE = np.uint32(0x20)
 _MANY_WORDS = 100
+_FEW, _ALL = 0x3000, 0x110000
+"""Code points of the scripts without Han, Kana and Hangul, and of all."""
 _LAST_ASSIGNED_LETTER = 0x323AF
 _VARIATION_SELECTORS = slice(0xE0100, 0xE01F0)
 _JOINERS = (0x200C, 0x200D)
@@ -152,12 +154,12 @@ def lower(text: str) -> str:
 
 def word_spans(text: str) -> tuple[Int32, Int32]:
     """Find where each word of a lower-cased text starts and ends (exclusive)."""
-    table = _kind_by_code_point()
     if text.isascii():
-        kinds = table[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+        kinds = _kinds_below(_FEW)[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
     else:
         # Lone surrogates reach us from broken JSON escapes; they separate words as any other sign.
-        kinds = table[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)]
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        kinds = _kinds_below(_FEW if codes.max() < _FEW else _ALL)[codes]
     is_token = kinds != _OTHER
     # One padding cell on either side: a word may touch the edge of the text.
     token = np.zeros(len(kinds) + 2, dtype=np.bool_)
@@ -175,18 +177,20 @@ def word_spans(text: str) -> tuple[Int32, Int32]:
 
 
 @cache
-def _kind_by_code_point() -> NDArray[np.uint8]:
+def _kinds_below(end: int) -> NDArray[np.uint8]:
+    """Return the kind of each code point below `end`; to look at all of them takes 30 ms."""
     kind_by_category = np.full(128, _OTHER, dtype=np.uint8)
     kind_by_category[[ord(letter) for letter in "LNM"]] = (_WORD, _WORD, _MARK)
-    table = np.zeros(0x110000, dtype=np.uint8)
-    categories = "".join(map(unicodedata.category, map(chr, range(_LAST_ASSIGNED_LETTER + 1))))
+    table = np.zeros(_ALL, dtype=np.uint8)
+    n_told = min(end, _LAST_ASSIGNED_LETTER + 1)
+    categories = "".join(map(unicodedata.category, map(chr, range(n_told))))
     # Two letters each, of which the first one tells.
     firsts = np.frombuffer(categories.encode("ascii"), dtype=np.uint8)[::2]
-    table[: _LAST_ASSIGNED_LETTER + 1] = kind_by_category[firsts]
+    table[:n_told] = kind_by_category[firsts]
     for first, last in _UNSPACED_SCRIPTS:
         script = table[first : last + 1]
         script[script == _WORD] = _SINGLE
     # Persian and the scripts of India write these inside words.
     table[list(_JOINERS)] = _MARK
     table[_VARIATION_SELECTORS] = _MARK
-    return table
+    return table[:end]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
-from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.encoding import UNKNOWN, EncodedMentions
 from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 T = TypeVar("T")
 
@@ -178,6 +180,8 @@ def linked_pairs(documents: Int32, entities: Int32) -> Int64:
 
 def occurrence_matrix(pairs: Int64, neighbours: Int32, n_documents: int) -> sparse.csr_matrix:
     """Return which document links which neighbour, (documents, R)."""
+    from scipy import sparse
+
     column = positions(neighbours, pairs[:, 1].astype(np.int32))
     kept = column >= 0
     ones = np.ones(int(kept.sum()), dtype=np.float64)

@@ -13,15 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.candidates import Candidates, CandidateTable
 from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, MATCHER, normalise_surface
-from stamo.kb.relatedness import shared_articles, wlm
+from stamo.kb.names import (
+    ARTICLES_FILE,
+    BACKGROUND,
+    ENTITY_VECTORS,
+    MATCHER,
+    normalise_surface,
+)
+from stamo.kb.relatedness import Incidence, shared_articles, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Bools, Float32, Int32, Int64
@@ -238,11 +243,15 @@ class KnowledgeBase:
 
     def joint_matrix(self, a: ArrayLike, b: ArrayLike) -> Int32:
         """Count the documents shared by every entity of `a` and every entity of `b`."""
-        return np.asarray(shared_articles(self.incidence(a), self.incidence(b)).toarray())
+        left, right = self.incidence(a), self.incidence(b)
+        joint = np.zeros((len(left), len(right)), dtype=np.int32)
+        rows, columns, joint_counts = shared_articles(left, right)
+        joint[rows, columns] = joint_counts
+        return joint
 
     def incidence(
         self, entities: ArrayLike, groups: Int64 | None = None, n_groups: int = 1
-    ) -> sparse.csr_matrix:
+    ) -> Incidence:
         """Return which articles link to which entity, one row for each of the n entities.
 
         Args:
@@ -252,16 +261,13 @@ class KnowledgeBase:
             n_groups: How many groups there are.
 
         Returns:
-            Ones, shape (n, articles * n_groups).
+            Rows of articles, numbered below articles * n_groups.
         """
         articles, lengths = self._documents.gather(np.asarray(entities, dtype=np.int64))
         n_articles = max(len(self._contents.indptr) - 1, 1)
         if groups is not None:
             articles = articles + np.repeat(groups * n_articles, lengths)
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        ones = np.ones(len(articles), dtype=np.int32)
-        shape = (len(lengths), n_articles * n_groups)
-        return sparse.csr_matrix((ones, articles, indptr), shape=shape)
+        return Incidence(articles, lengths, n_articles * n_groups)
 
     def related(self, entity: int, n: int) -> tuple[Int32, Float32]:
         """Return the n entities most related to one, best first, with their relatedness."""
@@ -303,7 +309,10 @@ class KnowledgeBase:
     @cached_property
     def background(self) -> Float32:
         """The mean vector of running text, shape (Q,)."""
-        return background_vector(np.asarray(self.word_vectors), self.word_weights, self.word_counts)
+        if BACKGROUND in self.manifest.files:
+            return open_array(self.path / BACKGROUND)
+        # Earlier builds do not hold it.
+        return background_vector(self.word_vectors, self.word_weights, self.word_counts)
 
     def entity_vectors(self) -> VectorTable:
         """Return the closed-form entity vectors, shape (n_entities, Q), at unit norm.

@@ -7,6 +7,7 @@ import unicodedata
 ARTICLES_FILE = "articles.parquet"
 ALIAS_COUNTS = "alias_counts.npy"
 ENTITY_VECTORS = "entity_vectors.closed-form.npy"
+BACKGROUND = "background.npy"
 MATCHER = "linked_aliases"
 """The matcher of all aliases that are linked at least once."""
 

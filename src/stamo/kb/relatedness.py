@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from stamo.system.arrays import Float32
+from stamo.system.arrays import Bools, Float32, Int32, Int64
 
-Counts = NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
+Numbers = NDArray[np.integer[Any]]
+Counts = Numbers | NDArray[np.floating[Any]]
 
 COLUMNS_PER_ENTRY = 16
 """Beyond so many columns for each entry it is faster to number those that are used anew."""
+FEW_ENTRIES, FEW_CELLS = 1 << 16, 1 << 20
+"""Up to these sizes, those of the text of a page, whole matrices are multiplied."""
 
 
 def wlm(
@@ -46,24 +49,79 @@ def wlm(
     )
 
 
-def shared_articles(left: sparse.csr_matrix, right: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Count the articles that rows of two matrices of ones have in common.
+@dataclass(frozen=True)
+class Incidence:
+    """The articles of each of n rows, one row after the other."""
 
-    Turning a matrix round takes memory and time for every column it could have. There is one for
-    each article of the encyclopaedia, and in a batch of documents as many for each of them. Most
-    articles of the left rows are in no right one, so they are left out first.
+    articles: Numbers  # (entries,)
+    lengths: Int64  # (n,) how many articles each row has
+    n_articles: int
+    """Articles are numbered below it."""
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def rows(self) -> Int64:
+        """The row of each entry."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def keep(self, kept: Bools, articles: Numbers, n_articles: int) -> Incidence:
+        """Return some entries, with their articles numbered anew."""
+        sums = np.concatenate(([0], np.cumsum(kept)))
+        ends = np.cumsum(self.lengths)
+        return Incidence(articles[kept], sums[ends] - sums[ends - self.lengths], n_articles)
+
+
+def shared_articles(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
+    """Count the articles that rows of two incidences have in common.
+
+    Turning a sparse matrix round takes memory and time for every column it could have. There is one
+    for each article of the encyclopaedia, and in a batch of documents as many for each of them.
+    Most articles of the left rows are in no right one, so they are left out first.
+
+    Returns:
+        The left row, the right row and the count of each pair of rows that share an article.
     """
-    n_columns = right.shape[1]
-    if n_columns > COLUMNS_PER_ENTRY * (left.nnz + right.nnz):
-        used, places = np.unique(right.indices, return_inverse=True)
-        right = sparse.csr_matrix((right.data, places, right.indptr), (right.shape[0], len(used)))
-        places = np.minimum(np.searchsorted(used, left.indices), max(len(used) - 1, 0))
-        kept = used[places] == left.indices if len(used) else np.zeros(len(places), np.bool_)
+    n_entries = len(left.articles) + len(right.articles)
+    if right.n_articles > COLUMNS_PER_ENTRY * n_entries or n_entries <= FEW_ENTRIES:
+        used, numbers = np.unique(right.articles, return_inverse=True)
+        right = Incidence(numbers, right.lengths, len(used))
+        places: Numbers = np.minimum(np.searchsorted(used, left.articles), max(len(used) - 1, 0))
+        kept = used[places] == left.articles if len(used) else np.zeros(len(places), np.bool_)
     else:
-        used = np.zeros(n_columns, dtype=np.bool_)
-        used[right.indices] = True
-        kept, places = used[left.indices], left.indices
-    indptr = np.concatenate(([0], np.cumsum(kept)))[left.indptr]
-    shape = (left.shape[0], right.shape[1])
-    left = sparse.csr_matrix((left.data[kept], places[kept], indptr), shape)
-    return left @ right.T
+        used = np.zeros(right.n_articles, dtype=np.bool_)
+        used[right.articles] = True
+        kept, places = used[left.articles], left.articles
+    left = left.keep(kept, places, right.n_articles)
+    if (len(left) + len(right)) * right.n_articles <= FEW_CELLS:
+        return _dense_product(left, right)
+    return _sparse_product(left, right)
+
+
+def _dense_product(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
+    """Count without sparse matrices, which take .1 s to load; for small ones it is as fast."""
+    ones = [np.zeros((len(side), side.n_articles), dtype=np.float32) for side in (left, right)]
+    for matrix, side in zip(ones, (left, right), strict=True):
+        matrix[side.rows, side.articles] = 1
+    joint = ones[0] @ ones[1].T
+    rows, columns = np.nonzero(joint)
+    return rows, columns, joint[rows, columns].astype(np.int32)
+
+
+def _sparse_product(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
+    from scipy import sparse
+
+    ones = [
+        sparse.csr_matrix(
+            (
+                np.ones(len(side.articles), dtype=np.int32),
+                side.articles,
+                np.concatenate(([0], np.cumsum(side.lengths))),
+            ),
+            shape=(len(side), side.n_articles),
+        )
+        for side in (left, right)
+    ]
+    joint = (ones[0] @ ones[1].T).tocoo()
+    return joint.row, joint.col, joint.data

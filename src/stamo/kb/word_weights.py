@@ -6,6 +6,7 @@ import numpy as np
 
 from stamo.corpus.tokenizer import stop_words
 from stamo.errors import SettingsError
+from stamo.kb.storage import VectorTable
 from stamo.system.arrays import Float32, Int64
 
 SMOOTHING = 1e-3
@@ -18,7 +19,7 @@ accuracy on ambiguous mentions stays within 86.3..86.5 % (prior alone 84.4 %).
 STOP_FREQUENCY = 2e-3
 """Share of the running text above which a word carries no weight at all."""
 
-_BLOCK_ROWS = 1 << 15
+_BLOCK_ROWS = 1 << 12
 
 
 def word_weights(
@@ -42,11 +43,13 @@ def word_weights(
     return weights.astype(np.float32)
 
 
-def background_vector(word_vectors: Float32, weights: Float32, word_counts: Int64) -> Float32:
+def background_vector(
+    word_vectors: Float32 | VectorTable, weights: Float32, word_counts: Int64
+) -> Float32:
     """Average the words of all running text: the part of a context that says nothing.
 
     Args:
-        word_vectors: Word vectors, shape (V, Q).
+        word_vectors: Word vectors, shape (V, Q), of which those without mass are not read.
         weights: Word weights, shape (V,).
         word_counts: How often each word occurs, shape (V,).
 
@@ -57,6 +60,6 @@ def background_vector(word_vectors: Float32, weights: Float32, word_counts: Int6
     total = np.zeros(word_vectors.shape[1])
     # Summed block by block without BLAS, whose order of addition depends on its threads.
     for i in range(0, len(mass), _BLOCK_ROWS):
-        rows = slice(i, i + _BLOCK_ROWS)
+        rows = i + np.flatnonzero(mass[i : i + _BLOCK_ROWS])
         total += (word_vectors[rows] * mass[rows, None]).sum(axis=0)
     return np.asarray(total / max(mass.sum(), 1e-300), dtype=np.float32)

@@ -14,12 +14,18 @@ from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detection import Detected, MentionDetector
 from stamo.linking.short_names import mix_surfaces
-from stamo.linking.surfaces import NO_READINGS, NameReadings, known_names
+from stamo.linking.surfaces import (
+    MAX_REMEMBERED_LENGTH,
+    NO_READINGS,
+    NameReadings,
+    known_names,
+)
 from stamo.linking.texts import JoinedTexts, join_texts
 from stamo.system.arrays import Int32, Int64
 
 MAX_CACHED_WORDS = 250_000
-"""Words whose ids are remembered, of some hundred bytes each."""
+"""Words whose ids are remembered, of some hundred bytes each: not those that are longer than names,
+for what a page holds besides text (keys, images) is one word of any length."""
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -43,7 +49,7 @@ class ContentWords(dict[str, int]):
         found = self._lexicon.words.find(word)
         if found >= 0 and self._lexicon.is_stop_word[found]:
             found = UNKNOWN
-        if len(self) < MAX_CACHED_WORDS:
+        if len(self) < MAX_CACHED_WORDS and len(word) <= MAX_REMEMBERED_LENGTH:
             self[word] = found
         return found
 

@@ -31,6 +31,7 @@ from stamo.linking.texts import CodeArray, JoinedTexts
 from stamo.system.arrays import Bools, Float64, Int32, Int64
 
 if TYPE_CHECKING:
+    from stamo.linking.han_runs import NameStarts
     from stamo.linking.word_forms import WordForms
 
 EXTRA_PRIORITY = 2.0
@@ -77,11 +78,14 @@ class MentionDetector:
         self._small_letters[-1] = _UNWANTED  # of names that the knowledge base does not know
         self._forms: WordForms | None = None
         self._letters: tuple[CodeArray, ...] = ()
+        self._name_starts: NameStarts | None = None
         if settings.word_forms and kb.language not in LEFT_ALONE:
+            from stamo.linking.han_runs import learn_name_starts
             from stamo.linking.letters import other_letters
             from stamo.linking.word_forms import find_word_forms
 
             self._forms, self._letters = find_word_forms(kb), other_letters(kb.language)
+            self._name_starts = learn_name_starts(kb)
         self._repeated = RepeatedNames(kb) if settings.repeated else None
         self._look_for(extra_aliases)
 
@@ -126,6 +130,8 @@ class MentionDetector:
         small = np.flatnonzero(haystack.is_small[begin])
         if len(small):
             misplaced[small] = ~self._is_fit(aliases[small])
+        if self._name_starts is not None:
+            misplaced |= self._name_starts.begin_inside(joined, starts, ends, extras >= 0)
         rows = np.flatnonzero(~misplaced)
         priority = priority + 2.0 * exact
         if self._forms is not None:

@@ -31,6 +31,7 @@ from stamo.linking.settings import LinkerSettings
 from stamo.linking.surfaces import NameReadings
 from stamo.models.store import TrainedModel, without_training
 from stamo.system.arrays import Int32, Int64
+from stamo.system.processes import keep_freed_memory
 from stamo.system.threads import one_thread
 
 CONTEXT_SHARE = 0.5
@@ -63,6 +64,7 @@ class Linker:
         Raises:
             ArtifactMismatchError: The model belongs to another knowledge base.
         """
+        keep_freed_memory()
         trained = without_training(kb) if trained is None else trained
         if settings.explain:
             _ = trained.model  # scores one by one need all of it

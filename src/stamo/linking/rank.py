@@ -174,14 +174,14 @@ class BatchRelatedness:
             self.kb.incidence(pairs.entities, pairs.documents, len(pairs.n_by_document))
             for pairs in (rows, columns)
         )
-        joint = shared_articles(left, right).tocoo()
-        entity_a, entity_b = rows.entities[joint.row], columns.entities[joint.col]
+        row, column, n_joint = shared_articles(left, right)
+        entity_a, entity_b = rows.entities[row], columns.entities[column]
         frequency = self.kb.document_frequency
-        related = wlm(frequency[entity_a], frequency[entity_b], joint.data, self.kb.n_documents)
+        related = wlm(frequency[entity_a], frequency[entity_b], n_joint, self.kb.n_documents)
         width = columns.n_by_document[rows.documents]
         starts = np.concatenate([[0], np.cumsum(width)])
         table = np.zeros(starts[-1] + 1, dtype=np.float32)
-        table[starts[joint.row] + joint.col - columns.first[columns.documents[joint.col]]] = related
+        table[starts[row] + column - columns.first[columns.documents[column]]] = related
         return table, starts
 
 

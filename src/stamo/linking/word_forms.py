@@ -25,6 +25,7 @@ from stamo.corpus.tokenizer import lower, word_spans
 from stamo.features.articles import iterate_articles
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.settings import LEFT_ALONE
+from stamo.linking.surfaces import MAX_REMEMBERED_LENGTH
 from stamo.linking.texts import JoinedTexts
 from stamo.system.arrays import Int32, Int64
 
@@ -116,7 +117,7 @@ class WordForms:
             return self._readings[word]
         except KeyError:
             found = next(self._search(word), None) if len(word) > MIN_NAME else None
-            if len(self._readings) < MAX_CACHED:
+            if len(self._readings) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
                 self._readings[word] = found
             return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
@@ -26,7 +25,8 @@ class Calibration:
     def distribution(self, scores: Float32) -> Float64:
         """Return P(e | m, the entity is a candidate), (M, C)."""
         scaled = scores.astype(np.float64) / self.temperature
-        return np.asarray(special.softmax(scaled, axis=1))
+        odds = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
     def confidence(self, scores: Float32) -> Float64:
         """Return the probability that the best candidate is right, (M,)."""
@@ -34,8 +34,12 @@ class Calibration:
 
     def confidence_of(self, probability: Float64) -> Float64:
         """Return the calibrated probability for a candidate's share of the distribution."""
-        p = np.clip(probability, 1e-6, 1 - 1e-6)
-        return np.asarray(special.expit(self.slope * special.logit(p) + self.intercept))
+        return np.asarray(1 / (1 + np.exp(-(self.slope * _log_odds(probability) + self.intercept))))
+
+
+def _log_odds(probability: Float64) -> Float64:
+    p = np.clip(probability, 1e-6, 1 - 1e-6)
+    return np.asarray(np.log(p / (1 - p)))
 
 
 def fit_calibration(scores: Float32, gold: Int64) -> Calibration:
@@ -45,7 +49,7 @@ def fit_calibration(scores: Float32, gold: Int64) -> Calibration:
         scores: g(e; m), padding at a very low value, shape (M, C).
         gold: Column of the gold entity, -1 where it is no candidate, shape (M,).
     """
-    from scipy import optimize  # here: linking needs none of it, and it takes a while to load
+    from scipy import optimize, special  # here: linking needs neither, and both load slowly
 
     inside = gold >= 0
     if inside.sum() < 10:
@@ -61,7 +65,7 @@ def fit_calibration(scores: Float32, gold: Int64) -> Calibration:
     calibration = Calibration(temperature=spread * float(np.exp(best.x)))
     top = calibration.distribution(scores)
     right = top.argmax(axis=1) == gold
-    slope, intercept = fit_logistic(special.logit(np.clip(top.max(axis=1), 1e-6, 1 - 1e-6)), right)
+    slope, intercept = fit_logistic(_log_odds(top.max(axis=1)), right)
     return Calibration(calibration.temperature, slope, intercept)
 
 

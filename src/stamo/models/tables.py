@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from stamo.errors import SettingsError
 from stamo.features.encoding import EncodedMentions
@@ -125,15 +124,28 @@ class LocalVectors:
         return picked.view(*place.shape, self.rows.shape[1])
 
 
+FEW_IDS = 8192
+"""Up to so many, means are added up column by column: a text of a page needs no sparse matrices,
+which take .1 s to load. Both ways add in the same order and give the same bits."""
+
+
 def mean_rows(vectors: LocalVectors, ids: Int32) -> Float32:
     """Return the mean vector of each row of ids, padding left out, (M, Q)."""
-    row, column = np.nonzero(ids >= 0)
-    sizes = np.bincount(row, minlength=len(ids))
+    is_real = ids >= 0
+    sizes = is_real.sum(axis=1)
+    shares = (1 / np.maximum(sizes, 1)).astype(np.float32)
+    if ids.size <= FEW_IDS:
+        means = np.zeros((len(ids), vectors.rows.shape[1]), dtype=np.float32)
+        for places in vectors.place[ids].T:  # padding adds its zeros
+            means += shares[:, None] * vectors.rows[places]
+        return means
+    from scipy import sparse
+
+    places = vectors.place[ids[is_real]]
     indptr = np.concatenate([[0], np.cumsum(sizes)])
-    shares = np.repeat((1 / np.maximum(sizes, 1)).astype(np.float32), sizes)
-    places = vectors.place[ids[row, column]]
     shape = (len(ids), len(vectors.rows))
-    return np.asarray(sparse.csr_matrix((shares, places, indptr), shape=shape) @ vectors.rows)
+    weights = sparse.csr_matrix((np.repeat(shares, sizes), places, indptr), shape=shape)
+    return np.asarray(weights @ vectors.rows)
 
 
 def local_tables(tables: Tables, mentions: EncodedMentions) -> Tables:

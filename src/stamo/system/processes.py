@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol, TypeVar
-
-import pyarrow as pa
 
 from stamo.errors import WorkerError
 from stamo.system.closing import Closing
@@ -190,6 +188,8 @@ def without_pandas() -> None:
     """
     if "pandas" in sys.modules:
         return
+    import pyarrow as pa
+
     sys.meta_path.insert(0, _NoPandas)
     try:
         pa.array([0])  # Arrow tries once
@@ -213,6 +213,8 @@ def plain_allocator() -> Iterator[None]:
     Its own keeps some 70 MB of what is freed; `give_back_memory` cannot reach that while it is
     needed again and again.
     """
+    import pyarrow as pa
+
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -223,11 +225,27 @@ def plain_allocator() -> Iterator[None]:
 
 def give_back_memory() -> None:
     """Hand freed memory back to the system, so that one stage does not add to the next."""
+    import pyarrow as pa
+
     pa.default_memory_pool().release_unused()
     with suppress(AttributeError, OSError):  # the second part is Linux with glibc only
         ctypes.CDLL(None).malloc_trim(0)
 
 
+@cache
+def keep_freed_memory() -> None:
+    """Let this process use freed memory again instead of handing it back and asking anew.
+
+    The arrays of a batch have some MB each, which glibc returns to the system one by one until it
+    has met a larger one; to get them anew took a tenth of the time of linking.
+    """
+    with suppress(AttributeError, OSError):  # Linux with glibc only
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_MMAP_THRESHOLD, 32 << 20)
+        libc.mallopt(_TRIM_THRESHOLD, 64 << 20)
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _inherited: Callable[[Any], Any] | None = None
 """What this worker was forked with."""
 
@@ -238,6 +256,8 @@ def _call_inherited(item: object) -> Any:
 
 
 def _prepare_worker(inherited: Callable[[Any], Any] | None) -> None:
+    import pyarrow as pa
+
     global _inherited
     _inherited = inherited
     pa.set_memory_pool(pa.system_memory_pool())  # for as long as it lives, see plain_allocator

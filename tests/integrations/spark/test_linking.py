@@ -124,7 +124,8 @@ def test_interrupted_run_goes_on(spark, sources, job, expected, tmp_path, monkey
     before = {path.name: path.stat().st_mtime_ns for path in out.glob("part-*")}
     (out / "_7-99-left").write_bytes(b"half a part")
     run = link_on_spark(spark, [str(sources)], str(out), job, piece_bytes=PIECE)
-    assert 0 < run.n_before == len(before) < run.n_tasks
+    # Tasks that were running may still have ended.
+    assert 0 < len(before) <= run.n_before < run.n_tasks
     after = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     assert before.items() <= after.items()
     assert len(after) == run.n_tasks + 1  # and the plan
@@ -169,10 +170,12 @@ def test_task_that_always_fails_is_one_sentence(spark):
         list(SparkWorkers(spark).map(work, [1]))
 
 
-def test_lines_of_pieces_keep_their_numbers(spark, sources):
+def test_lines_of_pieces_keep_their_numbers(spark, sources, monkeypatch):
     """Line numbers are counted by tasks of Spark and equal those of one reader."""
+    counted_here = plan_pieces([str(sources)], 5000)
+    monkeypatch.setattr("stamo.corpus.pieces.COUNTED_HERE", 0)
     pieces = plan_pieces([str(sources)], 5000, run=SparkWorkers(spark).map)
-    assert pieces == plan_pieces([str(sources)], 5000)
+    assert pieces == counted_here
     assert sum(piece.end is not None for piece in pieces) > 10
 
 
