@@ -151,3 +151,30 @@ def test_bad_files_add_nothing(tmp_path):
         run("import", made.path, tmp_path / "bad.json")
     with made.open_labels() as store:
         assert not store.events()
+
+
+def test_labellers_are_compared(tmp_path):
+    """Two people's tables: how often they agree, and where they do not."""
+    space = make(tmp_path / "a", labelled=True)
+    assert "No two people" in run("agreement", space.path).output
+    table = tmp_path / "bo.csv"
+    table.write_text("document,start,end,choice\nd1,0,3,@emerging\nd1,12,15,@none\n")
+    assert "Added 2" in run("import", space.path, table, "--who", "bo").output
+    result = json.loads(run("agreement", space.path, "--json").stdout)
+    assert result == {
+        "pairs": [{"first": "ada", "second": "bo", "n": 1, "n_same": 1, "kappa": None}],
+        "disputes": [],
+    }
+    table.write_text("document,start,end,choice\nd1,0,3,@skip\nd1,12,15,@emerging\n")
+    assert "Added 2" in run("import", space.path, table, "--who", "cleo").output
+    result = json.loads(run("agreement", space.path, "--json").stdout)
+    assert [(p["first"], p["second"], p["n"]) for p in result["pairs"]] == [
+        ("ada", "bo", 1),
+        ("bo", "cleo", 1),
+    ]
+    answers = {"bo": "@none", "cleo": "@emerging"}
+    assert result["disputes"] == [
+        {"document": "d1", "start": 12, "surface": "Rey", "answers": answers}
+    ]
+    said = run("agreement", space.path).output
+    assert "bo: none of these; cleo: Rey Skywalker" in said

@@ -15,6 +15,7 @@ from stamo.build.settings import BuildSettings
 from stamo.cli import workspace as commands
 from stamo.errors import StamoError, WorkspaceError
 from stamo.linking.opening import open_linker
+from stamo.packs.pack import EntityPack
 from stamo.service.jobs import JobStore
 from stamo.service.wiring import JOBS_FILE
 from stamo.workspace.artifacts import open_artifacts
@@ -22,6 +23,7 @@ from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import label_by_gold
 from stamo.workspace.labels.events import LabelTarget
 from stamo.workspace.labels.queue import LabelQueue
+from stamo.workspace.learn import LearnSettings, last_settings
 from tests.build.products import write_products
 from tests.workspace.small_world import NOON, copy_labelled, make_small_world
 
@@ -285,6 +287,24 @@ def test_new_documents_make_a_new_version(run, app, small, tmp_path):
     result = runner.invoke(app, ["update", str(space.path), "--from", str(dull)])
     assert result.exit_code == 3
     assert "Nothing new was kept" in result.stderr
+
+
+def test_an_update_learns_as_the_pack_was_learned(run, small, tmp_path):
+    """What `learn` was told holds for the new documents too, until `learn` is told otherwise."""
+    space = copy_labelled(small, tmp_path / "rey")
+    plain = ("--folds", "0", "--encoder", "none")
+    run("learn", space.path, *plain, "--reading", "paper", "--slots", "1")
+    today = tmp_path / "today.jsonl"
+    text = f"{small.entity.aliases[0]} spoke today, and nobody had ever heard such words before."
+    today.write_text(json.dumps({"id": "t", "text": text}) + "\n")
+    (one,) = json.loads(run("update", space.path, "--from", today, "--json"))
+    assert one["version"] == 2
+    pack = EntityPack.load(space.pack_path)
+    assert pack.notes["reading"] == "paper"
+    assert pack.encoder == ""
+    assert last_settings(space) == LearnSettings("paper", n_slots=1, n_folds=0, encoder=None)
+    run("learn", space.path, *plain)
+    assert last_settings(space) == LearnSettings(n_folds=0, encoder=None)
 
 
 def small_documents(small):

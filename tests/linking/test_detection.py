@@ -118,6 +118,27 @@ def test_extra_aliases_are_always_found(detector):
     assert (mentions.aliases < 0).tolist() == [True, True, False]
 
 
+def test_extra_aliases_may_count_in_some_texts_only():
+    """Each text is searched for its own extra names, as if the others did not exist."""
+    text = "Rey met Java on New York Java"
+    names = ["Rey", "Java", "York Java"]
+    chosen = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1], [0, 0, 0]], np.bool_)
+    together = MentionDetector(small_kb(), extra_aliases=names).detect(
+        joined := join_texts([text] * len(chosen)), chosen
+    )
+    owner = joined.document_of(together.starts)
+    for number, own in enumerate(chosen.tolist()):
+        mine = [name for name, counts in zip(names, own, strict=True) if counts]
+        alone = MentionDetector(small_kb(), extra_aliases=mine).detect(join_texts([text]))
+        rows = owner == number
+        assert (together.starts[rows] - joined.offsets[number]).tolist() == alone.starts.tolist()
+        assert (together.ends[rows] - joined.offsets[number]).tolist() == alone.ends.tolist()
+        assert together.aliases[rows].tolist() == alone.aliases.tolist()
+        assert [names[e] for e in together.extras[rows] if e >= 0] == [
+            mine[e] for e in alone.extras if e >= 0
+        ]
+
+
 def test_link_probability_keeps_names_out():
     """A name below the threshold is not looked for, unless it is an extra alias."""
     strict = DetectionSettings(least_link_probability=1.0, least_link_probability_small=1.0)

@@ -163,6 +163,19 @@ def test_spellings_of_hostile_names_end():
     assert len(NameReadings(names_kb()).of(["", "'s", "\ud800", "x" * 5000]).names) == 0
 
 
+def test_a_short_name_is_not_hidden_by_the_same_letters_in_another_case():
+    """What a document is linked to does not depend on the names of others in its batch."""
+    short, full = shortened(["PERRY", "Perry", "perry", "Katy Perry"])
+    assert list(zip(short.tolist(), full.tolist(), strict=True)) == [(0, 3), (1, 3)]
+    document = given("Katy Perry came. PERRY left.", "Katy Perry", "PERRY")
+    other = given("The perry was cold, and Perry drank.", "perry", "Perry")
+    linker = Linker(names_kb(), settings=LinkerSettings(mentions="given"))
+    (alone,) = linker.link_documents([document])
+    for batch in ([document, other], [other, document]):
+        linked = dict(zip(map(id, batch), linker.link_documents(batch), strict=True))
+        assert linked[id(document)].mentions == alone.mentions
+
+
 def test_pairs_are_those_of_one_document():
     short, full = shortened(["Perry", "Katy Perry", "comet", "Red comet"])
     assert (short.tolist(), full.tolist()) == ([0], [1])  # a small letter begins no short name

@@ -7,9 +7,10 @@ import pytest
 from stamo.corpus.types import EmergingEntity, Mention
 from stamo.errors import WorkspaceError
 from stamo.workspace.collect import collect
+from stamo.workspace.decide import join_mentions
 from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
-from stamo.workspace.intake import COPY, LONGER_NAME, CollectSettings, join_mentions
+from stamo.workspace.intake import COPY, LONGER_NAME, CollectSettings
 from tests.workspace.small_world import NOON
 
 BATCH = CollectSettings(batch_size=8)

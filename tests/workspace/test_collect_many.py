@@ -12,6 +12,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace import collect as collecting
 from stamo.workspace.collect import collect, collect_many
+from stamo.workspace.documents import DocumentParts
 from stamo.workspace.folder import Workspace
 from stamo.workspace.intake import CollectSettings
 from tests.workspace.small_world import NOON
@@ -119,6 +120,33 @@ def test_reading_is_written_down_by_bytes(small, kb, trained, tmp_path, monkeypa
     assert "interrupted" in space.status().next_step
     found = collect(space, [], kb, trained)
     assert found.skipped == {"contains no alias": 300}
+
+
+def test_what_is_written_down_does_not_grow_with_the_workspaces(
+    small, kb, trained, tmp_path, monkeypatch
+):
+    """Where nothing waits, one workspace after the other notes how far the crawl was read."""
+    source = tmp_path / "dull.jsonl"
+    line = json.dumps({"text": "nothing to see here " * 5000}) + "\n"
+    source.write_text(line * 200)
+    n_checkpoints = source.stat().st_size // 1_000_000
+    monkeypatch.setattr(collecting, "CHECKPOINT_BYTES", 1_000_000)
+    spaces = [
+        make(tmp_path / f"n{i}", EmergingEntity(f"Nobody {i}", (f"Xyzzyq{i}",))) for i in range(8)
+    ]
+    written, append = [], DocumentParts.append
+
+    def note(parts, documents, **state):
+        written.append(parts.folder)
+        return append(parts, documents, **state)
+
+    monkeypatch.setattr(DocumentParts, "append", note)
+    found = collect_many(spaces, [source], kb, trained)
+    assert all(one.skipped == {"contains no alias": 200} for one in found)
+    begun_and_done = 2 * len(spaces)
+    assert n_checkpoints > len(spaces)
+    assert begun_and_done < len(written) <= begun_and_done + n_checkpoints
+    assert all(written.count(space.documents.folder) > 2 for space in spaces)
 
 
 def test_sources_that_are_missing_change_nothing(small, kb, trained, tmp_path):

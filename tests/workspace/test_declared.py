@@ -82,6 +82,18 @@ def test_a_wrong_table_is_one_sentence(tmp_path, text, match):
         read_entities(write(tmp_path, text))
 
 
+def test_all_wrong_lines_are_told_at_once(tmp_path):
+    """Who repairs a table does not come back for every line; of very many the first are told."""
+    path = write(tmp_path, "name,aliases\n,x\nRey,a\nBad\x07,b\nAda,c,d\n")
+    with pytest.raises(CorpusFormatError) as caught:
+        read_entities(path)
+    told = str(caught.value)
+    assert all(f"line {n}" in told for n in (2, 4, 5))
+    assert "line 3" not in told
+    with pytest.raises(CorpusFormatError, match=r"line 11: .* And 3 more lines\.$"):
+        read_entities(write(tmp_path, "name,aliases\n" + ",x\n" * 13))
+
+
 def test_files_that_are_no_tables(tmp_path):
     """A missing file and one in another encoding are named."""
     with pytest.raises(CorpusFormatError, match=r"none\.csv"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from stamo.workspace.changes import PackChange
     from stamo.workspace.folder import Status, Workspace
     from stamo.workspace.intake import Collected
-    from stamo.workspace.learn import LearnSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -235,22 +234,22 @@ def update(
     ],
     kb: KbOption = None,
     model: ModelOption = None,
-    folds: Annotated[int, typer.Option(help="Parts for cross-validation; 0 for none.")] = 5,
+    folds: Annotated[
+        int | None, typer.Option(help="Parts for cross-validation, 0 for none; as before if not.")
+    ] = None,
     text_column: TextColumn = "",
     as_json: AsJson = False,
 ) -> None:
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
     from stamo.workspace.intake import CollectSettings
-    from stamo.workspace.learn import LearnSettings
 
     spaces = open_all(workspaces)
     artifacts = common_artifacts(spaces, kb, model)
     taken = CollectSettings(text_column=text_column)
     collected, _ = collect_spaces(spaces, source, kb, model, taken, fresh=False)
     fed = {str(s.path): one for s, one in zip(spaces, collected, strict=True) if one.n_new}
-    settings = LearnSettings(n_folds=folds)
     changed = [space for space in spaces if str(space.path) in fed]
-    done = for_each(changed, lambda space: _learn_again(space, artifacts, settings))
+    done = for_each(changed, lambda space: _learn_again(space, artifacts, folds))
     if as_json:
         print_json(
             [
@@ -276,16 +275,19 @@ def update(
 
 
 def _learn_again(
-    space: Workspace, artifacts: Artifacts, settings: LearnSettings
+    space: Workspace, artifacts: Artifacts, n_folds: int | None
 ) -> tuple[int, PackChange | None]:
-    """Learn a workspace anew; return the version of its pack and what changed."""
+    """Learn a workspace anew, as it was learned; return its pack's version and what changed."""
     from stamo.cli.workspace_views import learn_view
     from stamo.workspace.changes import compare_packs, former_pack
-    from stamo.workspace.learn import learn_pack
+    from stamo.workspace.learn import last_settings, learn_pack
     from stamo.workspace.versions import pack_versions
 
     kb, trained = artifacts.kb, artifacts.trained
     before = former_pack(space, kb, trained.fingerprint)
+    settings = last_settings(space)
+    if n_folds is not None:
+        settings = replace(settings, n_folds=n_folds)
     with learn_view(Console(stderr=True)) as show:
         learned = learn_pack(space, kb, trained, settings, on_step=show)
     version = next(v.number for v in pack_versions(space) if v.is_current)

@@ -1,4 +1,4 @@
-"""`stamo labels`: take the labels of a workspace to other tools and back."""
+"""`stamo labels`: take the labels of a workspace to other tools and back, and compare labellers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, add_group, print_json
+from stamo.cli.tables import Console, add_group, bare_table, print_json, print_table
 
 if TYPE_CHECKING:
     from stamo.workspace.folder import Workspace
@@ -32,7 +32,8 @@ ENDINGS = {".csv": Form.csv, ".jsonl": Form.jsonl}
 
 def register(app: typer.Typer) -> None:
     """Add the group to an application."""
-    add_group(app, "labels", "Export and import labels.", export, import_)
+    about = "Export, import and compare labels."
+    add_group(app, "labels", about, export, import_, agreement)
 
 
 def export(
@@ -107,6 +108,37 @@ def import_(
         return
     said = f"Added {count_of(n, 'label event')} from {file}."
     Console(highlight=False).print(said, soft_wrap=True)
+
+
+def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
+    """Say how far labellers agree, and on which mentions they do not."""
+    from dataclasses import asdict
+
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.labels.events import describe_choice
+    from stamo.workspace.labels.history import compare_labellers, find_disputes
+
+    opened = Workspace.open(workspace)
+    with opened.read_labels() as store:
+        labels = store.current_by_labeller()
+    pairs, disputes = compare_labellers(labels), find_disputes(labels)
+    if as_json:
+        print_json({"pairs": list(map(asdict, pairs)), "disputes": list(map(asdict, disputes))})
+        return
+    if not pairs:
+        typer.echo("No two people labelled the same mention.")
+        return
+    table = bare_table("Labellers", ">Both labelled", ">Same answer", ">Kappa")
+    for pair in pairs:
+        kappa = "" if pair.kappa is None else f"{pair.kappa:.2f}"
+        table.add_row(f"{pair.first}, {pair.second}", str(pair.n), str(pair.n_same), kappa)
+    print_table(table)
+    if disputes:
+        table = bare_table("Document", ">Start", "Name", "Answers")
+        for d in disputes:
+            said = (f"{w}: {describe_choice(c, opened.entity.id)}" for w, c in d.answers.items())
+            table.add_row(d.document, str(d.start), d.surface, "; ".join(said))
+        print_table(table)
 
 
 def _add(opened: Workspace, text: str, form: Form | None, who: str) -> int:

@@ -28,6 +28,9 @@ _ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
 _IS_ALNUM = np.array([chr(code).isascii() and chr(code).isalnum() for code in range(256)])
 _BACKSLASH = ord("\\")
 _LONGEST_ESCAPE = len(r"\u0000")
+_OTHER_SIGNS = bytes(code for code in range(256) if not _IS_ALNUM[code])
+_NEAR = 64
+"""Bytes beside a part of a name in which the next part is looked for first."""
 _GAP = rb"(?:\\[bfnrt]|\\u[0-9a-fA-F]{4}|[^A-Za-z0-9])+"
 # Such a needle may begin inside an escape and hide another that begins right behind it.
 _AS_ESCAPE = re.compile(rb"[A-F][0-9A-Fa-f]{0,3}[A-Z]")
@@ -38,6 +41,11 @@ class AliasBytes:
     """A name by its stretches of ASCII letters and digits, in their order."""
 
     runs: tuple[bytes, ...]
+    before: tuple[bytes, ...]
+    """Those before the longest one."""
+    anchor: bytes
+    """The longest one: that is the rarest, as a rule; empty for a name without any."""
+    behind: tuple[bytes, ...]
     rest: re.Pattern[bytes] | None
     """All of them with nothing but other signs between, for a plain name of several."""
     is_whole: tuple[bool, bool]
@@ -55,32 +63,62 @@ class AliasBytes:
         left, right = text[:start][-1:], text[end:][:1]
         is_plain = text.isascii() and len(runs) > 1
         rest = re.compile(_GAP.join(runs)) if is_plain else None
-        return cls(runs, rest, (left.isascii(), right.isascii()))
+        at = found.index(longest) if longest else 0
+        cut = runs[:at], runs[at] if runs else b"", runs[at + 1 :]
+        return cls(runs, *cut, rest, (left.isascii(), right.isascii()))
 
-    @property
-    def anchor(self) -> bytes:
-        """The longest run: that is the rarest, as a rule; empty for a name without any."""
-        return max(self.runs, key=len, default=b"")
-
-    def is_in(self, raw: bytes, start: int, end: int) -> bool:
-        """Tell whether the rest may be in a stretch of bytes that holds the anchor."""
-        if self.rest is not None:
-            return self.rest.search(raw, start, end) is not None
-        return len(self.runs) == 1 or all(raw.find(run, start, end) >= 0 for run in self.runs)
+    def is_at(self, raw: bytes, start: int, first: int, last: int) -> bool:
+        """Tell whether the rest may be there, in a stretch of bytes with the anchor at `start`."""
+        if len(self.runs) == 1:
+            return True
+        if self.rest is None:
+            return all(raw.find(run, first, last) >= 0 for run in self.runs)
+        is_there = _leads_to(raw, self.before, first, start)
+        if is_there:
+            is_there = _follows(raw, self.behind, start + len(self.anchor), last)
+        return self.rest.search(raw, first, last) is not None if is_there is None else is_there
 
     def fits(self) -> Bools:
         """Tell which bytes may stand two before and two behind the anchor, shape (2, 256)."""
         allowed = np.ones((2, 256), dtype=np.bool_)
         if self.rest is not None:
-            here = self.runs.index(self.anchor)
-            before, behind = self.runs[:here], self.runs[here + 1 :]
-            if before:
+            if self.before:
                 allowed[0] = ~_IS_ALNUM
-                allowed[0, before[-1][-1]] = True
-            if behind:
+                allowed[0, self.before[-1][-1]] = True
+            if self.behind:
                 allowed[1] = ~_IS_ALNUM
-                allowed[1, behind[0][0]] = True
+                allowed[1, self.behind[0][0]] = True
         return allowed
+
+
+def _leads_to(raw: bytes, runs: Sequence[bytes], first: int, end: int) -> bool | None:
+    """Tell whether runs stand right before `end`; None where an escape or a wide gap may hide them.
+
+    A look at a few bytes, for names that share an anchor with much else ("Street").
+    """
+    for run in reversed(runs):
+        near = raw[max(first, end - _NEAR - len(run)) : end]
+        left = near.rstrip(_OTHER_SIGNS)
+        if not left or _BACKSLASH in left[-_LONGEST_ESCAPE:]:
+            return None
+        if len(left) == len(near) or not left.endswith(run):
+            return False
+        end -= len(near) - len(left) + len(run)
+    return True
+
+
+def _follows(raw: bytes, runs: Sequence[bytes], begin: int, last: int) -> bool | None:
+    """Tell whether runs stand right behind `begin`; None as above."""
+    for run in runs:
+        near = raw[begin : min(last, begin + _NEAR + len(run))]
+        right = near.lstrip(_OTHER_SIGNS)
+        n_signs = len(near) - len(right)
+        if not right or _BACKSLASH in near[:n_signs]:
+            return None
+        if not n_signs or not right.startswith(run):
+            return False
+        begin += n_signs + len(run)
+    return True
 
 
 class AliasRuns:
@@ -107,8 +145,10 @@ class AliasRuns:
 
     def found_in(self, raw: bytes) -> list[int]:
         """Return the places of the names that may be in the bytes of a text."""
-        anchors, _ = self._matches(raw)
-        return self._complete(sorted(set(anchors.tolist())), raw, 0, len(raw))
+        anchors, starts = self._matches(raw)
+        pairs = zip(anchors.tolist(), starts.tolist(), strict=True)
+        found = {place for pair in pairs for place in self._complete(*pair, raw, 0, len(raw))}
+        return sorted(found)
 
     def are_in(self, raw: bytes, *, as_words: bool = True) -> bool:
         """Tell whether any name may be in the bytes, as whole words where bytes can tell."""
@@ -123,24 +163,24 @@ class AliasRuns:
     def rows_in(self, raw: bytes, ends: Int64) -> list[int]:
         """Return which stretches of the bytes, given by where they end, may hold a name."""
         anchors, starts = self._matches(raw)
-        pairs = np.unique(
-            np.stack([np.searchsorted(ends, starts, side="right"), anchors], 1), axis=0
-        )
+        order = np.argsort(starts, kind="stable")
+        row_of = np.searchsorted(ends, starts[order], side="right")
         rows: dict[int, None] = {}
-        for row, anchor in pairs.tolist():
-            first = int(ends[row - 1]) + 1 if row else 0
-            last = int(ends[row]) if row < len(ends) else len(raw)
-            if row not in rows and self._complete([anchor], raw, first, last):
-                rows[row] = None
+        columns = (row_of.tolist(), anchors[order].tolist(), starts[order].tolist())
+        for row, anchor, start in zip(*columns, strict=True):
+            if row not in rows:
+                first = int(ends[row - 1]) + 1 if row else 0
+                last = int(ends[row]) if row < len(ends) else len(raw)
+                if self._complete(anchor, start, raw, first, last):
+                    rows[row] = None
         return list(rows)
 
-    def _complete(self, anchors: Sequence[int], raw: bytes, start: int, end: int) -> list[int]:
-        """Return the names of these anchors of which nothing is missing in a stretch."""
+    def _complete(self, anchor: int, at: int, raw: bytes, start: int, end: int) -> list[int]:
+        """Return the names of an anchor of which nothing is missing around a place."""
         return [
             place
-            for anchor in anchors
             for place in self._by_anchor[anchor]
-            if self._names[place].is_in(raw, start, end)
+            if self._names[place].is_at(raw, at, start, end)
         ]
 
     def _matches(self, raw: bytes) -> tuple[Int64, Int64]:

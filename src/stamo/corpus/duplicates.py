@@ -11,6 +11,7 @@ The result depends on the documents and their order only: no randomness but a fi
 from __future__ import annotations
 
 import zlib
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,6 @@ class NearDuplicates:
                 f"The threshold of near-duplicates is {threshold}; give a value from 0.5 to 1."
             )
         self.threshold = threshold
-        self._hashes = _hash_family()
         self._ids: list[str] = []
         self._signatures = np.empty((64, N_HASHES), np.uint32)
         # Documents with the same band form a chain: the last one, and for each the one before.
@@ -55,12 +55,17 @@ class NearDuplicates:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def add(self, document: Document) -> str | None:
+    def add(self, document: Document, signature: UInt32 | None = None) -> str | None:
         """Return the id of the earliest near-duplicate; without one, keep the document.
 
         A near-duplicate is not kept itself, so chains of small changes do not grow without end.
+
+        Args:
+            document: The document.
+            signature: The `minhash` of its text, where that is known already.
         """
-        signature = minhash(document.text, self._hashes)
+        if signature is None:
+            signature = minhash(document.text)
         bands = [band.tobytes() for band in signature.reshape(N_BANDS, N_ROWS)]
         candidates = self._candidates(bands)
         if candidates.size:
@@ -93,14 +98,12 @@ class NearDuplicates:
             self._last[column][band] = index
 
 
-def minhash(text: str, hashes: tuple[UInt32, UInt32]) -> UInt32:
+def minhash(text: str) -> UInt32:
     """Return the smallest value of each hash function over a text's shingles, shape (128,).
 
-    Args:
-        text: Any text; one without words has one empty shingle.
-        hashes: Factors (odd) and summands of the hash functions, shape (128,) each.
+    A text without words has one empty shingle.
     """
-    factors, summands = hashes
+    factors, summands = _hash_family()
     shingles = shingle_hashes(text)
     smallest = np.full(N_HASHES, np.iinfo(np.uint32).max, np.uint32)
     for begin in range(0, len(shingles), _CHUNK):
@@ -124,7 +127,9 @@ def shingle_hashes(text: str) -> UInt32:
     return np.unique(mixed.astype(np.uint32))
 
 
+@cache
 def _hash_family() -> tuple[UInt32, UInt32]:
+    """Return factors (odd) and summands of the hash functions, shape (128,) each."""
     rng = np.random.default_rng(_SEED)
     factors = rng.integers(0, 1 << 32, N_HASHES, np.uint32) | np.uint32(1)
     return factors, rng.integers(0, 1 << 32, N_HASHES, np.uint32)

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.linking.rank import Ranking
-from stamo.linking.results import Contribution, LinkedMention, ScoredCandidate, mention_record
+from stamo.linking.results import (
+    Contribution,
+    Link,
+    LinkedMention,
+    ScoredCandidate,
+    mention_record,
+)
 from stamo.system.arrays import Int32, Int64
 
 
@@ -136,6 +142,17 @@ class MentionRows(Sequence[LinkedMention]):
                 columns.rounded[rows],
                 columns.ids[rows],
             )
+        )
+
+    def links(self) -> Iterator[Link]:
+        """Yield what each mention is linked to; no values are made of its candidates."""
+        columns, rows = self._columns, self._rows
+        return zip(
+            columns.starts[rows].tolist(),
+            columns.ends[rows].tolist(),
+            columns.entities[rows],
+            columns.confidence[rows, 0].tolist(),
+            strict=True,
         )
 
     def __len__(self) -> int:

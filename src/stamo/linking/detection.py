@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,9 +20,9 @@ from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.matching import PLAIN_SIGNS, HashedTokens, NameMatcher
+from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
 from stamo.kb.names import normalise_surface
-from stamo.linking.haystack import make_haystack
+from stamo.linking.haystack import Haystack, make_haystack
 from stamo.linking.informal import fit_for_small_letters
 from stamo.linking.repeated import RepeatedNames
 from stamo.linking.settings import LEFT_ALONE, DetectionSettings
@@ -87,24 +86,21 @@ class MentionDetector:
             self._forms, self._letters = find_word_forms(kb), other_letters(kb.language)
             self._name_starts = learn_name_starts(kb)
         self._repeated = RepeatedNames(kb) if settings.repeated else None
-        self._look_for(extra_aliases)
-
-    def with_names(self, extra_aliases: Sequence[str]) -> MentionDetector:
-        """Return a detector with other extra aliases; what is known of all names is shared."""
-        other = copy(self)
-        other._look_for(extra_aliases)
-        return other
-
-    def _look_for(self, extra_aliases: Sequence[str]) -> None:
         self.extra_aliases = tuple(extra_aliases)
-        self._extra_ids = self._kb.alias_ids(self.extra_aliases)
+        self._extra_ids = kb.alias_ids(self.extra_aliases)
         plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
         self._extras = NameMatcher.build(plain) if plain else None
         self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
 
-    def detect(self, joined: JoinedTexts) -> Detected:
-        """Find the mentions of a batch of texts."""
-        found = self._detect(joined)
+    def detect(self, joined: JoinedTexts, extras: Bools | None = None) -> Detected:
+        """Find the mentions of a batch of texts.
+
+        Args:
+            joined: The texts.
+            extras: Which extra aliases count in each text, shape (texts, extra aliases); by
+                default all do in all.
+        """
+        found = self._detect(joined, extras)
         if self._repeated is None:
             return found
         starts, ends, aliases = self._repeated.find(joined, found.starts, found.ends, found.aliases)
@@ -120,9 +116,9 @@ class MentionDetector:
             np.concatenate([found.extras, none])[order],
         )
 
-    def _detect(self, joined: JoinedTexts) -> Detected:
+    def _detect(self, joined: JoinedTexts, counting: Bools | None) -> Detected:
         haystack = make_haystack(joined, self._letters)
-        begin, end, aliases, extras, priority = self._matches(haystack.tokens)
+        begin, end, aliases, extras, priority = self._matches(haystack, joined, counting)
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
         # With its first letter made small, a sentence's start is only good for names at its start.
         misplaced = haystack.is_sentence[begin] & (starts != haystack.variant_at[begin])
@@ -163,22 +159,32 @@ class MentionDetector:
         extras = np.concatenate([found.extras, none])
         return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
 
-    def _matches(self, tokens: HashedTokens) -> tuple[Int32, Int32, Int32, Int32, Float64]:
+    def _matches(
+        self, haystack: Haystack, joined: JoinedTexts, counting: Bools | None
+    ) -> tuple[Int32, Int32, Int32, Int32, Float64]:
         """Return begin, end, alias, extra alias and priority of everything found."""
-        found = self._kb.matcher.find_all(tokens, self._wanted)
+        found = self._kb.matcher.find_all(haystack.tokens, self._wanted)
         aliases, none = found.names, np.full(len(found.names), -1, np.int32)
         priority = self._kb.link_probability[aliases].astype(np.float64)
         if self._extras is None:
             return found.starts, found.ends, aliases, none, priority
-        more = self._extras.find_all(tokens, self._extras_wanted)
+        more = self._extras.find_all(haystack.tokens, self._extras_wanted)
+        begin, end, names = more.starts, more.ends, more.names
         # An extra alias that the knowledge base knows too is found once, as an extra one.
-        other = np.flatnonzero(~np.isin(aliases, self._extra_ids))
+        known = np.flatnonzero(np.isin(aliases, self._extra_ids))
+        if counting is not None:
+            counts = counting[joined.document_of(haystack.origin[begin]), names]
+            begin, end, names = begin[counts], end[counts], names[counts]
+            texts = joined.document_of(haystack.origin[found.starts[known]])
+            same = self._extra_ids == aliases[known][:, None]  # (known, extra aliases)
+            known = known[(same & counting[texts]).any(axis=1)]
+        other = np.delete(np.arange(len(aliases)), known)
         return (
-            np.concatenate([found.starts[other], more.starts]),
-            np.concatenate([found.ends[other], more.ends]),
-            np.concatenate([aliases[other], self._extra_ids[more.names]]),
-            np.concatenate([none[other], more.names]),
-            np.concatenate([priority[other], np.full(len(more), EXTRA_PRIORITY)]),
+            np.concatenate([found.starts[other], begin]),
+            np.concatenate([found.ends[other], end]),
+            np.concatenate([aliases[other], self._extra_ids[names]]),
+            np.concatenate([none[other], names]),
+            np.concatenate([priority[other], np.full(len(names), EXTRA_PRIORITY)]),
         )
 
 

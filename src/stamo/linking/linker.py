@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -93,15 +92,6 @@ class Linker:
     def words(self) -> ContentWords:
         """The vocabulary."""
         return ContentWords(Lexicon.of(self.kb))
-
-    def with_names(self, extra_aliases: Sequence[str]) -> Linker:
-        """Return a linker that also detects other names, and shares everything else with this."""
-        self.warm_up()
-        other = copy(self)
-        other.extra_aliases = tuple(extra_aliases)
-        if self.settings.mentions != "given":
-            other.detector = self.detector.with_names(extra_aliases)
-        return other
 
     def warm_up(self) -> None:
         """Make what is otherwise made at the first use."""

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+Link = tuple[int, int, str | None, float]
+"""Start and end of a mention, its entity, and the confidence in that."""
+
 
 class ScoredCandidate(NamedTuple):
     """A candidate entity of a mention."""
@@ -164,6 +167,13 @@ class LinkedDocument:
         """The text of each mention."""
         made: Sequence[str] | None = getattr(self.mentions, "surfaces", None)
         return [mention.surface for mention in self.mentions] if made is None else made
+
+    def links(self) -> Iterable[Link]:
+        """Return what each mention is linked to, without its candidates."""
+        if hasattr(self.mentions, "links"):
+            links: Iterable[Link] = self.mentions.links()
+            return links
+        return ((m.start, m.end, m.entity, m.confidence) for m in self.mentions)
 
     def to_record(self, *, all_candidates: bool = True) -> dict[str, Any]:
         """Return plain values for JSON; the text itself stays out."""

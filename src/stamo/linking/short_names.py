@@ -55,20 +55,24 @@ def shortened(names: Sequence[str]) -> tuple[Int64, Int64]:
     Every batch comes through here, so names of two words, most of all, are taken apart in place.
     """
     lowered = [name.lower() for name in names]
-    short = dict(zip(lowered, range(len(lowered)), strict=True))
+    short: dict[str, list[int]] = {}
+    for place, form in enumerate(lowered):
+        if not names[place][:1].islower():
+            # "BA" and "Ba" are two names: what one is short for must not depend on the other.
+            short.setdefault(form, []).append(place)
     pairs: set[tuple[int, int]] = set()
     for full, name in enumerate(lowered):
         if " " not in name:
             continue
         first, _, rest = name.partition(" ")
         if " " in rest or "," in name:
-            pairs.update((short[form], full) for form in short_forms(names[full]) if form in short)
-            continue
-        for form in (first, rest, first[:1] + rest[:1]):
+            forms: Sequence[str] = short_forms(names[full])
+        else:
+            forms = (first, rest, first[:1] + rest[:1])
+        for form in forms:
             if form in short:
-                pairs.add((short[form], full))
-    kept = [pair for pair in pairs if not names[pair[0]][:1].islower() and pair[0] != pair[1]]
-    found = np.array(sorted(kept), dtype=np.int64).reshape(-1, 2)
+                pairs.update((place, full) for place in short[form] if place != full)
+    found = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 
@@ -95,60 +95,87 @@ class NameReadings:
 
     def of(self, names: Sequence[str], fixed: frozenset[str] = frozenset()) -> Readings:
         """Return the readings of names, but of those that are fixed."""
+        wanted = [(i, name) for i, name in enumerate(names) if name not in fixed]
+        new = list(dict.fromkeys(name for _, name in wanted if name not in self._known))
+        if len(self._known) + len(new) > MAX_REMEMBERED:
+            self._known.clear()
+            new = list(dict.fromkeys(name for _, name in wanted))
+        found = dict(zip(new, _weighted(self.kb, new), strict=True))
         rows = [
             (i, alias, weight)
-            for i, name in enumerate(names)
-            if name not in fixed
-            for alias, weight in self._of(name)
+            for i, name in wanted
+            for alias, weight in (found[name] if name in found else self._known[name])
         ]
+        self._known.update(
+            (n, all_) for n, all_ in found.items() if len(n) <= MAX_REMEMBERED_LENGTH
+        )
         return Readings.of(rows)
 
-    def _of(self, name: str) -> tuple[tuple[int, float], ...]:
-        found = self._known.get(name)
-        if found is None:
-            found = _weighted(self.kb, name)
-            if len(self._known) >= MAX_REMEMBERED:
-                self._known.clear()
-            if len(name) <= MAX_REMEMBERED_LENGTH:
-                self._known[name] = found
-        return found
+
+def _weighted(kb: KnowledgeBase, names: Sequence[str]) -> list[tuple[tuple[int, float], ...]]:
+    """Return the aliases that each name may be read as, with weights; none if only as itself."""
+    own = kb.alias_ids(names)
+    alike = _shares(kb, [set(spelled_alike(name)) for name in names], own, SPELLING_WEIGHT)
+    longer = _shares(kb, _longer(kb, names, own), own, LONGER_WEIGHT)
+    lost = [i for i, n in enumerate(own.tolist()) if n < 0 and not alike[i] and not longer[i]]
+    bare = [_without_title(kb, names[i]) for i in lost]
+    longer |= zip(lost, _shares(kb, bare, own[lost], LONGER_WEIGHT).values(), strict=True)
+    links = np.where(own >= 0, np.maximum(kb.alias_counts[own], 1), 0).astype(np.float64)
+    itself = [{a: n} if a >= 0 else {} for a, n in zip(own.tolist(), links.tolist(), strict=True)]
+    return [
+        (*{**longer[i], **alike[i]}.items(), *itself[i].items()) if alike[i] or longer[i] else ()
+        for i in range(len(names))
+    ]
 
 
-def _weighted(kb: KnowledgeBase, name: str) -> tuple[tuple[int, float], ...]:
-    """Return the aliases that a name may be read as, with their weights; empty if only itself."""
-    own = kb.alias_id(name)
-    alike = _shares(kb, list(spelled_alike(name)), own, SPELLING_WEIGHT)
-    longer = _shares(kb, _longer(kb, name, own), own, LONGER_WEIGHT)
-    if own < 0 and not alike and not longer:
-        longer = _shares(kb, _without_title(kb, name), own, LONGER_WEIGHT)
-    if not alike and not longer:
-        return ()
-    itself = {own: max(float(kb.alias_counts[own]), 1.0)} if own >= 0 else {}
-    return (*{**longer, **alike}.items(), *itself.items())
+def _shares(
+    kb: KnowledgeBase, forms: Sequence[Collection[str]], own: Int32, weight: float
+) -> dict[int, dict[int, float]]:
+    """Divide a weight, for each name, among its forms that are known by how often each is a link.
 
+    Args:
+        kb: Knows the forms.
+        forms: Other forms of each of n names.
+        own: The alias that each name is itself, which gets nothing; -1 where it is none, (n,).
+        weight: What is divided.
 
-def _shares(kb: KnowledgeBase, names: list[str], own: int, weight: float) -> dict[int, float]:
-    """Divide a weight among known names by how often each is a link."""
-    aliases = np.unique(kb.alias_ids(names))
-    aliases = aliases[(aliases >= 0) & (aliases != own)]
+    Returns:
+        For each name the aliases, ascending, with their shares; small ones are left out.
+    """
+    aliases = kb.alias_ids([form for some in forms for form in some])
+    name = np.repeat(np.arange(len(forms)), [len(some) for some in forms])
+    is_other = (aliases >= 0) & (aliases != own[name])
+    pairs = np.unique(name[is_other] << 32 | aliases[is_other])
+    name, aliases = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
     counts = np.maximum(kb.alias_counts[aliases], 0.5)
-    shares = weight * counts / counts.sum() if len(aliases) else counts
-    n_own = float(kb.alias_counts[own]) if own >= 0 else 0.0
-    kept = shares >= LEAST_READING_SHARE * (n_own + weight)
-    return dict(zip(aliases[kept].tolist(), shares[kept].tolist(), strict=True))
+    shares = weight * counts / np.bincount(name, counts, minlength=len(forms))[name]
+    n_own = np.where(own >= 0, kb.alias_counts[own], 0).astype(np.float64)
+    kept = np.flatnonzero(shares >= LEAST_READING_SHARE * (n_own + weight)[name])
+    result: dict[int, dict[int, float]] = {i: {} for i in range(len(forms))}
+    columns = (name[kept].tolist(), aliases[kept].tolist(), shares[kept].tolist())
+    for i, alias, share in zip(*columns, strict=True):
+        result[i][alias] = share
+    return result
 
 
-def _longer(kb: KnowledgeBase, name: str, own: int) -> list[str]:
-    """Return known names that begin with a name and mean something else than it does."""
-    if len(name) < MIN_LONGER:
-        return []
-    prefixes = (f"{name}{sign}" for sign in (",", " ", "-"))
-    longer = [n for prefix in prefixes for n in kb.names_with_prefix(prefix, MAX_PREFIXED)]
-    if own < 0 or not longer:
-        return longer
-    meant = kb.by_alias.batch(np.array([own], np.int32))[0]
-    is_known = np.isin(kb.candidate_table(longer, 1)[0][:, 0], meant)
-    return [n for n, known in zip(longer, is_known.tolist(), strict=True) if not known]
+def _longer(kb: KnowledgeBase, names: Sequence[str], own: Int32) -> list[list[str]]:
+    """Return for each name the known ones that begin with it and mean something else."""
+    longer = [
+        [n for sign in (",", " ", "-") for n in kb.names_with_prefix(name + sign, MAX_PREFIXED)]
+        if len(name) >= MIN_LONGER
+        else []
+        for name in names
+    ]
+    some = [i for i, found in enumerate(longer) if found and own[i] >= 0]
+    meant = kb.by_alias.batch(own[some])[0]
+    row, column = np.nonzero(meant >= 0)
+    known = row << 32 | meant[row, column]
+    first = kb.candidate_table([n for i in some for n in longer[i]], 1)[0][:, 0]
+    of_row = np.repeat(np.arange(len(some)), [len(longer[i]) for i in some])
+    is_other = iter((~np.isin(of_row << 32 | first, known)).tolist())
+    for i in some:
+        longer[i] = [n for n in longer[i] if next(is_other)]
+    return longer
 
 
 def _without_title(kb: KnowledgeBase, name: str) -> list[str]:
@@ -179,7 +206,8 @@ def spelled_alike(name: str) -> Iterator[str]:
     yield from other_spellings(name)
     bare = name.strip(_QUOTES).translate(_PLAIN).removesuffix("'s")
     for other in dict.fromkeys([*_other_number(bare), *_other_signs(bare), *_other_parts(bare)]):
-        yield from dict.fromkeys([other, *other_cases(other)])
+        yield other
+        yield from other_cases(other)
 
 
 def _other_number(name: str) -> Iterator[str]:
@@ -238,14 +266,21 @@ def other_spellings(name: str) -> Iterator[str]:
         yield from other_cases(base)
 
 
-def other_cases(name: str) -> Iterator[str]:
-    """Yield a name in small letters, capitals and the ways between."""
-    yield from (name[:1].upper() + name[1:], name[:1].lower() + name[1:])
-    yield from (name.title(), name.lower(), name.upper())
-    yield name[:1].upper() + name[1:].lower()
-    yield _small_short_words(name.title())
+def other_cases(name: str) -> tuple[str, ...]:
+    """Return a name in small letters, capitals and the ways between."""
+    first, rest, small, title = name[:1], name[1:], name.lower(), name.title()
+    capital = first.upper()
+    return (
+        capital + rest,
+        first.lower() + rest,
+        title,
+        small,
+        name.upper(),
+        capital + rest.lower(),
+        _small_short_words(title) if " " in title else title,
+    )
 
 
 def _small_short_words(title: str) -> str:
     first, *others = title.split(" ")
-    return " ".join([first, *(word.lower() if len(word) <= 3 else word for word in others)])
+    return " ".join([first, *[word.lower() if len(word) <= 3 else word for word in others]])

@@ -21,9 +21,8 @@ from stamo.corpus.skips import SkipCounter
 from stamo.corpus.types import Document
 from stamo.errors import WorkspaceError
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.linker import Linker
-from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
+from stamo.workspace.decide import Decider
 from stamo.workspace.documents import CollectedParts
 from stamo.workspace.folder import Workspace
 from stamo.workspace.intake import Collected, CollectSettings, Intake, Reached
@@ -137,17 +136,15 @@ def collect_many(
         if fresh:
             for workspace in workspaces:
                 workspace.documents.clear()
-        choice = LinkerSettings(batch_size=settings.batch_size)
-        finder = Linker(kb, trained, settings=replace(choice, mentions="detect"))
-        linker = Linker(kb, trained, settings=replace(choice, mentions="given"))
         intakes = [
-            Intake(workspace, state, settings, finder, linker)
+            Intake(workspace, state, settings)
             for workspace, state in zip(workspaces, states, strict=True)
         ]
+        decider = Decider(intakes, kb, trained, settings)
         collected: dict[int, Collected] = {}
         for group in _groups(intakes):
             some = [intakes[number] for number in group]
-            results = _Pass(some, settings, reader, on_progress).run(stdin)
+            results = _Pass(some, decider, settings, reader, on_progress).run(stdin)
             collected |= dict(zip(group, results, strict=True))
         return [collected[number] for number in range(len(intakes))]
 
@@ -214,11 +211,12 @@ class _Pass:
     def __init__(
         self,
         intakes: Sequence[Intake],
+        decider: Decider,
         settings: CollectSettings,
         reader: SourceReader,
         on_progress: OnCollect,
     ) -> None:
-        self.intakes, self.settings, self.on_progress = list(intakes), settings, on_progress
+        self.intakes, self.decider, self.on_progress = list(intakes), decider, on_progress
         self.reader = reader
         self.sources = intakes[0].sources
         names = [sorted(intake.aliases) for intake in intakes]
@@ -230,7 +228,7 @@ class _Pass:
         first = min(intakes, key=lambda intake: intake.start)
         self.reached = Reached(first.start, int(first.state.get("n_bytes", 0)))
         self.asleep = list(intakes)
-        self.n_handed = 0
+        self.n_handed = self.turn = 0
         self.n_checked = self.n_reported = self.reached.n_bytes
 
     def run(self, stdin: BinaryIO | None) -> list[Collected]:
@@ -298,14 +296,24 @@ class _Pass:
         self._wake()
         if progress.n_bytes // CHECKPOINT_BYTES > self.n_checked // CHECKPOINT_BYTES:
             self.n_checked = progress.n_bytes
-            self._flush([i for i in self.intakes if i not in self.asleep])
+            self._flush(self._due())
         elif progress.n_bytes - self.n_reported >= REPORTED_BYTES:
             self._report()
 
+    def _due(self) -> list[Intake]:
+        """Return who writes down where it stands: who has documents waiting, the others in turn.
+
+        All of them together would take longer to write than to read what lies between. Going on
+        after a kill, what was read since the oldest position is read again, but not decided again.
+        """
+        self.turn = (self.turn + 1) % len(self.intakes)
+        in_turn = self.intakes[self.turn]
+        return [i for i in self.intakes if (i.waiting or i is in_turn) and i not in self.asleep]
+
     def _flush(self, intakes: Sequence[Intake], *, complete: bool = False) -> None:
-        for intake in intakes:
-            if not intake.done:
-                intake.flush(self.reached, complete=complete)
+        open_ones = [intake for intake in intakes if not intake.done]
+        for intake, kept in self.decider.decide(open_ones):
+            intake.flush(kept, self.reached, complete=complete)
         self._report(complete=complete)
 
     def _report(self, *, complete: bool = False) -> None:

@@ -19,6 +19,8 @@ from stamo.workspace.folder import Workspace, workspace_folders
 
 _HEADINGS = ("name", "aliases", "about", "id", "type", "url", "folder")
 MAX_BYTES = 50_000_000
+MAX_FAULTS = 10
+"""Wrong lines that are told, of any number."""
 _SAFE_FOLDER = re.compile(r"[\w][\w .-]{0,99}")
 
 
@@ -50,15 +52,26 @@ def read_entities(path: str | Path) -> list[DeclaredEntity]:
         headings = [str(h).strip().lower() for h in rows.fieldnames or []]
         rows.fieldnames = headings
         _check_headings(name, headings)
-        declared = [
-            _declared(name, rows.line_num, row)
-            for row in rows
-            if any(map(_is_filled, row.values()))
-        ]
+        declared = _read_rows(name, rows)
     except csv.Error as error:
         raise CorpusFormatError(f"{name}, line {rows.line_num} is no CSV ({error}).") from error
     if not declared:
         raise CorpusFormatError(f"{name} declares no entity; give one a line under the headings.")
+    return declared
+
+
+def _read_rows(name: str, rows: csv.DictReader[str]) -> list[DeclaredEntity]:
+    """Read all lines; what is wrong is told of all of them, so that it is repaired in one go."""
+    declared, faults = [], []
+    for row in rows:
+        if any(map(_is_filled, row.values())):
+            try:
+                declared.append(_declared(name, rows.line_num, row))
+            except CorpusFormatError as error:
+                faults.append(str(error))
+    if faults:
+        more = [f"And {len(faults) - MAX_FAULTS} more lines."] if len(faults) > MAX_FAULTS else []
+        raise CorpusFormatError(" ".join([*faults[:MAX_FAULTS], *more]))
     return declared
 
 

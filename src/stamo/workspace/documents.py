@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 import zstandard
 
 from stamo.corpus.formats.jsonl import document_from_json, document_to_json, parse_json
+from stamo.corpus.skips import clean_surrogates
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
@@ -197,10 +198,16 @@ def _collected(value: Mapping[str, Any]) -> CollectedParts:
 
 
 def _check_storable(document: Document) -> None:
+    bare = replace(document, mentions=())
+    mentions = document.mentions
     try:
-        is_same = document_from_json(document_to_json(document), "") == document
+        is_same = document_from_json(document_to_json(bare), "") == bare
     except CorpusFormatError:
         is_same = False
+    said = "".join(part for m in mentions for part in (m.surface, m.entity or ""))
+    is_same &= clean_surrogates(said) == said
+    spans = [(m.start, m.end) for m in mentions]
+    is_same &= spans == sorted(spans)
     if not is_same:
         raise WorkspaceError(
             f"The document {document.id!r} cannot be stored unchanged; give it a printable id, a "

@@ -1,28 +1,21 @@
 """What one workspace takes from the documents that are read, and how it remembers how far it came.
 
-    document ─alias?─▶ mentions ─longer name?─▶ copy? ─▶ link the other mentions ─▶ part on disk
-
-Documents wait in a batch; a flush decides all of them in their order, writes a part and the
-position up to which everything is decided.
+Documents with an alias wait until they are decided (`workspace.decide`), all of them in their
+order; then a part is written, and the position up to which everything is decided.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.duplicates import NearDuplicates
+from stamo.corpus.duplicates import NearDuplicates, UInt32
 from stamo.corpus.readers import Position
 from stamo.corpus.skips import NO_MENTION
 from stamo.corpus.types import Document, Mention
-from stamo.errors import WorkspaceError
-from stamo.linking.linker import Linker
 from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
 
@@ -91,12 +84,7 @@ class Intake:
     """One workspace while documents are read."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        state: dict[str, Any],
-        settings: CollectSettings,
-        finder: Linker,
-        linker: Linker,
+        self, workspace: Workspace, state: dict[str, Any], settings: CollectSettings
     ) -> None:
         """Take up where the workspace stands.
 
@@ -104,19 +92,11 @@ class Intake:
             workspace: The folder.
             state: What its manifest says about the collecting that begins or goes on.
             settings: What is kept.
-            finder: Detects mentions; shared, the aliases are added to it.
-            linker: Links given mentions; shared.
         """
-        self.entity, self.state, self.settings, self.linker = (
-            workspace.entity,
-            state,
-            settings,
-            linker,
-        )
+        self.entity, self.state, self.settings = workspace.entity, state, settings
         self.parts = workspace.documents
         self.aliases = frozenset(workspace.entity.aliases)
         self.matcher = AliasMatcher(workspace.entity.aliases, casefold=settings.casefold)
-        self.finder = finder.with_names(workspace.entity.aliases)
         self.copies = NearDuplicates(settings.duplicate_threshold)
         self.ids: set[str] = set()
         self.n_kept = self.n_new = 0
@@ -182,13 +162,25 @@ class Intake:
         most = self.settings.max_documents
         return self.settings.batch_size if most is None else max(most - self.n_kept, 1)
 
-    def flush(self, reached: Reached, *, complete: bool = False) -> None:
-        """Decide what waits; `reached` is the position behind all of it."""
-        kept = list(self._link(self._without_copies(self._with_mentions())))
+    def has_candidate(self, document: Document) -> bool:
+        """Tell whether an alias is a mention of its own in a document that waits."""
+        has = any(m.surface in self.aliases and m.entity is None for m in document.mentions)
+        self.decided[LONGER_NAME] += not has
+        return has
+
+    def is_new(self, document: Document, signature: UInt32) -> bool:
+        """Tell whether a document that waits, by its `minhash`, is no copy of an earlier one."""
+        is_new = self.copies.add(document, signature) is None
+        self.decided[COPY] += not is_new
+        return is_new
+
+    def flush(self, kept: list[Document], reached: Reached, *, complete: bool = False) -> None:
+        """Write down what was kept of all that waited; `reached` is the position behind it."""
         self.waiting, self.n_characters = [], 0
         if self.settings.max_documents is not None:
             kept = kept[: max(self.settings.max_documents - self.n_kept, 0)]
             complete = complete or self.n_kept + len(kept) >= self.settings.max_documents
+        kept = self._with_free_ids(kept)
         for document in kept:
             self._count(document)
             self.n_new += 1
@@ -239,83 +231,10 @@ class Intake:
         self.n_kept += 1
         self.n_by_alias.update(m.surface for m in document.mentions if m.entity is None)
 
-    def _with_mentions(self) -> Iterator[Document]:
-        """Find all mentions; an alias inside a longer name that is known is no candidate."""
-        found = self.waiting
-        if not found:
-            return
-        located = self.finder.locate([replace(d, mentions=()) for d, _ in found])
-        edges = np.searchsorted(located.documents, np.arange(len(found) + 1)).tolist()
-        for i, (document, candidates) in enumerate(found):
-            rows = slice(edges[i], edges[i + 1])
-            spans = zip(located.starts[rows].tolist(), located.ends[rows].tolist(), strict=True)
-            mentions = join_mentions(document.text, candidates, list(spans))
-            if any(m.surface in self.aliases and m.entity is None for m in mentions):
-                yield replace(document, mentions=mentions)
-            else:
-                self.decided[LONGER_NAME] += 1
-
-    def _without_copies(self, documents: Iterator[Document]) -> Iterator[Document]:
+    def _with_free_ids(self, documents: list[Document]) -> list[Document]:
+        taken, named = self.ids.copy(), []
         for document in documents:
-            if self.copies.add(document) is None:
-                yield document
-            else:
-                self.decided[COPY] += 1
-
-    def _link(self, documents: Iterator[Document]) -> Iterator[Document]:
-        """Link the mentions that are no candidates; those without a sure link are left out."""
-        waiting = list(documents)
-        shown = [
-            replace(d, mentions=tuple(_as_written(m, d.text) for m in d.mentions)) for d in waiting
-        ]
-        taken = self.ids.copy()
-        least = self.settings.context_confidence
-        for document, linked in zip(waiting, self.linker.link_documents(shown), strict=True):
-            if linked.error is not None:
-                raise WorkspaceError(f"Linking {document.id!r} failed: {linked.error}")
-            sure = {
-                (m.start, m.end): m.entity
-                for m in linked.mentions
-                if m.entity is not None and m.confidence >= least
-            }
-            mentions = tuple(
-                m if m.surface in self.aliases else replace(m, entity=sure[m.start, m.end])
-                for m in document.mentions
-                if m.surface in self.aliases or (m.start, m.end) in sure
-            )
             name = free_id(document.id, taken)
             taken.add(name)
-            yield replace(document, id=name, mentions=mentions)
-
-
-def join_mentions(
-    text: str, candidates: Sequence[Mention], others: Sequence[tuple[int, int]]
-) -> tuple[Mention, ...]:
-    """Join candidate mentions with the spans of all names that were detected.
-
-    A candidate that lies inside a longer name is left out ("Rey" in "Rey Island"), and so is a
-    name that overlaps a candidate otherwise. Both are in order and free of overlaps.
-    """
-    starts, ends = [s for s, _ in others], [e for _, e in others]
-    kept: list[Mention] = []
-    hidden: set[int] = set()
-    for candidate in candidates:
-        first = bisect_right(ends, candidate.start)
-        over = list(range(first, bisect_left(starts, candidate.end, lo=first)))
-        length = candidate.end - candidate.start
-        if any(
-            starts[i] <= candidate.start
-            and candidate.end <= ends[i]
-            and ends[i] - starts[i] > length
-            for i in over
-        ):
-            continue
-        kept.append(candidate)
-        hidden.update(over)
-    free = [Mention(text[s:e], s, e) for i, (s, e) in enumerate(others) if i not in hidden]
-    return tuple(sorted([*kept, *free], key=lambda m: (m.start, m.end)))
-
-
-def _as_written(mention: Mention, text: str) -> Mention:
-    # A candidate's surface is the declared alias; linking wants what the text says.
-    return replace(mention, surface=text[mention.start : mention.end])
+            named.append(document if name == document.id else replace(document, id=name))
+        return named

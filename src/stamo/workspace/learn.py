@@ -36,7 +36,14 @@ from stamo.workspace.left_out import (
 )
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
-from stamo.workspace.verdict import SUMMARY, Findings, LearnSummary, Verdict, judge
+from stamo.workspace.verdict import (
+    SUMMARY,
+    Findings,
+    LearnSummary,
+    Verdict,
+    judge,
+    read_summary,
+)
 from stamo.workspace.versions import write_version
 
 
@@ -100,6 +107,15 @@ class FoldDone:
 OnStep = Callable[[FoldDone | SlotRecord], None]
 
 
+def last_settings(workspace: Workspace) -> LearnSettings:
+    """Return what the last run in a workspace learned with; the usual settings before any run."""
+    summary = read_summary(workspace.slots_dir)
+    try:
+        return LearnSettings(**summary.settings) if summary else LearnSettings()
+    except (TypeError, SettingsError):  # of another version
+        return LearnSettings()
+
+
 def learn_pack(
     workspace: Workspace,
     kb: KnowledgeBase,
@@ -132,7 +148,7 @@ def learn_pack(
             done=store.load_folds(),
             on_fold=on_fold,
         )
-        packing = _Packing(workspace, material, trained, reading, left_out, on_step)
+        packing = _Packing(workspace, material, trained, reading, left_out, on_step, settings)
         return packing.finish(store, n_done)
 
 
@@ -159,7 +175,9 @@ def rollback(
         left_out = predict_left_out(
             material.task, slots_of(full), settings.n_folds, done=store.load_folds()
         )
-        packing = _Packing(workspace, material, trained, reading, left_out, lambda step: None)
+        packing = _Packing(
+            workspace, material, trained, reading, left_out, lambda step: None, settings
+        )
         return packing.finish(None, 0)
 
 
@@ -173,6 +191,7 @@ class _Packing:
     reading: Reading
     left_out: LeftOut
     on_step: OnStep
+    settings: LearnSettings
     records: list[SlotRecord] = field(default_factory=list)
     last: FeatureParams | None = None
 
@@ -202,6 +221,7 @@ class _Packing:
             done.used_slot,
             done.findings,
             checked,
+            asdict(self.settings),
         )
         self.workspace.slots_dir.mkdir(exist_ok=True)
         write_atomic(self.workspace.slots_dir / SUMMARY, to_json(asdict(summary)))

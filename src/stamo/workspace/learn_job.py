@@ -8,7 +8,7 @@ from pathlib import Path
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
-from stamo.workspace.learn import FoldDone, LearnSettings, learn_pack
+from stamo.workspace.learn import FoldDone, LearnSettings, last_settings, learn_pack
 from stamo.workspace.report import write_report
 from stamo.workspace.slots import SlotRecord
 
@@ -24,17 +24,19 @@ def learn_job(
     *,
     kb: KnowledgeBase,
     trained: TrainedModel,
-    settings: LearnSettings = LearnSettings(),
+    settings: LearnSettings | None = None,
 ) -> Callable[[str, OnProgress], str]:
     """Return the work of learning the workspaces in a folder.
 
-    The work gets a workspace's name, learns it, writes its report and returns a closing line. It
+    The work gets a workspace's name, learns it, with the settings of its last run where none are
+    given, writes its report and returns a closing line. It
     may be killed at any time: called again, it goes on and ends with the same pack.
     """
-    n_slots = max(1, settings.to_reading().args.n_slots)
 
     def work(name: str, on_progress: OnProgress) -> str:
         workspace = Workspace.open(root / name)
+        chosen = settings or last_settings(workspace)
+        n_slots = max(1, chosen.to_reading().args.n_slots)
 
         def show(step: FoldDone | SlotRecord) -> None:
             if isinstance(step, FoldDone):
@@ -45,7 +47,7 @@ def learn_job(
                 on_progress(FOLDS_SHARE + (SLOTS_SHARE - FOLDS_SHARE) * done, _line(step))
 
         on_progress(0.0, "Reading documents and labels")
-        outcome = learn_pack(workspace, kb, trained, settings, on_step=show)
+        outcome = learn_pack(workspace, kb, trained, chosen, on_step=show)
         on_progress(SLOTS_SHARE, "Writing the report")
         write_report(workspace, kb, trained)
         return f"Learned. {outcome.verdict.sentence}"

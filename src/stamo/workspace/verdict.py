@@ -7,7 +7,7 @@ all rates are of labels that were left out, so that none is judged by a run that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,8 @@ class LearnSummary:
     findings: Findings
     checked: list[tuple[str, int]]
     """Document and start of each left-out label, in the order of the findings."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What it learned with, as plain values."""
 
     @property
     def checks(self) -> dict[tuple[str, int], Check]:

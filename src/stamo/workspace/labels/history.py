@@ -65,6 +65,17 @@ class LabellerPair:
     """Cohen's kappa: 1 is full agreement, 0 that of chance; None where there is only one answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A mention that people answered differently."""
+
+    document: str
+    start: int
+    surface: str
+    answers: dict[str, str]
+    """The choice of each labeller."""
+
+
 def list_labels(
     events: Sequence[LabelEvent],
     current: Iterable[LabelEvent],
@@ -135,6 +146,19 @@ def compare_labellers(labels: Iterable[LabelEvent]) -> list[LabellerPair]:
             n_same = sum(a == b for a, b in answers)
             pairs.append(LabellerPair(first, second, len(both), n_same, _kappa(answers)))
     return pairs
+
+
+def find_disputes(labels: Iterable[LabelEvent]) -> list[Dispute]:
+    """Return the mentions of which labellers say different things now; skips say nothing."""
+    events: dict[MentionPlace, list[LabelEvent]] = defaultdict(list)
+    for event in labels:
+        if event.choice != SKIP:
+            events[_place(event)].append(event)
+    return [
+        Dispute(*place, some[0].target.surface, {e.labeller: e.choice for e in some})
+        for place, some in sorted(events.items())
+        if len({event.choice for event in some}) > 1
+    ]
 
 
 def _kappa(answers: Sequence[tuple[str, str]]) -> float | None:
