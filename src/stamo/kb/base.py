@@ -20,7 +20,13 @@ from stamo.kb.candidates import Candidates, CandidateTable
 from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
 from stamo.kb.manifest import Manifest
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import ARTICLES_FILE, ENTITY_VECTORS, MATCHER, normalise_surface
+from stamo.kb.names import (
+    ARTICLES_FILE,
+    ENTITY_VECTORS,
+    MATCHER,
+    normalise_surface,
+    normalise_surfaces,
+)
 from stamo.kb.relatedness import shared_articles, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
@@ -175,7 +181,7 @@ class KnowledgeBase:
 
     def alias_ids(self, surfaces: Sequence[str]) -> Int32:
         """Return the number of each surface form, -1 for unknown ones, shape (n,)."""
-        return self._aliases.find_many([normalise_surface(surface) for surface in surfaces])
+        return self._aliases.find_many(normalise_surfaces(list(surfaces)))
 
     def alias(self, alias: int) -> str:
         """Return the surface form with a number."""
