@@ -22,10 +22,11 @@ from stamo.discovery.groups import (
 )
 from stamo.discovery.propose import ProposeSettings
 from stamo.discovery.score import Past, surprise, without_copies
-from stamo.discovery.sightings import Seen
+from stamo.discovery.sightings import Seen, pack
 from stamo.discovery.tally import Tally
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR, NamedYears, last_year, years
 from stamo.errors import SettingsError
+from stamo.linking.texts import join_texts
 from tests.discovery.test_tally import sighting
 
 
@@ -34,7 +35,7 @@ def tally_of(counts, **more):
     for name, n in counts.items():
         for i in range(n):
             document = f"{name}-{i}"
-            tally.add(Seen(document, "", [sighting(name, document, **more)], []))
+            tally.add(Seen(document, "", [pack(*sighting(name, document, **more))], []))
     return tally
 
 
@@ -181,12 +182,13 @@ def test_years_are_found_and_other_numbers_are_not():
     """A year stands alone."""
     assert list(years("in 1999, 2,012 men and 20145; 2014. See 1.2013")) == [1999, 2014]
     text = "founded in 2004, sold in 2014, and so on until 2090"
-    found = NamedYears.of(text, 2006)
-    assert found.time_of(0, 20) == EARLIER
-    assert found.time_of(0, len(text)) == LATER
-    assert found.time_of(16, 24) == NO_YEAR
-    assert found.time_of(32, len(text)) == NO_YEAR
-    assert NamedYears.of(text, None).time_of(0, len(text)) == NO_YEAR
+    joined = join_texts([text, "in 2014"])
+    pieces = [(0, 20), (-9, len(text) + 9), (16, 24), (32, len(text))]
+    begins, ends = np.array(pieces, dtype=np.int32).T
+    first = np.zeros(len(pieces), dtype=np.int32)
+    times = NamedYears.of(joined, 2006).times_of(first, begins, ends)
+    assert times.tolist() == [EARLIER, LATER, NO_YEAR, NO_YEAR]
+    assert (NamedYears.of(joined, None).times_of(first, begins, ends) == NO_YEAR).all()
 
 
 def test_the_year_of_a_knowledge_base_is_that_of_its_articles(world_kb):

@@ -2,10 +2,11 @@
 
 import random
 
+import numpy as np
 import pytest
 
-from stamo.discovery.found_names import full_names
-from stamo.discovery.sightings import Seen, Sighting
+from stamo.discovery.full_names import full_names
+from stamo.discovery.sightings import Seen, Sighting, draw, pack
 from stamo.discovery.tally import Tally, TallySettings
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR
 from stamo.errors import SettingsError
@@ -26,8 +27,6 @@ def sighting(name, document, *, window="", date="", alias=-1, **more):
         "window": window,
         "at": at,
         "entities": (),
-        "best": -1,
-        "confidence": 0.0,
         "is_common": False,
         "fit": 0.0,
         "time": NO_YEAR,
@@ -36,7 +35,8 @@ def sighting(name, document, *, window="", date="", alias=-1, **more):
 
 
 def seen(document, *names, date="", explained=()):
-    return Seen(document, date, [sighting(n, document, date=date) for n in names], list(explained))
+    sightings = [pack(*sighting(n, document, date=date)) for n in names]
+    return Seen(document, date, sightings, list(explained))
 
 
 def test_counts_documents_and_remembers_the_first_date():
@@ -101,7 +101,24 @@ def test_refuses_sizes_that_keep_nothing(bad):
 )
 def test_short_names_stand_for_full_names_of_the_document(names, aliases, expected):
     """The last words of a longer name, or the first ones of an unknown name."""
-    assert full_names(names, aliases) == expected
+    texts = list(dict.fromkeys(names))
+    known = np.array([aliases[names.index(text)] for text in texts], dtype=np.int32)
+    numbers = np.array([texts.index(name) for name in names], dtype=np.int32)
+    # Two documents: what stands in one says nothing of the other.
+    documents = np.repeat(np.arange(2, dtype=np.int32), [len(names), 1])
+    both = np.append(numbers, numbers[-1:])
+    found = full_names(documents, both, texts, known).tolist()
+    stands_for = {n: texts[i] for n, i in zip(names, found[:-1], strict=True) if texts[i] != n}
+    assert stands_for == expected
+    assert found[-1] == numbers[-1]
+
+
+def test_a_short_name_stands_for_the_longest_at_the_end():
+    """A chain of names leads to its last one."""
+    names = ["Mira", "Ada Mira", "Lady Ada Mira"]
+    numbers, documents = np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.int32)
+    unknown = np.full(3, -1, dtype=np.int32)
+    assert full_names(documents, numbers, names, unknown).tolist() == [2, 2, 2]
 
 
 def test_contexts_of_a_later_time_are_kept_rather():
@@ -109,7 +126,7 @@ def test_contexts_of_a_later_time_are_kept_rather():
     tally = Tally(TallySettings(sample_size=20))
     for i in range(200):
         time = LATER if i % 10 == 0 else EARLIER
-        tally.add(Seen(f"d{i}", "", [sighting("Mira", f"d{i}", time=time)], []))
+        tally.add(Seen(f"d{i}", "", [pack(*sighting("Mira", f"d{i}", time=time))], []))
     kept = [s.time for s in tally.names["Mira"].sightings]
     assert kept.count(LATER) > 10
 
@@ -117,5 +134,14 @@ def test_contexts_of_a_later_time_are_kept_rather():
 def test_what_is_kept_is_what_was_seen():
     """Nothing is lost by packing."""
     tally, one = Tally(), sighting("Mira", "a", entities=(3, 70_000), surfaces=("M", "Z\u00fc"))
-    tally.add(Seen("a", "", [one], []))
+    tally.add(Seen("a", "", [pack(*one)], []))
     assert tally.names["Mira"].sightings == [one]
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"time": LATER}, {"alias": 3, "fit": 0.9}, {"alias": 3, "fit": 0.1}]
+)
+def test_a_packed_sighting_is_drawn_as_the_sighting_itself(more):
+    """Both are drawn by name, document, time and what explains it."""
+    one = sighting("Mira", "a", **more)
+    assert pack(*one).drawn_by == draw(one)

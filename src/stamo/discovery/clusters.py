@@ -9,8 +9,9 @@ import numpy as np
 from scipy.cluster import hierarchy
 from scipy.spatial import distance
 
+from stamo.discovery.context_vectors import ContextVectors
 from stamo.discovery.frames import own_year
-from stamo.discovery.sightings import ContextVectors, Sighting
+from stamo.discovery.sightings import Sighting
 from stamo.discovery.time import EARLIER, LATER
 from stamo.features.encoding import Lexicon
 from stamo.features.pile import TextEncoder

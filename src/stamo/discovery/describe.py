@@ -11,9 +11,9 @@ import numpy as np
 
 from stamo.corpus.tokenizer import STOP_WORD_FREQUENCY
 from stamo.discovery.clusters import ContextReader
-from stamo.discovery.found_names import FREQUENT_WORD
 from stamo.discovery.proposal import Occurrence, Proposal, proposal_id
 from stamo.discovery.sightings import Sighting
+from stamo.discovery.trimming import FREQUENT_WORD
 from stamo.kb.base import KnowledgeBase
 
 if TYPE_CHECKING:

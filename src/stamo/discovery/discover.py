@@ -15,24 +15,24 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-import torch
-
 from stamo.corpus.parts import Part, ReadPart, split_document
 from stamo.corpus.readers import read_parts
 from stamo.corpus.types import Document
 from stamo.discovery.clusters import ContextReader
+from stamo.discovery.observer import Observer
 from stamo.discovery.proposal import Proposal
 from stamo.discovery.propose import ProposeSettings, propose
 from stamo.discovery.score import Past
-from stamo.discovery.sightings import Observer, Seen
-from stamo.discovery.tally import EXPLAINED_FIT, Tally, TallySettings
+from stamo.discovery.sightings import EXPLAINED_FIT, Seen
+from stamo.discovery.tally import Tally, TallySettings
 from stamo.discovery.time import last_year
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, batched
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-from stamo.system.processes import Workers
+from stamo.system.processes import Workers, without_garbage_collection
+from stamo.system.threads import one_thread
 
 EVERYTHING = 2.0
 """A fit that no context reaches."""
@@ -112,8 +112,9 @@ def _count(
     tally = Tally(settings.tally)
     n = 0
     for seen in see_in_processes(observer, parts, settings.n_workers):
-        for one in seen:
-            tally.add(one)
+        with without_garbage_collection():
+            for one in seen:
+                tally.add(one)
         n += len(seen)
         on_seen(n)
     return tally
@@ -126,16 +127,16 @@ def see_in_processes(
     linker = observer.linker
     batches = batched(parts, linker.settings.batch_size, linker.window)
 
-    def see_alone(batch: Sequence[ReadPart]) -> list[Seen]:
-        torch.set_num_threads(1)  # the workers fill the cores
-        return observer.see(batch)
+    def see(batch: Sequence[ReadPart]) -> list[Seen]:
+        with without_garbage_collection(), one_thread():
+            return observer.see(batch)
 
     if n_workers == 1:
-        yield from map(observer.see, batches)
+        yield from map(see, batches)
         return
     observer.warm_up()
-    with Workers(n_workers, inherited=see_alone) as workers:
-        yield from workers.map(see_alone, batches)
+    with Workers(n_workers, inherited=see) as workers:
+        yield from workers.map(see, batches)
 
 
 def article_parts(kb: KnowledgeBase, window: int) -> Iterator[ReadPart]:

@@ -36,8 +36,8 @@ from stamo.discovery.score import (
     surprise,
     without_copies,
 )
-from stamo.discovery.sightings import Sighting
-from stamo.discovery.tally import NameTally, Tally, draw
+from stamo.discovery.sightings import Sighting, draw
+from stamo.discovery.tally import NameTally, Tally
 from stamo.discovery.time import LATER
 from stamo.errors import SettingsError
 from stamo.system.arrays import Float32, Int64

@@ -7,7 +7,7 @@ Scripts without capitals give none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,18 +40,18 @@ class CapitalSpans:
         return len(self.first)
 
 
-def capital_spans(joined: JoinedTexts, frequent: Mapping[str, bool]) -> CapitalSpans:
+def capital_spans(joined: JoinedTexts, frequent: Set[str]) -> CapitalSpans:
     """Find all runs of capitalised words, in the order of the text.
 
     Args:
         joined: The texts.
-        frequent: Whether a word is frequent: after an initial's full stop it begins a sentence.
+        frequent: Frequent words: after an initial's full stop one begins a sentence.
     """
     n = len(joined.words)
     if n == 0:
         none = np.zeros(0, dtype=np.int64)
         return CapitalSpans(none, none, np.zeros(0, np.bool_))
-    capital = joined.codes[joined.starts] != joined.lowered[joined.starts]
+    capital = joined.is_raised
     joins = _joins(joined, capital, frequent)
     begins = np.ones(n, dtype=np.bool_)
     begins[1:] = ~joins
@@ -60,10 +60,11 @@ def capital_spans(joined: JoinedTexts, frequent: Mapping[str, bool]) -> CapitalS
     wanted = capital[first] & (last - first <= MAX_NAME_WORDS)
     length = joined.ends[last - 1] - joined.starts[first]
     wanted &= length > 1  # a single letter is no name
-    return CapitalSpans(first[wanted], last[wanted], begins_sentence(joined)[first[wanted]])
+    first, last = first[wanted], last[wanted]
+    return CapitalSpans(first, last, begins_sentence(joined, first))
 
 
-def _joins(joined: JoinedTexts, capital: Bools, frequent: Mapping[str, bool]) -> Bools:
+def _joins(joined: JoinedTexts, capital: Bools, frequent: Set[str]) -> Bools:
     """Tell between which neighbouring words a name goes on, (n - 1,)."""
     gaps = joined.starts[1:] - joined.ends[:-1]
     single = (joined.ends - joined.starts) == 1
@@ -86,19 +87,17 @@ def _joins(joined: JoinedTexts, capital: Bools, frequent: Mapping[str, bool]) ->
     joins[:n] |= over
     joins[1:] |= over
     joins |= _with_numbers(joined, capital, space)
-    small = _small_words(joined, capital, space)
     for width in (1, 2):
-        if len(capital) > width + 1:
-            joins = _with_small_words(small, capital, space, joins, width)
+        joins[_over_small_words(joined, capital, space, width)] = True
     return np.asarray(joins)
 
 
-def _after_initial(joined: JoinedTexts, after: Bools, frequent: Mapping[str, bool]) -> Bools:
+def _after_initial(joined: JoinedTexts, after: Bools, frequent: Set[str]) -> Bools:
     """Keep the places after an initial where a name goes on and no sentence begins."""
     result = np.zeros(len(after), dtype=np.bool_)
     for i in np.flatnonzero(after).tolist():
         blank = joined.codes[joined.ends[i] + 1] == ord(" ")
-        result[i] = blank and not frequent[joined.words[i + 1]]
+        result[i] = blank and joined.words[i + 1] not in frequent
     return result
 
 
@@ -109,31 +108,15 @@ def _with_numbers(joined: JoinedTexts, capital: Bools, space: Bools) -> Bools:
     return np.asarray(capital[:-1] & number[1:] & space)
 
 
-def _small_words(joined: JoinedTexts, capital: Bools, space: Bools) -> Bools:
-    """Tell which words between blanks are written small inside names; few are looked up."""
-    n = len(capital)
-    found = np.zeros(n, dtype=np.bool_)
-    maybe = ~capital & (joined.ends - joined.starts <= MAX_SMALL)
-    maybe[:-1] &= space
-    maybe[1:] &= space
-    maybe[1:] &= capital[:-1] | maybe[:-1]
-    places = np.flatnonzero(maybe).tolist()
-    words = joined.words
-    found[[i for i in places if words[i] in SMALL_WORDS]] = True
-    return found
-
-
-def _with_small_words(
-    small: Bools, capital: Bools, space: Bools, joins: Bools, width: int
-) -> Bools:
-    """Join names over `width` small words."""
-    n = len(capital) - width - 1
+def _over_small_words(joined: JoinedTexts, capital: Bools, space: Bools, width: int) -> Int64:
+    """Return the gaps that a name goes over with `width` small words in it; few are looked up."""
+    n = max(len(capital) - width - 1, 0)
+    short = ~capital & (joined.ends - joined.starts <= MAX_SMALL)
     over = capital[:n] & capital[width + 1 :]
     for i in range(width):
-        over &= small[i + 1 : i + 1 + n]
+        over &= short[i + 1 : i + 1 + n]
     for i in range(width + 1):
         over &= space[i : i + n]
-    joins = joins.copy()
-    for i in range(width + 1):
-        joins[i : i + n] |= over
-    return joins
+    words, places = joined.words, np.flatnonzero(over).tolist()
+    found = [i for i in places if SMALL_WORDS.issuperset(words[i + 1 : i + 1 + width])]
+    return np.add.outer(np.array(found, dtype=np.int64), np.arange(width + 1)).ravel()

@@ -1,31 +1,20 @@
 """What is kept of a stream: for each name its counts and a bounded sample of its contexts.
 
-The sample is drawn by a hash of name and document, so it is the same in whatever order or number
-of processes the documents were read; contexts of a later time, and those that fit no known
-meaning, are drawn more often (weighted sampling after Efraimidis and Spirakis). Memory is bounded:
-when there are more names than allowed, those of the fewest documents that were seen longest ago
-are forgotten, which is lossy counting: a name that comes up again and again stays.
+The sample does not depend on the order of the documents: see `stamo.discovery.sightings`. Memory is
+bounded: when there are more names than allowed, those of the fewest documents that were seen
+longest ago are forgotten, which is lossy counting: a name that comes up again and again stays.
 """
 
 from __future__ import annotations
 
-import hashlib
-import marshal
 from bisect import insort
 from dataclasses import dataclass, field
 
-from stamo.discovery.sightings import Seen, Sighting
-from stamo.discovery.time import EARLIER, LATER, NO_YEAR
+from stamo.discovery.sightings import PackedSighting, Seen, Sighting, unpack
 from stamo.errors import SettingsError
 
 KEPT_SHARE = 0.75
 """How much of the allowed names is left after some were forgotten."""
-TIME_WEIGHTS = {EARLIER: 0.25, NO_YEAR: 1.0, LATER: 4.0}
-"""How much more often contexts of a later time are kept."""
-EXPLAINED_WEIGHT = 0.3
-"""How much less often a context is kept that fits a known meaning."""
-EXPLAINED_FIT = 0.45
-"""A known name whose context fits a known meaning at least so well is explained by it."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +53,22 @@ class NameTally:
     @property
     def sightings(self) -> list[Sighting]:
         """The kept contexts, in a fixed order."""
-        return [Sighting(*marshal.loads(packed)) for _, packed in self.sample]
+        return [unpack(packed) for _, packed in self.sample]
 
-    def add(self, sighting: Sighting, size: int) -> None:
+    def add(self, sighting: PackedSighting, document: str, date: str, size: int) -> None:
         """Count a sighting, and keep it if it is drawn."""
-        self.n_mentions += sighting.n_mentions
-        if sighting.document == self.last_document:  # a further part of a long document
+        _, _, n_mentions, key, packed = sighting
+        self.n_mentions += n_mentions
+        if document == self.last_document:  # a further part of a long document
             return
-        self.last_document = sighting.document
+        self.last_document = document
         self.n_documents += 1
-        if sighting.date and (not self.first_date or sighting.date < self.first_date):
-            self.first_date = sighting.date
-        key = draw(sighting)
-        if len(self.sample) < size or key <= self.sample[-1][0]:
-            insort(self.sample, (key, marshal.dumps(tuple(sighting))))
+        if date and (not self.first_date or date < self.first_date):
+            self.first_date = date
+        if not self.sample:
+            self.sample.append((key, packed))
+        elif len(self.sample) < size or key <= self.sample[-1][0]:
+            insort(self.sample, (key, packed))
             del self.sample[size:]
 
 
@@ -103,20 +94,16 @@ class Tally:
             self.n_documents += 1
             self._last_document = seen.document
         for sighting in seen.sightings:
-            tally = self._of(sighting.name, sighting.alias)
+            tally = self.names.get(sighting.name)
+            if tally is None:
+                tally = self.names[sighting.name] = NameTally(sighting.name, sighting.alias)
             tally.last_seen = self.n_documents
-            tally.add(sighting, self.settings.sample_size)
+            tally.add(sighting, seen.document, seen.date, self.settings.sample_size)
         for name in seen.explained:
             if name in self.names:  # else nothing is unexplained yet
                 self.names[name].n_explained += 1
         if len(self.names) > self.settings.max_names:
             self._forget()
-
-    def _of(self, name: str, alias: int) -> NameTally:
-        tally = self.names.get(name)
-        if tally is None:
-            tally = self.names[name] = NameTally(name, alias)
-        return tally
 
     def _forget(self) -> None:
         """Forget the rarest names that were seen longest ago."""
@@ -125,13 +112,3 @@ class Tally:
         kept = {tally.name for tally in ranked[:n_kept]}
         self.n_forgotten += len(self.names) - len(kept)
         self.names = {name: tally for name, tally in self.names.items() if name in kept}
-
-
-def draw(sighting: Sighting) -> float:
-    """Return by what a context is drawn: the smallest are kept."""
-    text = f"{sighting.name}\0{sighting.document}".encode("utf-8", "surrogatepass")
-    number = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-    weight = TIME_WEIGHTS[sighting.time]
-    if sighting.alias >= 0 and sighting.fit >= EXPLAINED_FIT:
-        weight *= EXPLAINED_WEIGHT
-    return float(-(((number + 1) / 2**64) ** (1 / weight)))

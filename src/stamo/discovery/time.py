@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from stamo.kb.base import KnowledgeBase
+import numpy as np
 
-_YEAR = re.compile(r"(?<![\d.,])(?:19|20)\d\d(?!\d|[.,]\d)")
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.texts import JoinedTexts
+from stamo.system.arrays import Int32, Int64
+
+_YEAR = re.compile(r"(?:19|20)(?<![\d.,][12][90])\d\d(?!\d|[.,]\d)")
+"""What stands before it is looked at last: a search is then one for the first digit."""
+N_DIGITS = 4
 LEAST_SHARE = 0.2
 """A year that so many articles speak of, next to the most frequent year, is still its time."""
 LEAST_ARTICLES = 20
@@ -49,24 +54,43 @@ def years(text: str) -> Iterable[int]:
 
 
 class NamedYears(NamedTuple):
-    """The years that a text names, in order, next to the last year of a knowledge base."""
+    """The years that texts name, in order, next to the last year of a knowledge base."""
 
-    starts: list[int]
-    ends: list[int]
-    is_later: list[bool]
+    places: Int64
+    """Document and first character of each year, as one number, (n,)."""
+    n_later: Int64
+    """How many of the years before each one, and before the end, are later, (n + 1,)."""
 
     @classmethod
-    def of(cls, text: str, year: int | None) -> NamedYears:
+    def of(cls, joined: JoinedTexts, year: int | None) -> NamedYears:
         """Find them; none where the year is unknown."""
-        found = [] if year is None else list(_YEAR.finditer(text))
         last = (year or 0) + HORIZON
-        found = [match for match in found if int(match[0]) <= last]
-        later = [int(match[0]) > (year or 0) for match in found]
-        return cls([m.start() for m in found], [m.end() for m in found], later)
+        found = [] if year is None else _find_years(joined)
+        found = [(place, number) for place, number in found if number <= last]
+        starts = np.array([place for place, _ in found], dtype=np.int64)
+        documents = joined.document_of(starts)
+        later = [number > (year or 0) for _, number in found]
+        places = _place(documents, joined.local(documents, starts))
+        return cls(places, np.cumsum([0, *later]))
 
-    def time_of(self, begin: int, end: int) -> int:
-        """Return `LATER`, `EARLIER` or `NO_YEAR` for a piece of the text."""
-        first, last = bisect_left(self.starts, begin), bisect_right(self.ends, end)
-        if first >= last:
-            return NO_YEAR
-        return LATER if any(self.is_later[first:last]) else EARLIER
+    def times_of(self, documents: Int32, begins: Int32, ends: Int32) -> Int64:
+        """Return `LATER`, `EARLIER` or `NO_YEAR` for n pieces of the texts, (n,)."""
+        first = np.searchsorted(self.places, _place(documents, np.maximum(begins, 0)))
+        last = np.searchsorted(self.places + N_DIGITS, _place(documents, ends), side="right")
+        last = np.maximum(first, last)
+        is_later = self.n_later[last] > self.n_later[first]
+        return np.where(first == last, NO_YEAR, np.where(is_later, LATER, EARLIER))
+
+
+def _find_years(joined: JoinedTexts) -> Iterator[tuple[int, int]]:
+    """Yield place and number of all years; only where one may begin the text is looked at."""
+    left, right = joined.codes[:-1], joined.codes[1:]
+    begins = (left == ord("1")) & (right == ord("9")) | (left == ord("2")) & (right == ord("0"))
+    for place in np.flatnonzero(begins).tolist():
+        match = _YEAR.match(joined.text, place)
+        if match is not None:
+            yield place, int(match[0])
+
+
+def _place(documents: Int32, places: Int32) -> Int64:
+    return documents.astype(np.int64) << 32 | places

@@ -25,6 +25,7 @@ from stamo.kb.names import (
     ENTITY_VECTORS,
     MATCHER,
     normalise_surface,
+    normalise_surfaces,
 )
 from stamo.kb.relatedness import Incidence, shared_articles, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
@@ -180,7 +181,7 @@ class KnowledgeBase:
 
     def alias_ids(self, surfaces: Sequence[str]) -> Int32:
         """Return the number of each surface form, -1 for unknown ones, shape (n,)."""
-        return self._aliases.find_many([normalise_surface(surface) for surface in surfaces])
+        return self._aliases.find_many(normalise_surfaces(list(surfaces)))
 
     def alias(self, alias: int) -> str:
         """Return the surface form with a number."""

@@ -29,7 +29,7 @@ from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.surfaces import NameReadings
 from stamo.models.store import TrainedModel, without_training
-from stamo.system.arrays import Int32, Int64
+from stamo.system.arrays import Bools, Int32, Int64
 from stamo.system.processes import keep_freed_memory
 from stamo.system.threads import one_thread
 
@@ -172,10 +172,15 @@ class Linker:
         """Link mentions by prior, those with a sufficient one: the first entity context."""
         return most_frequent_entities(located.corpus, self.kb)
 
-    def rank(self, located: Located) -> Ranking:
+    def rank(self, located: Located, is_scored: Bools | None = None) -> Ranking:
         """Rank the candidates of located mentions, pass by pass.
 
         Mentions with a single candidate are scored only to explain them: there is nothing to rank.
+
+        Args:
+            located: The mentions.
+            is_scored: Which of them are ranked, all by default; the others keep their order by
+                prior, and are part of the entity context of the second pass alone, shape (M,).
         """
         settings, corpus = self.settings, located.corpus
         by_prior = rank_by_prior(corpus, self.kb, settings.n_shown)
@@ -183,7 +188,8 @@ class Linker:
             return by_prior
         entities = by_prior.candidates[:, 0]
         least = 1 if settings.explain else 2
-        rows = np.flatnonzero(by_prior.candidates[:, least - 1] >= 0)
+        is_ranked = by_prior.candidates[:, least - 1] >= 0
+        rows = np.flatnonzero(is_ranked if is_scored is None else is_ranked & is_scored)
         alone = replace(
             by_prior,
             scores=np.zeros_like(by_prior.scores),

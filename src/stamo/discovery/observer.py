@@ -1,0 +1,222 @@
+"""Sees the names of a batch of documents.
+
+    texts ─▶ detected names + capitalised runs ─▶ ranked by the linker ─▶ short names to full names
+          ─▶ one sighting a name and document
+
+A sighting of a known name says how well its context fits the best of its known meanings; only
+those that fit badly, or that speak of a later time than the knowledge base, keep their context.
+All steps but the last run over whole batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.corpus.parts import Part, ReadPart
+from stamo.discovery.companions import companions
+from stamo.discovery.context_vectors import ContextVectors
+from stamo.discovery.document_names import DocumentNames
+from stamo.discovery.found_names import FoundNames, find_names, small_words
+from stamo.discovery.full_names import full_names
+from stamo.discovery.sightings import PackedSighting, Seen, pack
+from stamo.discovery.time import LATER, NamedYears
+from stamo.discovery.trimming import FrequentWords
+from stamo.features.encoding import FlatCorpus, context_words
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.linker import Linker
+from stamo.linking.rank import Ranking
+from stamo.linking.texts import join_texts
+from stamo.system.arrays import Bools, Float64, Int32, Int64
+
+SIGHT = 200
+"""Characters on each side of a name that are kept."""
+N_CONTEXT_WORDS = 50
+"""Content words around a name that its fit is measured on."""
+LINKED_SHARE = 0.5
+"""Other mentions linked with at least this share count as what a name comes with."""
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Sees the names of documents, batch by batch."""
+
+    linker: Linker
+    least_fit: float
+    """A known name whose context fits a known meaning at least so well is explained by it."""
+    wanted: frozenset[str] | None = None
+    """See only these names, whatever they mean; None sees all."""
+    year: int | None = None
+    """The last year that the knowledge base speaks of, where it is known."""
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base."""
+        return self.linker.kb
+
+    @cached_property
+    def contexts(self) -> ContextVectors:
+        """Turns context words into vectors."""
+        return ContextVectors(self.kb)
+
+    @cached_property
+    def frequent(self) -> FrequentWords:
+        """Knows which words begin sentences without being names."""
+        return FrequentWords.of(self.kb)
+
+    @cached_property
+    def _is_ambiguous(self) -> Bools:
+        """Whether the linker leaves out candidates of each name, and -1 has none."""
+        many = self.kb.by_alias.n_candidates > self.linker.settings.n_shown
+        return np.append(many, False)
+
+    def warm_up(self) -> None:
+        """Make everything that is made on first use."""
+        self.linker.warm_up()
+        _ = self.contexts, self.frequent
+
+    def see(self, sources: Sequence[ReadPart]) -> list[Seen]:
+        """See the names of a batch of documents; one that cannot be read gives its error."""
+        parts = [source for source in sources if isinstance(source, Part)]
+        seen = iter(self._see(parts) if parts else [])
+        return [
+            next(seen) if isinstance(s, Part) else Seen(s.id, "", [], [], s.error) for s in sources
+        ]
+
+    def _see(self, parts: Sequence[Part]) -> list[Seen]:
+        joined = join_texts([part.document.text for part in parts])
+        small = small_words(joined)
+        found = find_names(joined, self.linker, self.frequent, set().union(*small))
+        names, scores = self._bring_together(found)
+        first, is_known = names.rows, found.aliases[names.names] >= 0
+        years = NamedYears.of(joined, self.year)
+        begins, ends = found.located.starts[first] - SIGHT, found.located.ends[first] + SIGHT
+        times = years.times_of(names.documents, begins, ends)
+        fits_known = (scores.fits[first] >= self.least_fit) & (times != LATER)
+        is_explained = is_known & (fits_known | (found.numbers[first] != names.names))
+        is_wanted = self._is_wanted(found.names)[names.names]
+        explained = np.flatnonzero(is_explained & is_wanted)
+        chosen = np.flatnonzero(~is_explained & is_wanted)
+        near = companions(names, chosen, scores.linked, found.numbers, found.documents)
+        seen = [Seen(part.id, part.document.date or "", [], []) for part in parts]
+        for document, name in zip(
+            *_lists(names.documents, names.names, rows=explained), strict=True
+        ):
+            seen[document].explained.append(found.names[name])
+        for document, sighting in _sightings(
+            parts, found, names, chosen, scores.fits, times, near, small
+        ):
+            seen[document].sightings.append(sighting)
+        return seen
+
+    def _is_wanted(self, names: Sequence[str]) -> Bools:
+        if self.wanted is None:
+            return np.ones(len(names), dtype=np.bool_)
+        return np.fromiter(map(self.wanted.__contains__, names), np.bool_, len(names))
+
+    def _bring_together(self, found: FoundNames) -> tuple[DocumentNames, _Scores]:
+        """Bring the mentions of each name together, short names with full names."""
+        rows = np.flatnonzero(found.is_capital)
+        documents, own = found.documents[rows], found.numbers[rows]
+        full = full_names(documents, own, found.names, found.aliases)
+        scores = _Scores.none(len(found.numbers))
+        if self.wanted is None:
+            keys = documents.astype(np.int64) * len(found.names) + own
+            matters = own != full
+            matters[np.unique(keys, return_index=True)[1]] = True  # the first of its name
+            scores = self._scores(found, rows[matters])
+        # A short name that fits a known meaning stands for itself: "America" in "Bank of America".
+        is_itself = (found.aliases[own] >= 0) & (scores.fits[rows] >= self.least_fit)
+        full = np.where(is_itself, own, full)
+        return DocumentNames.of(documents, rows, own, full), scores
+
+    def _scores(self, found: FoundNames, rows: Int64) -> _Scores:
+        """Link all mentions, and measure how well the contexts of some fit."""
+        # Where all candidates are kept, what fits best does not depend on their order.
+        is_scored = found.is_detected.copy()
+        is_scored[rows] |= self._is_ambiguous[found.aliases[found.numbers[rows]]]
+        ranking = self.linker.rank(found.located, is_scored)
+        is_linked = found.is_detected & (ranking.shares[:, 0] >= LINKED_SHARE)
+        linked = np.where(is_linked, ranking.best, -1).astype(np.int32)
+        return _Scores(self._fits(found.located.corpus, ranking, rows), linked)
+
+    def _fits(self, corpus: FlatCorpus, ranking: Ranking, rows: Int64) -> Float64:
+        """Return how well the contexts of mentions fit the best of their known meanings."""
+        fits = np.ones(corpus.n_mentions, dtype=np.float64)
+        rows = rows[ranking.best[rows] >= 0]
+        if not len(rows):
+            return fits
+        contexts = self.contexts.of(context_words(corpus, rows, N_CONTEXT_WORDS))
+        candidates = ranking.candidates[rows]
+        cosines = np.einsum("md,mcd->mc", contexts, self.contexts.entities(candidates))
+        cosines[candidates < 0] = -1
+        fits[rows] = cosines.max(axis=1)
+        return fits
+
+
+class _Scores(NamedTuple):
+    fits: Float64
+    """How well the context of a mention fits a known meaning, 1 where none is known, (M,)."""
+    linked: Int32
+    """What each mention is linked to, -1 for nothing, (M,)."""
+
+    @classmethod
+    def none(cls, n: int) -> _Scores:
+        return cls(np.zeros(n), np.full(n, -1, dtype=np.int32))
+
+
+def _lists(*columns: NDArray[Any], rows: Int64) -> Iterator[list[Any]]:
+    return (column[rows].tolist() for column in columns)
+
+
+def _sightings(
+    parts: Sequence[Part],
+    found: FoundNames,
+    names: DocumentNames,
+    chosen: Int64,
+    fits: Float64,
+    times: Int64,
+    near: Sequence[tuple[int, ...]],
+    small: Sequence[set[str]],
+) -> Iterator[tuple[int, PackedSighting]]:
+    """Yield the chosen names of documents, each with the number of its document."""
+    heads = [(part.id, part.document.date or "", part.offset, part.document.text) for part in parts]
+    shorts = names.short_by_name(found.names)
+    aliases = found.aliases[names.names]
+    columns = _lists(names.documents, names.names, aliases, names.n_mentions, times, rows=chosen)
+    places = _lists(found.located.starts, found.located.ends, fits, rows=names.rows[chosen])
+    for group, entities, i, name, alias, n, time, start, end, fit in zip(
+        chosen.tolist(), near, *columns, *places, strict=True
+    ):
+        document, date, offset, text = heads[i]
+        begin, written = max(0, start - SIGHT), found.names[name]
+        yield (
+            i,
+            pack(
+                written,
+                alias,
+                document,
+                date,
+                start + offset,
+                end + offset,
+                n,
+                shorts.get(group, ()),
+                text[begin : end + SIGHT],
+                start - begin,
+                entities,
+                _is_common(written, small[i]),
+                fit,
+                time,
+            ),
+        )
+
+
+def _is_common(name: str, small: set[str]) -> bool:
+    """Tell whether a document writes all words of a name small too; numbers are always small."""
+    words = name.lower().split(" ")
+    return small.issuperset(words) or all([word in small or word.isdigit() for word in words])
