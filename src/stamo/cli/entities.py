@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stamo.workspace.changes import PackChange
     from stamo.workspace.folder import Status, Workspace
     from stamo.workspace.intake import Collected
+    from stamo.workspace.learn import LearnSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -242,6 +243,7 @@ def update(
 ) -> None:
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
     from stamo.workspace.intake import CollectSettings
+    from stamo.workspace.learn import last_settings
 
     spaces = open_all(workspaces)
     artifacts = common_artifacts(spaces, kb, model)
@@ -249,7 +251,14 @@ def update(
     collected, _ = collect_spaces(spaces, source, kb, model, taken, fresh=False)
     fed = {str(s.path): one for s, one in zip(spaces, collected, strict=True) if one.n_new}
     changed = [space for space in spaces if str(space.path) in fed]
-    done = for_each(changed, lambda space: _learn_again(space, artifacts, folds))
+
+    def learn_again(space: Workspace) -> tuple[int, PackChange | None]:
+        settings = last_settings(space)
+        if folds is not None:
+            settings = replace(settings, n_folds=folds)
+        return _learn_again(space, artifacts, settings)
+
+    done = for_each(changed, learn_again)
     if as_json:
         print_json(
             [
@@ -275,19 +284,16 @@ def update(
 
 
 def _learn_again(
-    space: Workspace, artifacts: Artifacts, n_folds: int | None
+    space: Workspace, artifacts: Artifacts, settings: LearnSettings
 ) -> tuple[int, PackChange | None]:
-    """Learn a workspace anew, as it was learned; return its pack's version and what changed."""
+    """Learn a workspace anew; return its pack's version and what changed."""
     from stamo.cli.workspace_views import learn_view
     from stamo.workspace.changes import compare_packs, former_pack
-    from stamo.workspace.learn import last_settings, learn_pack
+    from stamo.workspace.learn import learn_pack
     from stamo.workspace.versions import pack_versions
 
     kb, trained = artifacts.kb, artifacts.trained
     before = former_pack(space, kb, trained.fingerprint)
-    settings = last_settings(space)
-    if n_folds is not None:
-        settings = replace(settings, n_folds=n_folds)
     with learn_view(Console(stderr=True)) as show:
         learned = learn_pack(space, kb, trained, settings, on_step=show)
     version = next(v.number for v in pack_versions(space) if v.is_current)
