@@ -142,7 +142,8 @@ class SparkWorkers:
         self._context.setJobGroup(group, getattr(called, "__name__", "tasks"))
         tasks = self._context.parallelize(items, len(items))
         with _task_errors():
-            return tasks.mapPartitions(partial(_each, function)).collect()
+            found: list[Result] = tasks.mapPartitions(partial(_each, function)).collect()
+        return found
 
     def start(self, function: Callable[..., Result], *args: Any) -> Callable[[], Result]:
         """Run `function(*args)` here, at once; return what gives its result."""
