@@ -53,3 +53,10 @@ def test_extra_names_are_found_wherever_they_stand():
     joined = join_texts(["東日本"])
     found = MentionDetector(wiki_kb("ja"), extra_aliases=["日本"]).detect(joined)
     assert (found.starts.tolist(), found.ends.tolist()) == ([1], [3])
+
+
+def test_a_chain_of_names_is_walked_once():
+    """Each name vouches for the next one, however long the text."""
+    n = 20_000
+    found = MentionDetector(wiki_kb("ja")).detect(join_texts(["日本東京" * n]))
+    assert len(found) == 2 * n

@@ -54,9 +54,26 @@ class NameStarts:
         codes, place = np.unique(before, return_inverse=True)
         shares = [self.share_by_code.get(code, self.share) for code in codes.tolist()]
         inside = (before > 0) & ~is_sure & (np.array(shares)[place] < LEAST_NAME_SHARE)
-        while (follows := inside & np.isin(starts, ends[~inside])).any():
-            inside &= ~follows
+        if inside.any():
+            inside[_follow_names(inside, starts, ends)] = False
         return np.asarray(inside)
+
+
+def _follow_names(inside: Bools, starts: Int64, ends: Int64) -> list[int]:
+    """Return the matches that begin where a name ends; such a match is a name, too.
+
+    In one pass from left to right: a text may be one chain of names.
+    """
+    name_ends = set(ends[~inside].tolist())
+    doubtful = np.flatnonzero(inside)
+    doubtful = doubtful[np.argsort(starts[doubtful], kind="stable")]
+    found = []
+    columns = (doubtful.tolist(), starts[doubtful].tolist(), ends[doubtful].tolist())
+    for row, start, end in zip(*columns, strict=True):
+        if start in name_ends:
+            found.append(row)
+            name_ends.add(end)
+    return found
 
 
 def learn_name_starts(kb: KnowledgeBase) -> NameStarts | None:
