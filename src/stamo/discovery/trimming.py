@@ -15,7 +15,7 @@ from stamo.system.arrays import Bools, Int64
 
 FREQUENT_WORD = 1e-4
 """A word above this share of the text that begins a sentence is hardly part of a name."""
-ARTICLES = frozenset({"the", "a", "an"})
+_ARTICLES = frozenset({"the", "a", "an"})
 
 
 class FrequentWords(NamedTuple):
@@ -102,7 +102,7 @@ def _is_loose(
     """
     if joined.words[word] not in stop_words or _is_known(joined, word, end, kb):
         return False
-    if joined.words[word] in ARTICLES or word + 2 > end:
+    if joined.words[word] in _ARTICLES or word + 2 > end:
         return True
     return not _is_known(joined, word, word + 2, kb)
 
