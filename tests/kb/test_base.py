@@ -268,3 +268,10 @@ def test_articles_that_cannot_be_read_are_one_clear_error(learned_kb, tmp_path):
     path.write_bytes(b"x" * path.stat().st_size)
     with pytest.raises(KnowledgeBaseError, match=r"articles\.parquet"):
         list(KnowledgeBase.open(copy).articles())
+
+
+def test_a_count_that_is_missing_is_named(small_kb):
+    """A manifest may agree with its own fingerprint and still say too little."""
+    counts = {name: n for name, n in small_kb.manifest.counts.items() if name != "dimensions"}
+    with pytest.raises(KnowledgeBaseError, match=r"does not say its number of dimensions; build"):
+        KnowledgeBase(small_kb.path, replace(small_kb.manifest, counts=counts))

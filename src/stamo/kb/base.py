@@ -49,6 +49,12 @@ class KnowledgeBase:
         self.manifest = manifest
         self.fingerprint = manifest.fingerprint
         self.name = path.name
+        missing = {"counted articles", "dimensions"} - manifest.counts.keys()
+        if missing:
+            raise KnowledgeBaseError(
+                f"The knowledge base {path.name!r} does not say its number of "
+                f"{' and '.join(sorted(missing))}; build it again."
+            )
         self.n_documents = int(manifest.counts["counted articles"])
         """|D|: the number of articles that were counted; held-out ones are not."""
         self.dimensions = int(manifest.counts["dimensions"])
