@@ -137,12 +137,11 @@ class Corrected(Estimate):
     fits: tuple[Correction, ...]  # one for each entity
 
     def towards(self, other: Corrected, weight: float) -> Corrected:
-        """Return the weighted mean of this and another; the fits are those of the weightier."""
+        """Return the weighted mean of θ and odds of this and another."""
         if weight in (0.0, 1.0):
             return other if weight else self
         theta = self.theta * (1.0 - weight) + other.theta * weight
-        odds = (1.0 - weight) * self.odds + weight * other.odds
-        return Corrected(theta, odds=odds, fits=(other if weight > 0.5 else self).fits)
+        return replace(self, theta=theta, odds=(1.0 - weight) * self.odds + weight * other.odds)
 
 
 class CorrectedSteps(Steps[Corrected]):
