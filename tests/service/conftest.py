@@ -1,10 +1,11 @@
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
+from playwright.sync_api import sync_playwright
 
 from stamo.service.app import create_app
-from tests.service.support import CHANGE, make_parts, make_workspace, running
+from tests.service.support import BROWSER_FLAGS, CHANGE, make_parts, make_workspace, running
 
 
 @pytest.fixture
@@ -47,3 +48,45 @@ def reader(tmp_path_factory):
         httpx.Client(base_url=address, headers=CHANGE, timeout=20) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    """A running Chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def serve_app():
+    """Return what serves an app and gives its address, until the test is over."""
+    with ExitStack() as servers:
+        yield lambda app: servers.enter_context(running(app))
+
+
+@pytest.fixture
+def open_page(browser, serve_app):
+    """Return what opens a page of a fresh person; complaints of the page fail the test.
+
+    Pages are closed before their server: what they ask in the background is always answered.
+    """
+    contexts, complaints = [], []
+
+    def make(url, **options):
+        context = browser.new_context(**options)
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and complaints.append(line.text))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.goto(url)
+        return page
+
+    make.complaints = complaints
+    yield make
+    for context in contexts:
+        context.close()
+    assert complaints == []

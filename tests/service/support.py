@@ -37,6 +37,7 @@ from stamo.workspace.labels.queue import one_per_document
 ENTITY = EmergingEntity("Rey Skywalker", ("Rey",))
 KNOWN = ("Rey (given name)", "Lana Del Rey", "Rey, Iran")
 CHANGE = {"X-Stamo": "1"}
+BROWSER_FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 HOST = "127.0.0.1:8017"
 HOSTILE = (
     '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2"> &lt;b&gt; '

@@ -1,7 +1,6 @@
 """The pages in a real browser, against a real server."""
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from stamo.corpus.types import Document, Mention
 from stamo.service.app import create_app
@@ -18,50 +17,14 @@ from tests.service.support import (
     make_pack,
     make_parts,
     make_workspace,
-    running,
 )
 
 pytestmark = pytest.mark.browser
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    """A running Chromium."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
-
 
 @pytest.fixture
-def open_page(browser):
-    """Return what opens a page of a fresh person; complaints of the page fail the test."""
-    contexts, complaints = [], []
-
-    def make(url, **options):
-        context = browser.new_context(**options)
-        context.set_default_timeout(15_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: line.type == "error" and complaints.append(line.text))
-        page.on("dialog", lambda dialog: complaints.append(dialog.message))
-        page.goto(url)
-        return page
-
-    make.complaints = complaints
-    yield make
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-@pytest.fixture
-def address(root):
-    with running(create_app(make_parts(root))) as address:
-        yield address
+def address(root, serve_app):
+    return serve_app(create_app(make_parts(root)))
 
 
 def start_labelling(page, who="Ada"):
@@ -188,6 +151,7 @@ def test_a_crash_loses_no_label(root, open_page):
     page.wait_for_function(
         "() => document.getElementById('failure').textContent.includes('reached')"
     )
+    page.close()
     open_page.complaints.clear()  # the browser tells that the connection was refused
     server = ServerProcess(root)
     try:
@@ -199,6 +163,7 @@ def test_a_crash_loses_no_label(root, open_page):
         page.reload()
         page.wait_for_selector("#choices button")
         wait_for_count(page, "4 of 20")
+        page.close()
     finally:
         server.kill()
     assert [event.choice for event in events_of(root)] == [
@@ -242,20 +207,20 @@ def hostile_root(tmp_path):
     return tmp_path, text
 
 
-def test_hostile_documents_stay_text(tmp_path, open_page):
+def test_hostile_documents_stay_text(tmp_path, open_page, serve_app):
     """Markup and scripts in documents, titles and names are shown as text and never run."""
     root, text = hostile_root(tmp_path)
-    with running(create_app(make_parts(root))) as address:
-        page = open_page(f"{address}/label?workspace=rey")
-        start_labelling(page, HOSTILE[:40])
-        seen = set()
-        for _ in range(3):
-            seen.add(page.text_content("#text"))
-            assert page.locator("#question script, #question img, #question svg").count() == 0
-            if len(seen) < 3:
-                press(page, "1")
-        assert text in seen
-        assert page.evaluate("window.hacked") is None
+    address = serve_app(create_app(make_parts(root)))
+    page = open_page(f"{address}/label?workspace=rey")
+    start_labelling(page, HOSTILE[:40])
+    seen = set()
+    for _ in range(3):
+        seen.add(page.text_content("#text"))
+        assert page.locator("#question script, #question img, #question svg").count() == 0
+        if len(seen) < 3:
+            press(page, "1")
+    assert text in seen
+    assert page.evaluate("window.hacked") is None
 
 
 def test_hostile_text_is_linked_as_text(address, open_page):
@@ -350,41 +315,41 @@ def test_a_failure_is_told(address, open_page):
     assert page.text_content("#failure") == ""
 
 
-def test_the_page_asks_for_the_token(root, open_page):
+def test_the_page_asks_for_the_token(root, open_page, serve_app):
     """Where a token is needed, the page asks once and goes on with what was begun."""
     security = SecuritySettings("0.0.0.0", "correct-horse-battery")
-    with running(create_app(make_parts(root, security=security))) as address:
-        page = open_page(f"{address}/label?workspace=rey")
-        page.fill("dialog input", "wrong")
-        page.keyboard.press("Enter")
-        page.wait_for_function("() => document.querySelector('dialog input')?.value === ''")
-        page.fill("dialog input", "correct-horse-battery")
-        page.keyboard.press("Enter")
-        page.fill("#who", "Ada")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#choices button")
-        press(page, "1")
-        wait_for_count(page, "1 of 20")
-        open_page.complaints.clear()  # the browser tells the status 401
+    address = serve_app(create_app(make_parts(root, security=security)))
+    page = open_page(f"{address}/label?workspace=rey")
+    page.fill("dialog input", "wrong")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('dialog input')?.value === ''")
+    page.fill("dialog input", "correct-horse-battery")
+    page.keyboard.press("Enter")
+    page.fill("#who", "Ada")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#choices button")
+    press(page, "1")
+    wait_for_count(page, "1 of 20")
+    open_page.complaints.clear()  # the browser tells the status 401
     assert len(events_of(root)) == 1
 
 
-def test_a_foreign_page_cannot_change_anything(address, open_page, root):
+def test_a_foreign_page_cannot_change_anything(address, open_page, serve_app, root):
     """A page of another origin can neither label nor add a pack."""
-    with running(create_app(make_parts(root / "elsewhere"))) as evil:
-        page = open_page(f"{evil}/try")
-        results = page.evaluate(
-            """async (url) => Promise.all([
-                fetch(`${url}/api/packs`, {method: "POST", body: "x", mode: "no-cors"})
-                    .then(() => "sent", () => "refused"),
-                fetch(`${url}/api/packs`, {method: "POST", headers: {"X-Stamo": "1"}})
-                    .then(() => "sent", () => "refused"),
-                fetch(`${url}/api/status`).then((r) => r.text(), () => "refused"),
-            ])""",
-            address,
-        )
-        assert results[1:] == ["refused", "refused"]
-        open_page.complaints.clear()  # the browser tells what it refused
+    evil = serve_app(create_app(make_parts(root / "elsewhere")))
+    page = open_page(f"{evil}/try")
+    results = page.evaluate(
+        """async (url) => Promise.all([
+            fetch(`${url}/api/packs`, {method: "POST", body: "x", mode: "no-cors"})
+                .then(() => "sent", () => "refused"),
+            fetch(`${url}/api/packs`, {method: "POST", headers: {"X-Stamo": "1"}})
+                .then(() => "sent", () => "refused"),
+            fetch(`${url}/api/status`).then((r) => r.text(), () => "refused"),
+        ])""",
+        address,
+    )
+    assert results[1:] == ["refused", "refused"]
+    open_page.complaints.clear()  # the browser tells what it refused
     assert not (root / "packs").exists()
 
 
@@ -415,37 +380,37 @@ def test_pages_fit_a_phone(address, open_page, path):
         open_page.complaints.clear()  # the browser itself tells of a page that is not there
 
 
-def test_more_than_ten_candidates_can_be_reached(root, open_page):
+def test_more_than_ten_candidates_can_be_reached(root, open_page, serve_app):
     """The first ten have keys; the others come with a key of their own and by click."""
     choices = tuple(Choice(f"Rey {i}", f"Rey {i}") for i in range(2, 15))
     spaces = WorkspaceFolders(root, lambda surface: choices, lambda *_: None, advise)
-    with running(create_app(make_parts(root, workspaces=spaces))) as address:
-        page = open_page(f"{address}/label?workspace=rey")
-        start_labelling(page)
-        assert page.locator("#choices li").count() == 10
-        page.keyboard.press("m")
-        assert page.locator("#choices li").count() == 14
-        before = page.text_content("#text")
-        page.click("#choices >> text=Rey 14")
-        page.wait_for_function(
-            "before => document.getElementById('text').textContent !== before", arg=before
-        )
-        wait_until_saved(page)
+    address = serve_app(create_app(make_parts(root, workspaces=spaces)))
+    page = open_page(f"{address}/label?workspace=rey")
+    start_labelling(page)
+    assert page.locator("#choices li").count() == 10
+    page.keyboard.press("m")
+    assert page.locator("#choices li").count() == 14
+    before = page.text_content("#text")
+    page.click("#choices >> text=Rey 14")
+    page.wait_for_function(
+        "before => document.getElementById('text').textContent !== before", arg=before
+    )
+    wait_until_saved(page)
     assert [event.choice for event in events_of(root)] == ["Rey 14"]
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
-def test_ten_choices_are_seen_at_once(root, open_page, size):
+def test_ten_choices_are_seen_at_once(root, open_page, serve_app, size):
     """Also below the words that there are labels enough, and that one answer speaks for many."""
     choices = tuple(Choice(f"Rey {i}", f"Rey {i}", LINE) for i in range(2, 12))
     spaces = WorkspaceFolders(root, lambda surface: choices, lambda *_: None, advise)
-    with running(create_app(make_parts(root, workspaces=spaces))) as address:
-        viewport = {"width": size[0], "height": size[1]}
-        page = open_page(f"{address}/label?workspace=rey", viewport=viewport)
-        start_labelling(page)
-        page.evaluate(SHOW_ALL_NOTES)
-        assert page.locator("#choices button").count() == 10
-        assert page.evaluate(UNSEEN) == []
+    address = serve_app(create_app(make_parts(root, workspaces=spaces)))
+    viewport = {"width": size[0], "height": size[1]}
+    page = open_page(f"{address}/label?workspace=rey", viewport=viewport)
+    start_labelling(page)
+    page.evaluate(SHOW_ALL_NOTES)
+    assert page.locator("#choices button").count() == 10
+    assert page.evaluate(UNSEEN) == []
 
 
 LINE = "also Rae, Reye · with Jakku, Ahch-To, Finn, Poe Dameron, Kylo Ren"

@@ -20,7 +20,6 @@ from stamo.service.wiring import wire
 from stamo.workspace.folder import Workspace
 from stamo.workspace.learn_job import learn_job
 from tests.service.support import CHANGE, HOSTILE, make_parts, running
-from tests.service.test_browser import browser, open_page  # noqa: F401
 from tests.service.test_history import serious
 from tests.workspace.small_world import make_small_world
 
@@ -199,34 +198,34 @@ def test_an_acceptance_that_fails_is_asked_for_no_more(small, requests):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("size", SIZES)
-def test_the_page_shows_accepts_and_rejects(parts, requests, open_page, size):  # noqa: F811
+def test_the_page_shows_accepts_and_rejects(parts, requests, open_page, serve_app, size):
     """A person gives the token and a name, rejects one and accepts one; text is no markup."""
-    with running(create_app(parts)) as address:
-        page = open_page(f"{address}/found", viewport=SIZES[size])
-        page.wait_for_selector(".found > li")
-        page.evaluate("document.querySelector('.found').firstElementChild.id = 'old'")
-        page.select_option("#kind", "name")
-        page.locator("#old").wait_for(state="detached")  # the list is a new one
-        first, second = (page.locator(".found > li", has_text=name).first for name in NAMES)
-        first.wait_for()
-        assert first.locator("mark").first.text_content() == NAMES[0]
-        assert page.evaluate("window.hacked") is None
-        first.get_by_role("button", name="Reject").click()
-        assert "Give your name" in page.inner_text("#failure")
-        page.fill("#who", "Ada")
-        open_page.complaints.clear()
-        first.get_by_role("button", name="Reject").click()
-        page.fill("dialog input", TOKEN)
-        page.keyboard.press("Enter")
-        first.wait_for(state="detached")
-        second.get_by_role("button", name="Accept").click()
-        second.get_by_text("is being made").wait_for()
-        assert serious(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]
-        for _ in range(400):
-            if requests.folder.get(NAMES[1]).decision == "accepted":
-                break
-            time.sleep(0.05)
+    address = serve_app(create_app(parts))
+    page = open_page(f"{address}/found", viewport=SIZES[size])
+    page.wait_for_selector(".found > li")
+    page.evaluate("document.querySelector('.found').firstElementChild.id = 'old'")
+    page.select_option("#kind", "name")
+    page.locator("#old").wait_for(state="detached")  # the list is a new one
+    first, second = (page.locator(".found > li", has_text=name).first for name in NAMES)
+    first.wait_for()
+    assert first.locator("mark").first.text_content() == NAMES[0]
+    assert page.evaluate("window.hacked") is None
+    first.get_by_role("button", name="Reject").click()
+    assert "Give your name" in page.inner_text("#failure")
+    page.fill("#who", "Ada")
+    open_page.complaints.clear()
+    first.get_by_role("button", name="Reject").click()
+    page.fill("dialog input", TOKEN)
+    page.keyboard.press("Enter")
+    first.wait_for(state="detached")
+    second.get_by_role("button", name="Accept").click()
+    second.get_by_text("is being made").wait_for()
+    assert serious(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]
+    for _ in range(400):
+        if requests.folder.get(NAMES[1]).decision == "accepted":
+            break
+        time.sleep(0.05)
     # The browser itself tells of the answer that asks for the token.
     open_page.complaints[:] = [line for line in open_page.complaints if "401" not in line]
     assert requests.folder.get(NAMES[0]).decision == "rejected"

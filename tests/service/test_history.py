@@ -18,12 +18,9 @@ from tests.service.support import (
     make_document,
     make_parts,
     make_workspace,
-    running,
 )
 from tests.service.test_browser import (
-    browser,  # noqa: F401
     events_of,
-    open_page,  # noqa: F401
     press,
     wait_for_count,
     wait_until_saved,
@@ -46,10 +43,9 @@ def ten(surface):
 
 
 @pytest.fixture
-def address(root):
+def address(root, serve_app):
     spaces = WorkspaceFolders(root, describe, guess, advise, find=find)
-    with running(create_app(make_parts(root, workspaces=spaces))) as address:
-        yield address
+    return serve_app(create_app(make_parts(root, workspaces=spaces)))
 
 
 def serious(page):
@@ -65,7 +61,7 @@ def serious(page):
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_twenty_mentions_are_labelled_and_corrected(address, open_page, root, size, scheme):  # noqa: F811
+def test_twenty_mentions_are_labelled_and_corrected(address, open_page, root, size, scheme):
     """Twenty keys, then three answers are changed in the history; axe finds nothing serious."""
     options = {"viewport": SIZES[size], "color_scheme": scheme}
     page = open_page(f"{address}/label?workspace=rey&who=Ada", **options)
@@ -97,23 +93,23 @@ def test_twenty_mentions_are_labelled_and_corrected(address, open_page, root, si
 
 @pytest.mark.browser
 @pytest.mark.parametrize("size", SIZES)
-def test_ten_choices_are_in_sight(root, open_page, size):  # noqa: F811
+def test_ten_choices_are_in_sight(root, open_page, serve_app, size):
     """All ten choices and the keys are on the screen without scrolling."""
     spaces = WorkspaceFolders(root, ten, lambda *_: None, advise)
-    with running(create_app(make_parts(root, workspaces=spaces))) as address:
-        page = open_page(f"{address}/label?workspace=rey&who=Ada", viewport=SIZES[size])
-        page.wait_for_selector("#choices button")
-        assert page.locator("#choices li").count() == 10
-        bottom = page.locator("#choices").evaluate("e => e.getBoundingClientRect().bottom")
-        dock = page.locator("#dock").evaluate("e => e.getBoundingClientRect().top")
-        assert bottom <= dock
-        assert dock < SIZES[size]["height"] - 40
-        press(page, "0")
+    address = serve_app(create_app(make_parts(root, workspaces=spaces)))
+    page = open_page(f"{address}/label?workspace=rey&who=Ada", viewport=SIZES[size])
+    page.wait_for_selector("#choices button")
+    assert page.locator("#choices li").count() == 10
+    bottom = page.locator("#choices").evaluate("e => e.getBoundingClientRect().bottom")
+    dock = page.locator("#dock").evaluate("e => e.getBoundingClientRect().top")
+    assert bottom <= dock
+    assert dock < SIZES[size]["height"] - 40
+    press(page, "0")
     assert [event.choice for event in events_of(root)] == ["Rey number 10"]
 
 
 @pytest.mark.browser
-def test_keys_pressed_while_saving_are_kept(address, open_page, root):  # noqa: F811
+def test_keys_pressed_while_saving_are_kept(address, open_page, root):
     """The next mention is there at once; each key answers the mention that was in sight."""
     page = open_page(f"{address}/label?workspace=rey&who=Ada")
     page.wait_for_selector("#choices button")
@@ -131,7 +127,7 @@ def test_keys_pressed_while_saving_are_kept(address, open_page, root):  # noqa: 
 
 
 @pytest.mark.browser
-def test_another_entity_is_found_in_the_knowledge_base(address, open_page, root):  # noqa: F811
+def test_another_entity_is_found_in_the_knowledge_base(address, open_page, root):
     """The search lists what begins so; Enter takes the first, and typing is no labelling."""
     page = open_page(f"{address}/label?workspace=rey&who=Ada")
     page.wait_for_selector("#choices button")
@@ -147,24 +143,24 @@ def test_another_entity_is_found_in_the_knowledge_base(address, open_page, root)
 
 
 @pytest.mark.browser
-def test_the_whole_document_can_be_opened(tmp_path, open_page):  # noqa: F811
+def test_the_whole_document_can_be_opened(tmp_path, open_page, serve_app):
     """Its full text is shown, and an address leads to its source."""
     text = "Rey came. " + "The desert was wide. " * 300 + "It ended here."
     document = Document("https://example.org/a", text, (Mention("Rey", 0, 3),), "A walk")
     make_workspace(tmp_path, documents=[document, make_document(1)])
-    with running(create_app(make_parts(tmp_path))) as address:
-        query = "document=https%3A%2F%2Fexample.org%2Fa&mention=0"
-        page = open_page(f"{address}/label?workspace=rey&who=Ada&{query}")
-        page.wait_for_selector("#changing:visible")
-        page.click("#open")
-        page.wait_for_selector("#whole[open]")
-        assert page.text_content("#whole-text") == text
-        assert page.get_attribute("#whole-link a", "href") == "https://example.org/a"
-        assert serious(page) == []
+    address = serve_app(create_app(make_parts(tmp_path)))
+    query = "document=https%3A%2F%2Fexample.org%2Fa&mention=0"
+    page = open_page(f"{address}/label?workspace=rey&who=Ada&{query}")
+    page.wait_for_selector("#changing:visible")
+    page.click("#open")
+    page.wait_for_selector("#whole[open]")
+    assert page.text_content("#whole-text") == text
+    assert page.get_attribute("#whole-link a", "href") == "https://example.org/a"
+    assert serious(page) == []
 
 
 @pytest.mark.browser
-def test_a_report_leads_to_the_label(address, open_page, root):  # noqa: F811
+def test_a_report_leads_to_the_label(address, open_page, root):
     """A click on an example of the served report shows its mention, where a key relabels it."""
     example = ShownMention("56%", "News 3", place("rey", "doc-03", 0), "", "Rey Skywalker")
     (root / "rey" / REPORT).write_text(page_of("Report", [examples([example])]))
@@ -181,7 +177,7 @@ def test_a_report_leads_to_the_label(address, open_page, root):  # noqa: F811
 
 @pytest.mark.browser
 @pytest.mark.parametrize("path", ["/", "/try", "/docs", "/found"])
-def test_other_pages_keep_nobody_out(address, open_page, path):  # noqa: F811
+def test_other_pages_keep_nobody_out(address, open_page, path):
     """axe-core finds nothing serious on them either, in the dark as well."""
     page = open_page(address + path, color_scheme="dark")
     if path == "/try":
@@ -201,23 +197,23 @@ def repeated(tmp_path):
 
 
 @pytest.mark.browser
-def test_one_label_speaks_for_its_document(tmp_path, open_page):  # noqa: F811
+def test_one_label_speaks_for_its_document(tmp_path, open_page, serve_app):
     """The page says so; where labels differ, it says that each mention is asked."""
     repeated(tmp_path)
-    with running(create_app(make_parts(tmp_path))) as address:
-        page = open_page(f"{address}/label?workspace=rey&who=Ada&document=x&mention=0")
-        page.wait_for_selector("#changing:visible")
-        assert "stands here 3 times; your answer speaks for all" in page.inner_text("#same")
-        page.keyboard.press("1")
-        wait_until_saved(page)
-        page.goto(f"{address}/label?workspace=rey&who=Ada&document=x&mention=2")
-        page.wait_for_selector("#changing:visible")
-        page.keyboard.press("n")
-        wait_until_saved(page)
-        page.goto(f"{address}/label?workspace=rey&who=Ada")
-        page.wait_for_selector("#choices button")
-        press(page, "s")
-        assert "its labels differ: each is asked by itself" in page.inner_text("#same")
+    address = serve_app(create_app(make_parts(tmp_path)))
+    page = open_page(f"{address}/label?workspace=rey&who=Ada&document=x&mention=0")
+    page.wait_for_selector("#changing:visible")
+    assert "stands here 3 times; your answer speaks for all" in page.inner_text("#same")
+    page.keyboard.press("1")
+    wait_until_saved(page)
+    page.goto(f"{address}/label?workspace=rey&who=Ada&document=x&mention=2")
+    page.wait_for_selector("#changing:visible")
+    page.keyboard.press("n")
+    wait_until_saved(page)
+    page.goto(f"{address}/label?workspace=rey&who=Ada")
+    page.wait_for_selector("#choices button")
+    press(page, "s")
+    assert "its labels differ: each is asked by itself" in page.inner_text("#same")
 
 
 def ask(client, n=1):

@@ -16,8 +16,7 @@ from stamo.corpus.formats.nif import context_iri, format_nif
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
 from tests.documents import ROOT, blocks
-from tests.service.support import make_pack
-from tests.service.test_browser import FLAGS
+from tests.service.support import BROWSER_FLAGS, make_pack
 
 
 def samples(client):
@@ -114,7 +113,7 @@ def test_the_list_of_routes_works_offline(reader, chromium):
     address = str(reader.base_url).rstrip("/")
     foreign, complaints = [], []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(15_000)
         page.on("request", lambda r: r.url.startswith((address, "data:")) or foreign.append(r.url))
