@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,23 @@ def shared_data() -> Path:
     if not (SHARED_DATA / "enwik8.xml.xz").exists():
         pytest.skip("no development data beside this checkout")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _texts_are_encoded_once(tmp_path_factory):
+    """The real encoder remembers what it read: many tests learn from the same documents."""
+    from stamo.features import encoder_choice
+    from stamo.features.encoder import load_encoder
+
+    nowhere = tmp_path_factory.getbasetemp() / "never written.safetensors"
+
+    @lru_cache
+    def load(name):
+        return encoder_choice.CachedEncoder(load_encoder(name), nowhere)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder_choice, "_load", load)
+        yield
 
 
 @pytest.fixture(scope="session")

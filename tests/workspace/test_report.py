@@ -8,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 from stamo.errors import WorkspaceError
+from stamo.features import encoder_choice
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.workspace.figures import COLOURS, INK
@@ -181,6 +182,22 @@ def test_figures_are_files_too(learned):
 
 def test_the_same_workspace_gives_the_same_report(learned, kb, trained, tmp_path):
     """Nothing in the report depends on when or where it is written."""
+    again = write_report(learned[0], kb, trained, out_path=tmp_path / "other.html")
+    assert again.path.read_bytes() == learned[2].path.read_bytes()
+
+
+def test_a_report_reads_no_text_again(learned, kb, trained, tmp_path, monkeypatch):
+    """What the encoder made of the pile when it was learned is still known."""
+    real = encoder_choice.encoder_of(encoder_choice.INSTALLED)
+
+    class Forgetful:
+        fingerprint = real.fingerprint
+
+        def encode(self, texts):
+            assert list(texts) == [""], "this text was read before"
+            return real.encode(texts)
+
+    monkeypatch.setattr(encoder_choice, "_load", lambda name: Forgetful())
     again = write_report(learned[0], kb, trained, out_path=tmp_path / "other.html")
     assert again.path.read_bytes() == learned[2].path.read_bytes()
 

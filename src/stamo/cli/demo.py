@@ -287,6 +287,7 @@ class _Story:
         pack: EntityPack,
     ) -> dict[str, Agreement]:
         """Link the documents without a label, before and after; return how far each is right."""
+        from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering
         from stamo.linking.linker import Linker
         from stamo.linking.packed import PackedLinker
         from stamo.workspace.gold import compare_with_gold, unlabelled_texts
@@ -299,10 +300,11 @@ class _Story:
         command = f"stamo link {self.out / 'kb'} {model_path} --with {pack_file} TEXT"
         with self.chapter("8. Linking before and after", command):
             linker = Linker(kb, trained, extra_aliases=entity.aliases)
+            reader = remembering(encoder_of(INSTALLED), workspace.readings_path)
             before = list(linker.link_documents(texts))
-            after = list(PackedLinker(linker, [pack]).link_documents(texts))
+            after = list(PackedLinker(linker, [pack], reader).link_documents(texts))
             only_labels = estimation_pack(workspace, kb, trained)
-            estimated = list(PackedLinker(linker, [only_labels]).link_documents(texts))
+            estimated = list(PackedLinker(linker, [only_labels], reader).link_documents(texts))
             self.show(_examples(before, after, gold, entity.aliases))
             rows = {
                 "without the pack": compare_with_gold(before, gold, entity.id, entity.aliases),

@@ -81,6 +81,11 @@ class CachedEncoder:
         return np.stack([self._rows[key] for key in keys])
 
 
+def remembering(encoder: TextEncoder | None, path: Path) -> CachedEncoder | None:
+    """Return an encoder that remembers what a file keeps; None of none."""
+    return None if encoder is None else CachedEncoder(encoder, path)
+
+
 def _key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_KEY_BYTES).digest()
 

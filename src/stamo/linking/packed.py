@@ -22,7 +22,7 @@ from stamo.corpus.types import Document, Mention
 from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import encoder_for
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
-from stamo.features.pile import Pile, linked_pairs, make_pile
+from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
@@ -105,6 +105,7 @@ def score_pack(
     trained: TrainedModel,
     *,
     relatedness: BatchRelatedness | None = None,
+    encoder: TextEncoder | None = None,
     most: int = sys.maxsize,
 ) -> PackScores:
     """Score the mentions of a corpus whose surface is an alias of the pack's entity.
@@ -115,6 +116,8 @@ def score_pack(
         kb: The knowledge base.
         trained: The linking model.
         relatedness: Looks up relatedness for whole batches; made here when None.
+        encoder: Reads the text where the pack was learned with it; found here otherwise. One that
+            remembers what it read saves most of the time.
         most: Mentions of one name in a document that are looked at; to read around one takes some
             30 ms with an encoder. Those that follow are what the last of them is.
     """
@@ -139,11 +142,17 @@ def score_pack(
         kb,
         pack.neighbours,
         text=None if corpus.text is None else corpus.text.take(rows),
-        encoder=encoder_for({pack.encoder} - {""}),
+        encoder=_reader(pack, encoder),
         vocabularies=pack.vocabularies,
     )
     scores = _score(pack, pile, rows, kb, trained)
     return scores if len(rows) == len(named) else scores.spread(named, place)
+
+
+def _reader(pack: EntityPack, encoder: TextEncoder | None) -> TextEncoder | None:
+    if encoder is not None and encoder.fingerprint == pack.encoder:
+        return encoder
+    return encoder_for({pack.encoder} - {""})
 
 
 def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int64]:
@@ -225,8 +234,10 @@ class PackedLinker:
     Mentions whose name no pack knows are linked exactly as without packs.
     """
 
-    def __init__(self, linker: Linker, packs: Sequence[EntityPack]) -> None:
-        """Put a linker and packs together.
+    def __init__(
+        self, linker: Linker, packs: Sequence[EntityPack], encoder: TextEncoder | None = None
+    ) -> None:
+        """Put a linker and packs together; an encoder may remember what it read.
 
         Raises:
             ArtifactMismatchError: A pack was learned with another knowledge base or model.
@@ -236,7 +247,7 @@ class PackedLinker:
         refuse_twins([(f"pack {pack.fingerprint[:12]}", pack) for pack in packs])
         for pack in packs:
             pack.check(linker.kb, fingerprint)
-        self.packs = tuple(packs)
+        self.packs, self._encoder = tuple(packs), encoder
         aliases = [alias for pack in packs for alias in pack.entity.aliases]
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
@@ -318,7 +329,13 @@ class PackedLinker:
         base = self.base
         try:
             return score_pack(
-                pack, corpus, base.kb, base.trained, relatedness=base.relatedness, most=MAX_SCORED
+                pack,
+                corpus,
+                base.kb,
+                base.trained,
+                relatedness=base.relatedness,
+                encoder=self._encoder,
+                most=MAX_SCORED,
             )
         except Exception:
             # Whatever is wrong with one pack, the other packs and the text are fine.

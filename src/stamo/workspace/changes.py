@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stamo.errors import ArtifactMismatchError, PackError
+from stamo.features.encoder_choice import encoder_for, remembering
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
@@ -46,8 +47,9 @@ def compare_packs(
 ) -> PackChange:
     """Score the candidate mentions of a workspace with two packs of its entity."""
     corpus = workspace.documents.read()
+    reader = remembering(encoder_for({after.encoder} - {""}), workspace.readings_path)
     was, now = (
-        {_place(seen): seen for seen in score_corpus(pack, corpus, (), kb, trained)}
+        {_place(seen): seen for seen in score_corpus(pack, corpus, (), kb, trained, reader)}
         for pack in (before, after)
     )
     places = list(dict.fromkeys([*was, *now]))

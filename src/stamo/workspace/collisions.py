@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stamo.corpus.types import Document
+from stamo.features.pile import TextEncoder
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument
@@ -62,6 +63,7 @@ def find_collisions(
     pack: EntityPack,
     documents: Iterable[Document],
     *,
+    encoder: TextEncoder | None = None,
     n_examples: int = 3,
     width: int = 70,
 ) -> Collisions:
@@ -71,10 +73,11 @@ def find_collisions(
         linker: The linker without the pack.
         pack: The new entity.
         documents: The reference corpus; mentions that documents bring are linked as given.
+        encoder: May remember what it read; see `score_pack`.
         n_examples: Lost mentions to show for each entity.
         width: Characters shown on each side of a mention.
     """
-    packed = PackedLinker(linker, [pack])
+    packed = PackedLinker(linker, [pack], encoder)
     names, new = frozenset(pack.entity.aliases), pack.entity.id
     loss_by_entity: dict[str, Loss] = {}
     counts = dict.fromkeys(("documents", "mentions", "named", "taken", "elsewhere"), 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, WorkspaceError
-from stamo.features.encoder_choice import CachedEncoder
+from stamo.features.encoder_choice import remembering
 from stamo.features.pile import TextEncoder
 from stamo.features.views.sentence import readings
 from stamo.kb.base import KnowledgeBase
@@ -63,7 +63,7 @@ def load_material(
     found = find_labelled(events, corpus, workspace.entity, none=NONE)
     _check_labels(workspace.entity, found.labels.values())
     labelled = corpus.with_labels(found.labels)
-    reader = None if encoder is None else CachedEncoder(encoder, workspace.readings_path)
+    reader = remembering(encoder, workspace.readings_path)
     encoded = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
     task = make_task(encoded, kb, trained)
     if reader is not None:

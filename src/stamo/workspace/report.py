@@ -17,6 +17,7 @@ from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.readers import read_documents
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import WorkspaceError
+from stamo.features.encoder_choice import encoder_for, remembering
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.models.store import TrainedModel
@@ -80,11 +81,13 @@ def write_report(
     pack = EntityPack.load(path, kb, trained.fingerprint)
     corpus = read_corpus(workspace, kb, trained)
     labels = workspace.current_labels()
-    scored = score_corpus(pack, corpus, labels, kb, trained)
+    reader = remembering(encoder_for({pack.encoder} - {""}), workspace.readings_path)
+    scored = score_corpus(pack, corpus, labels, kb, trained, reader)
     found = find_collisions(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),
         pack,
         _reference(reference, corpus, labels, pack),
+        encoder=reader,
     )
     summary = read_summary(workspace.slots_dir, pack)
     records = [SlotRecord.from_json(value) for value in pack.history]

@@ -10,6 +10,7 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, Document
 from stamo.features.encoding import Lexicon, flatten
+from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import entity_numbers
 from stamo.linking.packed import PackScores, score_pack
@@ -46,11 +47,12 @@ def score_corpus(
     labels: Sequence[LabelEvent],
     kb: KnowledgeBase,
     trained: TrainedModel,
+    encoder: TextEncoder | None = None,
 ) -> list[SeenMention]:
-    """Score every candidate mention of collected documents with a pack."""
+    """Score every candidate mention of collected documents with a pack; see `score_pack`."""
     bare = corpus.with_labels({})
     flat = flatten(bare, Lexicon.of(kb), entity_numbers([pack.entity], bare, kb))
-    scores = score_pack(pack, flat, kb, trained)
+    scores = score_pack(pack, flat, kb, trained, encoder=encoder)
     places = [(document, i) for document in bare for i in range(len(document.mentions))]
     chosen = {(e.target.document, e.target.start): e.choice for e in labels if e.choice != SKIP}
     said: dict[tuple[str, str], set[str]] = defaultdict(set)

@@ -19,7 +19,7 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
-from stamo.features.encoder_choice import INSTALLED, CachedEncoder, encoder_of
+from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.views.base import ViewRows, products
 from stamo.kb.base import KnowledgeBase
@@ -266,10 +266,7 @@ class Advisor:
         parts = workspace.documents.manifest.parts
         held = self._queues.get(str(workspace.path))
         if held is None or held[0] != parts:
-            installed = encoder_of(INSTALLED)
-            reader = (
-                None if installed is None else CachedEncoder(installed, workspace.readings_path)
-            )
+            reader = remembering(encoder_of(INSTALLED), workspace.readings_path)
             queue = LabelQueue(workspace.entity, corpus, self._kb, self._trained, reader)
             if reader is not None:
                 reader.save()
