@@ -111,15 +111,15 @@ _ENTITY = NumberedTable(
     "n_links DESC, title",
     "title, n_links, n_documents, has_article",
     """(
-  SELECT title,
-         SUM(n_links) AS n_links, SUM(n_documents) AS n_documents, MAX(has_article) AS has_article
+  SELECT title, CAST(SUM(n_links) AS INT) AS n_links,
+         CAST(SUM(n_documents) AS INT) AS n_documents, MAX(has_article) AS has_article
   FROM (
     SELECT title, 0 AS n_links, 0 AS n_documents, 1 AS has_article FROM document
     UNION ALL
     SELECT t.title, 0, 0, 0
     FROM redirect r JOIN target t ON t.target = r.source WHERE t.kind IN ({kinds})
     UNION ALL
-    SELECT title, SUM(n_links), COUNT(*), 0
+    SELECT title, CAST(SUM(n_links) AS INT), CAST(COUNT(*) AS INT), 0
     FROM (
       SELECT title, document, COUNT(*) AS n_links
       FROM link WHERE kind IN ({kinds}) AND NOT held_out GROUP BY title, document

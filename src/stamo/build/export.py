@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from stamo.build.columns import column_of, numbers_of
 from stamo.build.counting import (
     ALIASES_IN_ORDER,
     CANDIDATES_IN_ORDER,
@@ -59,9 +58,9 @@ def write_entities(connection: duckdb.DuckDBPyConnection, staged: Path, result: 
         for batch in stream(connection, ENTITIES_IN_ORDER):
             _check_order(batch["entity"], titles.n_names)
             titles.append(batch["title"])
-            counts.append(_numbers(batch["n_links"]))
-            frequency.append(_numbers(batch["n_documents"]))
-            has_article.append(_numbers(batch["has_article"]))
+            counts.append(numbers_of(batch["n_links"]))
+            frequency.append(numbers_of(batch["n_documents"]))
+            has_article.append(numbers_of(batch["has_article"]))
     return titles.n_names
 
 
@@ -73,7 +72,7 @@ def write_redirects(connection: duckdb.DuckDBPyConnection, staged: Path, result:
     ):
         for batch in stream(connection, REDIRECTS_IN_ORDER):
             sources.append(batch["source"])
-            targets.append(_numbers(batch["entity"]))
+            targets.append(numbers_of(batch["entity"]))
     return sources.n_names
 
 
@@ -90,8 +89,8 @@ def write_aliases(connection: duckdb.DuckDBPyConnection, staged: Path, result: P
         for batch in stream(connection, ALIASES_IN_ORDER):
             _check_order(batch["alias"], surfaces.n_names)
             surfaces.append(batch["surface"])
-            counts.append(_numbers(batch["n"]))
-            listed.append(_numbers(batch["listed"]))
+            counts.append(numbers_of(batch["n"]))
+            listed.append(numbers_of(batch["listed"]))
     return surfaces.n_names
 
 
@@ -130,11 +129,11 @@ def _write_csr(
     writers = [ArrayWriter(result / f"{name}.npy", np.int32) for name in values]
     try:
         for batch in stream(connection, query):
-            rows = _numbers(batch.column(0))
+            rows = numbers_of(batch.column(0))
             edges = np.append(np.flatnonzero(np.diff(rows, prepend=-1)), len(rows))
             lengths[rows[edges[:-1]].astype(np.int64) + 1] += np.diff(edges)
             for number, writer in enumerate(writers, start=1):
-                writer.append(_numbers(batch.column(number)))
+                writer.append(numbers_of(batch.column(number)))
     finally:
         for writer in writers:
             writer.close()
@@ -144,12 +143,8 @@ def _write_csr(
 def _check_order(numbers: pa.Array, first: int) -> None:
     # Everything else refers to these numbers, so a database that lost the order must not pass.
     expected = np.arange(first, first + len(numbers))
-    if not np.array_equal(_numbers(numbers), expected):
+    if not np.array_equal(numbers_of(numbers), expected):
         raise AssertionError("the database returned rows out of order")
-
-
-def _numbers(column: pa.Array) -> NDArray[Any]:
-    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +161,7 @@ class StagedArticles:
 
 def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedArticles:
     """Take what articles need out of the database, so that its memory is free before they come."""
-    positions = [_numbers(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
+    positions = [numbers_of(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
     staged = StagedArticles(
         work / "text.parquet",
         work / "mention.npy",
@@ -175,7 +170,7 @@ def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedA
     # Plain numbers: as Parquet they would take eight times their size to read.
     with ArrayWriter(staged.mentions, np.int32, len(MENTION_COLUMNS)) as writer:
         for batch in stream(connection, MENTIONS_IN_ORDER):
-            writer.append(np.stack([_numbers(batch[name]) for name in MENTION_COLUMNS], axis=1))
+            writer.append(np.stack([numbers_of(batch[name]) for name in MENTION_COLUMNS], axis=1))
     return staged
 
 
@@ -235,11 +230,11 @@ def _kept_texts(staged: StagedArticles) -> Iterator[pa.RecordBatch]:
     """Read the staged texts in the dump's order without those of repeated titles."""
     positions = staged.positions
     for batch in _staged_groups(staged.texts):
-        here = _numbers(batch["position"])
+        here = numbers_of(batch["position"])
         place = np.searchsorted(positions, here)
         kept = place < len(positions)
         kept[kept] = positions[place[kept]] == here[kept]
-        yield batch.filter(pa.array(kept))
+        yield batch if kept.all() else batch.take(column_of(np.flatnonzero(kept)))
 
 
 def _staged_groups(path: Path) -> Iterator[pa.RecordBatch]:
@@ -270,11 +265,11 @@ def _in_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _with_mentions(texts: pa.RecordBatch, first: int, mentions: Int32) -> pa.RecordBatch:
     edges = np.searchsorted(mentions[:, 0], np.arange(first, first + len(texts) + 1))
     spans = pa.StructArray.from_arrays(
-        [pa.array(mentions[:, column]) for column in (1, 2, 3)], fields=list(MENTION_TYPE)
+        [column_of(mentions[:, column]) for column in (1, 2, 3)], fields=list(MENTION_TYPE)
     )
     columns = {
-        "document": pa.array(np.arange(first, first + len(texts), dtype=np.int32)),
-        "mentions": pa.ListArray.from_arrays(pa.array(edges.astype(np.int32)), spans),
+        "document": column_of(np.arange(first, first + len(texts), dtype=np.int32)),
+        "mentions": pa.ListArray.from_arrays(column_of(edges.astype(np.int32)), spans),
         **{name: texts[name] for name in ("page_id", "title", "text", "held_out")},
     }
     return pa.RecordBatch.from_arrays(

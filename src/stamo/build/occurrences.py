@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stamo.build.columns import column_of, flags_of
 from stamo.kb.matching import NameMatcher
 from stamo.kb.names import ARTICLES_FILE, MATCHER
 from stamo.kb.storage import open_array, save_array
@@ -25,7 +26,6 @@ from stamo.system.arrays import Bools, Int32, Int64
 
 if TYPE_CHECKING:  # a worker needs no database
     from stamo.build.export import WrittenArticles
-
 
 CHARACTERS_PER_BATCH = 1 << 18
 """Text that is matched at a time: enough to work in bulk, little enough for the cache."""
@@ -90,7 +90,7 @@ def write_link_probability(
 
 def counted_texts(group: WrittenArticles) -> Iterator[LinkedTexts]:
     """Take the articles that count out of a row group, in parts for one worker each."""
-    is_counted = ~group.articles["held_out"].to_numpy(zero_copy_only=False)
+    is_counted = ~flags_of(group.articles["held_out"])
     texts = group.articles["text"]
     for first, last in _parts(texts):
         counted = is_counted[first:last]
@@ -99,7 +99,7 @@ def counted_texts(group: WrittenArticles) -> Iterator[LinkedTexts]:
         place = np.cumsum(counted, dtype=np.int32) - np.int32(1)
         kept = counted[rows] & (aliases >= 0)
         # Selecting copies: of a slice, all that it is a slice of would travel to the worker.
-        part = texts.slice(first, len(counted)).filter(pa.array(counted))
+        part = texts.slice(first, len(counted)).take(column_of(np.flatnonzero(counted)))
         yield LinkedTexts(part, place[rows[kept]], aliases[kept])
 
 
