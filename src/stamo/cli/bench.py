@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from stamo.cli.bench_discover import bench_discover
 from stamo.cli.bench_learn import bench_learn
 from stamo.cli.bench_link import bench_link
 from stamo.cli.options import AsJson
@@ -152,7 +153,14 @@ def bench_encode(
 def register(app: typer.Typer) -> None:
     """Add the group of benchmarks to an application."""
     sub = typer.Typer(no_args_is_help=True, help="Measure speed and memory on this machine.")
-    for command in (bench_build, bench_collect, bench_link, bench_learn, bench_encode):
+    for command in (
+        bench_build,
+        bench_collect,
+        bench_link,
+        bench_learn,
+        bench_encode,
+        bench_discover,
+    ):
         sub.command(command.__name__.removeprefix("bench_"))(command)
     app.add_typer(sub, name="bench")
 

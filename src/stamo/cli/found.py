@@ -33,12 +33,13 @@ Types = Annotated[
 ]
 N_LISTED = 30
 EXAMPLE_CHARACTERS = 70
+JUDGED_AMONG = (200, 500, 1000)
 REVIEW_KEYS = "a accept   l accept, its places are my labels   r reject   s skip   q stop"
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to an application."""
-    commands = (list_found, show, review, accept, reject)
+    commands = (list_found, show, review, accept, reject, judged)
     add_group(app, "found", "Decide about discovered entities.", *commands)
 
 
@@ -55,6 +56,32 @@ def list_found(
 
     proposals = FoundFolder(found).proposals(decided=decided)
     print_list(_chosen(proposals, kind, types)[:most], as_json=as_json)
+
+
+def judged(
+    found: FoundPath,
+    entities: Annotated[Path, typer.Option(help="File of entities, as `suite make wild` reads.")],
+    labels: Annotated[Path, typer.Option(help="Table of judged mentions, likewise.")],
+    as_json: AsJson = False,
+) -> None:
+    """Tell which entities whose mentions were judged are among the proposals, and where."""
+    from stamo.discovery.found import FoundFolder
+    from stamo.replication.wild.found import find_judged
+    from stamo.replication.wild.suite import read_wild_entities, read_wild_labels
+
+    proposals = FoundFolder(found).proposals(decided=True)
+    rows = find_judged(proposals, read_wild_entities(entities), read_wild_labels(labels))
+    if as_json:
+        print_json([asdict(row) for row in rows])
+        return
+    table = bare_table("entity", ">judged", ">place", "proposed as", "kind")
+    for row in sorted(rows, key=lambda row: row.place or len(proposals) + 1):
+        place = "" if row.place is None else str(row.place)
+        table.add_row(Text(row.name), str(row.n_judged), place, Text(row.proposal), row.kind)
+    print_table(table)
+    places = [row.place for row in rows if row.place is not None]
+    counts = ", ".join(f"{sum(p <= n for p in places)} in {n:,}" for n in JUDGED_AMONG)
+    Console(highlight=False).print(f"Of {len(rows)} entities: {counts}.")
 
 
 def show(found: FoundPath, proposal: Key, as_json: AsJson = False) -> None:
