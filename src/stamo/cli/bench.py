@@ -204,10 +204,9 @@ def bench_build(
     if as_json:
         print_json(asdict(found) | {"speedup": found.speedup})
         return
-    console = Console()
     if found.theirs is not None:
-        console.print(_comparison_table(found.ours[-1], found.theirs, workers))
-    console.print(_sizes_table(found))
+        print_table(_comparison_table(found.ours[-1], found.theirs, workers))
+    print_table(_sizes_table(found))
 
 
 def _comparison_table(ours: Measured, theirs: Measured, workers: int) -> Table:

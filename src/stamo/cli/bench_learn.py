@@ -29,7 +29,7 @@ def bench_learn(
     """Measure a slot of the paper's work, by phase, and the default reading for one entity."""
     from dataclasses import asdict, replace
 
-    from stamo.cli.tables import Console
+    from stamo.cli.tables import Console, print_table
     from stamo.replication import bench_learn as bench
 
     args = bench.LearnBenchArgs(
@@ -54,7 +54,7 @@ def bench_learn(
         print_json(record)
         return
     console = Console()
-    console.print(_table(closed, sampled))
+    print_table(_table(closed, sampled))
     console.print(
         f"The default reading, one entity: {default_seconds:.2f} s for its {default_slots} slots, "
         f"{hundred_seconds:.2f} s when it may take 100 (it stopped after {hundred_slots})."

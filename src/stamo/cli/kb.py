@@ -21,7 +21,7 @@ from stamo.cli.engines import (
     check_engine,
 )
 from stamo.cli.options import AsJson, KbPath
-from stamo.cli.tables import Console, print_json, rich_table
+from stamo.cli.tables import Console, print_json, print_table, rich_table
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
@@ -153,8 +153,8 @@ def info(
         print_json(_info_record(base) | {"ambiguity": [asdict(c) for c in classes]})
         return
     console = Console()
-    console.print(_counts_table(base))
-    console.print(_ambiguity_table(classes))
+    print_table(_counts_table(base))
+    print_table(_ambiguity_table(classes))
     if figure is not None:
         console.print(f"The ambiguity distribution is drawn in {figure}.")
 
@@ -177,7 +177,7 @@ def show(
         return
     console = Console()
     if alias is not None:
-        console.print(_alias_table(alias))
+        print_table(_alias_table(alias))
     _print_entity(console, entity)
 
 
@@ -213,7 +213,6 @@ def _progress() -> Iterator[Callable[[str, float | None], None]]:
 
 
 def _print_summary(summary: BuildSummary) -> None:
-    console = Console()
     table = rich_table("", ">", title=f"Knowledge base {summary.path.name}", show_header=False)
     for name, n in summary.counts.items():
         table.add_row(name, f"{n:,}")
@@ -230,7 +229,7 @@ def _print_summary(summary: BuildSummary) -> None:
     if summary.peak_memory_worker:
         table.add_row("peak memory, each worker (MB)", f"{summary.peak_memory_worker / 1e6:,.0f}")
     table.add_row("fingerprint", summary.fingerprint[:16])
-    console.print(table)
+    print_table(table)
 
 
 def _info_record(base: KnowledgeBase) -> dict[str, Any]:
@@ -307,7 +306,7 @@ def _print_entity(console: Console, view: EntityView) -> None:
     for i in range(max(len(view.aliases), len(view.related), len(view.nearest))):
         related, nearest = (_cells(rows, i, "{:.2f}") for rows in (view.related, view.nearest))
         table.add_row(*_cells(view.aliases, i, "{:,}"), *related, *nearest)
-    console.print(table)
+    print_table(table)
 
 
 def _cells(rows: list[Any], i: int, form: str) -> tuple[str, str]:

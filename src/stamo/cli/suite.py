@@ -14,7 +14,7 @@ from rich.table import Table
 
 from stamo.cli.options import AsJson
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
-from stamo.cli.tables import Console, add_group, print_json
+from stamo.cli.tables import Console, add_group, print_json, print_table
 
 if TYPE_CHECKING:
     from stamo.evaluation.tables import Table as ResultTable
@@ -180,7 +180,7 @@ def report(
             records.append({"results": str(path)} | values)
             continue
         for table in tables:
-            console.print(_rich(table))
+            print_table(_rich(table))
         console.print(f"Written to {path / 'report.md'} and report.json", highlight=False)
     if as_json:
         print_json(records)
