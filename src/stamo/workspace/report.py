@@ -87,7 +87,7 @@ def write_report(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),
         pack,
         _reference(reference, corpus, labels, pack),
-        encoder=reader,
+        encoder=None if reference else reader,  # it remembers what it reads, and that may be much
     )
     summary = read_summary(workspace.slots_dir, pack)
     records = [SlotRecord.from_json(value) for value in pack.history]
