@@ -24,7 +24,7 @@ from stamo.system.threads import one_thread
 
 
 @dataclass(frozen=True)
-class PassSpeed:
+class DiscoverSpeed:
     """Processor seconds of one process for the same documents, without starting."""
 
     n_documents: int
@@ -50,7 +50,7 @@ def measure_pass(
     *,
     n_documents: int,
     on_batch: Callable[[int], None] = lambda n: None,
-) -> PassSpeed:
+) -> DiscoverSpeed:
     """Link and scan the first documents batch by batch in turns.
 
     Args:
@@ -88,4 +88,4 @@ def measure_pass(
         n += len(batch)
         n_characters += sum(len(p.document.text) for p in batch if hasattr(p, "document"))
         on_batch(n)
-    return PassSpeed(n, n_characters, len(tally.names), seconds[link], seconds[scan])
+    return DiscoverSpeed(n, n_characters, len(tally.names), seconds[link], seconds[scan])
