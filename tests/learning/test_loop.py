@@ -14,6 +14,7 @@ from stamo.learning.loop import ALL_SLOTS, NO_CHANGE, Estimate, Learned, LoopArg
 from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import run_reading
 from stamo.learning.variants import READINGS
+from stamo.models.evidence import BIAS
 from stamo.replication.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
 
 SMALL = LearnBenchArgs(
@@ -155,6 +156,30 @@ def test_the_labels_and_the_pile_count_by_their_mentions(task):
         torch.testing.assert_close(alone.theta["prior"], first.theta["prior"])
 
 
+def test_the_line_stays_where_the_labels_are_unsure_of_the_pile(task):
+    """The pile moves it only as far as the labels tell the mentions of the pile apart."""
+    steps = CorrectedArgs(own_weight=0.0).steps(task)
+    first = steps.fit(steps.estimate(task.labelled_sample, None), task.labelled_sample, None)
+    first = replace(first, odds=np.where(task.labelled[:, None], 0.0, 0.1))  # .52 for everything
+    tilt = np.linspace(-1.0, 2.0, len(first.odds))[:, None]
+    last = replace(first, odds=first.odds + tilt)
+    one_each, _, _ = task.pile.votes
+    kept = steps._line_kept(first, last, 0.5)
+    np.testing.assert_allclose(kept, -0.5 * tilt[one_each].mean(axis=0))
+    sure = replace(first, odds=first.odds + 9.0)
+    np.testing.assert_array_equal(steps._line_kept(sure, last, 0.5), [0.0])
+    half = CorrectedArgs(unsure=0.5, sure=1.0).steps(task)
+    between = replace(first, odds=np.full_like(first.odds, np.log(3.0)))  # three in four are right
+    moved = half._line_kept(between, replace(between, odds=between.odds + 1.0), 1.0)
+    np.testing.assert_allclose(moved, [-0.5], atol=0.01)
+    shifted = last.shifted(kept)
+    np.testing.assert_allclose(shifted.odds, last.odds + kept)
+    torch.testing.assert_close(
+        shifted.theta[BIAS] - last.theta[BIAS],
+        torch.full_like(last.theta[BIAS], float(kept[0])),
+    )
+
+
 def _surer(fit, task, rows):
     """Move left-out odds towards the labels."""
     return replace(fit, left_out=fit.left_out + np.where(task.labels[rows, 0] > 0.5, 0.1, -0.1))
@@ -166,6 +191,8 @@ def test_settings_are_checked():
         StamoArgs(n_slots=-1)
     with pytest.raises(SettingsError, match="at least 2"):
         CorrectedArgs(n_folds=1)
+    with pytest.raises(SettingsError, match="smaller one first"):
+        CorrectedArgs(unsure=0.9, sure=0.9)
 
 
 FOUND = {
@@ -201,6 +228,7 @@ def test_readings_keep_their_numbers(task, name):
         reading = reading.with_slots(2)
     else:  # as it was: every pseudo-label counts, for features alone, and the line is for F1
         before = {"least_right": 0.0, "pseudo_weight": 0.0, "own_weight": 0.0, "decision": "f1"}
+        before |= {"unsure": 0.5, "sure": 0.5001}  # the pile moves the line
         args = replace(reading.args, **before, evidence=EvidenceArgs(rare=0.0))
         reading = replace(reading, args=args)
     theta = run_reading(replace(task, temperature=0.01), reading).theta

@@ -12,6 +12,8 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
 - The result is the mean of the labels alone and the last slot, by the mentions of e* each counts:
   a pile that adds few is not worth its errors. Where the pile predicts left-out labels no better,
   the labels alone are kept.
+- The pile moves the line between yes and no only as far as the labels alone are sure of the pile:
+  where nothing tells the meanings apart it would make whatever the few labels say more extreme.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ _RANGES = {
     "pseudo_weight": (0.0, inf),
     "n_pseudo": (0, inf),
     "own_weight": (0.0, inf),
+    "unsure": (0.5, 1.0),
+    "sure": (0.5, 1.0),
 }
 """What the settings of pseudo-labels may be."""
 
@@ -86,6 +90,11 @@ class CorrectedArgs(LoopArgs):
     """How much a labelled mention of e* counts beside one that the pile adds, in the mean of the
     labels alone and the last slot: beside twenty labels the few that a rare entity adds do as much
     harm as good. 0 takes the last slot alone."""
+    unsure: float = 0.8
+    """Where the labels alone are right in no more of the pile, by their own probabilities, the pile
+    does not move the line."""
+    sure: float = 0.92
+    """Where they are right in so much of it, the pile moves the line as it moves all else."""
     seed: int = 0
 
     resumes: ClassVar[bool] = False
@@ -100,6 +109,10 @@ class CorrectedArgs(LoopArgs):
         for name, (least, most) in _RANGES.items():
             if not least <= getattr(self, name) <= most:
                 raise SettingsError(f"{name} is {getattr(self, name)}; give {least:g} to {most:g}.")
+        if self.unsure >= self.sure:
+            raise SettingsError(
+                f"unsure is {self.unsure:g} and sure {self.sure:g}; give the smaller one first."
+            )
 
     def steps(self, task: Task) -> CorrectedSteps:
         """Return the steps of a run."""
@@ -142,6 +155,11 @@ class Corrected(Estimate):
             return other if weight else self
         theta = self.theta * (1.0 - weight) + other.theta * weight
         return replace(self, theta=theta, odds=(1.0 - weight) * self.odds + weight * other.odds)
+
+    def shifted(self, shift: Float64) -> Corrected:
+        """Return the same with something added to the log odds of each entity, (E,)."""
+        bias = self.theta[BIAS] + torch.as_tensor(shift, dtype=torch.float32)[:, None]
+        return replace(self, theta=self.theta.replace(**{BIAS: bias}), odds=self.odds + shift)
 
 
 class CorrectedSteps(Steps[Corrected]):
@@ -250,7 +268,10 @@ class CorrectedSteps(Steps[Corrected]):
         alone, with_pile = (float(each @ self.weight) / total for each in by_label)
         share = self._pile_share(first) if with_pile > alone else 0.0
         weight = share if self.args.choose else 1.0
-        chosen = first.towards(last, weight)
+        chosen, line = first.towards(last, weight), np.zeros(first.odds.shape[1])
+        if self.args.choose and weight:
+            line = self._line_kept(first, last, weight)
+            chosen = chosen.shifted(line)
         posterior = self.label(chosen)
         shifts = self.args.shifts(posterior)
         bias = chosen.theta[BIAS] + torch.as_tensor(shifts, dtype=torch.float32)[:, None]
@@ -262,6 +283,7 @@ class CorrectedSteps(Steps[Corrected]):
             shifts=shifts,
             pile_helped=share > 0,
             pile_weight=weight,
+            line=tuple(line.tolist()),
             left_out_likelihood=(alone, with_pile),
         )
 
@@ -273,6 +295,19 @@ class CorrectedSteps(Steps[Corrected]):
         added = float(share[counting.any(axis=1) & ~self.task.labelled].sum())
         own = float(share[(self.task.labels > 0.5).any(axis=1) & self.task.labelled].sum())
         return added / max(added + self.args.own_weight * own, 1e-9)
+
+    def _line_kept(self, first: Corrected, last: Corrected, weight: float) -> Float64:
+        """Return what takes the line back to that of the labels alone, (E,).
+
+        It goes back as far as they are unsure of the pile.
+        """
+        one_each, _, _ = self.task.pile.votes
+        p = self.label(first)[one_each[~self.task.labelled[one_each]]].max(axis=1, initial=0.0)
+        right = float(np.maximum(p, 1 - p).mean()) if len(p) else 1.0
+        unsure, sure = self.args.unsure, self.args.sure
+        kept = 1 - float(np.clip((right - unsure) / (sure - unsure), 0, 1))
+        moved = (last.odds - first.odds)[one_each].mean(axis=0)
+        return np.asarray(-weight * kept * moved)
 
     def _none(self) -> dict[str, torch.Tensor]:
         """Learn "none of these" from the labels that mean no emerging entity; (E, ...) each."""

@@ -207,6 +207,8 @@ class Learned:
     """Whether the unlabelled documents helped; None where the steps do not ask."""
     pile_weight: float = 1.0
     """How much of θ̂(e*) is of `used_slot`; the rest is of the labels alone."""
+    line: tuple[float, ...] = ()
+    """What was added to the log odds of each entity after labels and pile were put together."""
     left_out_likelihood: tuple[float, float] | None = None
     """Mean log likelihood of the left-out labels: with the labels alone, and with the pile."""
     stopped: str = ALL_SLOTS

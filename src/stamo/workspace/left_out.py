@@ -52,14 +52,15 @@ class LeftOut:
 
     def of(self, learned: Learned) -> tuple[Bools, Float64, Bools]:
         """Return labels, log odds and decisions of what a run gave."""
-        return self.at(learned.used_slot, learned.pile_weight)
+        return self.at(learned.used_slot, learned.pile_weight, sum(learned.line[:1]))
 
-    def at(self, slot: int, weight: float = 1.0) -> tuple[Bools, Float64, Bools]:
+    def at(self, slot: int, weight: float = 1.0, line: float = 0.0) -> tuple[Bools, Float64, Bools]:
         """Return labels, log odds and decisions after a slot; nothing where nothing was checked.
 
         Args:
             slot: The slot.
             weight: What it counts beside the labels alone.
+            line: What is added to the log odds of both together.
         """
         there = [t for t in self.odds if t <= slot]
         if not there:
@@ -69,6 +70,7 @@ class LeftOut:
             (1 - weight) * values[first] + weight * values[last]
             for values in (self.odds, self.shifts)
         )
+        odds = odds + line
         return self.labels, odds, odds + shifts > 0
 
     def rates(self, slot: int) -> Rates | None:
