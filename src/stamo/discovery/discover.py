@@ -91,10 +91,9 @@ def discover(
         stdin: What "-" reads.
         on_seen: Called with the number of documents or parts, after each batch.
     """
-    linker = Linker(kb, trained, settings=LinkerSettings(mentions="detect"))
+    observer = make_observer(kb, trained, settings)
+    linker, year = observer.linker, observer.year
     parts = _since(read_parts(sources, linker.window, stdin=stdin), settings.since)
-    year = last_year(kb)
-    observer = Observer(linker, settings.least_fit, year=year)
     tally = _count(observer, parts, settings, on_seen)
     least = settings.propose.least_documents
     wanted = frozenset(n for n, t in tally.names.items() if t.n_documents >= least)
@@ -104,6 +103,12 @@ def discover(
     return Discovered(
         proposals, tally.n_documents, len(tally.names), tally.n_forgotten, tally.errors, year
     )
+
+
+def make_observer(kb: KnowledgeBase, trained: TrainedModel, settings: DiscoverSettings) -> Observer:
+    """Return what sees the names of a stream."""
+    linker = Linker(kb, trained, settings=LinkerSettings(mentions="detect"))
+    return Observer(linker, settings.least_fit, year=last_year(kb))
 
 
 def _count(

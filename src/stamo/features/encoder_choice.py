@@ -6,7 +6,7 @@ Reading is the slow part of learning.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -136,19 +136,19 @@ def encoder_of(encoder: TextEncoder | str | None) -> TextEncoder | None:
         return None
 
 
-def encoder_for(fingerprints: Set[str]) -> TextEncoder | None:
-    """Return the encoder that packs were learned with; None where none was.
+def encoder_for(fingerprint: str) -> TextEncoder | None:
+    """Return the encoder that a pack was learned with; None of the empty one, without any.
 
     Raises:
         MissingExtraError: The extra is not installed.
-        ArtifactMismatchError: They were learned with another encoder than the installed one.
+        ArtifactMismatchError: It was learned with another encoder than the installed one.
     """
-    if not fingerprints:
+    if not fingerprint:
         return None
     encoder = _load(None)
-    if fingerprints != {encoder.fingerprint}:
+    if fingerprint != encoder.fingerprint:
         raise ArtifactMismatchError(
-            f"A pack reads text with the sentence encoder {min(fingerprints)[:12]}, but the one "
+            f"A pack reads text with the sentence encoder {fingerprint[:12]}, but the one "
             f"installed is {encoder.fingerprint[:12]}; install that one or learn the entity again."
         )
     return encoder

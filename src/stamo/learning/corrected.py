@@ -268,15 +268,14 @@ class CorrectedSteps(Steps[Corrected]):
         alone, with_pile = (float(each @ self.weight) / total for each in by_label)
         share = self._pile_share(first) if with_pile > alone else 0.0
         weight = share if self.args.choose else 1.0
-        chosen, line = first.towards(last, weight), np.zeros(first.odds.shape[1])
+        line = np.zeros(first.odds.shape[1])
         if self.args.choose and weight:
             line = self._line_kept(first, last, weight)
-            chosen = chosen.shifted(line)
+        chosen = first.towards(last, weight).shifted(line)
         posterior = self.label(chosen)
         shifts = self.args.shifts(posterior)
-        bias = chosen.theta[BIAS] + torch.as_tensor(shifts, dtype=torch.float32)[:, None]
         return Learned(
-            theta=chosen.theta.replace(**{BIAS: bias}, **self._none()),
+            theta=chosen.shifted(np.array(shifts)).theta.replace(**self._none()),
             model=self.task.model,
             label=lambda: posterior,
             used_slot=t if weight else 0,

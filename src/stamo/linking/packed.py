@@ -152,7 +152,7 @@ def score_pack(
 def _reader(pack: EntityPack, encoder: TextEncoder | None) -> TextEncoder | None:
     if encoder is not None and encoder.fingerprint == pack.encoder:
         return encoder
-    return encoder_for({pack.encoder} - {""})
+    return encoder_for(pack.encoder)
 
 
 def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int64]:

@@ -152,7 +152,7 @@ class EntityPack:
         from stamo.features.encoder_choice import encoder_for  # with torch
         from stamo.features.views.sentence import n_columns
 
-        encoder = encoder_for({self.encoder})
+        encoder = encoder_for(self.encoder)
         assert encoder is not None
         size = n_columns(encoder)
         for name in SENTENCE_GROUPS:

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from stamo.corpus.parts import ReadPart
+from stamo.corpus.parts import Part, ReadPart
 from stamo.corpus.readers import read_parts
-from stamo.discovery.discover import DiscoverSettings
-from stamo.discovery.observer import Observer
+from stamo.discovery.discover import DiscoverSettings, make_observer
 from stamo.discovery.tally import Tally
-from stamo.discovery.time import last_year
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, batched
 from stamo.linking.output import link_format
-from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.system.processes import without_garbage_collection
 from stamo.system.threads import one_thread
@@ -60,10 +57,8 @@ def measure_pass(
         n_documents: Documents, or parts of long ones, at most.
         on_batch: Called with the documents so far.
     """
-    linker = Linker(kb, trained)
-    settings = DiscoverSettings()
-    seeing = Linker(kb, trained, settings=LinkerSettings(mentions="detect"))
-    observer = Observer(seeing, settings.least_fit, year=last_year(kb))
+    linker, settings = Linker(kb, trained), DiscoverSettings()
+    observer = make_observer(kb, trained, settings)
     tally, form = Tally(settings.tally), link_format("jsonl")
     linker.warm_up()
     observer.warm_up()
@@ -86,6 +81,6 @@ def measure_pass(
                 way(batch)
                 seconds[way] += time.process_time() - begin
         n += len(batch)
-        n_characters += sum(len(p.document.text) for p in batch if hasattr(p, "document"))
+        n_characters += sum(len(p.document.text) for p in batch if isinstance(p, Part))
         on_batch(n)
     return DiscoverSpeed(n, n_characters, len(tally.names), seconds[link], seconds[scan])

@@ -47,7 +47,7 @@ def compare_packs(
 ) -> PackChange:
     """Score the candidate mentions of a workspace with two packs of its entity."""
     corpus = workspace.documents.read()
-    reader = remembering(encoder_for({after.encoder} - {""}), workspace.readings_path)
+    reader = remembering(encoder_for(after.encoder), workspace.readings_path)
     was, now = (
         {_place(seen): seen for seen in score_corpus(pack, corpus, (), kb, trained, reader)}
         for pack in (before, after)

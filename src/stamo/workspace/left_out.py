@@ -52,7 +52,8 @@ class LeftOut:
 
     def of(self, learned: Learned) -> tuple[Bools, Float64, Bools]:
         """Return labels, log odds and decisions of what a run gave."""
-        return self.at(learned.used_slot, learned.pile_weight, sum(learned.line[:1]))
+        line = learned.line[0] if learned.line else 0.0  # there is one entity
+        return self.at(learned.used_slot, learned.pile_weight, line)
 
     def at(self, slot: int, weight: float = 1.0, line: float = 0.0) -> tuple[Bools, Float64, Bools]:
         """Return labels, log odds and decisions after a slot; nothing where nothing was checked.
@@ -70,8 +71,7 @@ class LeftOut:
             (1 - weight) * values[first] + weight * values[last]
             for values in (self.odds, self.shifts)
         )
-        odds = odds + line
-        return self.labels, odds, odds + shifts > 0
+        return self.labels, odds + line, odds + line + shifts > 0
 
     def rates(self, slot: int) -> Rates | None:
         """Return precision, recall and F1 after a slot; a run that stopped early stays as it is."""

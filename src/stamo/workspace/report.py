@@ -81,7 +81,7 @@ def write_report(
     pack = EntityPack.load(path, kb, trained.fingerprint)
     corpus = read_corpus(workspace, kb, trained)
     labels = workspace.current_labels()
-    reader = remembering(encoder_for({pack.encoder} - {""}), workspace.readings_path)
+    reader = remembering(encoder_for(pack.encoder), workspace.readings_path)
     scored = score_corpus(pack, corpus, labels, kb, trained, reader)
     found = find_collisions(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),

@@ -52,7 +52,7 @@ def find_judged(
             counts[key] += label.is_entity
     for in_document in judged.values():
         in_document.sort()
-    met: dict[str, tuple[int, Proposal]] = {}
+    met: dict[str, tuple[int, str, str]] = {}
     for place, proposal in enumerate(proposals, start=1):
         held = Counter(
             (key, is_entity)
@@ -61,13 +61,9 @@ def find_judged(
         )
         for key in {key for key, _ in held} - met.keys():
             if held[key, True] >= max(LEAST_MET, held[key, False]):
-                met[key] = place, proposal
+                met[key] = place, proposal.name, proposal.kind
     return [
-        JudgedEntity(e.name, counts[e.key], None)
-        if e.key not in met
-        else JudgedEntity(
-            e.name, counts[e.key], met[e.key][0], met[e.key][1].name, met[e.key][1].kind
-        )
+        JudgedEntity(e.name, counts[e.key], *met.get(e.key, (None,)))
         for e in entities
         if counts[e.key] >= LEAST_JUDGED
     ]
