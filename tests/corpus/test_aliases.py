@@ -90,6 +90,15 @@ def test_json_escapes_hide_no_alias(alias, casefold):
         assert matcher.may_be_in_json(form.encode()), form
 
 
+@pytest.mark.parametrize("space", ["\u00a0 ", " \u00a0", "\u00a0\n", "\n ", "\t\u2009 "])
+def test_escaped_white_space_hides_no_name(space):
+    """An escape that ends one sign before a part of a name is no letter of another word."""
+    text = f"say Bo{space}Skywalker twice"
+    for matcher in (AliasMatcher(["Bo Skywalker"]), AliasMatcher(["Bo Skywalker", *FILLERS])):
+        assert matcher.find(text)
+        assert matcher.may_be_in_json(json.dumps(text).encode())
+
+
 @pytest.mark.parametrize("casefold", [False, True])
 def test_documents_without_the_alias_are_ruled_out(casefold):
     """The quick tests do rule documents out; otherwise they would be worthless."""

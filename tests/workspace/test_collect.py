@@ -7,7 +7,7 @@ import pytest
 from stamo.corpus.types import EmergingEntity, Mention
 from stamo.errors import WorkspaceError
 from stamo.workspace.collect import collect
-from stamo.workspace.decide import join_mentions
+from stamo.workspace.decide import outside_longer, without_overlaps
 from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
 from stamo.workspace.intake import COPY, LONGER_NAME, CollectSettings
@@ -173,17 +173,13 @@ def test_a_limit_ends_collecting(small, kb, trained, tmp_path):
     assert found.complete
 
 
-def test_join_mentions_prefers_longer_names():
+def test_candidates_and_longer_names():
     """An alias inside a longer name goes; a name that only overlaps an alias goes instead."""
-    text = "Rey Island and Rey of Old Rey"
     aliases = [Mention("Rey", 0, 3), Mention("Rey", 15, 18), Mention("Old Rey", 22, 29)]
-    others = [(0, 10), (15, 18), (26, 29)]
-    joined = join_mentions(text, aliases, others)
-    assert [(m.surface, m.start) for m in joined] == [
-        ("Rey Island", 0),
-        ("Rey", 15),
-        ("Old Rey", 22),
-    ]
+    names = [Mention("Rey Island", 0, 10), Mention("Rey", 15, 18), Mention("Rey", 26, 29)]
+    kept = outside_longer(aliases, [(name.start, name.end) for name in names])
+    assert kept == aliases[1:]
+    assert without_overlaps(names, kept) == names[:1]
 
 
 def test_free_id():

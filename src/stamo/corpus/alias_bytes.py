@@ -195,7 +195,8 @@ class AliasRuns:
         codes = np.frombuffer(raw, dtype=np.uint8)
         last = len(codes) - 1
         plain = np.ones(len(starts), dtype=np.bool_)
-        for back in range(1, _LONGEST_ESCAPE + 1):  # "\n" in JSON is a line break, not an "n"
+        # "\n" in JSON is a line break, not an "n"; one more sign may stand behind it.
+        for back in range(1, _LONGEST_ESCAPE + 2):
             plain &= codes[np.maximum(starts - back, 0)] != _BACKSLASH
         before = _IS_ALNUM[codes[starts - 1]] & (starts > 0) & plain
         behind = _IS_ALNUM[codes[np.minimum(ends, last)]] & (ends <= last)

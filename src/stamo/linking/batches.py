@@ -27,6 +27,9 @@ MAX_CACHED_WORDS = 250_000
 """Words whose ids are remembered, of some hundred bytes each: not those that are longer than names,
 for what a page holds besides text (keys, images) is one word of any length."""
 _NONE = np.zeros(0, dtype=np.int64)
+_Taken = tuple[Int64, Int64, list[str]]
+"""Places and surfaces of mentions that documents bring."""
+_NOTHING_TAKEN: _Taken = (_NONE, _NONE, [])
 
 
 @dataclass(frozen=True)
@@ -94,9 +97,52 @@ def locate(
         words: The vocabulary.
         fixed: Names whose candidates are those of the knowledge base and no others.
     """
-    kb, joined = readings.kb, join_texts([document.text for document in documents])
-    taken = _taken(joined, documents, given) if any(given) else (_NONE, _NONE, [])
-    found = _found(joined, given, detector)
+    joined = join_texts([document.text for document in documents])
+    taken = _taken(joined, documents, given) if any(given) else _NOTHING_TAKEN
+    return _locate(joined, taken, _found(joined, given, detector), detector, readings, words, fixed)
+
+
+def locate_found(
+    documents: Sequence[Document],
+    found: Sequence[Detected],
+    detector: MentionDetector,
+    readings: NameReadings,
+    words: ContentWords,
+) -> Located:
+    """Flatten a batch whose mentions were detected before; places are those of each document."""
+    joined = join_texts([document.text for document in documents])
+    every = Detected(
+        np.concatenate([joined.joined(i, some.starts) for i, some in enumerate(found)]),
+        np.concatenate([joined.joined(i, some.ends) for i, some in enumerate(found)]),
+        np.concatenate([some.aliases for some in found]),
+        np.concatenate([some.extras for some in found]),
+    )
+    return _locate(joined, _NOTHING_TAKEN, every, detector, readings, words, frozenset())
+
+
+def split_found(joined: JoinedTexts, found: Detected, n_documents: int) -> list[Detected]:
+    """Divide what was found in joined texts among them; places become those of each text."""
+    documents = joined.document_of(found.starts)
+    starts, ends = (
+        joined.local(documents, places).astype(np.int64) for places in (found.starts, found.ends)
+    )
+    edges = np.searchsorted(documents, np.arange(n_documents + 1)).tolist()
+    return [
+        Detected(starts[some], ends[some], found.aliases[some], found.extras[some])
+        for some in (slice(*edge) for edge in pairwise(edges))
+    ]
+
+
+def _locate(
+    joined: JoinedTexts,
+    taken: _Taken,
+    found: Detected,
+    detector: MentionDetector | None,
+    readings: NameReadings,
+    words: ContentWords,
+    fixed: frozenset[str],
+) -> Located:
+    kb = readings.kb
     starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
     surfaces, names, aliases, n_taken = _surface_table(kb, taken[2], found, detector)
     related = readings.of(names[:n_taken], fixed) if n_taken else NO_READINGS
@@ -115,9 +161,7 @@ def locate(
     )
 
 
-def _taken(
-    joined: JoinedTexts, documents: Sequence[Document], given: Sequence[bool]
-) -> tuple[Int64, Int64, list[str]]:
+def _taken(joined: JoinedTexts, documents: Sequence[Document], given: Sequence[bool]) -> _Taken:
     starts, ends, surfaces = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
     for i, document in enumerate(documents):
         if given[i] and document.mentions:

@@ -43,7 +43,7 @@ _POSSESSIVE = "'s"
 
 @dataclass(frozen=True)
 class Detected:
-    """The mentions of a batch in order; places are those of the joined texts."""
+    """The mentions of a batch in order; places are those of the joined texts, or of one of them."""
 
     starts: Int64  # (M,)
     ends: Int64  # (M,)

@@ -15,9 +15,16 @@ from stamo.errors import CorpusFormatError
 from stamo.features.articles import most_frequent_entities
 from stamo.features.encoding import UNKNOWN, EncodedMentions, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.batches import ContentWords, Located, check_mentions, locate
+from stamo.linking.batches import (
+    ContentWords,
+    Located,
+    check_mentions,
+    locate,
+    locate_found,
+    split_found,
+)
 from stamo.linking.columns import MentionColumns, MentionRows
-from stamo.linking.detection import MentionDetector
+from stamo.linking.detection import Detected, MentionDetector
 from stamo.linking.rank import (
     BatchRelatedness,
     Ranking,
@@ -28,6 +35,7 @@ from stamo.linking.rank import (
 from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.surfaces import NameReadings
+from stamo.linking.texts import join_texts
 from stamo.models.store import TrainedModel, without_training
 from stamo.system.arrays import Bools, Int32, Int64
 from stamo.system.processes import keep_freed_memory
@@ -126,7 +134,8 @@ class Linker:
         errors = {i: error for i, s in enumerate(sources) if (error := _error_of(s)) is not None}
         parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Part)]
         with one_thread():
-            linked = iter(self._link(parts) if parts else [])
+            located = self.locate([part.document for part in parts]) if parts else None
+            linked = iter(self._link(parts, located) if located else [])
         return [
             LinkedDocument(s.id, "", error=errors[i], part=s.number)
             if i in errors
@@ -134,8 +143,37 @@ class Linker:
             for i, s in enumerate(sources)
         ]
 
-    def _link(self, parts: Sequence[Part]) -> list[LinkedDocument]:
-        located = self.locate([part.document for part in parts])
+    def detect(self, parts: Sequence[Part], extras: Bools | None = None) -> list[Detected]:
+        """Find the mentions of parts, to be linked later; places are those of each part.
+
+        Args:
+            parts: The texts.
+            extras: Which extra aliases count in each of them; all by default.
+        """
+        found: list[Detected] = []
+        for batch in batched(parts, self.settings.batch_size, self.window):
+            done = slice(len(found), len(found) + len(batch))
+            joined = join_texts([part.document.text for part in parts[done]])
+            some = self.detector.detect(joined, None if extras is None else extras[done])
+            found += split_found(joined, some, len(batch))
+        return found
+
+    def link_found(
+        self, parts: Sequence[Part], found: Sequence[Detected]
+    ) -> Iterator[LinkedDocument]:
+        """Link the mentions that `detect` found in parts, without searching again."""
+        done = 0
+        for batch in batched(parts, self.settings.batch_size, self.window):
+            some = slice(done, done + len(batch))
+            done += len(batch)
+            with one_thread():
+                documents = [part.document for part in parts[some]]
+                located = locate_found(
+                    documents, found[some], self.detector, self.readings, self.words
+                )
+                yield from self._link(parts[some], located)
+
+    def _link(self, parts: Sequence[Part], located: Located) -> list[LinkedDocument]:
         ranking = self.rank(located)
         columns = self._columns(parts, located, ranking)
         edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()

@@ -79,7 +79,7 @@ class JoinedTexts:
             result[rows] = origin[result[rows]]
         return result
 
-    def joined(self, document: int, places: Int32) -> Int64:
+    def joined(self, document: int, places: NDArray[np.integer]) -> Int64:
         """Turn places in one original text into places in the joined text."""
         origin = self.moved.get(document)
         if origin is not None:

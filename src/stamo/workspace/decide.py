@@ -8,31 +8,47 @@ a document or two each cost no more than one with as many documents.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
 from stamo.corpus.duplicates import UInt32, minhash
-from stamo.corpus.parts import Part
+from stamo.corpus.parts import Part, split_document
 from stamo.corpus.types import Document, Mention
-from stamo.errors import WorkspaceError
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.detection import MentionDetector
-from stamo.linking.linker import Linker, batched
+from stamo.linking.detection import Detected
+from stamo.linking.linker import Linker
+from stamo.linking.results import merge_parts
 from stamo.linking.settings import LinkerSettings
-from stamo.linking.texts import join_texts
 from stamo.models.store import TrainedModel
 from stamo.workspace.intake import CollectSettings, Intake
 
 MAX_TOGETHER = 2_000_000
 """Characters of documents after which no further workspace is added to those decided together."""
 
-Spans = list[tuple[int, int]]
-_Found = tuple[Intake, Document]
-"""A document with all its mentions, and who wants it."""
+
+@dataclass(frozen=True)
+class _Found:
+    """A document that a workspace waits for, in parts, with all names that were found in them."""
+
+    intake: Intake
+    document: Document
+    candidates: list[Mention]
+    parts: Sequence[Part]
+    names: Sequence[Detected]
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """The places of all names in the document."""
+        return [
+            (start + part.offset, end + part.offset)
+            for part, some in zip(self.parts, self.names, strict=True)
+            for start, end in zip(some.starts.tolist(), some.ends.tolist(), strict=True)
+        ]
 
 
 class Decider:
@@ -45,11 +61,10 @@ class Decider:
         trained: TrainedModel,
         settings: CollectSettings,
     ) -> None:
-        choice = LinkerSettings(batch_size=settings.batch_size, mentions="given")
-        self._linker = Linker(kb, trained, settings=choice)
+        names = tuple(dict.fromkeys(a for intake in intakes for a in intake.entity.aliases))
+        choice = LinkerSettings(batch_size=settings.batch_size, mentions="detect")
+        self._linker = Linker(kb, trained, settings=choice, extra_aliases=names)
         self._least = settings.context_confidence
-        names = dict.fromkeys(alias for intake in intakes for alias in intake.entity.aliases)
-        self._detector = MentionDetector(kb, choice.detection, tuple(names))
         self._is_alias = {
             intake: np.array([name in intake.aliases for name in names]) for intake in intakes
         }
@@ -58,66 +73,50 @@ class Decider:
         """Yield each workspace with the documents that it keeps of those that wait in it."""
         for group in _groups(intakes):
             kept: dict[Intake, list[Document]] = {intake: [] for intake in group}
-            for intake, document in self._link(self._without_copies(self._with_mentions(group))):
-                kept[intake].append(document)
+            wanted = list(self._without_copies(self._detect(group)))
+            for found, document in zip(wanted, self._link(wanted), strict=True):
+                kept[found.intake].append(document)
             yield from kept.items()
 
-    def _with_mentions(self, intakes: Sequence[Intake]) -> Iterator[_Found]:
-        """Find all mentions; an alias inside a longer name that is known is no candidate."""
+    def _detect(self, intakes: Sequence[Intake]) -> Iterator[_Found]:
+        """Find all names; an alias inside a longer name that is known is no candidate."""
         waiting = [(i, document, found) for i in intakes for document, found in i.waiting]
-        every_span = self._detect([(intake, document) for intake, document, _ in waiting])
-        for (intake, document, candidates), spans in zip(waiting, every_span, strict=True):
-            yield (
-                intake,
-                replace(document, mentions=join_mentions(document.text, candidates, spans)),
-            )
+        cut = [list(split_document(d, self._linker.window)) for _, d, _ in waiting]
+        owners = [intake for (intake, _, _), parts in zip(waiting, cut, strict=True) for _ in parts]
+        if not owners:
+            return
+        is_alias = np.stack([self._is_alias[intake] for intake in owners])
+        names = iter(self._linker.detect([part for parts in cut for part in parts], is_alias))
+        for (intake, document, candidates), parts in zip(waiting, cut, strict=True):
+            some = list(islice(names, len(parts)))
+            found = _Found(intake, document, candidates, parts, some)
+            yield replace(found, candidates=outside_longer(candidates, found.spans))
 
-    def _detect(self, wanted: Sequence[_Found]) -> Iterator[Spans]:
-        """Yield the spans of all names in each document, those of its workspace included."""
-        done = 0
-        parts = (Part(document) for _, document in wanted)
-        for batch in batched(parts, self._linker.settings.batch_size, self._linker.window):
-            some = wanted[done : done + len(batch)]
-            done += len(batch)
-            joined = join_texts([document.text for _, document in some])
-            is_alias = np.stack([self._is_alias[intake] for intake, _ in some])
-            found = self._detector.detect(joined, is_alias)
-            documents = joined.document_of(found.starts)
-            starts = joined.local(documents, found.starts).tolist()
-            ends = joined.local(documents, found.ends).tolist()
-            edges = np.searchsorted(documents, np.arange(len(some) + 1)).tolist()
-            for begin, end in pairwise(edges):
-                yield list(zip(starts[begin:end], ends[begin:end], strict=True))
-
-    def _without_copies(self, found: Iterator[_Found]) -> Iterator[_Found]:
+    def _without_copies(self, every: Iterator[_Found]) -> Iterator[_Found]:
         signatures: dict[str, UInt32] = {}
-        for intake, document in found:
-            if intake.has_candidate(document):
-                if document.text not in signatures:  # another workspace may want it too
-                    signatures[document.text] = minhash(document.text)
-                if intake.is_new(document, signatures[document.text]):
-                    yield intake, document
+        for found in every:
+            text = found.document.text
+            if found.intake.has_candidate(found.candidates):
+                if text not in signatures:  # another workspace may want it too
+                    signatures[text] = minhash(text)
+                if found.intake.is_new(found.document, signatures[text]):
+                    yield found
 
-    def _link(self, found: Iterator[_Found]) -> Iterator[_Found]:
-        """Link the mentions that are no candidates; those without a sure link are left out."""
-        waiting = list(found)
-        shown = (_as_written(document) for _, document in waiting)
-        linked = self._linker.link_documents(shown)
-        for (intake, document), result in zip(waiting, linked, strict=True):
-            if result.error is not None:
-                raise WorkspaceError(f"Linking {document.id!r} failed: {result.error}")
-            sure = {
-                (start, end): entity
+    def _link(self, wanted: Sequence[_Found]) -> Iterator[Document]:
+        """Link the names that are no candidates; those without a sure link are left out."""
+        parts = [part for found in wanted for part in found.parts]
+        names = [some for found in wanted for some in found.names]
+        linked = merge_parts(self._linker.link_found(parts, names))
+        for found, result in zip(wanted, linked, strict=True):
+            text = found.document.text
+            sure = [
+                Mention(text[start:end], start, end, entity)
                 for start, end, entity, confidence in result.links()
                 if entity is not None and confidence >= self._least
-            }
-            aliases = intake.aliases
-            mentions = tuple(
-                m if m.surface in aliases else Mention(m.surface, *span, sure[span])
-                for m in document.mentions
-                if (span := (m.start, m.end)) in sure or m.surface in aliases
-            )
-            yield intake, replace(document, mentions=mentions)
+            ]
+            others = without_overlaps(sure, found.candidates)
+            mentions = sorted([*found.candidates, *others], key=lambda m: (m.start, m.end))
+            yield replace(found.document, mentions=tuple(mentions))
 
 
 def _groups(intakes: Sequence[Intake]) -> Iterator[list[Intake]]:
@@ -132,39 +131,33 @@ def _groups(intakes: Sequence[Intake]) -> Iterator[list[Intake]]:
         yield group
 
 
-def join_mentions(
-    text: str, candidates: Sequence[Mention], others: Sequence[tuple[int, int]]
-) -> tuple[Mention, ...]:
-    """Join candidate mentions with the spans of all names that were detected.
+def outside_longer(
+    candidates: Sequence[Mention], names: Sequence[tuple[int, int]]
+) -> list[Mention]:
+    """Leave out candidates that lie inside a longer name ("Rey" in "Rey Island").
 
-    A candidate that lies inside a longer name is left out ("Rey" in "Rey Island"), and so is a
-    name that overlaps a candidate otherwise. Both are in order and free of overlaps.
+    Candidates and names are in order, each free of overlaps.
     """
-    starts, ends = [s for s, _ in others], [e for _, e in others]
-    kept: list[Mention] = []
-    hidden: set[int] = set()
-    for candidate in candidates:
-        first = bisect_right(ends, candidate.start)
-        over = list(range(first, bisect_left(starts, candidate.end, lo=first)))
-        length = candidate.end - candidate.start
-        if any(
-            starts[i] <= candidate.start
-            and candidate.end <= ends[i]
-            and ends[i] - starts[i] > length
-            for i in over
-        ):
-            continue
-        kept.append(candidate)
-        hidden.update(over)
-    free = [Mention(text[s:e], s, e) for i, (s, e) in enumerate(others) if i not in hidden]
-    return tuple(sorted([*kept, *free], key=lambda m: (m.start, m.end)))
+    ends = [end for _, end in names]
+
+    def is_inside(candidate: Mention) -> bool:
+        at = bisect_right(ends, candidate.start)
+        start, end = names[at] if at < len(names) else (candidate.end, candidate.end)
+        return (
+            start <= candidate.start
+            and candidate.end <= end
+            and (end - start > candidate.end - candidate.start)
+        )
+
+    return [candidate for candidate in candidates if not is_inside(candidate)]
 
 
-def _as_written(document: Document) -> Document:
-    # A candidate's surface is the declared alias; linking wants what the text says.
-    text = document.text
-    mentions = tuple(
-        m if m.surface == (said := text[m.start : m.end]) else replace(m, surface=said)
-        for m in document.mentions
-    )
-    return document if mentions == document.mentions else replace(document, mentions=mentions)
+def without_overlaps(mentions: Sequence[Mention], others: Sequence[Mention]) -> list[Mention]:
+    """Leave out mentions that overlap others; both are in order, each free of overlaps."""
+    ends = [other.end for other in others]
+    behind = [bisect_right(ends, mention.start) for mention in mentions]
+    return [
+        mention
+        for mention, at in zip(mentions, behind, strict=True)
+        if at == len(others) or others[at].start >= mention.end
+    ]

@@ -7,7 +7,7 @@ order; then a part is written, and the position up to which everything is decide
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -162,11 +162,10 @@ class Intake:
         most = self.settings.max_documents
         return self.settings.batch_size if most is None else max(most - self.n_kept, 1)
 
-    def has_candidate(self, document: Document) -> bool:
+    def has_candidate(self, candidates: Sequence[Mention]) -> bool:
         """Tell whether an alias is a mention of its own in a document that waits."""
-        has = any(m.surface in self.aliases and m.entity is None for m in document.mentions)
-        self.decided[LONGER_NAME] += not has
-        return has
+        self.decided[LONGER_NAME] += not candidates
+        return bool(candidates)
 
     def is_new(self, document: Document, signature: UInt32) -> bool:
         """Tell whether a document that waits, by its `minhash`, is no copy of an earlier one."""
