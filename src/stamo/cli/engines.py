@@ -91,7 +91,7 @@ def source_reader(engine: Engine, master: str | None) -> Iterator[SourceReader |
     from stamo.integrations.spark.collecting import spark_reader
     from stamo.integrations.spark.session import spark_session
 
-    with spark_session(master, is_for_python=True) as spark:
+    with spark_session(master) as spark:
         yield spark_reader(spark)
 
 
@@ -123,7 +123,7 @@ def link_by_spark(
     if out is None or not files:
         raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
     job = LinkJob(kb, model, tuple(packs), settings, everything, json_lines, text_column)
-    with spark_session(master, is_for_python=True) as spark, tasks_view("Linking on Spark") as show:
+    with spark_session(master) as spark, tasks_view("Linking on Spark") as show:
         run = link_on_spark(
             spark, addresses(files), out, job, overwrite=overwrite, shared=shared, on_task=show
         )
