@@ -98,6 +98,18 @@ def test_a_table_of_another_tool_needs_four_columns(tmp_path):
     assert (label.choice, label.labeller, label.target.mention) == ("-Rey", "Bob", 1)
 
 
+@pytest.mark.parametrize("choice", ["Rey Skywalker", "@emerging"])
+def test_a_table_may_call_the_entity_by_its_name(tmp_path, choice):
+    """It is a label of the entity, not of another one; a second import adds nothing."""
+    made = make(tmp_path / "a", labelled=False)
+    (tmp_path / "t.csv").write_text(f"document,start,end,choice\nd1,0,3,{choice}\n")
+    run("import", made.path, tmp_path / "t.csv")
+    with made.open_labels() as store:
+        assert store.progress().n_emerging == 1
+        assert store.progress().n_other == 0
+    assert "Added 0" in run("import", made.path, tmp_path / "t.csv").output
+
+
 GOOD = "d1,0,Rey,0,3,@none,ada,2026-01-02T12:00:00+00:00"
 HEAD = "document,mention,surface,start,end,choice,labeller,at"
 

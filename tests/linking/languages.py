@@ -178,14 +178,16 @@ def wiki_kb(language: str) -> KnowledgeBase:
     return build_wiki(Path(_folder().name), language, WIKIS[language])
 
 
-def build_wiki(folder: Path, language: str, pages: Mapping[str, str]) -> KnowledgeBase:
+def build_wiki(
+    folder: Path, language: str, pages: Mapping[str, str], *, dimensions: int = 0
+) -> KnowledgeBase:
     """Build a wiki in a language."""
     path = write_dump(folder / f"{language}.xml", pages)
     text = path.read_text(encoding="utf-8")
     path.write_text(
         text.replace("<mediawiki>", f'<mediawiki xml:lang="{language}">'), encoding="utf-8"
     )
-    settings = BuildSettings(dimensions=0, held_out=0.0, workers=1)
+    settings = BuildSettings(dimensions=dimensions, held_out=0.0, workers=1)
     return KnowledgeBase.open(build_knowledge_base(path, folder / language, settings).path)
 
 

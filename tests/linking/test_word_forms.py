@@ -4,9 +4,12 @@ import pytest
 
 from stamo.linking.letters import other_letters
 from stamo.linking.word_forms import (
+    FormRules,
+    KnownNames,
     WordForms,
     changed_endings,
     find_word_forms,
+    form_rules,
     learn_affixes,
     linked_affixes,
     stemmer,
@@ -84,12 +87,12 @@ def test_a_wiki_teaches_the_endings_of_its_piped_links():
 def test_without_the_extra_the_wiki_still_teaches():
     """Москве follows a rule of the wiki's own links; Москвой needs a stemmer."""
     kb = wiki_kb("ru")
-    alone = WordForms(kb, learn_affixes(kb, "ru"), None)
-    with_stems = WordForms(kb, learn_affixes(kb, "ru"), stemmer("ru"))
-    assert alone._reading("москве") == (0, 0, kb.alias_id("Москва"))
-    assert alone._reading("москвой") is None
+    alone = WordForms(KnownNames(kb), FormRules(learn_affixes(kb, "ru"), None))
+    with_stems = WordForms(KnownNames(kb), form_rules(kb))
+    assert alone.reading("москве") == (0, 0, kb.alias_id("Москва"))
+    assert alone.reading("москвой") is None
     if stemmer("ru") is not None:
-        assert with_stems._reading("москвой") == (0, 0, kb.alias_id("Москва"))
+        assert with_stems.reading("москвой") == (0, 0, kb.alias_id("Москва"))
 
 
 def test_english_is_left_alone():

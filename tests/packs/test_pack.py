@@ -98,6 +98,12 @@ def test_a_pack_without_neighbours_is_a_pack():
     assert EntityPack.from_bytes(empty.to_bytes()).titles == ()
 
 
+def test_a_vector_may_say_nothing():
+    """Where no word near its mentions is known there is none; the pack is whole all the same."""
+    pack = make_pack(vector=np.zeros_like(unit()))
+    assert not EntityPack.from_bytes(pack.to_bytes()).vector.any()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

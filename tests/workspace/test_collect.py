@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from stamo.corpus.types import EmergingEntity, Mention
+from stamo.corpus.types import EmergingEntity, Mention, without_overlaps
 from stamo.errors import WorkspaceError
 from stamo.workspace.collect import collect
-from stamo.workspace.decide import outside_longer, without_overlaps
+from stamo.workspace.decide import outside_longer
 from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
 from stamo.workspace.intake import COPY, LONGER_NAME, CollectSettings

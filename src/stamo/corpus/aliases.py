@@ -34,16 +34,22 @@ class AliasMatcher:
     Args:
         aliases: The surface forms to look for.
         casefold: Whether "REY" and "rey" are mentions of the alias "Rey" too.
+        stems: What texts hold that are not to be ruled out, wherever it stands: the beginnings of
+            other forms of the aliases, which somebody else finds.
     """
 
-    def __init__(self, aliases: Sequence[str], *, casefold: bool = False) -> None:
+    def __init__(
+        self, aliases: Sequence[str], *, casefold: bool = False, stems: Sequence[str] = ()
+    ) -> None:
         if not aliases or any(not alias.strip() for alias in aliases):
             raise SettingsError("Matching needs at least one alias, and no alias may be empty.")
         self.aliases = tuple(aliases)
         self.casefold = casefold
+        self.stems = tuple(stems)
         odd = [a for a in self.aliases if not AliasBytes.of(a, casefold).runs]
         firsts = (character for a in odd for character in _first_characters(a, casefold))
-        self._firsts = list(dict.fromkeys(firsts))
+        # Found one by one, also inside of words.
+        self._firsts = list(dict.fromkeys([*firsts, *self.stems]))
         self._runs = AliasRuns(self.aliases, casefold)
 
     @cached_property
@@ -105,11 +111,12 @@ class AliasMatcher:
     def may_be_in_html(self, raw: bytes) -> bool:
         """Tell whether an HTML page may contain an alias, also one cut by tags or as references."""
         # Other scripts have too many spellings on the web (encodings, references) to rule out.
-        if self._firsts or b"\0" in raw or _HTML_ASCII_ESCAPE.search(raw):
+        if not "".join(self._firsts).isascii() or b"\0" in raw or _HTML_ASCII_ESCAPE.search(raw):
             return True
         folded = raw.lower() if self.casefold else raw
-        return self._runs.are_in(folded, as_words=False) or self._runs.are_in(
-            _without_tags(folded), as_words=False
+        return any(
+            self._runs.are_in(some, as_words=False) or any(s.encode() in page for s in self._firsts)
+            for page, some in ((raw, folded), (_without_tags(raw), _without_tags(folded)))
         )
 
     def _may_be_in(self, raw: bytes, holds: Callable[[str], bool]) -> bool:
@@ -147,10 +154,18 @@ class AliasGroups:
     Args:
         groups: The aliases of each entity.
         casefold: Whether case is ignored.
+        stems: What a text with other forms of the aliases of each entity holds.
     """
 
-    def __init__(self, groups: Sequence[Sequence[str]], *, casefold: bool = False) -> None:
+    def __init__(
+        self,
+        groups: Sequence[Sequence[str]],
+        *,
+        casefold: bool = False,
+        stems: Sequence[Sequence[str]] = (),
+    ) -> None:
         self._casefold = casefold
+        self._stems = [(number, stem) for number, some in enumerate(stems) for stem in some]
         self._n_groups = len(groups)
         pairs = [(alias, number) for number, group in enumerate(groups) for alias in group]
         self._owners = [number for _, number in pairs]
@@ -166,7 +181,8 @@ class AliasGroups:
             return [0]
         raw = text.encode("utf-8", "replace")
         found = self._runs.found_in(raw.lower() if self._casefold else raw)
-        return sorted(self._always | {self._owners[place] for place in found})
+        of_stems = {number for number, stem in self._stems if stem in text}
+        return sorted(self._always | of_stems | {self._owners[place] for place in found})
 
 
 def is_word_boundary(text: str, index: int) -> bool:
@@ -199,6 +215,9 @@ def _first_characters(alias: str, casefold: bool) -> list[str]:
     return list(dict.fromkeys(firsts))
 
 
-def _json_escape(character: str) -> bytes:
-    unit = character.encode("utf-16-be")[:2].hex()
-    return f"\\u{unit}".encode()
+def _json_escape(characters: str) -> bytes:
+    """Return what JSON in ASCII writes, in small letters."""
+    escaped = characters.encode("utf-16-be").hex()
+    units = [escaped[i : i + 4] for i in range(0, len(escaped), 4)]
+    written = (chr(int(u, 16)) if int(u, 16) < 0x80 else f"\\u{u}" for u in units)
+    return "".join(written).lower().encode()

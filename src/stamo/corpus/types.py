@@ -7,6 +7,7 @@ of characters, and the encoding is the only place that needs tokens.
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -167,3 +168,14 @@ class Corpus:
             )
             relabelled.append(replace(document, mentions=mentions))
         return Corpus(tuple(relabelled))
+
+
+def without_overlaps(mentions: Sequence[Mention], others: Sequence[Mention]) -> list[Mention]:
+    """Leave out mentions that overlap others; both are in order, each free of overlaps."""
+    ends = [other.end for other in others]
+    behind = [bisect_right(ends, mention.start) for mention in mentions]
+    return [
+        mention
+        for mention, at in zip(mentions, behind, strict=True)
+        if at == len(others) or others[at].start >= mention.end
+    ]

@@ -12,7 +12,7 @@ from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.detection import Detected, MentionDetector
+from stamo.linking.detection import NOTHING_DETECTED, Detected, MentionDetector
 from stamo.linking.short_names import mix_surfaces
 from stamo.linking.surfaces import (
     MAX_REMEMBERED_LENGTH,
@@ -177,7 +177,7 @@ def _found(
     joined: JoinedTexts, given: Sequence[bool], detector: MentionDetector | None
 ) -> Detected:
     if detector is None or all(given):
-        return Detected(_NONE, _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32))
+        return NOTHING_DETECTED
     found = detector.detect(joined)
     if not any(given):
         return found

@@ -30,11 +30,14 @@ from stamo.linking.texts import CodeArray, JoinedTexts
 from stamo.system.arrays import Bools, Float64, Int32, Int64
 
 if TYPE_CHECKING:
+    from stamo.linking.alias_forms import AliasForms
     from stamo.linking.han_runs import NameStarts
     from stamo.linking.word_forms import WordForms
 
 EXTRA_PRIORITY = 2.0
 """Above every link probability."""
+EXTRA_FORM_PRIORITY = 3.5
+"""Above every name as it is written, below an extra alias as it is written."""
 _UNDECIDED, _WANTED, _UNWANTED = range(3)
 _LETTER = re.compile(r"[^\W\d_]")
 _POSSESSIVE = "'s"
@@ -52,6 +55,10 @@ class Detected:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+
+_NONE = np.zeros(0, np.int64)
+NOTHING_DETECTED = Detected(_NONE, _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32))
 
 
 class MentionDetector:
@@ -91,6 +98,11 @@ class MentionDetector:
         plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
         self._extras = NameMatcher.build(plain) if plain else None
         self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
+        self._extra_forms: AliasForms | None = None
+        if self._forms is not None:
+            from stamo.linking.alias_forms import find_alias_forms
+
+            self._extra_forms = find_alias_forms(self.extra_aliases, kb)
 
     def detect(self, joined: JoinedTexts, extras: Bools | None = None) -> Detected:
         """Find the mentions of a batch of texts.
@@ -132,7 +144,7 @@ class MentionDetector:
         priority = priority + 2.0 * exact
         if self._forms is not None:
             found = Detected(starts[rows], ends[rows], aliases[rows], extras[rows])
-            return self._with_forms(self._forms, joined, found, priority[rows])
+            return self._with_forms(self._forms, joined, found, priority[rows], counting)
         chosen = rows[resolve_overlaps(starts[rows], ends[rows], priority[rows])]
         return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
 
@@ -145,19 +157,43 @@ class MentionDetector:
         return np.asarray(self._small_letters[aliases] == _WANTED)
 
     def _with_forms(
-        self, forms: WordForms, joined: JoinedTexts, found: Detected, priority: Float64
+        self,
+        forms: WordForms,
+        joined: JoinedTexts,
+        found: Detected,
+        priority: Float64,
+        counting: Bools | None,
     ) -> Detected:
-        """Choose among names as they are written and names inside words, which come last."""
+        """Choose among names as they are written and names inside words.
+
+        Those of the knowledge base come last; a form of an extra alias is before whatever else the
+        word may be, but the alias itself.
+        """
         more = forms.find(joined)
         wanted = np.flatnonzero(self._wanted[more.aliases])
-        starts = np.concatenate([found.starts, more.starts[wanted]])
-        ends = np.concatenate([found.ends, more.ends[wanted]])
         none = np.full(len(wanted), -1, np.int32)
-        aliases = np.concatenate([found.aliases, more.aliases[wanted]])
-        last = self._kb.link_probability[more.aliases[wanted]] - 1.0
-        chosen = resolve_overlaps(starts, ends, np.concatenate([priority, last]))
-        extras = np.concatenate([found.extras, none])
+        inside = Detected(more.starts[wanted], more.ends[wanted], more.aliases[wanted], none)
+        last = self._kb.link_probability[inside.aliases] - 1.0
+        extra = self._forms_of_extras(joined, counting)
+        every = [found, inside, extra]
+        starts, ends, aliases, extras = (
+            np.concatenate([getattr(some, name) for some in every])
+            for name in ("starts", "ends", "aliases", "extras")
+        )
+        ranks = np.concatenate([priority, last, np.full(len(extra), EXTRA_FORM_PRIORITY)])
+        chosen = resolve_overlaps(starts, ends, ranks)
         return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
+
+    def _forms_of_extras(self, joined: JoinedTexts, counting: Bools | None) -> Detected:
+        if self._extra_forms is None:
+            return NOTHING_DETECTED
+        found = self._extra_forms.find(joined)
+        if counting is None:
+            rows = np.arange(len(found.starts))
+        else:
+            rows = np.flatnonzero(counting[joined.document_of(found.starts), found.aliases])
+        extras = found.aliases[rows]
+        return Detected(found.starts[rows], found.ends[rows], self._extra_ids[extras], extras)
 
     def _matches(
         self, haystack: Haystack, joined: JoinedTexts, counting: Bools | None

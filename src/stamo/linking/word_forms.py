@@ -6,18 +6,21 @@ word with them (`[[서울]]은`), and which endings piped links change (`[[Ло�
 of particles and a stemmer help where a wiki is too small to teach them.
 
 Affixes stay outside the span, as in the wiki's own links; an inflected form is the span as it is.
-English, which hardly does any of this to names, is left alone and pays nothing.
+English, which hardly does any of this to names, is left alone and pays nothing. What names the
+words are read as is behind one small protocol: those of the knowledge base here, those of new
+entities in `linking.alias_forms`.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
@@ -78,29 +81,73 @@ class Affixes:
     """Ending of a form -> endings of the name, the most seen first."""
 
 
-def find_word_forms(kb: KnowledgeBase) -> WordForms | None:
-    """Return what finds names inside words of a knowledge base's language, None if nothing does."""
+@dataclass(frozen=True)
+class FormRules:
+    """How a language writes names into words."""
+
+    affixes: Affixes
+    stem: Stem | None
+    graded: bool = False
+
+
+@lru_cache(maxsize=2)
+def form_rules(kb: KnowledgeBase) -> FormRules | None:
+    """Return the rules of a knowledge base's language, None if names are left alone in it."""
     language = kb.language
     if language in LEFT_ALONE:
         return None
-    return WordForms(kb, learn_affixes(kb, language), stemmer(language), language in GRADED)
+    return FormRules(learn_affixes(kb, language), stemmer(language), language in GRADED)
+
+
+class NameSource(Protocol):
+    """The names that words may be forms of."""
+
+    def ids(self, names: Sequence[str]) -> Int32:
+        """Return the number of each name, -1 of what is none."""
+
+    def counts(self, ids: Int32) -> Int32:
+        """Return how often each name is used."""
+
+    def with_prefix(self, prefix: str, most: int) -> list[str]:
+        """Return names that begin with a capital prefix."""
+
+
+@dataclass(frozen=True)
+class KnownNames:
+    """Those of a knowledge base."""
+
+    kb: KnowledgeBase
+
+    def ids(self, names: Sequence[str]) -> Int32:
+        """Return the alias of each name."""
+        return self.kb.alias_ids(names)
+
+    def counts(self, ids: Int32) -> Int32:
+        """Return how often each alias is linked."""
+        return self.kb.alias_counts[ids]
+
+    def with_prefix(self, prefix: str, most: int) -> list[str]:
+        """Return aliases that begin with a prefix."""
+        return self.kb.names_with_prefix(prefix, most)
+
+
+def find_word_forms(kb: KnowledgeBase) -> WordForms | None:
+    """Return what finds names inside words of a knowledge base's language, None if nothing does."""
+    rules = form_rules(kb)
+    return None if rules is None else WordForms(KnownNames(kb), rules)
 
 
 class WordForms:
     """Finds names inside the words of texts; what it found out of a word is remembered."""
 
-    def __init__(
-        self, kb: KnowledgeBase, affixes: Affixes, stem: Stem | None, graded: bool = False
-    ) -> None:
-        self._kb = kb
-        self._affixes = affixes
-        self._stem = stem
-        self._graded = graded
+    def __init__(self, names: NameSource, rules: FormRules) -> None:
+        self._names = names
+        self._affixes, self._stem, self._graded = rules.affixes, rules.stem, rules.graded
         self._readings: dict[str, WordReading | None] = {}
 
     def find(self, joined: JoinedTexts) -> FoundForms:
         """Find names inside the words of texts, at most one in each."""
-        readings = [self._reading(word) for word in joined.words]
+        readings = [self.reading(word) for word in joined.words]
         rows = [i for i, reading in enumerate(readings) if reading is not None]
         cut = np.array([readings[i] for i in rows], dtype=np.int64).reshape(-1, 3)
         starts, ends = joined.starts[rows] + cut[:, 0], joined.ends[rows] - cut[:, 1]
@@ -112,7 +159,8 @@ class WordForms:
         kept = ~small | cased[joined.starts[rows]] if rows else np.zeros(0, bool)
         return FoundForms(starts[kept], ends[kept], cut[kept, 2].astype(np.int32))
 
-    def _reading(self, word: str) -> WordReading | None:
+    def reading(self, word: str) -> WordReading | None:
+        """Return the best way to read a word as a form of a name, None if there is none."""
         try:
             return self._readings[word]
         except KeyError:
@@ -124,8 +172,8 @@ class WordForms:
     def _search(self, word: str) -> Iterator[WordReading]:
         """Yield ways to read a word as a form of a name, the best first; none if it is a name."""
         capital = word[:1].upper() + word[1:]
-        known = self._kb.alias_ids([capital, word])
-        if self._kb.alias_counts[known[known >= 0]].any():
+        known = self._names.ids([capital, word])
+        if self._names.counts(known[known >= 0]).any():
             return
         yield from self._without_affixes(word)
         yield from self._with_other_ending(capital)
@@ -139,7 +187,7 @@ class WordForms:
         cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
         for _, i, j in cuts:
             name = word[i : n - j]
-            alias = self._kb.alias_id(name[:1].upper() + name[1:])
+            (alias,) = self._names.ids([name[:1].upper() + name[1:]]).tolist()
             if alias >= 0:
                 yield i, j, alias
 
@@ -148,7 +196,7 @@ class WordForms:
         for n in range(min(MAX_ENDING, len(word) - MIN_STEM), -1, -1):
             stem = word[: len(word) - n]
             for other in endings.get(word[len(stem) :], ()):
-                alias = self._kb.alias_id(stem + other)
+                (alias,) = self._names.ids([stem + other]).tolist()
                 if alias >= 0:
                     yield 0, 0, alias
 
@@ -159,11 +207,11 @@ class WordForms:
         if len(stem) < MIN_STEM or not word.startswith(stem):
             return
         shared = max(len(stem) - 2, MIN_STEM) if self._graded else len(stem)
-        names = self._kb.names_with_prefix(capital[:shared], MAX_SAME_STEM)
+        names = self._names.with_prefix(capital[:shared], MAX_SAME_STEM)
         alike = [name for name in names if " " not in name and self._is_alike(lower(name), stem)]
-        aliases = self._kb.alias_ids(alike)
+        aliases = self._names.ids(alike)
         if len(aliases):
-            yield 0, 0, int(aliases[np.argmax(self._kb.alias_counts[aliases])])
+            yield 0, 0, int(aliases[np.argmax(self._names.counts(aliases))])
 
     def _is_alike(self, name: str, stem: str) -> bool:
         assert self._stem is not None

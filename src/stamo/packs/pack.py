@@ -245,7 +245,9 @@ def _check_arrays(pack: EntityPack) -> None:
     check_array("vector", pack.vector, np.float32, (pack.vector.size,))
     if n and not (float(pack.priors.min()) >= 0 and float(pack.priors.max()) <= 1):
         raise PackError("a prior lies outside 0 to 1; learn the entity again.")
-    if abs(float(np.linalg.norm(pack.vector.astype(np.float64))) - 1) > UNIT_TOLERANCE:
+    # Where no word near its mentions is known, it is 0 and says nothing.
+    norm = float(np.linalg.norm(pack.vector.astype(np.float64)))
+    if not pack.vector.size or (norm and abs(norm - 1) > UNIT_TOLERANCE):
         raise PackError("its vector has not the length 1; learn the entity again.")
     if r and (int(pack.neighbours[0]) < 0 or bool((np.diff(pack.neighbours) <= 0).any())):
         raise PackError("its neighbours are not in ascending order; learn the entity again.")

@@ -137,7 +137,7 @@ def collect_many(
             for workspace in workspaces:
                 workspace.documents.clear()
         intakes = [
-            Intake(workspace, state, settings)
+            Intake(workspace, state, settings, kb)
             for workspace, state in zip(workspaces, states, strict=True)
         ]
         decider = Decider(intakes, kb, trained, settings)
@@ -221,8 +221,11 @@ class _Pass:
         self.sources = intakes[0].sources
         names = [sorted(intake.aliases) for intake in intakes]
         union = sorted({alias for group in names for alias in group})
-        self.matcher = AliasMatcher(union, casefold=settings.casefold)
-        self.owners = AliasGroups(names, casefold=settings.casefold)
+        stems = [intake.forms.stems if intake.forms else () for intake in intakes]
+        self.matcher = AliasMatcher(
+            union, casefold=settings.casefold, stems=[stem for some in stems for stem in some]
+        )
+        self.owners = AliasGroups(names, casefold=settings.casefold, stems=stems)
         self.n_bytes_total = reader.count([s for s in self.sources if s != STDIN])
         self.counter = SkipCounter()
         first = min(intakes, key=lambda intake: intake.start)

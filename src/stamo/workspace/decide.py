@@ -18,7 +18,7 @@ import numpy as np
 
 from stamo.corpus.duplicates import UInt32, minhash
 from stamo.corpus.parts import Part, split_document
-from stamo.corpus.types import Document, Mention
+from stamo.corpus.types import Document, Mention, without_overlaps
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detection import Detected
 from stamo.linking.linker import Linker
@@ -150,14 +150,3 @@ def outside_longer(
         )
 
     return [candidate for candidate in candidates if not is_inside(candidate)]
-
-
-def without_overlaps(mentions: Sequence[Mention], others: Sequence[Mention]) -> list[Mention]:
-    """Leave out mentions that overlap others; both are in order, each free of overlaps."""
-    ends = [other.end for other in others]
-    behind = [bisect_right(ends, mention.start) for mention in mentions]
-    return [
-        mention
-        for mention, at in zip(mentions, behind, strict=True)
-        if at == len(others) or others[at].start >= mention.end
-    ]

@@ -174,7 +174,7 @@ class Workspace:
 
     def open_labels(self) -> LabelStore:
         """Open the labels; the file is made when there is none."""
-        return LabelStore.open(self.labels_path)
+        return LabelStore.open(self.labels_path, self.entity.id)
 
     def read_labels(self) -> LabelStore:
         """Open the labels for reading only, also on a full or read-only disk."""

@@ -15,7 +15,9 @@ from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.duplicates import NearDuplicates, UInt32
 from stamo.corpus.readers import Position
 from stamo.corpus.skips import NO_MENTION
-from stamo.corpus.types import Document, Mention
+from stamo.corpus.types import Document, Mention, without_overlaps
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.alias_forms import find_alias_forms
 from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
 
@@ -84,7 +86,11 @@ class Intake:
     """One workspace while documents are read."""
 
     def __init__(
-        self, workspace: Workspace, state: dict[str, Any], settings: CollectSettings
+        self,
+        workspace: Workspace,
+        state: dict[str, Any],
+        settings: CollectSettings,
+        kb: KnowledgeBase,
     ) -> None:
         """Take up where the workspace stands.
 
@@ -92,11 +98,13 @@ class Intake:
             workspace: The folder.
             state: What its manifest says about the collecting that begins or goes on.
             settings: What is kept.
+            kb: Whose language says in which forms names are written.
         """
         self.entity, self.state, self.settings = workspace.entity, state, settings
         self.parts = workspace.documents
         self.aliases = frozenset(workspace.entity.aliases)
         self.matcher = AliasMatcher(workspace.entity.aliases, casefold=settings.casefold)
+        self.forms = find_alias_forms(workspace.entity.aliases, kb)
         self.copies = NearDuplicates(settings.duplicate_threshold)
         self.ids: set[str] = set()
         self.n_kept = self.n_new = 0
@@ -148,6 +156,9 @@ class Intake:
     def take(self, document: Document) -> None:
         """Let a document wait if it holds an alias."""
         mentions = self.matcher.find(document.text)
+        if self.forms is not None:
+            more = without_overlaps(self.forms.mentions(document.text), mentions)
+            mentions = sorted([*mentions, *more], key=lambda m: m.start)
         if mentions:
             self._n_taken += 1
             self.waiting.append((document, mentions))

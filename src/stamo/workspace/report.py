@@ -19,6 +19,7 @@ from stamo.corpus.types import Corpus, Document
 from stamo.errors import WorkspaceError
 from stamo.features.encoder_choice import encoder_for, remembering
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.alias_forms import matcher_for
 from stamo.linking.linker import Linker
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
@@ -86,7 +87,7 @@ def write_report(
     found = find_collisions(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),
         pack,
-        _reference(reference, corpus, labels, pack),
+        _reference(reference, corpus, labels, matcher_for(pack.entity.aliases, kb)),
         encoder=None if reference else reader,  # it remembers what it reads, and that may be much
     )
     summary = read_summary(workspace.slots_dir, pack)
@@ -128,11 +129,13 @@ def _save_figures(target: Path, drawn: dict[str, list[Panel]]) -> Iterator[Path]
 
 
 def _reference(
-    sources: Sequence[str | Path], corpus: Corpus, labels: Sequence[LabelEvent], pack: EntityPack
+    sources: Sequence[str | Path],
+    corpus: Corpus,
+    labels: Sequence[LabelEvent],
+    matcher: AliasMatcher,
 ) -> Iterator[Document]:
     """Yield the texts to look for collisions in; their mentions are detected anew."""
     if sources:
-        matcher = AliasMatcher(pack.entity.aliases)
         for document in read_documents(sources, matcher=matcher):
             yield Document(document.id, document.text, title=document.title)
         return

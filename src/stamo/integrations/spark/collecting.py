@@ -80,6 +80,7 @@ def _read(
     scan = partial(
         scan_pieces,
         names=tuple(matcher.aliases),
+        stems=matcher.stems,
         casefold=matcher.casefold,
         start=start,
         text_column=text_column,
@@ -101,12 +102,14 @@ def _read(
 def scan_pieces(
     pieces: Sequence[FilePiece],
     names: tuple[str, ...],
+    stems: tuple[str, ...],
     casefold: bool,
     start: Position,
     text_column: str = "",
 ) -> list[ScannedPiece]:
     """Read pieces and keep the documents that may hold a name; runs on the executors."""
-    return [_scan(piece, _matcher(names, casefold), start, text_column) for piece in pieces]
+    matcher = _matcher(names, stems, casefold)
+    return [_scan(piece, matcher, start, text_column) for piece in pieces]
 
 
 def _scan(
@@ -133,5 +136,5 @@ def _scan(
 
 
 @lru_cache(maxsize=1)
-def _matcher(names: tuple[str, ...], casefold: bool) -> AliasMatcher:
-    return AliasMatcher(names, casefold=casefold)
+def _matcher(names: tuple[str, ...], stems: tuple[str, ...], casefold: bool) -> AliasMatcher:
+    return AliasMatcher(names, casefold=casefold, stems=stems)

@@ -34,12 +34,12 @@ def add_changes(store: LabelStore, labels: Iterable[ForeignLabel]) -> int:
         said = {(_place(e.labeller, e.target), e.choice): e.at for e in store.events()}
         n_changes = 0
         for label in labels:
-            place = _place(label.labeller, label.target)
-            last_said = said.get((place, label.choice))
+            place, choice = _place(label.labeller, label.target), store.kept_as(label.choice)
+            last_said = said.get((place, choice))
             is_known = last_said is not None and last_said >= label.since
-            if holds.get(place) != label.choice and not is_known:
-                store.add(label.target, label.choice, labeller=label.labeller, at=label.at)
-                holds[place] = label.choice
+            if holds.get(place) != choice and not is_known:
+                store.add(label.target, choice, labeller=label.labeller, at=label.at)
+                holds[place] = choice
                 n_changes += 1
         return n_changes
 

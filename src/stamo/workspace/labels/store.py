@@ -54,19 +54,24 @@ class LabelProgress:
 class LabelStore(Closing):
     """The opened log; `open` makes one. It may be shared by threads."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, entity: str = "") -> None:
         self.path = path
+        self._entity = entity
         self._connection = connection
         self._lock = threading.RLock()
 
     @classmethod
-    def open(cls, path: str | Path) -> LabelStore:
+    def open(cls, path: str | Path, entity: str = "") -> LabelStore:
         """Open the log, or start it.
+
+        Args:
+            path: The file.
+            entity: What the emerging entity is called; this as a choice is kept as `@emerging`.
 
         Raises:
             WorkspaceError: The file is damaged or holds something else.
         """
-        return cls(connect(Path(path)), Path(path))
+        return cls(connect(Path(path)), Path(path), entity)
 
     @classmethod
     def read(cls, path: str | Path) -> LabelStore:
@@ -87,7 +92,7 @@ class LabelStore(Closing):
 
         Args:
             target: The mention.
-            choice: An entity's title, or `EMERGING`, `NONE` or `SKIP`.
+            choice: An entity's title, or `@emerging`, `@none` or `@skip`.
             labeller: Who labels.
             at: When, with a time zone.
 
@@ -98,7 +103,11 @@ class LabelStore(Closing):
             raise CorpusFormatError("A label cannot be '@undo'; call undo instead.")
         check_label(target, choice, labeller)
         with self._transaction() as connection:
-            return _append(connection, labeller, at, target, choice, None)
+            return _append(connection, labeller, at, target, self.kept_as(choice), None)
+
+    def kept_as(self, choice: str) -> str:
+        """Return what is kept of a choice: the emerging entity by its name is `@emerging`."""
+        return EMERGING_CHOICE if choice and choice == self._entity else choice
 
     def undo(self, *, labeller: str, at: datetime) -> LabelEvent | None:
         """Undo a labeller's last label that still stands; None where there is none.
