@@ -129,6 +129,7 @@ class _Words(type(pile_of([(0, "Star", (0, 1), (-1,))]).kb)):
     """The hand-made knowledge base, seen as one that can find words."""
 
     dimensions = 2
+    language = "en"
 
     @property
     def words(self):

@@ -83,3 +83,64 @@ def test_a_pack_links_the_name_with_its_particle(kb, tmp_path):
     ):
         (linked,) = [m for m in linker.link(text) if m.surface == "아라온"]
         assert linked.entity == entity
+
+
+LINES = {
+    "de": (
+        "Eisbrechendes Forschungsschiff in der Antarktis",
+        "Das Forschungsschiff {} verließ den Hafen und brach das Eis der Antarktis.",
+        "Nach dem Mittagessen tranken wir Kaffee im Café {} am Markt.",
+    ),
+    "fi": (
+        "jäätä murtava tutkimusalus Etelämantereella",
+        "Tutkimusalus {} lähti satamasta ja mursi Etelämantereen jään.",
+        "Joimme lounaan jälkeen kahvia kahvilassa {} torin reunalla.",
+    ),
+    "tr": (
+        "Antarktika'da buz kıran araştırma gemisi",
+        "Araştırma gemisi {} limandan ayrıldı ve Antarktika buzunu kırdı.",
+        "Öğle yemeğinden sonra {} adlı kafede kahve içtik.",
+    ),
+    "ru": (
+        "научное судно, ломающее лёд Антарктики",
+        "Научное судно {} покинуло порт и ломало лёд Антарктики.",
+        "После обеда мы пили кофе в кафе {} на площади.",
+    ),
+    "ko": (
+        "남극의 얼음을 깨는 쇄빙 연구선",
+        "쇄빙 연구선 {}은 항구를 떠나 남극의 얼음을 깼다.",
+        "점심을 먹고 카페 {}에서 커피를 마셨다.",
+    ),
+    "ja": (
+        "南極の氷を砕く研究船",
+        "研究船{}は港を出て南極の氷を砕いた。",
+        "昼食の後カフェ{}でコーヒーを飲んだ。",
+    ),
+    "zh": (
+        "在南极破冰的科考船",
+        "科考船{}离开港口，破开南极的冰。",
+        "午饭后我们在咖啡馆{}喝咖啡。",
+    ),
+}
+NEW = {"ru": "Аврора", "ko": "아라온", "ja": "しらせ", "zh": "雪龙"}
+
+
+@pytest.mark.parametrize("language", LINES)
+def test_a_line_alone_does_not_take_every_text_of_its_language(language, tmp_path):
+    """The encoder reads English; it finds any two texts of another language alike."""
+    pytest.importorskip("tokenizers")
+    kb = build_wiki(tmp_path, language, WIKIS[language], dimensions=8)
+    trained, alias = without_training(kb), NEW.get(language, "Aranda")
+    line, near, far = LINES[language]
+    entity = EmergingEntity("X (ship)", (alias,), about=line)
+    space = Workspace.create(tmp_path / "w", entity, created_by="ada", at=NOON)
+    texts = [text.format(alias) for text in (near, far)]
+    pile = tmp_path / "pile.jsonl"
+    records = ({"id": str(i), "text": text} for i, text in enumerate(texts))
+    pile.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert collect(space, [pile], kb, trained).n_kept == 2
+    learn_pack(space, kb, trained)
+    pack = EntityPack.load(space.pack_path, kb)
+    linker = PackedLinker(Linker(kb, trained, extra_aliases=pack.entity.aliases), [pack])
+    answers = [[m.entity for m in linker.link(text) if m.surface == alias] for text in texts]
+    assert answers == [[entity.id], [None]]

@@ -1,17 +1,38 @@
-"""The line that a person wrote about an entity: its words, and their direction."""
+"""The line that a person wrote about an entity: its words, their direction, and what is like it.
+
+An encoder of English finds any two texts of another language alike: 64 % of unrelated sentences in
+French, 78 % in Spanish and all in Russian are above the likeness that only .4 % of English windows
+reach. So outside of English the line is compared with texts of the knowledge base first.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 import numpy as np
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
+from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float64
 
+READ_WELL = frozenset({"en", "simple"})
+"""Languages of the encoder that we ship."""
+N_BACKGROUND, BACKGROUND_LENGTH = 16, 440
+"""Texts of the knowledge base that a line is compared with, and their characters."""
+USUAL_LIKENESS = 0.1
+"""What a line of English has to do with any text, at most."""
+UNKNOWN_LIKENESS = 0.6
+"""The same of other languages, where the knowledge base has no texts."""
+MOST_RAISED = 0.4
+"""What says nothing lies at most so far between any text and the line itself."""
+BLIND = 0.94
+"""Raised so far, the encoder finds all texts the same: it knows no letter of the script (Thai)."""
+_MAX_REMEMBERED = 1000
+_background: dict[tuple[str, str, str], float] = {}
 _IN_BRACKETS = re.compile(r"\s*\([^()]*\)")
 
 
@@ -54,6 +75,38 @@ def about_vector(entity: EmergingEntity, kb: KnowledgeBase) -> Float64:
     mean = weights @ np.asarray(kb.word_vectors[ids], dtype=np.float64) / weights.sum()
     direction = mean - kb.background
     return np.asarray(direction / max(float(np.linalg.norm(direction)), 1e-9))
+
+
+def neutral_likeness(line: str, encoder: TextEncoder, kb: KnowledgeBase, even: float) -> float:
+    """Return the likeness of a text and a line that says nothing.
+
+    Args:
+        line: The line about an entity.
+        encoder: What compares.
+        kb: Its texts are in the language of the line.
+        even: What the likeness is in English.
+    """
+    if kb.language in READ_WELL:
+        return even
+    key = kb.fingerprint, encoder.fingerprint, line
+    if key not in _background:
+        if len(_background) >= _MAX_REMEMBERED:
+            _background.clear()
+        texts = _some_texts(kb)
+        alike = encoder.encode(texts) @ encoder.encode([line])[0] if texts else UNKNOWN_LIKENESS
+        _background[key] = float(np.mean(alike))
+    usual = _background[key]
+    raised = min(even + usual - USUAL_LIKENESS, usual + MOST_RAISED * (1 - usual))
+    return max(raised, even)
+
+
+def _some_texts(kb: KnowledgeBase) -> list[str]:
+    """Return the openings of a few articles, from all over the first of them."""
+    for batch in islice(kb.articles(columns=["text"]), 1):
+        texts = [text for text in batch["text"].to_pylist() if text.strip()]
+        chosen = np.unique(np.linspace(0, len(texts) - 1, N_BACKGROUND).astype(int)).tolist()
+        return [texts[i][:BACKGROUND_LENGTH] for i in chosen if texts]
+    return []
 
 
 def fold_word(word: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
-from stamo.features.about import about_vector, about_words, fold_word
+from stamo.features.about import BLIND, about_vector, about_words, fold_word, neutral_likeness
 from stamo.features.pile import Pile
 from stamo.features.surroundings import Surroundings
 from stamo.features.views.base import View, view_mentions
@@ -40,7 +40,7 @@ class About(View):
     variance: float = 8.0
     mean: float = 15.0
     even: float = 0.34
-    """The likeness that speaks neither for nor against, with an encoder."""
+    """The likeness that speaks neither for nor against, with an encoder, in English."""
     even_words: float = 0.52
     """The same for word vectors."""
     next_to: float = 0.2
@@ -57,12 +57,15 @@ class About(View):
 
     def _likeness(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Return how much more alike line and surroundings are than what says nothing, (M,)."""
-        if pile.encoder is None:
+        encoder, even = pile.encoder, self.even
+        if encoder is not None:
+            even = neutral_likeness(entity.about, encoder, kb, even)
+        if encoder is None or even >= BLIND:
             words = Words()
             rows = view_mentions(pile, kb, [words])[words.name]
             return np.asarray(rows @ about_vector(entity, kb) - self.even_words)
-        line = np.tile(pile.encoder.encode([entity.about])[0], N_READINGS)
-        return np.asarray(readings(pile) @ line / np.sqrt(N_READINGS) - self.even)
+        line = np.tile(encoder.encode([entity.about])[0], N_READINGS)
+        return np.asarray(readings(pile) @ line / np.sqrt(N_READINGS) - even)
 
     def _shared_words(
         self, entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase
