@@ -15,6 +15,8 @@ EVEN = 0.34
 class Alike:
     """An encoder that finds every text as much like the line."""
 
+    languages = frozenset({"en"})
+
     def __init__(self, cosine):
         self.fingerprint = f"alike {cosine}"
         self.cosine, self.n_read = cosine, 0

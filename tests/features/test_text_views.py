@@ -25,6 +25,7 @@ class LetterEncoder:
     """Reads two numbers off a text: how often it says "coast" and "met"."""
 
     fingerprint = "0" * 16
+    languages = frozenset({"en"})
 
     def encode(self, texts):
         rows = np.array([[t.count("coast") + 0.1, t.count("met") + 0.1] for t in texts])

@@ -2,7 +2,8 @@
 
 An encoder of English finds any two texts of another language alike: 64 % of unrelated sentences in
 French, 78 % in Spanish and all in Russian are above the likeness that only .4 % of English windows
-reach. So outside of English the line is compared with texts of the knowledge base first.
+reach; other encoders find all texts alike in any language. So but for ours in English the line is
+compared with texts of the knowledge base first.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float64
 
-READ_WELL = frozenset({"en", "simple"})
-"""Languages of the encoder that we ship."""
 N_BACKGROUND, BACKGROUND_LENGTH = 16, 440
 """Texts of the knowledge base that a line is compared with, and their characters."""
 USUAL_LIKENESS = 0.1
@@ -84,9 +83,9 @@ def neutral_likeness(line: str, encoder: TextEncoder, kb: KnowledgeBase, even: f
         line: The line about an entity.
         encoder: What compares.
         kb: Its texts are in the language of the line.
-        even: What the likeness is in English.
+        even: What the likeness is with our encoder in English.
     """
-    if kb.language in READ_WELL:
+    if kb.language in encoder.languages:
         return even
     key = kb.fingerprint, encoder.fingerprint, line
     if key not in _background:

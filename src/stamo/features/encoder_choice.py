@@ -38,6 +38,11 @@ class CachedEncoder:
         """What tells this encoder from others."""
         return self._encoder.fingerprint
 
+    @property
+    def languages(self) -> frozenset[str]:
+        """Languages in which it is known how alike it finds texts."""
+        return self._encoder.languages
+
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return one unit row for each text, (n, d)."""
         keys = [_key(text) for text in texts]

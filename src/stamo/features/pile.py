@@ -29,6 +29,11 @@ class TextEncoder(Protocol):
         """What tells this encoder from others."""
         ...
 
+    @property
+    def languages(self) -> frozenset[str]:
+        """Languages in which it is known how alike it finds texts; measured in all others."""
+        ...
+
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return one unit row for each text, (n, d); zeros for an empty one."""
         ...
