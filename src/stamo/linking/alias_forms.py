@@ -29,7 +29,6 @@ from stamo.linking.word_forms import (
     WordReading,
     form_rules,
 )
-from stamo.system.arrays import Int32
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,11 @@ class _GivenWords:
         self._words = words
         self._numbers = {word: number for number, word in enumerate(words)}
 
-    def ids(self, names: Sequence[str]) -> Int32:
-        return np.array([self._numbers.get(lower(name), -1) for name in names], dtype=np.int32)
+    def id(self, name: str) -> int:
+        return self._numbers.get(lower(name), -1)
 
-    def counts(self, ids: Int32) -> Int32:
-        return np.ones_like(ids)
+    def count(self, number: int) -> int:
+        return 1
 
     def with_prefix(self, prefix: str, most: int) -> list[str]:
         begin = lower(prefix)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -62,6 +62,17 @@ WordReading = tuple[int, int, int]
 Stem = Callable[[str], str]
 
 
+class _HasCase(dict[str, bool]):
+    """Whether a letter has a capital."""
+
+    def __missing__(self, letter: str) -> bool:
+        self[letter] = letter.upper() != letter.lower()
+        return self[letter]
+
+
+HAS_CASE = _HasCase()
+
+
 @dataclass(frozen=True)
 class FoundForms:
     """Names found inside words; places are those of the joined texts."""
@@ -102,11 +113,11 @@ def form_rules(kb: KnowledgeBase) -> FormRules | None:
 class NameSource(Protocol):
     """The names that words may be forms of."""
 
-    def ids(self, names: Sequence[str]) -> Int32:
-        """Return the number of each name, -1 of what is none."""
+    def id(self, name: str) -> int:
+        """Return the number of a name, -1 if it is none."""
 
-    def counts(self, ids: Int32) -> Int32:
-        """Return how often each name is used."""
+    def count(self, number: int) -> int:
+        """Return how often a name is used."""
 
     def with_prefix(self, prefix: str, most: int) -> list[str]:
         """Return names that begin with a capital prefix."""
@@ -118,13 +129,13 @@ class KnownNames:
 
     kb: KnowledgeBase
 
-    def ids(self, names: Sequence[str]) -> Int32:
-        """Return the alias of each name."""
-        return self.kb.alias_ids(names)
+    def id(self, name: str) -> int:
+        """Return the alias of a name."""
+        return self.kb.alias_id(name)
 
-    def counts(self, ids: Int32) -> Int32:
-        """Return how often each alias is linked."""
-        return self.kb.alias_counts[ids]
+    def count(self, number: int) -> int:
+        """Return how often an alias is linked."""
+        return int(self.kb.alias_counts[number])
 
     def with_prefix(self, prefix: str, most: int) -> list[str]:
         """Return aliases that begin with a prefix."""
@@ -147,17 +158,17 @@ class WordForms:
 
     def find(self, joined: JoinedTexts) -> FoundForms:
         """Find names inside the words of texts, at most one in each."""
-        readings = [self.reading(word) for word in joined.words]
-        rows = [i for i, reading in enumerate(readings) if reading is not None]
-        cut = np.array([readings[i] for i in rows], dtype=np.int64).reshape(-1, 3)
-        starts, ends = joined.starts[rows] + cut[:, 0], joined.ends[rows] - cut[:, 1]
+        words = joined.words
         # In a script with capitals a name begins with one.
-        cased = joined.codes != joined.lowered
-        small = np.fromiter(
-            (joined.words[i][:1].upper() != joined.words[i][:1] for i in rows), bool
-        )
-        kept = ~small | cased[joined.starts[rows]] if rows else np.zeros(0, bool)
-        return FoundForms(starts[kept], ends[kept], cut[kept, 2].astype(np.int32))
+        looked_at = [
+            i
+            for i, is_raised in enumerate(joined.is_raised.tolist())
+            if is_raised or not HAS_CASE[words[i][0]]
+        ]
+        found = [(i, *r) for i in looked_at if (r := self.reading(words[i])) is not None]
+        rows, front, back, aliases = np.array(found, dtype=np.int64).reshape(-1, 4).T
+        starts, ends = joined.starts[rows] + front, joined.ends[rows] - back
+        return FoundForms(starts, ends, aliases.astype(np.int32))
 
     def reading(self, word: str) -> WordReading | None:
         """Return the best way to read a word as a form of a name, None if there is none."""
@@ -172,8 +183,7 @@ class WordForms:
     def _search(self, word: str) -> Iterator[WordReading]:
         """Yield ways to read a word as a form of a name, the best first; none if it is a name."""
         capital = word[:1].upper() + word[1:]
-        known = self._names.ids([capital, word])
-        if self._names.counts(known[known >= 0]).any():
+        if any(n >= 0 and self._names.count(n) for n in map(self._names.id, (capital, word))):
             return
         yield from self._without_affixes(word)
         yield from self._with_other_ending(capital)
@@ -187,7 +197,7 @@ class WordForms:
         cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
         for _, i, j in cuts:
             name = word[i : n - j]
-            (alias,) = self._names.ids([name[:1].upper() + name[1:]]).tolist()
+            alias = self._names.id(name[:1].upper() + name[1:])
             if alias >= 0:
                 yield i, j, alias
 
@@ -196,7 +206,7 @@ class WordForms:
         for n in range(min(MAX_ENDING, len(word) - MIN_STEM), -1, -1):
             stem = word[: len(word) - n]
             for other in endings.get(word[len(stem) :], ()):
-                (alias,) = self._names.ids([stem + other]).tolist()
+                alias = self._names.id(stem + other)
                 if alias >= 0:
                     yield 0, 0, alias
 
@@ -209,9 +219,8 @@ class WordForms:
         shared = max(len(stem) - 2, MIN_STEM) if self._graded else len(stem)
         names = self._names.with_prefix(capital[:shared], MAX_SAME_STEM)
         alike = [name for name in names if " " not in name and self._is_alike(lower(name), stem)]
-        aliases = self._names.ids(alike)
-        if len(aliases):
-            yield 0, 0, int(aliases[np.argmax(self._names.counts(aliases))])
+        if alike:
+            yield 0, 0, max(map(self._names.id, alike), key=self._names.count)
 
     def _is_alike(self, name: str, stem: str) -> bool:
         assert self._stem is not None
