@@ -113,10 +113,12 @@ class AliasMatcher:
         # Other scripts have too many spellings on the web (encodings, references) to rule out.
         if not "".join(self._firsts).isascii() or b"\0" in raw or _HTML_ASCII_ESCAPE.search(raw):
             return True
+        return self._may_be_inside(raw) or self._may_be_inside(_without_tags(raw))
+
+    def _may_be_inside(self, raw: bytes) -> bool:
         folded = raw.lower() if self.casefold else raw
-        return any(
-            self._runs.are_in(some, as_words=False) or any(s.encode() in page for s in self._firsts)
-            for page, some in ((raw, folded), (_without_tags(raw), _without_tags(folded)))
+        return self._runs.are_in(folded, as_words=False) or any(
+            stem.encode() in raw for stem in self._firsts
         )
 
     def _may_be_in(self, raw: bytes, holds: Callable[[str], bool]) -> bool:
