@@ -74,15 +74,15 @@ def _whole(
 def _print_whole(whole: tuple[WholeCollect, ...]) -> None:
     if not whole:
         return
-    title = "The whole of collecting, with linking, for the same names"
+    title = "The whole of collecting, with linking; one entity under a name as common as all others"
     table = rich_table(">entities", ">kept", ">CPU s", ">ms/kept", ">speed", title=title)
     for one in whole:
         table.add_row(
             str(one.n_entities),
             f"{one.n_kept:,}",
             f"{one.seconds:.2f}",
-            f"{1000 * one.seconds / max(one.n_kept, 1):.1f}",
-            f"{whole[0].seconds / one.seconds:.0%}",
+            f"{1000 * one.seconds_per_kept:.1f}",
+            f"{whole[0].seconds_per_kept / one.seconds_per_kept:.0%}",
         )
     print_table(table)
 
