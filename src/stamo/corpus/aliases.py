@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from stamo.corpus.alias_bytes import AliasBytes, AliasRuns
@@ -67,20 +67,14 @@ class AliasMatcher:
         another case or white space: it is what the knowledge base and theta know.
         """
         spans = [
-            (match.start(), -match.end(), alias)
+            (match.start(), match.end(), alias)
             for alias, pattern, needle in self._patterns
             for match in pattern.finditer(text)
             if is_word_boundary(text, match.start())
             and is_word_boundary(text, match.end())
             and self._is_plain(match, needle)
         ]
-        mentions: list[Mention] = []
-        last = 0
-        for start, minus_end, alias in sorted(spans):
-            if start >= last:
-                last = -minus_end
-                mentions.append(Mention(alias, start, last))
-        return mentions
+        return longest_mentions(spans)
 
     def _is_plain(self, match: re.Match[str], needle: bytes) -> bool:
         # Ignoring case, "k" also matches the Kelvin sign; the tests on raw bytes would miss that.
@@ -124,6 +118,15 @@ class AliasMatcher:
     def _may_be_in(self, raw: bytes, holds: Callable[[str], bool]) -> bool:
         folded = raw.lower() if self.casefold else raw
         return self._runs.are_in(folded) or any(map(holds, self._firsts))
+
+
+def longest_mentions(spans: Iterable[tuple[int, int, str]]) -> list[Mention]:
+    """Return spans of aliases in order and without overlaps; of two at one place the longer."""
+    mentions: list[Mention] = []
+    for start, end, alias in sorted(spans, key=lambda span: (span[0], -span[1], span[2])):
+        if not mentions or start >= mentions[-1].end:
+            mentions.append(Mention(alias, start, end))
+    return mentions
 
 
 def _without_tags(html: bytes) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.aliases import AliasMatcher, longest_mentions
 from stamo.corpus.tokenizer import lower, tokenize
 from stamo.corpus.types import Mention
 from stamo.kb.base import KnowledgeBase
@@ -122,12 +122,8 @@ class AliasForms:
         starts, ends = (
             joined.local(nowhere, places).tolist() for places in (found.starts, found.ends)
         )
-        mentions: list[Mention] = []
-        spans = zip(starts, ends, found.aliases.tolist(), strict=True)
-        for start, end, number in sorted(spans, key=lambda span: (span[0], -span[1])):
-            if not mentions or start >= mentions[-1].end:
-                mentions.append(Mention(self._names[number], start, end))
-        return mentions
+        names = map(self._names.__getitem__, found.aliases.tolist())
+        return longest_mentions(zip(starts, ends, names, strict=True))
 
     def _reading(self, word: str) -> WordReading | None:
         try:
@@ -224,7 +220,7 @@ def _n_shared(word: str, rules: FormRules) -> int:
     if rules.affixes.endings:
         shared.append(max(MIN_STEM, len(word) - MAX_ENDING))
     if rules.stem is not None and len(stem := rules.stem(word)) >= MIN_STEM:
-        shared.append(max(len(stem) - 2, MIN_STEM) if rules.graded else len(stem))
+        shared.append(rules.n_shared(stem))
     return min(shared)
 
 

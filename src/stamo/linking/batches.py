@@ -111,26 +111,25 @@ def locate_found(
 ) -> Located:
     """Flatten a batch whose mentions were detected before; places are those of each document."""
     joined = join_texts([document.text for document in documents])
-    every = Detected(
-        np.concatenate([joined.joined(i, some.starts) for i, some in enumerate(found)]),
-        np.concatenate([joined.joined(i, some.ends) for i, some in enumerate(found)]),
-        np.concatenate([some.aliases for some in found]),
-        np.concatenate([some.extras for some in found]),
+    every = [
+        replace(some, starts=joined.joined(i, some.starts), ends=joined.joined(i, some.ends))
+        for i, some in enumerate(found)
+    ]
+    return _locate(
+        joined, _NOTHING_TAKEN, Detected.join(every), detector, readings, words, frozenset()
     )
-    return _locate(joined, _NOTHING_TAKEN, every, detector, readings, words, frozenset())
 
 
 def split_found(joined: JoinedTexts, found: Detected, n_documents: int) -> list[Detected]:
     """Divide what was found in joined texts among them; places become those of each text."""
     documents = joined.document_of(found.starts)
-    starts, ends = (
-        joined.local(documents, places).astype(np.int64) for places in (found.starts, found.ends)
+    local = replace(
+        found,
+        starts=joined.local(documents, found.starts).astype(np.int64),
+        ends=joined.local(documents, found.ends).astype(np.int64),
     )
     edges = np.searchsorted(documents, np.arange(n_documents + 1)).tolist()
-    return [
-        Detected(starts[some], ends[some], found.aliases[some], found.extras[some])
-        for some in (slice(*edge) for edge in pairwise(edges))
-    ]
+    return [local.take(slice(*edge)) for edge in pairwise(edges)]
 
 
 def _locate(
@@ -181,10 +180,7 @@ def _found(
     found = detector.detect(joined)
     if not any(given):
         return found
-    wanted = ~np.asarray(given)[joined.document_of(found.starts)]
-    return Detected(
-        found.starts[wanted], found.ends[wanted], found.aliases[wanted], found.extras[wanted]
-    )
+    return found.take(~np.asarray(given)[joined.document_of(found.starts)])
 
 
 def _surface_table(

@@ -56,6 +56,20 @@ class Detected:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @classmethod
+    def join(cls, parts: Sequence[Detected]) -> Detected:
+        """Put mentions behind one another."""
+        return cls(
+            np.concatenate([part.starts for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+            np.concatenate([part.aliases for part in parts]),
+            np.concatenate([part.extras for part in parts]),
+        )
+
+    def take(self, rows: Int64 | Bools | slice) -> Detected:
+        """Return some of the mentions."""
+        return Detected(self.starts[rows], self.ends[rows], self.aliases[rows], self.extras[rows])
+
 
 _NONE = np.zeros(0, np.int64)
 NOTHING_DETECTED = Detected(_NONE, _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32))
@@ -118,15 +132,9 @@ class MentionDetector:
         starts, ends, aliases = self._repeated.find(joined, found.starts, found.ends, found.aliases)
         if not len(starts):
             return found
-        all_starts = np.concatenate([found.starts, starts])
-        order = np.argsort(all_starts, kind="stable")
         none = np.full(len(starts), -1, np.int32)
-        return Detected(
-            all_starts[order],
-            np.concatenate([found.ends, ends])[order],
-            np.concatenate([found.aliases, aliases])[order],
-            np.concatenate([found.extras, none])[order],
-        )
+        every = Detected.join([found, Detected(starts, ends, aliases, none)])
+        return every.take(np.argsort(every.starts, kind="stable"))
 
     def _detect(self, joined: JoinedTexts, counting: Bools | None) -> Detected:
         haystack = make_haystack(joined, self._letters)
@@ -142,11 +150,10 @@ class MentionDetector:
             misplaced |= self._name_starts.begin_inside(joined, starts, ends, extras >= 0)
         rows = np.flatnonzero(~misplaced)
         priority = priority + 2.0 * exact
+        found = Detected(starts, ends, aliases, extras).take(rows)
         if self._forms is not None:
-            found = Detected(starts[rows], ends[rows], aliases[rows], extras[rows])
             return self._with_forms(self._forms, joined, found, priority[rows], counting)
-        chosen = rows[resolve_overlaps(starts[rows], ends[rows], priority[rows])]
-        return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
+        return found.take(resolve_overlaps(found.starts, found.ends, priority[rows]))
 
     def _is_fit(self, aliases: Int32) -> Bools:
         """Tell which names may be found in small letters; what was told once is remembered."""
@@ -175,14 +182,9 @@ class MentionDetector:
         inside = Detected(more.starts[wanted], more.ends[wanted], more.aliases[wanted], none)
         last = self._kb.link_probability[inside.aliases] - 1.0
         extra = self._forms_of_extras(joined, counting)
-        every = [found, inside, extra]
-        starts, ends, aliases, extras = (
-            np.concatenate([getattr(some, name) for some in every])
-            for name in ("starts", "ends", "aliases", "extras")
-        )
+        every = Detected.join([found, inside, extra])
         ranks = np.concatenate([priority, last, np.full(len(extra), EXTRA_FORM_PRIORITY)])
-        chosen = resolve_overlaps(starts, ends, ranks)
-        return Detected(starts[chosen], ends[chosen], aliases[chosen], extras[chosen])
+        return every.take(resolve_overlaps(every.starts, every.ends, ranks))
 
     def _forms_of_extras(self, joined: JoinedTexts, counting: Bools | None) -> Detected:
         if self._extra_forms is None:

@@ -62,15 +62,9 @@ WordReading = tuple[int, int, int]
 Stem = Callable[[str], str]
 
 
-class _HasCase(dict[str, bool]):
-    """Whether a letter has a capital."""
-
-    def __missing__(self, letter: str) -> bool:
-        self[letter] = letter.upper() != letter.lower()
-        return self[letter]
-
-
-HAS_CASE = _HasCase()
+@cache
+def _has_case(letter: str) -> bool:
+    return letter.upper() != letter.lower()
 
 
 @dataclass(frozen=True)
@@ -99,6 +93,10 @@ class FormRules:
     affixes: Affixes
     stem: Stem | None
     graded: bool = False
+
+    def n_shared(self, stem: str) -> int:
+        """Return how many letters of a stem all names of this stem begin with."""
+        return max(len(stem) - 2, MIN_STEM) if self.graded else len(stem)
 
 
 @lru_cache(maxsize=2)
@@ -153,7 +151,7 @@ class WordForms:
 
     def __init__(self, names: NameSource, rules: FormRules) -> None:
         self._names = names
-        self._affixes, self._stem, self._graded = rules.affixes, rules.stem, rules.graded
+        self._rules, self._affixes, self._stem = rules, rules.affixes, rules.stem
         self._readings: dict[str, WordReading | None] = {}
 
     def find(self, joined: JoinedTexts) -> FoundForms:
@@ -163,7 +161,7 @@ class WordForms:
         looked_at = [
             i
             for i, is_raised in enumerate(joined.is_raised.tolist())
-            if is_raised or not HAS_CASE[words[i][0]]
+            if is_raised or not _has_case(words[i][0])
         ]
         found = [(i, *r) for i in looked_at if (r := self.reading(words[i])) is not None]
         rows, front, back, aliases = np.array(found, dtype=np.int64).reshape(-1, 4).T
@@ -216,15 +214,16 @@ class WordForms:
         stem = self._stem(word)
         if len(stem) < MIN_STEM or not word.startswith(stem):
             return
-        shared = max(len(stem) - 2, MIN_STEM) if self._graded else len(stem)
-        names = self._names.with_prefix(capital[:shared], MAX_SAME_STEM)
+        names = self._names.with_prefix(capital[: self._rules.n_shared(stem)], MAX_SAME_STEM)
         alike = [name for name in names if " " not in name and self._is_alike(lower(name), stem)]
         if alike:
             yield 0, 0, max(map(self._names.id, alike), key=self._names.count)
 
     def _is_alike(self, name: str, stem: str) -> bool:
         assert self._stem is not None
-        return self._stem(name) == stem or (self._graded and strong_root(name) == strong_root(stem))
+        return self._stem(name) == stem or (
+            self._rules.graded and strong_root(name) == strong_root(stem)
+        )
 
 
 def strong_root(stem: str) -> str:
