@@ -170,15 +170,16 @@ def _list_links(
     if not cut:
         return []
     parts: list[Any] = link_pattern(site.language).split("\n".join(cut))
+    raws = parts[1::4]
     lookup = targets_of(site)
     found = []
-    links = zip(parts[1::4], parts[2::4], parts[3::4], parts[4::4], strict=True)
-    for raw, label, trail, after in links:
+    links = zip(raws, simple_titles(raws, site), parts[2::4], parts[3::4], parts[4::4], strict=True)
+    for raw, simple, label, trail, after in links:
         if raw is None:  # a caption with links in it, or brackets without partner
             is_file = file_pattern(site).match("[[" + after[:80])
             n_dropped["file" if is_file else "broken"] += 1
             continue
-        kind, page, shown = lookup[raw]
+        kind, page, shown = (ARTICLE, simple, raw) if simple else lookup[raw]
         if kind not in (ARTICLE, SUBPAGE):
             n_dropped[kind] += 1
             continue

@@ -49,11 +49,11 @@ _TRAILS |= dict.fromkeys(["zh", "yue", "wuu", "gan", "lzh", "zh-classical", "zh-
 
 # Most targets are words, digits and harmless signs: nothing in them has to be looked at.
 _SIMPLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,.()'!\-]{0,99}(?<![ ])")
-_SIMPLE_LINES = re.compile(
-    r"(?:([A-Za-z0-9](?:[A-Za-z0-9,.()'!\-]| (?! )){0,99}+)(?<! )(?=\n)|[^\n]*+)\n"
-)
+_MAX_SIMPLE = 100
+_HARMLESS = r"[A-Za-z0-9,.()'!\-\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]"
+_SIMPLE_LINES = re.compile(rf"(?:([A-Za-z0-9]{_HARMLESS}*+(?: {_HARMLESS}++)*+)(?=\n)|[^\n]*+)\n")
 # The same with a prefix: nothing behind it can change what the prefix says.
-_PREFIXED = re.compile(r"([A-Za-z][A-Za-z-]{0,30}+):[A-Za-z0-9][^\x04%&]*+")
+_PREFIXED = re.compile(r"([A-Za-z][A-Za-z-]{0,30}+):[^\W_][^\x04%&]*+")
 _PERCENT = re.compile(r"%[0-9a-fA-F]{2}")
 _ILLEGAL = re.compile(r"[\[\]{}|<>\x00-\x1f\x7f\ufffd]|~~~|^\.{1,2}$|(?:^|/)\.{1,2}(?:/|$)")
 _PROTOCOL = re.compile(r"\s*(?:https?|ftps?|gopher|irc|news|mailto|telnet):", re.IGNORECASE)
@@ -128,7 +128,9 @@ def simple_titles(raws: list[str | None], site: Site) -> list[str]:
     if not raws:
         return []
     joined = "\n".join([raw or "" for raw in raws])
-    plain = _SIMPLE_LINES.findall(joined + "\n")
+    plain: list[str] = _SIMPLE_LINES.findall(joined + "\n")
+    if max(map(len, plain)) > _MAX_SIMPLE:
+        plain = [name if len(name) <= _MAX_SIMPLE else "" for name in plain]
     if not site.case_first:
         return plain
     # All begin with a letter or digit of ASCII, where small letters stand behind capital ones.
