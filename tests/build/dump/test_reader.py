@@ -7,6 +7,7 @@ import lzma
 import os
 import pickle
 import sys
+import threading
 import tracemalloc
 from collections import Counter
 from types import SimpleNamespace
@@ -276,15 +277,71 @@ def multistream(tmp_path):
     return write(tmp_path / "w-multistream.xml.bz2", archive), index
 
 
+def ranges_of(path):
+    """The byte ranges that workers get, if any."""
+    chunks = DumpReader(path, chunk_bytes=100).chunks()
+    return [(c.data.start, c.data.end) for c in chunks if isinstance(c.data, StreamRange)]
+
+
 def test_multistream_with_index_equals_sequential_reading(multistream):
     """Ranges that workers decompress themselves give the same pages and counts."""
     path, index = multistream
-    with_index = read(path, chunk_bytes=100)
-    index.rename(index.with_name("elsewhere"))
-    assert with_index == read(path, chunk_bytes=100)
-    assert with_index == read(path, index_path=index.with_name("elsewhere"))
-    assert len(with_index[0]) == 19
-    assert with_index[1] == {OTHER_NAMESPACE: 1}
+    plain = write(path.with_name("plain.xml"), bz2.decompress(path.read_bytes()))
+    sequential = read(plain, chunk_bytes=100)
+    assert sequential == read(path, chunk_bytes=100)
+    assert sequential == read(path, index_path=index)
+    assert len(sequential[0]) == 19
+    assert sequential[1] == {OTHER_NAMESPACE: 1}
+
+
+def test_streams_are_found_without_an_index(multistream, monkeypatch):
+    """Streams are found by their first bytes, wherever a read ends, the closing one too."""
+    path, index = multistream
+    with_index = ranges_of(path)
+    index.unlink()
+    for scan_bytes in (1 << 20, 256, 11):
+        monkeypatch.setattr("stamo.build.dump.multistream._SCAN_BYTES", scan_bytes)
+        found = ranges_of(path)
+        assert found[:-2] == with_index[:-1]
+        assert (found[-2][0], found[-2][1], found[-1][1]) == (
+            with_index[-1][0],
+            found[-1][0],
+            with_index[-1][1],
+        )
+    assert len(with_index) == 11
+
+
+@pytest.mark.parametrize("parts", ["one", "anywhere", "pages at once", "long"])
+def test_other_archives_are_read_in_one_piece(tmp_path, monkeypatch, parts):
+    """One stream, streams cut in the middle of pages, and streams too long for a worker."""
+    monkeypatch.setattr("stamo.build.dump.multistream.MAX_FOUND_BYTES", 400)
+    head = header("0.11").encode()
+    body = "".join(page(f"Title {n}", n) for n in range(40)).encode() + b"</mediawiki>"
+    whole = head + body
+    archives = {
+        "one": bz2.compress(whole),
+        "anywhere": b"".join(
+            bz2.compress(whole[at : at + 999]) for at in range(0, len(whole), 999)
+        ),
+        "pages at once": bz2.compress(whole[: len(head) + 500])
+        + bz2.compress(whole[len(head) + 500 :]),
+        "long": bz2.compress(head) + bz2.compress(body),
+    }
+    path = write(tmp_path / "w-multistream.xml.bz2", archives[parts])
+    assert ranges_of(path) == []
+    assert read(path, chunk_bytes=100) == read(write(tmp_path / "plain.xml", whole))
+
+
+def test_a_pipe_is_read_once(multistream, tmp_path):
+    """What cannot be read twice is not looked through for streams."""
+    path, index = multistream
+    index.unlink()
+    pipe = tmp_path / "pipe-multistream.xml.bz2"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(path.read_bytes()))
+    writer.start()
+    assert read(pipe) == read(path)
+    writer.join()
 
 
 def test_index_makes_ranges_that_cover_the_archive(multistream):
@@ -333,12 +390,14 @@ def test_wrong_index_is_refused_when_given_and_passed_over_when_found(multistrea
     """A named index must fit; one that merely lies there is reported and not used."""
     path, index = multistream
     sequential = read(path, index_path=index)
+    n_ranges = len(ranges_of(path))
     index.write_bytes(content)
     with pytest.raises(DumpError, match=says):
         read(path, index_path=index, chunk_bytes=100)
     pages, counts = read(path, chunk_bytes=100)
     assert pages == sequential[0]
     assert [reason for reason in counts if reason.startswith("index not used") and says in reason]
+    assert len(ranges_of(path)) == n_ranges + 1  # the closing tag has a stream of its own
 
 
 def test_index_of_another_kind_of_input_is_refused(tmp_path, multistream):

@@ -2,28 +2,35 @@
 
 Wikimedia's multistream archives are many small bzip2 streams of about 100 pages each; the index
 beside the archive says at which byte the stream of each page begins (lines "offset:page id:title").
+Without an index the streams are found by the ten bytes that each begins with.
 """
 
 import bz2
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from stamo.build.dump.splitter import PageLimits
+from stamo.build.dump.splitter import MAX_SITE_BYTES, PAGE_START, PageLimits
 from stamo.errors import DumpError
 from stamo.system.streams import ByteSource, ByteStream
 
 MAX_RANGE_BYTES = 64 << 20
 """Compressed length above which a range is not one of a usual multistream archive."""
 
+MAX_FOUND_BYTES = 8 << 20
+"""The same where no index says how an archive was made: its pages fit in a worker's memory."""
+
 _STREAM_START = re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)")
 _LINE = re.compile(rb"^(\d{1,18}):\d+:", re.MULTILINE)
 _MAX_LINE_BYTES = 1 << 16
-_N_PROBES = 16
+_N_PROBES = 4  # each decompresses a block
 # bzip2 makes about a quarter of wikitext, so a range holds about chunk_bytes of pages.
 _RATIO = 4
+_SCAN_BYTES = 1 << 20
+_START_BYTES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +71,79 @@ def plan_ranges(
     offsets = [offset for offset in sorted(read_offsets(index_path)) if 0 < offset < n_bytes]
     cuts = [0]
     for offset in offsets:
-        if offset - cuts[-1] >= max(1, limits.chunk_bytes // _RATIO):
+        if offset - cuts[-1] >= _least_bytes(limits):
             cuts.append(offset)
     with dump_path.open("rb") as file:
-        _check_cuts(file, cuts, index_path, dump_path)
-    ends = [*cuts[1:], n_bytes]
-    if max(end - start for start, end in zip(cuts, ends, strict=True)) > MAX_RANGE_BYTES:
+        if (misfit := _first_misfit(file, cuts)) is not None:
+            raise DumpError(
+                f"The index {index_path} does not belong to {dump_path}: no stream of pages begins "
+                f"at byte {misfit:,}; remove the index or download the one of the same date."
+            )
+    if _longest(cuts, n_bytes) > MAX_RANGE_BYTES:
         raise DumpError(f"The index {index_path} does not cover {dump_path}; download it anew.")
+    return _ranges(dump_path, cuts, n_bytes, limits, expects_end=expects_end)
+
+
+def find_ranges(
+    dump_path: Path, limits: PageLimits, *, expects_end: bool
+) -> list[StreamRange] | None:
+    """Group the streams of an archive without an index; None unless it is surely a multistream."""
+    n_bytes = dump_path.stat().st_size
+    with dump_path.open("rb") as file:
+        if not _has_header_stream(file):
+            return None
+        cuts = [0, *_find_cuts(file, _least_bytes(limits))]
+        if _longest(cuts, n_bytes) > MAX_FOUND_BYTES or _first_misfit(file, cuts) is not None:
+            return None
+    return _ranges(dump_path, cuts, n_bytes, limits, expects_end=expects_end)
+
+
+def _least_bytes(limits: PageLimits) -> int:
+    return max(1, limits.chunk_bytes // _RATIO)
+
+
+def _longest(cuts: list[int], n_bytes: int) -> int:
+    return max(end - start for start, end in pairwise([*cuts, n_bytes]))
+
+
+def _ranges(
+    dump_path: Path, cuts: list[int], n_bytes: int, limits: PageLimits, *, expects_end: bool
+) -> list[StreamRange]:
     return [
         StreamRange(dump_path, start, end, limits, expects_end and end == n_bytes)
-        for start, end in zip(cuts, ends, strict=True)
+        for start, end in pairwise([*cuts, n_bytes])
     ]
+
+
+def _has_header_stream(file: BinaryIO) -> bool:
+    """Tell whether the first stream ends before the first page, and pages begin the second."""
+    member = bz2.BZ2Decompressor()
+    try:
+        header = member.decompress(file.read(MAX_SITE_BYTES), MAX_SITE_BYTES)
+    except OSError:
+        return False
+    after = member.unused_data
+    return (
+        member.eof
+        and not PAGE_START.search(header)
+        and bool(_STREAM_START.match(after))
+        and _begins_with_page(after)
+    )
+
+
+def _find_cuts(file: BinaryIO, least_bytes: int) -> Iterator[int]:
+    """Yield where streams begin, each at least so many bytes behind the one before."""
+    position = least_bytes
+    while True:
+        file.seek(position)
+        block = file.read(_SCAN_BYTES)
+        if found := _STREAM_START.search(block):
+            yield position + found.start()
+            position += found.start() + least_bytes
+        elif len(block) == _SCAN_BYTES:
+            position += _SCAN_BYTES - _START_BYTES + 1  # a start may be cut in two
+        else:
+            return
 
 
 def read_offsets(index_path: Path) -> set[int]:
@@ -119,20 +188,21 @@ def _offsets(lines: bytes, index_path: Path) -> set[bytes]:
     return set(found)
 
 
-def _check_cuts(file: BinaryIO, cuts: list[int], index_path: Path, dump_path: Path) -> None:
+def _first_misfit(file: BinaryIO, cuts: list[int]) -> int | None:
     """Look at the first bytes at every cut, and at the first page at some of them."""
     step = max(1, len(cuts) // _N_PROBES)
-    for number, offset in enumerate(cuts[1:], start=1):
+    for number, offset in enumerate(cuts[1:]):
         file.seek(offset)
-        start = file.read(10)
+        start = file.read(_START_BYTES)
         if not _STREAM_START.match(start) and not _is_cut_start(start):
-            raise _misfit(index_path, dump_path, offset)
-        if (number - 1) % step == 0 and not _begins_with_page(start + file.read(1 << 20)):
-            raise _misfit(index_path, dump_path, offset)
+            return offset
+        if number % step == 0 and not _begins_with_page(start + file.read(1 << 20)):
+            return offset
+    return None
 
 
 def _is_cut_start(start: bytes) -> bool:
-    return len(start) < 10 and b"BZh91AY&SY".startswith(start)
+    return len(start) < _START_BYTES and b"BZh91AY&SY".startswith(start)
 
 
 def _begins_with_page(data: bytes) -> bool:
@@ -142,10 +212,3 @@ def _begins_with_page(data: bytes) -> bool:
     except OSError:
         return True
     return not text or text.lstrip().startswith((b"<page", b"</mediawiki"))
-
-
-def _misfit(index_path: Path, dump_path: Path, offset: int) -> DumpError:
-    return DumpError(
-        f"The index {index_path} does not belong to {dump_path}: no stream of pages begins at "
-        f"byte {offset:,}; remove the index or download the one of the same date."
-    )

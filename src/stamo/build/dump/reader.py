@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from stamo.build.dump.multistream import StreamRange, find_index, plan_ranges
+from stamo.build.dump.multistream import StreamRange, find_index, find_ranges, plan_ranges
 from stamo.build.dump.opening import TranslatedStream, open_file, open_stream
 from stamo.build.dump.pages import RawPage, parse_pages
 from stamo.build.dump.site import Site
@@ -57,7 +57,8 @@ class DumpReader(Closing):
     Args:
         path: The dump, or "-" for standard input.
         index_path: Index of a multistream .bz2 (lines "offset:page id:title"), so that workers
-            decompress it in parallel; found by itself beside the dump under the usual name.
+            decompress it in parallel; found by itself beside the dump under the usual name. Without
+            one the streams of such an archive are found by their first bytes.
         chunk_bytes: Bytes of pages after which a chunk ends, with the page that is open then.
         max_page_bytes: Largest page (head and last revision) to keep; MediaWiki's limit is 2 MiB.
     """
@@ -143,15 +144,18 @@ class DumpReader(Closing):
             return None
         path = Path(self.path)
         index_path = self._index_path or find_index(path)
-        if index_path is None or dump.stream.encoding is not None:
+        if dump.stream.encoding is not None:
             return None  # a range of UTF-16 would not tell its encoding
-        try:
-            return plan_ranges(path, index_path, self._limits, expects_end=dump.expects_end)
-        except DumpError as error:
-            if self._index_path is not None:
-                raise
-            self.skipped[f"index not used: {error}"] += 1
-            return None
+        if index_path is not None:
+            try:
+                return plan_ranges(path, index_path, self._limits, expects_end=dump.expects_end)
+            except DumpError as error:
+                if self._index_path is not None:
+                    raise
+                self.skipped[f"index not used: {error}"] += 1
+        if not dump.n_bytes:
+            return None  # a pipe is read once
+        return find_ranges(path, self._limits, expects_end=dump.expects_end)
 
     def _chunks_of_bytes(self, dump: "_OpenDump") -> Iterator[Chunk]:
         pages = dump.splitter.chunks(expects_end=dump.expects_end)
