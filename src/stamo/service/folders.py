@@ -355,6 +355,8 @@ class WorkspaceFolders:
             document=document.id,
             mention=key[1],
             title=document.title,
+            start=mention.start,
+            end=mention.end,
             before=cut_start(document.text[: mention.start], CONTEXT_CHARACTERS),
             surface=document.text[mention.start : mention.end],
             after=cut_end(document.text[mention.end :], CONTEXT_CHARACTERS),
