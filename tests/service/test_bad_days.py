@@ -135,6 +135,21 @@ def test_the_overview_follows_jobs(root, open_page, serve_app):
     page.wait_for_selector("#jobs >> text=learned it")
 
 
+def test_a_failure_comes_into_sight(root, open_page, serve_app, tmp_path):
+    """Below thirty workspaces, the sentence about a bad pack is still seen."""
+    for i in range(30):
+        make_workspace(root, f"rey-{i}", n_documents=1)
+    (tmp_path / "bad.stamo").write_bytes(b"no pack")
+    page = open_page(serve_app(create_app(make_parts(root))))
+    page.wait_for_selector("#packs >> text=No pack yet.")
+    page.locator("#file").scroll_into_view_if_needed()
+    page.set_input_files("#file", tmp_path / "bad.stamo")
+    wait_for_failure(page, "no usable entity pack")
+    top = page.evaluate("() => document.getElementById('failure').getBoundingClientRect().top")
+    assert 0 <= top < 700
+    open_page.complaints.clear()  # the browser tells the status 422
+
+
 def test_the_address_names_nobody(address, open_page):
     """Who gets a copy of the address is asked for their own name; a reload keeps the first."""
     page = open_labelling(open_page, address)
