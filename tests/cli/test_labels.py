@@ -156,8 +156,11 @@ def test_an_old_table_does_not_bring_back_what_was_changed(tmp_path):
 def test_bad_files_add_nothing(tmp_path):
     """A missing or foreign file is one clear error, and no label is added."""
     made = make(tmp_path / "a", labelled=False)
-    with pytest.raises(WorkspaceError, match="cannot be read"):
+    with pytest.raises(WorkspaceError, match=r"cannot be read \(No such file or directory\); give"):
         run("import", made.path, tmp_path / "nowhere.json")
+    (tmp_path / "bad.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(WorkspaceError, match="save it as UTF-8"):
+        run("import", made.path, tmp_path / "bad.csv")
     (tmp_path / "bad.json").write_text('[{"data": 7}]')
     with pytest.raises(CorpusFormatError, match="Task 1"):
         run("import", made.path, tmp_path / "bad.json")

@@ -60,6 +60,16 @@ def test_text_from_stdin(run):
     assert [m["surface"] for m in record["mentions"]] == ["Java", "Sumatra"]
 
 
+def test_a_missing_model_is_no_document(app, tmp_path):
+    """Without its ending it might be a text; then all would be linked without a model."""
+    text = tmp_path / "text.txt"
+    text.write_text("Java lies near Sumatra.")
+    line = ["link", str(small_kb().path), str(tmp_path / "modle"), str(text)]
+    result = CliRunner().invoke(app, line)
+    assert isinstance(result.exception, SettingsError)
+    assert "give the path of a model" in str(result.exception)
+
+
 def test_candidates_when_asked_for(run):
     """The lines are short; with --all-candidates they hold the same and all candidates."""
     text = "Java lies near Sumatra."

@@ -2,18 +2,20 @@ import concurrent.futures
 import contextlib
 import shutil
 import sqlite3
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from stamo.corpus.types import EmergingEntity
-from stamo.service.folders import line_about
+from stamo.service.folders import WorkspaceFolders, line_about
 from stamo.service.leases import Leases
+from stamo.service.parts import Limits
 from stamo.service.schemas import Guess
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.store import LabelTarget
-from tests.service.support import KNOWN, make_document, make_parts, make_workspace
+from tests.service.support import KNOWN, advise, make_document, make_parts, make_workspace
 
 SPACE = "/api/workspaces/rey"
 
@@ -248,6 +250,77 @@ def test_the_report_can_neither_run_nor_load(client, root):
     assert "default-src 'none'" in policy
     assert policy.endswith("sandbox")
     assert "script-src" not in policy
+
+
+def test_the_list_reads_no_documents(serve, root):
+    """To list workspaces, nobody is asked which mention comes first: that takes seconds each."""
+    make_workspace(root, "other")
+
+    def no_advice(*_):
+        raise AssertionError("The list needs no advice.")
+
+    spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, no_advice)
+    with serve(workspaces=spaces) as client:
+        listed = client.get("/api/workspaces").json()
+        assert [(space["problem"], space["progress"]["n_left"]) for space in listed] == [
+            ("", 30)
+        ] * 2
+        assert client.get(f"{SPACE}/progress").json()["target"] == 20
+
+
+def undecided(workspace, corpus, labels):
+    """Advise as the advisor does: what is decided on is not in the order."""
+    decided = {event.target.document for event in labels}
+    return [key for key in advise(workspace, corpus, labels) if key[0] not in decided]
+
+
+def test_the_goal_stays_while_labels_come(serve, root):
+    """New advice leaves out what is labelled; goal and rest are counted of all mentions."""
+    spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, undecided, advise_every=1)
+    with serve(workspaces=spaces) as client:
+        for _ in range(12):
+            answer(client, ask(client))
+        progress = client.get(f"{SPACE}/progress").json()
+    assert (progress["n_labelled"], progress["target"], progress["n_left"]) == (12, 20, 18)
+
+
+def test_what_was_taken_back_is_asked_again(serve, root):
+    """Also of others, once the first person has gone, and after advice that left it out."""
+    spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, undecided, advise_every=1)
+    with serve(workspaces=spaces, limits=Limits(lease_seconds=0.0)) as client:
+        for _ in range(30):
+            answer(client, ask(client))
+        assert ask(client) is None
+        client.post(f"{SPACE}/undo", json={"who": "Ada", "client": "page-1"})
+        assert ask(client, "page-2") is not None
+
+
+def test_opening_one_workspace_does_not_hold_up_another(serve, root):
+    """While the first question of one is being chosen, another one is labelled."""
+    make_workspace(root, "other")
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(workspace, corpus, labels):
+        if workspace.path.name == "other":
+            began.set()
+            go_on.wait(20)
+        return advise(workspace, corpus, labels)
+
+    spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, slow)
+    with (
+        serve(workspaces=spaces) as client,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
+        body = {"client": "page-2"}
+        waiting = pool.submit(client.post, "/api/workspaces/other/next", json=body)
+        try:
+            assert began.wait(20)
+            client.timeout = 5
+            assert answer(client, ask(client)).status_code == 201
+            assert len(client.get("/api/workspaces").json()) == 2
+        finally:
+            go_on.set()
+        assert waiting.result(20).json()["question"] is not None
 
 
 def test_one_address_cannot_hold_all_mentions(client):

@@ -12,7 +12,9 @@ from playwright.sync_api import sync_playwright
 from prometheus_client.parser import text_string_to_metric_families
 
 from stamo import __version__
+from stamo.cli import serve as cli_serve
 from stamo.corpus.formats.nif import context_iri, format_nif
+from stamo.errors import SettingsError
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
 from tests.documents import ROOT, blocks
@@ -73,6 +75,24 @@ def test_stopping_gives_no_trace_of_a_running_request():
             service.send_signal(signal.SIGINT)
             said = service.communicate(timeout=60)[1]
     assert "Traceback" not in said
+
+
+def test_a_missing_folder_of_workspaces_is_not_made(tmp_path):
+    """A misspelled name would serve an empty list."""
+    missing = tmp_path / "wek"
+    with pytest.raises(SettingsError, match="There is no folder"):
+        cli_serve.serve(tmp_path / "kb", tmp_path / "model", workspaces=missing)
+    assert not missing.exists()
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "advice"),
+    [("192.0.2.1", 0, "an address of this machine"), ("127.0.0.1", 99999, "another port")],
+)
+def test_where_it_cannot_listen_it_says_what_to_choose(host, port, advice):
+    """An address of another machine is not mended by another port."""
+    with pytest.raises(SettingsError, match=f"choose {advice}"):
+        cli_serve.listen(host, port)
 
 
 def test_requests_are_counted_by_route(client):

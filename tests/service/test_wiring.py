@@ -138,7 +138,8 @@ def test_packs_are_checked_against_the_partners(client, built):
 def start(built, tmp_path, *options):
     folder = built[0]
     arguments = [str(folder / "kb"), str(folder / "model.safetensors"), "--port", "0"]
-    (tmp_path / "packs").mkdir(exist_ok=True)
+    for name in ("packs", "spaces"):
+        (tmp_path / name).mkdir(exist_ok=True)
     arguments += ["--packs", str(tmp_path / "packs"), "--workspaces", str(tmp_path / "spaces")]
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     return subprocess.Popen(

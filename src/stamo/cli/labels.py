@@ -96,8 +96,11 @@ def import_(
     opened = Workspace.open(workspace)
     try:
         text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkspaceError(f"{file} cannot be read as text ({error}).") from error
+    except OSError as error:
+        reason = f"{file} cannot be read ({error.strerror}); give a file of labels."
+        raise WorkspaceError(reason) from error
+    except UnicodeDecodeError as error:
+        raise WorkspaceError(f"{file} cannot be read as text; save it as UTF-8.") from error
     try:
         n = _add(opened, text, form, who)
     except CorpusFormatError as error:

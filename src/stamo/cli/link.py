@@ -189,9 +189,19 @@ def _say_failures(n_linked: int, n_failed: int) -> None:
 
 
 def _split_model(paths: list[Path]) -> tuple[Path | None, list[Path]]:
-    """Tell a model in the first place from documents to link."""
+    """Tell a model in the first place from documents to link.
+
+    Raises:
+        SettingsError: Nothing is there; without a word, a misspelled model would not be used.
+    """
+    from stamo.errors import SettingsError
     from stamo.models.store import is_model
 
+    if paths and str(paths[0]) != "-" and not paths[0].exists() and not is_model(paths[0]):
+        raise SettingsError(
+            f"There is no file or folder {str(paths[0])!r}; give the path of a model, or of "
+            "documents to link."
+        )
     return (paths[0], paths[1:]) if paths and is_model(paths[0]) else (None, paths)
 
 

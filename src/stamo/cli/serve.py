@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import secrets
 import socket
@@ -59,7 +60,7 @@ def serve(
     ] = False,
 ) -> None:
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
-    from stamo.errors import need
+    from stamo.errors import SettingsError, need
 
     need("fastapi", "torch,serve", "The service")
     from stamo.discovery.found import FoundFolder
@@ -71,6 +72,11 @@ def serve(
     from stamo.service.wiring import wire
     from stamo.workspace.learn_job import learn_job
 
+    if not workspaces.is_dir():
+        raise SettingsError(
+            f"There is no folder {str(workspaces)!r}; give the one that holds the workspaces, or "
+            "make it."
+        )
     if packs is not None:
         PackFolder.existing(packs)  # a misspelled name would serve without them
     is_made_up = token is None and not is_loopback(host)
@@ -148,7 +154,11 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or "a port is a number from 0 to 65535"
+        is_foreign = isinstance(error, socket.gaierror) or (
+            isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL
+        )
+        what = "an address of this machine" if is_foreign else "another port"
         raise SettingsError(
-            f"The service cannot listen on {host}:{port} ({reason}); choose another port."
+            f"The service cannot listen on {host}:{port} ({reason}); choose {what}."
         ) from error
     return listener

@@ -147,6 +147,7 @@ class WorkspaceFolders:
         self._advise_every = advise_every
         self.find = find
         self._lock = threading.RLock()
+        self._locks: dict[str, threading.RLock] = {}
         self._spaces: dict[str, _Space] = {}
 
     def all(self) -> list[WorkspaceInfo]:
@@ -184,16 +185,14 @@ class WorkspaceFolders:
         )
 
     def progress(self, name: str) -> LabellingProgress:
-        """Count the labels of a workspace."""
-        space = self._open(name)
-        events = space.store.current()
+        """Count the labels of a workspace; its documents are not read for it."""
+        workspace = self._workspace(name)
+        events = workspace.current_labels()
         by = Counter(event.labeller for event in events if event.choice != SKIP)
-        n_labelled, n_mentions = by.total(), len(space.order)
+        n_labelled, n_mentions = by.total(), workspace.documents.manifest.n_mentions
         is_found = any(event.choice == EMERGING_CHOICE for event in events)
         target = min(N_LABELS, n_mentions) or N_LABELS
-        missing = (
-            f"None of the {n_labelled} labels is {space.workspace.entity.id}; label some more."
-        )
+        missing = f"None of the {n_labelled} labels is {workspace.entity.id}; label some more."
         return LabellingProgress(
             n_labelled=n_labelled,
             n_skipped=len(events) - n_labelled,
@@ -202,6 +201,10 @@ class WorkspaceFolders:
             by=dict(by),
             advice=missing if n_labelled >= target and not is_found else "",
         )
+
+    def prepare(self, name: str) -> None:
+        """Read the documents and choose what to ask, where that is to be done: it takes seconds."""
+        self._open(name)
 
     def next(self, name: str, taken: frozenset[LabelKey]) -> Question | None:
         """Return the mention that teaches most among those nobody has decided on or taken."""
@@ -286,6 +289,8 @@ class WorkspaceFolders:
         document = space.documents.get(event.target.document)
         for key in candidate_mentions(space.workspace, document) if document else ():
             if _place(space.target(key)) == _place(event.target):
+                if key not in space.order:  # what was decided on when it was made is not in it
+                    space.order.insert(0, key)
                 return key
         return None
 
@@ -313,8 +318,8 @@ class WorkspaceFolders:
         return Workspace.open(self.root / name)
 
     def _open(self, name: str) -> _Space:
-        with self._lock:
-            workspace = self._workspace(name)
+        workspace = self._workspace(name)
+        with self._lock_of(name):
             space = self._spaces.get(name)
             version = file_version(workspace.documents.folder / DOCUMENTS_MANIFEST)
             if space is None or space.version != version:
@@ -326,6 +331,11 @@ class WorkspaceFolders:
                 space.order = list(self._advise(workspace, corpus, labels))
                 space.n_labels = len(labels)
             return space
+
+    def _lock_of(self, name: str) -> threading.RLock:
+        """Return the lock of one workspace: to open it must not hold up the others."""
+        with self._lock:
+            return self._locks.setdefault(name, threading.RLock())
 
     def _load(self, workspace: Workspace, version: Version, store: LabelStore | None) -> _Space:
         documents = {document.id: document for document in workspace.documents}
@@ -345,6 +355,8 @@ class WorkspaceFolders:
             document=document.id,
             mention=key[1],
             title=document.title,
+            start=mention.start,
+            end=mention.end,
             before=cut_start(document.text[: mention.start], CONTEXT_CHARACTERS),
             surface=document.text[mention.start : mention.end],
             after=cut_end(document.text[mention.end :], CONTEXT_CHARACTERS),

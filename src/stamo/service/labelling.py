@@ -38,6 +38,7 @@ class Desk:
 
     def next(self, name: str, client: str, address: str = "", n: int = 1) -> list[Question]:
         """Return the mentions a client at an address holds, filled up with the best free ones."""
+        self._spaces.prepare(name)  # before the lock, which other workspaces wait for
         with self._leases.lock:
             held = (self._spaces.question(name, k) for k in self._leases.held_by(name, client))
             questions = [question for question in held if question is not None][:n]
@@ -57,6 +58,7 @@ class Desk:
         Raises:
             WorkspaceError: Somebody else is looking at the mention.
         """
+        self._spaces.prepare(name)
         key = (label.document, label.mention)
         with self._leases.lock:
             if key in self._leases.held_by_others(name, label.client):
@@ -80,6 +82,7 @@ class Desk:
         self, name: str, who: str, client: str, address: str = "", n: int = 1
     ) -> list[Question]:
         """Take back a person's last decision and show that mention again."""
+        self._spaces.prepare(name)
         with self._leases.lock:
             key = self._spaces.undo(name, who)
             if key is None:

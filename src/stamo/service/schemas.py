@@ -203,6 +203,9 @@ class Question(_Out):
     document: str
     mention: int
     title: str | None
+    start: int
+    """Where it stands in the document's text, in characters; `end` is behind it."""
+    end: int
     before: str
     surface: str
     after: str

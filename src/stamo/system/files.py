@@ -14,6 +14,7 @@ import fcntl
 import glob
 import json
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -123,7 +124,8 @@ def check_writable(path: Path) -> None:
 def explain_os_error(error: OSError) -> str:
     """Say in one sentence what the system refused, on which file, and what to do."""
     name = error.filename2 or error.filename
-    place = f" at {os.fsdecode(name)!r}" if isinstance(name, str | bytes) else ""
+    is_named = isinstance(name, str | bytes)
+    place = f" at {_wanted(Path(os.fsdecode(name)))!r}" if is_named else ""
     if error.errno in DISK_FULL:
         return (
             f"The disk is full{place}; what was there before is unchanged. Free some space and try "
@@ -135,6 +137,12 @@ def explain_os_error(error: OSError) -> str:
         return f"The system does not permit this{place}; check who owns it and its permissions."
     reason = error.strerror or str(error) or type(error).__name__
     return f"The system refused{place}: {reason}; check the path and the disk."
+
+
+def _wanted(path: Path) -> str:
+    """Return the file that is being written where a path is that of its first form."""
+    beside = re.fullmatch(r"\.(.+)\.\d+-\d+\.tmp", path.name)
+    return str(path.with_name(beside[1]) if beside else path)
 
 
 def _flush(path: Path) -> None:

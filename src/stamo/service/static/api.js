@@ -104,9 +104,13 @@ export function percent(share) {
   return `${Math.round(100 * share)} %`;
 }
 
-/** Show or clear the sentence of a failure. */
+/** Show or clear the sentence of a failure; a new one comes into sight. */
 export function showFailure(error) {
-  byId("failure").textContent = error ? error.message : "";
+  const box = byId("failure");
+  const sentence = error ? error.message : "";
+  const isNew = sentence && sentence !== box.textContent;
+  box.textContent = sentence;
+  if (isNew) box.scrollIntoView({ block: "nearest" });
 }
 
 /** A value that stays the same while this tab is open. */

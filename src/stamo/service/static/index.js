@@ -37,14 +37,42 @@ function jobRow(job) {
   return row(job.workspace, job.message, make("span", { className: "soft" }, job.state === "running" ? percent(job.progress) : job.state));
 }
 
+const PAUSE = 1000; // milliseconds between two questions how far the jobs are
+let nLoads = 0;
+
+const isUnfinished = (job) => job.state === "queued" || job.state === "running";
+
+function showJobs(jobs) {
+  fill("jobs", jobs.slice(0, 10).map(jobRow), "Nothing was learned here yet.");
+}
+
+/** Show how far the jobs are until one of `n` ends; then all is read again. */
+async function follow(n, turn, isLost = false) {
+  if (turn !== nLoads) return;
+  try {
+    const jobs = await call("GET", "/api/jobs");
+    if (turn !== nLoads) return;
+    if (isLost) showFailure(null);
+    showJobs(jobs);
+    if (jobs.filter(isUnfinished).length < n) run(() => {});
+    else setTimeout(() => follow(n, turn), PAUSE);
+  } catch (error) {
+    showFailure(error);
+    if (error.isUnreachable) setTimeout(() => follow(n, turn, true), 3 * PAUSE);
+  }
+}
+
 async function load() {
+  const turn = ++nLoads;
   const [status, spaces, packs, jobs] = await Promise.all(
     ["status", "workspaces", "packs", "jobs"].map((name) => call("GET", `/api/${name}`)),
   );
   byId("status").textContent = `stamo ${status.version}${status.knowledge_base ? ` on ${status.knowledge_base}` : ""}`;
   fill("workspaces", spaces.map(workspaceRow), "No workspace yet; make one with “stamo new”.");
   fill("packs", packs.map(packRow), "No pack yet.");
-  fill("jobs", jobs.slice(0, 10).map(jobRow), "Nothing was learned here yet.");
+  showJobs(jobs);
+  const n = jobs.filter(isUnfinished).length;
+  if (n) setTimeout(() => follow(n, turn), PAUSE);
 }
 
 async function run(action) {

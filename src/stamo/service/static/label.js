@@ -8,6 +8,7 @@ import { showHistory } from "/static/history.js";
 const WHO = "stamo-who";
 const KEYS = "1234567890";
 const AHEAD = 6;
+const PAUSE = 700; // milliseconds between two questions how far a job is
 const NONE = ["@none", "none of these"];
 const SKIP = ["@skip", ""];
 const asked = new URLSearchParams(location.search);
@@ -83,7 +84,9 @@ async function save(question, choice, title, isChange) {
     unsaved.delete(keyOf(question));
     byId("after").textContent = "";
     // What could not be sent is asked again; what somebody else labelled meanwhile is not.
-    if (error.isUnreachable) queue.unshift(question);
+    if (!error.isUnreachable) await fill().catch(() => {});
+    else if (isChange) changing = question;
+    else queue.unshift(question);
     showCurrent();
     throw error;
   } finally {
@@ -215,13 +218,7 @@ async function follow(job) {
   byId("job").value = job.progress;
   text.textContent = `Learning: ${job.message}`;
   if (job.state === "queued" || job.state === "running") {
-    setTimeout(async () => {
-      try {
-        await follow(await call("GET", `/api/jobs/${job.id}`));
-      } catch (error) {
-        showFailure(error);
-      }
-    }, 700);
+    setTimeout(() => followOn(job), PAUSE);
     return;
   }
   byId("learn").disabled = false;
@@ -229,6 +226,19 @@ async function follow(job) {
   text.textContent = job.message;
   const info = await call("GET", route);
   if (info.has_report) text.append(" ", make("a", { href: `${route}/report`, target: "_blank", rel: "noopener" }, "Report"));
+}
+
+/** Ask again how far a job is; a service that is started anew goes on with it, and so do we. */
+async function followOn(job, isLost = false) {
+  try {
+    const now = await call("GET", `/api/jobs/${job.id}`);
+    if (isLost) showFailure(null);
+    await follow(now);
+  } catch (error) {
+    showFailure(error);
+    if (error.isUnreachable) setTimeout(() => followOn(job, true), 3 * PAUSE);
+    else byId("learn").disabled = false;
+  }
 }
 
 const expand = () => {
@@ -279,8 +289,11 @@ async function openDocument() {
     byId("whole-title").textContent = title || id;
     const isAddress = /^https?:\/\//.test(id);
     byId("whole-link").replaceChildren(isAddress ? make("a", { href: id, target: "_blank", rel: "noopener noreferrer" }, id) : id);
-    byId("whole-text").textContent = text;
+    const points = Array.from(text); // offsets count code points
+    const mark = make("mark", {}, points.slice(question.start, question.end).join(""));
+    byId("whole-text").replaceChildren(points.slice(0, question.start).join(""), mark, points.slice(question.end).join(""));
     byId("whole").showModal();
+    mark.scrollIntoView({ block: "center" });
   } catch (error) {
     showFailure(error);
   }
@@ -318,6 +331,14 @@ function leave() {
   showCurrent();
 }
 
+/** The key that was pressed; where a layout has other letters or digits by Shift only, the key in that place. */
+function keyOfPress({ key, code, shiftKey }) {
+  const place = /^(?:Key([A-Z])|Digit(\d))$/.exec(code);
+  const letter = key > "\x7f" ? place?.[1] : undefined;
+  const digit = shiftKey ? undefined : place?.[2];
+  return (letter ?? digit ?? key).toLowerCase();
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (event.key === "Escape" && !byId("other").hidden) {
@@ -326,7 +347,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.target.closest("input, select, textarea, dialog") || !who || !byId("history").hidden) return;
-  const key = event.key.toLowerCase();
+  const key = keyOfPress(event);
   const question = shown();
   const choice = KEYS.includes(key) ? question?.choices[KEYS.indexOf(key)] : null;
   if (choice) decide(choice.choice, choice.entity);
@@ -379,7 +400,9 @@ function start() {
   byId("as").hidden = false;
   byId("as-name").textContent = who;
   byId("loading").hidden = queue.length > 0;
-  if (asked.get("document")) enqueue(() => jump(asked.get("document"), asked.get("mention") ?? "0"));
+  const wanted = asked.get("document");
+  if (wanted) enqueue(() => jump(wanted, asked.get("mention") ?? "0"));
+  asked.delete("document"); // another name later does not ask for it again
   enqueue(async () => {
     await fill();
     showCurrent();
@@ -409,7 +432,15 @@ async function open() {
   else askWho();
 }
 
+/** Take the name out of the address: who gets a copy of it labels under their own. */
+function forgetWho() {
+  if (!asked.has("who")) return;
+  asked.delete("who");
+  history.replaceState(null, "", `?${asked}`);
+}
+
 notePending();
+forgetWho();
 open().catch((error) => {
   byId("loading").hidden = true;
   showFailure(error);
