@@ -176,6 +176,22 @@ def make_pile(
     )
 
 
+def share_labels(gold: Int32, pile: Pile) -> Int32:
+    """Give the label of a mention to the other mentions of its name in its document.
+
+    One name has one sense in a document. Where labels of one document contradict
+    each other, they stand for themselves only.
+    """
+    _, vote, size = pile.votes
+    known = np.flatnonzero(gold != UNKNOWN)
+    highest = np.full(len(size), np.iinfo(np.int64).min)
+    lowest = np.full(len(size), np.iinfo(np.int64).max)
+    np.maximum.at(highest, vote[known], gold[known])
+    np.minimum.at(lowest, vote[known], gold[known])
+    agreed = np.where(highest == lowest, highest, UNKNOWN)[vote]
+    return np.where(gold == UNKNOWN, agreed, gold).astype(np.int32)
+
+
 def linked_pairs(documents: Int32, entities: Int32) -> Int64:
     """Return the distinct pairs of document and entity of linked mentions, shape (n, 2)."""
     linked = (documents >= 0) & (entities >= 0)

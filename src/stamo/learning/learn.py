@@ -17,12 +17,11 @@ from stamo.features.encoding import (
     EMERGING,
     UNKNOWN,
     CandidateSource,
-    FlatCorpus,
     Lexicon,
     encode,
     flatten,
 )
-from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
+from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile, share_labels
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.loop import Learned, OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
@@ -58,28 +57,8 @@ def encode_pile(
     id of an emerging entity, the title of a known one, any other text for "none of these", or None
     where nobody labelled it. All other mentions are entity context.
     """
-    n_by_id = Counter(document.id for document in corpus.documents)
-    twice = next((id for id, n in n_by_id.items() if n > 1), None)
-    if twice is not None:
-        raise LearningError(
-            f"The document {twice!r} comes twice; give each document once, with one label for each "
-            "mention."
-        )
-    flat = flatten(corpus.documents, Lexicon.of(kb), entity_numbers(entities, corpus, kb))
-    return encode_flat(entities, flat, kb, trained, source=source, encoder=encoder)
-
-
-def encode_flat(
-    entities: Sequence[EmergingEntity],
-    flat: FlatCorpus,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    *,
-    source: CandidateSource | None = None,
-    neighbours: Int32 | None = None,
-    encoder: TextEncoder | None = None,
-) -> EncodedPile:
-    """Encode the candidate mentions of flattened documents."""
+    numbers = entity_numbers(entities, corpus, kb)
+    flat = flatten(corpus.documents, Lexicon.of(kb), numbers)
     aliases = {alias for entity in entities for alias in entity.aliases}
     is_alias = np.array([surface in aliases for surface in flat.surface_table], dtype=bool)
     rows = np.flatnonzero(is_alias[flat.surfaces]) if len(flat.surfaces) else np.zeros(0, int)
@@ -96,33 +75,14 @@ def encode_flat(
     mentions = encode_features(mentions, features, kb)
     pairs = linked_pairs(flat.documents, context)
     text = None if flat.text is None else flat.text.take(rows)
-    pile = make_pile(
-        entities, mentions, pairs, flat.n_documents, kb, neighbours, text=text, encoder=encoder
-    )
+    pile = make_pile(entities, mentions, pairs, flat.n_documents, kb, text=text, encoder=encoder)
     gold = share_labels(mentions.gold, pile)
     pile = replace(pile, mentions=replace(mentions, gold=gold))
-    numbers = EMERGING - np.arange(len(entities))
     return EncodedPile(
         pile=pile,
-        labels=(gold[:, None] == numbers).astype(np.float32),
+        labels=(gold[:, None] == EMERGING - np.arange(len(entities))).astype(np.float32),
         labelled=gold != UNKNOWN,
     )
-
-
-def share_labels(gold: Int32, pile: Pile) -> Int32:
-    """Give the label of a mention to the other mentions of its name in its document.
-
-    One name has one sense in a document. Where labels of one document contradict
-    each other, they stand for themselves only.
-    """
-    _, vote, size = pile.votes
-    known = np.flatnonzero(gold != UNKNOWN)
-    highest = np.full(len(size), np.iinfo(np.int64).min)
-    lowest = np.full(len(size), np.iinfo(np.int64).max)
-    np.maximum.at(highest, vote[known], gold[known])
-    np.minimum.at(lowest, vote[known], gold[known])
-    agreed = np.where(highest == lowest, highest, UNKNOWN)[vote]
-    return np.where(gold == UNKNOWN, agreed, gold).astype(np.int32)
 
 
 def entity_numbers(
@@ -235,12 +195,23 @@ def learn(
         names = {alias for entity in group for alias in entity.aliases}
         mentioned = (d for d in everything if any(m.surface in names for m in d.mentions))
         corpus = Corpus(tuple(mentioned))
+        _refuse_twins(corpus)
         encoded = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
         task = make_task(encoded, kb, trained)
         learned = run_reading(task, chosen, on_slot=on_slot)
         for i, entity in enumerate(group):
             by_id[entity.id] = LearnedEntity.of(learned, encoded.pile, trained, i)
     return [by_id[entity.id] for entity in everyone]
+
+
+def _refuse_twins(corpus: Corpus) -> None:
+    n_by_id = Counter(document.id for document in corpus.documents)
+    twice = next((id for id, n in n_by_id.items() if n > 1), None)
+    if twice is not None:
+        raise LearningError(
+            f"The document {twice!r} comes twice; give each document once, with one label for each "
+            "mention."
+        )
 
 
 def sharing_aliases(entities: Sequence[EmergingEntity]) -> list[list[EmergingEntity]]:

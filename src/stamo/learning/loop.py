@@ -26,6 +26,7 @@ from stamo.learning.inter import Moments
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.tables import Tables
 from stamo.system.arrays import Bools, Float32
+from stamo.system.threads import one_thread
 
 ALL_SLOTS = "max slots"
 """The loop stopped after the last slot that it was given."""
@@ -59,8 +60,9 @@ class Task:
         """L, to estimate features on."""
         return Sample(self.pile, self.labels, self.labelled.astype(np.float32))
 
+    @cached_property
     def scorer(self) -> Scorer:
-        """Prepare to score the pile again and again."""
+        """Scores the whole pile; prepared once for all that learns on the task."""
         return self.model.prepare(self.pile, self.tables)
 
 
@@ -81,11 +83,6 @@ class Steps(ABC, Generic[E]):
     def __init__(self, task: Task) -> None:
         """Get ready; nothing is computed before it is needed."""
         self.task = task
-
-    @cached_property
-    def scorer(self) -> Scorer:
-        """Scores the whole pile."""
-        return self.task.scorer()
 
     @abstractmethod
     def label(self, now: E) -> Float32:
@@ -223,6 +220,7 @@ class Learned:
 OnSlot = Callable[[Slot], None]
 
 
+@one_thread()
 def self_train(
     task: Task,
     args: LoopArgs,

@@ -53,6 +53,11 @@ class StamoSteps(Steps[Estimate]):
         self.args = args
 
     @cached_property
+    def scorer(self) -> Scorer:
+        """Scores the whole pile."""
+        return self.task.scorer
+
+    @cached_property
     def labelled_part(self) -> tuple[Scorer, Int64]:
         """A scorer of L and the gold column of each of its mentions.
 

@@ -20,8 +20,8 @@ from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import LearnedEntity
-from stamo.learning.loop import Checkpoint, Learned, Slot
-from stamo.learning.readings import Reading, reading_named, run_reading
+from stamo.learning.loop import Checkpoint, Learned, Slot, self_train
+from stamo.learning.readings import Reading, reading_named
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
@@ -32,7 +32,6 @@ from stamo.workspace.left_out import (
     LeftOut,
     find_out,
     predict_left_out,
-    slots_of,
 )
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
@@ -143,7 +142,7 @@ def learn_pack(
 
         left_out = predict_left_out(
             material.task,
-            slots_of(reading),
+            reading.args,
             settings.n_folds,
             done=store.load_folds(),
             on_fold=on_fold,
@@ -173,7 +172,7 @@ def rollback(
             store.load(slot)
         reading = replace(full, args=full.args.until(slot))
         left_out = predict_left_out(
-            material.task, slots_of(full), settings.n_folds, done=store.load_folds()
+            material.task, full.args, settings.n_folds, done=store.load_folds()
         )
         packing = _Packing(
             workspace, material, trained, reading, left_out, lambda step: None, settings
@@ -198,8 +197,8 @@ class _Packing:
     def finish(self, store: SlotStore | None, n_done: int) -> LearnedPack:
         """Run what is left of the slots and write the pack."""
         task, args = self.material.task, self.reading.args
-        alone = replace(self.reading, args=args.labels_alone())
-        learned = run_reading(task, alone)
+        alone = args.labels_alone()
+        learned = self_train(task, alone)
         self._note(LABELS_ALONE, learned.theta, learned.posterior, 0)
         resume = self._take_up(store, n_done)
 
@@ -210,8 +209,8 @@ class _Packing:
             if store is not None:
                 store.save(SavedSlot(record, slot.checkpoint))
 
-        if args != alone.args:
-            learned = run_reading(task, self.reading, on_slot=on_slot, resume=resume)
+        if args != alone:
+            learned = self_train(task, args, on_slot=on_slot, resume=resume)
         done = self._pack(learned)
         checked, data = self._checked(done.used_slot), done.pack.to_bytes()
         summary = LearnSummary(
@@ -327,4 +326,4 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     """
     reading = reading_named("estimation")
     task = load_material(workspace, kb, trained, reading).task
-    return LearnedEntity.of(run_reading(task, reading), task.pile, trained).to_pack()
+    return LearnedEntity.of(self_train(task, reading.args), task.pile, trained).to_pack()

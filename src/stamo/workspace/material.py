@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, WorkspaceError
@@ -69,7 +69,6 @@ def load_material(
     if reader is not None:
         readings(task.pile)
         reader.save()
-    model = reading.model(task.model)
     parts = {
         "entity": [workspace.entity.id, *workspace.entity.aliases],
         "about": workspace.entity.about,
@@ -85,7 +84,7 @@ def load_material(
         corpus=labelled,
         labels=events,
         n_stale=found.n_stale,
-        task=replace(task, model=model, features=model.features),
+        task=reading.task(task),
         key=hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
     )
 
