@@ -78,11 +78,6 @@ class Pile:
         """Return the number of documents the pile was made of."""
         return int(self.occurrence.shape[0])
 
-    @property
-    def sole_entity(self) -> EmergingEntity | None:
-        """Return the entity of a pile of one; views of what is known about it need just one."""
-        return self.entities[0] if len(self.entities) == 1 else None
-
     def keep(self, key: str, make: Callable[[], T]) -> T:
         """Return what `make` makes, made once: no slot changes what a pile is."""
         if key not in self.extra:

@@ -46,7 +46,16 @@ class Surroundings:
 
     def windows(self, n_characters: int) -> list[Window]:
         """Return whole words up to about `n_characters` before and after each mention."""
-        return [_window(self.texts[d], a, b, n_characters) for d, a, b in self.places()]
+        found, n = [], n_characters
+        for d, start, end in self.places():
+            text = self.texts[d]
+            first, last = max(0, start - n), min(len(text), end + n)
+            while 0 < first < start and not text[first - 1].isspace() and start - first < 2 * n:
+                first -= 1
+            while end < last < len(text) and not text[last].isspace() and last - end < 2 * n:
+                last += 1
+            found.append(Window(text[first:last], start - first, end - first))
+        return found
 
     def next_to(self, n: int = 2) -> list[NextTo]:
         """Return the n words or signs before and after each mention."""
@@ -61,15 +70,6 @@ class Surroundings:
     def places(self) -> Iterator[tuple[int, int, int]]:
         """Yield document, start and end of each mention."""
         return zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
-
-
-def _window(text: str, start: int, end: int, n: int) -> Window:
-    first, last = max(0, start - n), min(len(text), end + n)
-    while 0 < first < start and not text[first - 1].isspace() and start - first < 2 * n:
-        first -= 1
-    while end < last < len(text) and not text[last].isspace() and last - end < 2 * n:
-        last += 1
-    return Window(text[first:last], start - first, end - first)
 
 
 def join_surroundings(texts: Sequence[tuple[str, Int32, Int32]]) -> Surroundings:

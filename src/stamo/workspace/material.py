@@ -11,7 +11,8 @@ from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, WorkspaceError
 from stamo.features.encoder_choice import remembering
 from stamo.features.pile import TextEncoder
-from stamo.features.views.sentence import readings
+from stamo.features.views.base import view_mentions
+from stamo.features.views.sentence import Sentence
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import encode_pile, make_task
 from stamo.learning.loop import Task
@@ -67,7 +68,7 @@ def load_material(
     encoded = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
     task = make_task(encoded, kb, trained)
     if reader is not None:
-        readings(task.pile)
+        view_mentions(task.pile, kb, [Sentence()])
         reader.save()
     parts = {
         "entity": [workspace.entity.id, *workspace.entity.aliases],

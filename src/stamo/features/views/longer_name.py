@@ -12,7 +12,7 @@ import numpy as np
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
-from stamo.features.about import whole_name
+from stamo.features.about import IN_BRACKETS
 from stamo.features.pile import Pile
 from stamo.features.surroundings import Surroundings
 from stamo.features.views.base import Term, View, view_mentions
@@ -43,10 +43,10 @@ class LongerName(View):
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Look for the names; no column where the text is not known."""
-        entity = pile.sole_entity
-        if entity is None or pile.text is None:
+        if len(pile.entities) != 1 or pile.text is None:
             return np.zeros((len(pile), 0))
-        said = self._said(whole_name(entity), pile.text)
+        entity = pile.entities[0]
+        said = self._said(entity, pile.text)
         another = _inside_another(entity, pile.text, kb) & (said < 1)
         return np.stack([said, self.another * another], axis=1)
 
@@ -56,9 +56,13 @@ class LongerName(View):
         names = ("its whole name", "part of another name")
         return [(n, part) for n, part in zip(names, np.diag(own), strict=False) if part.any()]
 
-    def _said(self, name: str, text: Surroundings) -> Float64:
-        """Return 1 for a mention inside the name, less where the name stands elsewhere."""
-        if not name:
+    def _said(self, entity: EmergingEntity, text: Surroundings) -> Float64:
+        """Return 1 for a mention inside the name, less where the name stands elsewhere.
+
+        The name is without what stands in brackets; where no alias is shorter, all is 0.
+        """
+        name = IN_BRACKETS.sub(" ", entity.id).strip()
+        if min(map(len, entity.aliases)) >= len(name):
             return np.zeros(len(text.starts))
         find = _pattern(name)
         spans = {
