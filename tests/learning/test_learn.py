@@ -59,7 +59,7 @@ def accuracy(learned, case, kb, trained):
     pile = encoded.pile
     pile = replace(
         pile,
-        vocabularies=learned.text.vocabularies,
+        vocabularies=learned.vocabularies,
         neighbours=learned.neighbours,
         context=np.where(pile.context >= 0, pile.context, -1),
         extra={},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,12 +22,13 @@ from stamo.features.encoding import (
     flatten,
 )
 from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile, share_labels
+from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.loop import Learned, OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import TextParts, make_pack
+from stamo.packs.theta import make_pack
 from stamo.system.arrays import Bools, Float32, Int32
 from stamo.system.threads import one_thread
 
@@ -112,8 +113,10 @@ class LearnedEntity:
     """Why learning ended: `max slots` or `no change`."""
     shift: float
     """What the decision added to the log odds; confidences leave it out."""
-    text: TextParts
-    """What its views of the text need to be looked up."""
+    vocabularies: Mapping[str, tuple[str, ...]]
+    """What the columns of views of words stand for, by view."""
+    encoder: str
+    """The fingerprint of the sentence encoder, empty where none was used."""
     features: tuple[Feature, ...] = field(repr=False)
     """How θ̂(e*) is looked up."""
     kb: KnowledgeBase = field(repr=False)
@@ -127,7 +130,7 @@ class LearnedEntity:
         cls, learned: Learned, pile: Pile, trained: TrainedModel, number: int = 0
     ) -> LearnedEntity:
         """Take what was learned of one of a pile's entities."""
-        text = TextParts.of(pile)
+        known = {view.name: pile.vocabulary(view.name) for view in VIEWS if view.has_vocabulary}
         return cls(
             entity=pile.entities[number],
             theta=learned.theta.map(lambda values: values[number : number + 1]),
@@ -136,7 +139,8 @@ class LearnedEntity:
             pile_helped=learned.pile_helped,
             stopped=learned.stopped,
             shift=learned.shifts[number],
-            text=text,
+            vocabularies=known,
+            encoder=pile.encoder.fingerprint if pile.encoder is not None else "",
             features=learned.model.features,
             kb=pile.kb,
             model_fingerprint=trained.fingerprint,
@@ -152,7 +156,8 @@ class LearnedEntity:
             self.kb,
             self.model_fingerprint,
             shift=self.shift,
-            text=self.text,
+            vocabularies=self.vocabularies,
+            encoder=self.encoder,
             **about,
         )
 
