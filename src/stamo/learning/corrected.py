@@ -163,8 +163,7 @@ class CorrectedSteps(Steps[Corrected]):
     """Probabilities as pseudo-labels, made of margins that did not see their own label."""
 
     def __init__(self, task: Task, args: CorrectedArgs) -> None:
-        super().__init__(task)
-        self.args = args
+        self.task, self.args = task, args
         self.views = view_mentions(task.pile, task.kb, args.evidence.views)
         self.rows = np.flatnonzero(task.labelled)
         _, vote, size = task.pile.votes

@@ -20,7 +20,7 @@ from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
 from stamo.features.views.about import About
-from stamo.features.views.base import Rows, View, ViewRows, combined, group_of, products
+from stamo.features.views.base import View, ViewRows, combined, group_of, products
 from stamo.models.evidence import BIAS, SCALE
 from stamo.system.arrays import Bools, Float64, Int64
 
@@ -82,11 +82,13 @@ def fit_correction(
         weight: How much each counts; mentions of one document share one vote, (n,).
         args: Prior variances.
     """
-    seen = [
-        (view, *_at_labels(views[view.name], rows, view.is_centred))
-        for view in args.views
-        if view.name in views and views[view.name].shape[1]  # nothing to look at: no columns
-    ]
+    seen = []  # each view, its rows at the labels, and the pile's mean where it is taken off
+    for view in args.views:
+        everyone = views.get(view.name)
+        if everyone is None or not everyone.shape[1]:  # nothing to look at: no columns
+            continue
+        centre = everyone.mean(axis=0) if view.is_centred else None
+        seen.append((view, everyone[rows] if centre is None else everyone[rows] - centre, centre))
     has_line = any(view.name == About.name for view, _, _ in seen)
     before = 0.0 if has_line else -args.rare
     # What share of the margin counts before the labels judge it: without any positive label nothing
@@ -110,14 +112,6 @@ def fit_correction(
     groups[SCALE] = np.array([trust - 1 + args.scale**2 * float(margin @ alpha)])
     groups[BIAS] = np.array([bias])
     return Correction(groups, left_out)
-
-
-def _at_labels(everyone: Rows, rows: Int64, is_centred: bool) -> tuple[Rows, Float64 | None]:
-    """Return a view's rows at the labels, less the pile's mean if it is centred, and that mean."""
-    if not is_centred:
-        return everyone[rows], None
-    centre = everyone.mean(axis=0)
-    return everyone[rows] - centre, centre
 
 
 def _newton(

@@ -80,9 +80,7 @@ E = TypeVar("E", bound=Estimate)
 class Steps(ABC, Generic[E]):
     """What happens inside a slot; `before` is None where there is no slot yet, on L alone."""
 
-    def __init__(self, task: Task) -> None:
-        """Get ready; nothing is computed before it is needed."""
-        self.task = task
+    task: Task
 
     @abstractmethod
     def label(self, now: E) -> Float32:

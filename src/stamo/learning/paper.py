@@ -49,8 +49,7 @@ class StamoSteps(Steps[Estimate]):
     """Algorithm 1 as printed."""
 
     def __init__(self, task: Task, args: StamoArgs) -> None:
-        super().__init__(task)
-        self.args = args
+        self.task, self.args = task, args
 
     @cached_property
     def scorer(self) -> Scorer:

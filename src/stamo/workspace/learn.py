@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
-from stamo.features.encoder_choice import INSTALLED, encoder_of
+from stamo.features.encoder_choice import INSTALLED
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import LearnedEntity
 from stamo.learning.loop import Checkpoint, Learned, Slot, self_train
@@ -131,8 +131,9 @@ def learn_pack(
     """
     with workspace.lock("learn"):
         reading = settings.to_reading()
-        encoder = encoder_of(settings.encoder)
-        material = load_material(workspace, kb, trained, reading, [settings.n_folds], encoder)
+        material = load_material(
+            workspace, kb, trained, reading, [settings.n_folds], settings.encoder
+        )
         store = SlotStore(workspace.slots_dir, material.key)
         n_done = store.start()
 
@@ -165,8 +166,7 @@ def rollback(
     """
     with workspace.lock("learn"):
         full = settings.to_reading()
-        encoder = encoder_of(settings.encoder)
-        material = load_material(workspace, kb, trained, full, [settings.n_folds], encoder)
+        material = load_material(workspace, kb, trained, full, [settings.n_folds], settings.encoder)
         store = SlotStore(workspace.slots_dir, material.key)
         if slot:
             store.load(slot)
@@ -212,7 +212,7 @@ class _Packing:
         if args != alone:
             learned = self_train(task, args, on_slot=on_slot, resume=resume)
         done = self._pack(learned)
-        checked, data = self._checked(done.used_slot), done.pack.to_bytes()
+        data, checked = done.pack.to_bytes(), self._checked(done.used_slot)
         summary = LearnSummary(
             done.pack.fingerprint,
             done.pack.labels_fingerprint,
@@ -257,6 +257,9 @@ class _Packing:
 
     def _pack(self, learned: Learned) -> LearnedPack:
         task, used, notes = self.material.task, learned.used_slot, self._notes(learned)
+        alarm = collapse_alarm(self.records[: used + 1])
+        findings = find_out(self.material, learned, self.left_out, alarm)
+        verdict = judge(findings)
         pack = LearnedEntity.of(learned, task.pile, self.trained).to_pack(
             labels_fingerprint=labels_fingerprint(self.material.labels),
             history=tuple(record.to_json() for record in self.records),
@@ -264,8 +267,6 @@ class _Packing:
             f"{int((~task.labelled).sum())} unlabelled mentions.",
             notes=notes,
         )
-        alarm = collapse_alarm(self.records[: used + 1])
-        findings = find_out(self.material, learned, self.left_out, alarm)
         return LearnedPack(
             pack=pack,
             path=self.workspace.pack_path,
@@ -275,7 +276,7 @@ class _Packing:
             used_slot=used,
             n_stale=self.material.n_stale,
             findings=findings,
-            verdict=judge(findings),
+            verdict=verdict,
             stopped=learned.stopped,
         )
 

@@ -16,9 +16,11 @@ import numpy as np
 from scipy.special import expit
 
 from stamo.features.base import FeatureParams
+from stamo.features.views import VIEWS
+from stamo.features.views.base import view_mentions
 from stamo.learning.loop import Learned, LoopArgs, Task, self_train
 from stamo.models.base import Scorer
-from stamo.models.evidence import agree, log_odds, margins_under, mention_views
+from stamo.models.evidence import agree, log_odds, margins_under
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP
 from stamo.workspace.material import Material
@@ -141,7 +143,9 @@ def _run_fold(
     together = np.flatnonzero(np.isin(vote, vote[rows]))
     asked = np.searchsorted(together, rows)
     part = scorer.take(together)
-    views = {name: view[together] for name, view in mention_views(task.pile, task.kb).items()}
+    views = {
+        name: view[together] for name, view in view_mentions(task.pile, task.kb, VIEWS).items()
+    }
 
     def see(slot: int, theta: FeatureParams, posterior: Float32) -> None:
         margin = margins_under(part, theta, task.temperature)
@@ -210,7 +214,7 @@ def _link_pile(material: Material, learned: Learned) -> tuple[Float64, Int64]:
     task = material.task
     theta = learned.theta
     margin = margins_under(task.scorer, theta, task.temperature)
-    views = mention_views(task.pile, task.kb)
+    views = view_mentions(task.pile, task.kb, VIEWS)
     odds = agree(log_odds(margin, theta, views, task.temperature), task.pile)[:, 0]
     known = task.scorer(theta).detach().numpy()[:, :-1]
     if not known.shape[1]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, WorkspaceError
-from stamo.features.encoder_choice import remembering
+from stamo.features.encoder_choice import encoder_of, remembering
 from stamo.features.pile import TextEncoder
 from stamo.features.views.base import view_mentions
 from stamo.features.views.sentence import Sentence
@@ -43,7 +43,7 @@ def load_material(
     trained: TrainedModel,
     reading: Reading,
     settings: Sequence[object] = (),
-    encoder: TextEncoder | None = None,
+    encoder: TextEncoder | str | None = None,
 ) -> Material:
     """Read and encode the documents and labels of a workspace.
 
@@ -53,7 +53,7 @@ def load_material(
         trained: The model that linked them.
         reading: How θ(e*) is looked up.
         settings: Further plain values that decide what is learned.
-        encoder: Reads the text around mentions; what it read is kept in the folder.
+        encoder: Reads the text around mentions, see `encoder_of`; the folder keeps what it read.
 
     Raises:
         WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
@@ -64,16 +64,16 @@ def load_material(
     found = find_labelled(events, corpus, workspace.entity, none=NONE)
     _check_labels(workspace.entity, found.labels.values())
     labelled = corpus.with_labels(found.labels)
-    reader = remembering(encoder, workspace.readings_path)
+    reader = remembering(encoder_of(encoder), workspace.readings_path)
     encoded = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
-    task = make_task(encoded, kb, trained)
+    task = reading.task(make_task(encoded, kb, trained))
     if reader is not None:
         view_mentions(task.pile, kb, [Sentence()])
         reader.save()
     parts = {
         "entity": [workspace.entity.id, *workspace.entity.aliases],
         "about": workspace.entity.about,
-        "encoder": "" if encoder is None else encoder.fingerprint,
+        "encoder": "" if reader is None else reader.fingerprint,
         "documents": [part.digest for part in workspace.documents.manifest.parts],
         "labels": labels_fingerprint(events),
         "kb": kb.fingerprint,
@@ -85,7 +85,7 @@ def load_material(
         corpus=labelled,
         labels=events,
         n_stale=found.n_stale,
-        task=reading.task(task),
+        task=task,
         key=hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
     )
 
