@@ -29,17 +29,8 @@ from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import make_pack
-from stamo.system.arrays import Bools, Float32, Int32
+from stamo.system.arrays import Int32
 from stamo.system.threads import one_thread
-
-
-@dataclass(frozen=True)
-class EncodedPile:
-    """W as arrays, with the label of each candidate mention."""
-
-    pile: Pile
-    labels: Float32  # (M, E)
-    labelled: Bools  # (M,)
 
 
 @one_thread()
@@ -51,8 +42,8 @@ def encode_pile(
     *,
     source: CandidateSource | None = None,
     encoder: TextEncoder | None = None,
-) -> EncodedPile:
-    """Encode the candidate mentions of documents.
+) -> Task:
+    """Encode the candidate mentions of documents, with what is known of their labels.
 
     A mention is a candidate when its surface is an alias of one of the entities. Its label is the
     id of an emerging entity, the title of a known one, any other text for "none of these", or None
@@ -78,11 +69,15 @@ def encode_pile(
     text = None if flat.text is None else flat.text.take(rows)
     pile = make_pile(entities, mentions, pairs, flat.n_documents, kb, text=text, encoder=encoder)
     gold = share_labels(mentions.gold, pile)
-    pile = replace(pile, mentions=replace(mentions, gold=gold))
-    return EncodedPile(
-        pile=pile,
+    return Task(
+        pile=replace(pile, mentions=replace(mentions, gold=gold)),
         labels=(gold[:, None] == EMERGING - np.arange(len(entities))).astype(np.float32),
         labelled=gold != UNKNOWN,
+        model=trained.model,
+        tables=trained.tables(kb),
+        features=trained.model.features,
+        kb=kb,
+        temperature=trained.calibration.temperature,
     )
 
 
@@ -201,11 +196,10 @@ def learn(
         mentioned = (d for d in everything if any(m.surface in names for m in d.mentions))
         corpus = Corpus(tuple(mentioned))
         _refuse_twins(corpus)
-        encoded = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
-        task = make_task(encoded, kb, trained)
+        task = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
         learned = run_reading(task, chosen, on_slot=on_slot)
         for i, entity in enumerate(group):
-            by_id[entity.id] = LearnedEntity.of(learned, encoded.pile, trained, i)
+            by_id[entity.id] = LearnedEntity.of(learned, task.pile, trained, i)
     return [by_id[entity.id] for entity in everyone]
 
 
@@ -232,17 +226,3 @@ def sharing_aliases(entities: Sequence[EmergingEntity]) -> list[list[EmergingEnt
                 apart.append((other_names, others))
         groups = [*apart, (names, members)]
     return [members for _, members in groups]
-
-
-def make_task(encoded: EncodedPile, kb: KnowledgeBase, trained: TrainedModel) -> Task:
-    """Put the encoded documents together with the frozen model and knowledge base."""
-    return Task(
-        pile=encoded.pile,
-        labels=encoded.labels,
-        labelled=encoded.labelled,
-        model=trained.model,
-        tables=trained.tables(kb),
-        features=trained.model.features,
-        kb=kb,
-        temperature=trained.calibration.temperature,
-    )

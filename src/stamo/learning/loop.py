@@ -48,13 +48,6 @@ class Task:
     temperature: float = 1.0
     """The model's, fitted on known entities: margins divided by it are log odds."""
 
-    def __post_init__(self) -> None:
-        if not self.labelled.any() and not any(entity.about for entity in self.pile.entities):
-            raise LearningError(
-                "None of the candidate mentions is labelled; label about twenty documents first, "
-                "or write a line about the entity."
-            )
-
     @property
     def labelled_sample(self) -> Sample:
         """L, to estimate features on."""
@@ -230,7 +223,15 @@ def self_train(
 
     A run that stopped after any slot goes on from its checkpoint, and ends with the same θ̂(e*) as
     if it had never stopped.
+
+    Raises:
+        LearningError: There is nothing to learn from: neither a label nor a line about an entity.
     """
+    if not task.labelled.any() and not any(entity.about for entity in task.pile.entities):
+        raise LearningError(
+            "None of the candidate mentions is labelled; label about twenty documents first, or "
+            "write a line about the entity."
+        )
     steps = args.steps(task)
     everything = np.ones(len(task.pile), dtype=np.float32)
     if resume is None:

@@ -14,7 +14,7 @@ from stamo.features.pile import TextEncoder
 from stamo.features.views.base import view_mentions
 from stamo.features.views.sentence import Sentence
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import encode_pile, make_task
+from stamo.learning.learn import encode_pile
 from stamo.learning.loop import Task
 from stamo.learning.readings import Reading
 from stamo.models.store import TrainedModel
@@ -65,8 +65,8 @@ def load_material(
     _check_labels(workspace.entity, found.labels.values())
     labelled = corpus.with_labels(found.labels)
     reader = remembering(encoder_of(encoder), workspace.readings_path)
-    encoded = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
-    task = reading.task(make_task(encoded, kb, trained))
+    task = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
+    task = reading.task(task)
     if reader is not None:
         view_mentions(task.pile, kb, [Sentence()])
         reader.save()

@@ -12,7 +12,6 @@ from scipy.special import expit, logit
 from stamo.errors import LearningError
 from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import make_task
 from stamo.learning.loop import Learned, Task, self_train
 from stamo.learning.readings import Reading, run_reading
 from stamo.learning.variants import READINGS
@@ -40,7 +39,7 @@ class WildTrial:
     @cached_property
     def task(self) -> Task:
         """What learning works on."""
-        return make_task(self.loaded.label(self.draw.labelled), self.kb, self.trained)
+        return self.loaded.label(self.draw.labelled)
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Turn texts into vectors of unit length, (n, d)."""
