@@ -15,11 +15,6 @@ from stamo.learning.loop import Checkpoint, Learned, LoopArgs, OnSlot, Task, sel
 from stamo.models.base import LinkingModel
 
 
-def as_it_is(model: LinkingModel) -> LinkingModel:
-    """Use a model as it was trained."""
-    return model
-
-
 @dataclass(frozen=True)
 class Reading:
     """How to learn: which features estimate θ(e*), and which steps follow."""
@@ -29,13 +24,15 @@ class Reading:
     """Features that replace the model's own of the same name."""
     args: LoopArgs = field(default_factory=CorrectedArgs)
     """The loop and its steps."""
-    adapt_model: Callable[[LinkingModel], LinkingModel] = field(default=as_it_is, repr=False)
-    """Changes how the model scores; φ is shared and unchanged."""
+    adapt_model: Callable[[LinkingModel], LinkingModel] | None = field(default=None, repr=False)
+    """Changes how the model scores, φ being shared and unchanged; None leaves it as it is."""
 
     def task(self, task: Task) -> Task:
         """Return a task with the model as this reading uses it; φ is shared and unchanged."""
         features = tuple(self.features.get(f.name, f) for f in task.model.features)
-        model = self.adapt_model(task.model.with_features(features))
+        model = task.model.with_features(features)
+        if self.adapt_model is not None:
+            model = self.adapt_model(model)
         return replace(task, model=model, features=model.features)
 
     def with_decision(self, decision: str) -> Reading:

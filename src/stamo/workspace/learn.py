@@ -200,7 +200,9 @@ class _Packing:
         alone = args.labels_alone()
         learned = self_train(task, alone)
         self._note(LABELS_ALONE, learned.theta, learned.posterior, 0)
-        resume = self._take_up(store, n_done)
+        resume = None
+        if store is not None and n_done and args.resumes:
+            resume = self._take_up([store.load(number) for number in range(1, n_done + 1)])
 
         def on_slot(slot: Slot) -> None:
             n_flipped = slot.n_flipped if slot.number > 1 else 0
@@ -227,11 +229,8 @@ class _Packing:
         write_version(self.workspace, data)
         return done
 
-    def _take_up(self, store: SlotStore | None, n_done: int) -> Checkpoint | None:
-        """Return the last slot of an interrupted run, where the reading can go on from one."""
-        if store is None or not n_done or not self.reading.args.resumes:
-            return None
-        saved = [store.load(number) for number in range(1, n_done + 1)]
+    def _take_up(self, saved: list[SavedSlot]) -> Checkpoint:
+        """Show the slots of an interrupted run again; return what it goes on from."""
         for slot in saved:
             self.records.append(slot.record)
             self.on_step(slot.record)

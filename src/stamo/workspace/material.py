@@ -78,7 +78,7 @@ def load_material(
         "labels": labels_fingerprint(events),
         "kb": kb.fingerprint,
         "model": trained.fingerprint,
-        "reading": [repr(reading), reading.adapt_model.__qualname__],
+        "reading": [repr(reading), getattr(reading.adapt_model, "__qualname__", "as_it_is")],
         "settings": list(settings),
     }
     return Material(
