@@ -112,6 +112,9 @@ def predict_left_out(
         on_fold: Called after each fold with all folds so far as plain values.
     """
     folds = make_folds(task, n_folds) if n_folds > 1 else []
+    # The first mention of each name in each document is judged: the others share its label.
+    _, vote, _ = task.pile.votes
+    judged = [rows[np.sort(np.unique(vote[rows], return_index=True)[1])] for rows in folds]
     results: dict[str, Any] = dict(done or {})
     scorer: Scorer | None = None
     for k, rows in enumerate(folds):
@@ -121,16 +124,9 @@ def predict_left_out(
             continue
         if str(k) not in results:
             scorer = scorer or task.model.prepare(task.pile, task.tables)
-            judged = one_a_document(task, rows)
-            results[str(k)] = _run_fold(task, args, rest, judged, scorer)
+            results[str(k)] = _run_fold(task, args, rest, judged[k], scorer)
         on_fold(results, k + 1, len(folds))
-    return _join(task, [one_a_document(task, rows) for rows in folds], results)
-
-
-def one_a_document(task: Task, rows: Int64) -> Int64:
-    """Keep the first mention of each name in each document: the others share its label."""
-    _, vote, _ = task.pile.votes
-    return rows[np.sort(np.unique(vote[rows], return_index=True)[1])]
+    return _join(task, judged, results)
 
 
 def _run_fold(

@@ -64,7 +64,13 @@ class LongerName(View):
         name = IN_BRACKETS.sub(" ", entity.id).strip()
         if min(map(len, entity.aliases)) >= len(name):
             return np.zeros(len(text.starts))
-        find = _pattern(name)
+        # In any case, with any signs between its words. Scripts without case write particles and
+        # prefixes on to a name, so only a letter with case and a digit must not go on into a word.
+        ends = (name[0], name[-1])
+        first, last = (sign.isdigit() or sign.lower() != sign.upper() for sign in ends)
+        before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
+        words = r"\W+".join(map(re.escape, re.findall(r"\w+", name)))
+        find = re.compile(before + words + after, re.IGNORECASE)
         spans = {
             d: [match.span() for match in find.finditer(text.texts[d])]
             for d in np.unique(text.documents).tolist()
@@ -76,19 +82,6 @@ class LongerName(View):
         if place >= 0 and end <= spans[place][1]:
             return 1.0
         return self.elsewhere if spans else 0.0
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    """Return what finds a name in any case, with any signs between its words.
-
-    Scripts without case write particles and prefixes on to a name, so only a letter with case and
-    a digit must not go on into a longer word.
-    """
-    words = re.findall(r"\w+", name)
-    ends = (name[0], name[-1])
-    first, last = (sign.isdigit() or sign.lower() != sign.upper() for sign in ends)
-    before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
-    return re.compile(before + r"\W+".join(map(re.escape, words)) + after, re.IGNORECASE)
 
 
 def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase) -> Bools:
