@@ -50,6 +50,7 @@ def encode_pile(
     where nobody labelled it. All other mentions are entity context.
     """
     numbers = entity_numbers(entities, corpus, kb)
+    model, tables = trained.model, trained.tables(kb)
     flat = flatten(corpus.documents, Lexicon.of(kb), numbers)
     aliases = {alias for entity in entities for alias in entity.aliases}
     is_alias = np.array([surface in aliases for surface in flat.surface_table], dtype=bool)
@@ -63,7 +64,7 @@ def encode_pile(
     context = flat.entities.copy()
     context[rows] = UNKNOWN
     mentions = encode(flat, source or kb, trained.encoding, rows=rows, context_entities=context)
-    features = [f for f in trained.model.features if f.name != "embedding"]
+    features = [f for f in model.features if f.name != "embedding"]
     mentions = encode_features(mentions, features, kb)
     pairs = linked_pairs(flat.documents, context)
     text = None if flat.text is None else flat.text.take(rows)
@@ -73,9 +74,9 @@ def encode_pile(
         pile=replace(pile, mentions=replace(mentions, gold=gold)),
         labels=(gold[:, None] == EMERGING - np.arange(len(entities))).astype(np.float32),
         labelled=gold != UNKNOWN,
-        model=trained.model,
-        tables=trained.tables(kb),
-        features=trained.model.features,
+        model=model,
+        tables=tables,
+        features=model.features,
         kb=kb,
         temperature=trained.calibration.temperature,
     )
