@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from stamo.system.arrays import Bools, Int32, Int64
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -70,14 +68,3 @@ class Surroundings:
     def places(self) -> Iterator[tuple[int, int, int]]:
         """Yield document, start and end of each mention."""
         return zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
-
-
-def join_surroundings(texts: Sequence[tuple[str, Int32, Int32]]) -> Surroundings:
-    """Put the mentions of many texts end to end: the starts and the ends of each."""
-    none = np.zeros(0, dtype=np.int32)
-    return Surroundings(
-        [text for text, _, _ in texts],
-        np.repeat(np.arange(len(texts), dtype=np.int32), [len(starts) for _, starts, _ in texts]),
-        np.concatenate([none, *(starts for _, starts, _ in texts)]),
-        np.concatenate([none, *(ends for _, _, ends in texts)]),
-    )
