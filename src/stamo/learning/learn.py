@@ -23,12 +23,13 @@ from stamo.features.encoding import (
 )
 from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile, share_labels
 from stamo.features.views import VIEWS
+from stamo.features.views.base import group_of
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.loop import Learned, OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import make_pack
+from stamo.packs.theta import OWN_FIELDS, SHIFT, group_name
 from stamo.system.arrays import Int32
 from stamo.system.threads import one_thread
 
@@ -143,17 +144,35 @@ class LearnedEntity:
         )
 
     def to_pack(self, **about: Any) -> EntityPack:
-        """Return the entity pack, ready to link with; `about` are notes and other fields of it."""
-        return make_pack(
+        """Return the entity pack, ready to link with; `about` are notes and other fields of it.
+
+        Words without a weight are left out, and so is an encoder that no group reads with.
+        """
+        theta = packed(self.theta, self.features)
+        rows = {name: values[0].numpy() for name, values in theta.groups.items()}
+        own = {name: values for name, values in rows.items() if name not in OWN_FIELDS}
+        groups = {group_name(name): values.astype(np.float32) for name, values in own.items()}
+        vocabularies = {}
+        for view, words in self.vocabularies.items():
+            keys = [key for kind in ("evidence", "none") if (key := f"{kind}-{view}") in groups]
+            if keys:
+                used = np.flatnonzero(np.any([groups[key] for key in keys], axis=0))
+                vocabularies[view] = tuple(words[i] for i in used.tolist())
+                groups |= {key: groups[key][used] for key in keys}
+        reads = any(group_name(group_of(view)) in groups for view in VIEWS if view.reads_text)
+        groups[SHIFT] = np.array([self.shift], dtype=np.float32)
+        return EntityPack.project(
             self.entity,
-            packed(self.theta, self.features),
-            self.aliases,
-            self.neighbours,
             self.kb,
-            self.model_fingerprint,
-            shift=self.shift,
-            vocabularies=self.vocabularies,
-            encoder=self.encoder,
+            priors=rows["prior"][[self.aliases.index(alias) for alias in self.entity.aliases]],
+            neighbours=self.neighbours,
+            # A model without relatedness (Yamada's) learns none.
+            relatedness=rows.get("relatedness", np.zeros(len(self.neighbours))),
+            vector=rows["embedding"],
+            model_fingerprint=self.model_fingerprint,
+            groups=groups,
+            vocabularies=vocabularies,
+            encoder=self.encoder if reads else "",
             **about,
         )
 
