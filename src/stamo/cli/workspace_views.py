@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stamo.cli.tables import bare_table, named_values, print_table
-from stamo.workspace.wording import count_of
+from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry
@@ -117,8 +117,6 @@ def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
 
 def collected_table(collected: Collected) -> Table:
     """Show what was kept, and why the rest was not."""
-    from stamo.workspace.wording import printable
-
     table = bare_table(">", "", show_header=False)
     mentions = f"kept, with {count_of(collected.n_mentions, 'candidate mention')}"
     table.add_row(f"[bold]{collected.n_kept:,}[/]", mentions)
@@ -230,15 +228,9 @@ def verdict_view(verdict: Verdict, name: str = "") -> Group:
     ]
     if verdict.warnings:
         title = "Warning" if len(verdict.warnings) == 1 else f"{len(verdict.warnings)} warnings"
-        body = Text("\n".join(map(_plain, verdict.warnings)))
+        body = Text("\n".join(map(printable, verdict.warnings)))
         parts.append(Panel(body, title=title, title_align="left", border_style="bold red"))
     return Group(*parts)
-
-
-def _plain(text: str) -> str:
-    from stamo.workspace.wording import printable
-
-    return printable(text)
 
 
 def show_learned(
