@@ -89,6 +89,15 @@ def test_texts_without_any_word():
     assert words_around(corpus_of("X"), 2) == [[-1, -1]]
 
 
+def test_the_places_of_mentions_are_joined_in_the_order_of_documents():
+    """Mentions of many documents end to end, each with its own text; one without any counts."""
+    text = corpus_of("aXbY", "nothing", "X").text
+    assert text.texts == ["aXbY", "nothing", "X"]
+    assert text.documents.tolist() == [0, 0, 2]
+    assert text.starts.tolist() == [1, 3, 0]
+    assert text.ends.tolist() == [2, 4, 1]
+
+
 def test_the_nearest_linked_mentions_come_first():
     """From X: seven is one word away, nine two, five three; an unlinked one is nobody."""
     links = {(0, 0): "five", (0, 7): "seven", (0, 9): "nine"}

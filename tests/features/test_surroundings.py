@@ -1,6 +1,6 @@
 import numpy as np
 
-from stamo.features.surroundings import Surroundings, join_surroundings
+from stamo.features.surroundings import Surroundings
 
 TEXTS = ("The probe Dawn left Vesta, and Dawn French laughed.", "Dawn")
 
@@ -33,15 +33,7 @@ def test_a_text_without_spaces_does_not_grow_a_window_for_ever():
     assert len(window.text) <= 4 * 100 + 4
 
 
-def test_documents_are_joined_in_their_order():
-    """Mentions of many documents end to end, and some of them again."""
-    none = np.zeros(0, dtype=np.int32)
-    joined = join_surroundings(
-        [
-            (TEXTS[0], np.array([10, 31], dtype=np.int32), np.array([14, 35], dtype=np.int32)),
-            (TEXTS[1], np.array([0], dtype=np.int32), np.array([4], dtype=np.int32)),
-            ("nothing", none, none),
-        ]
-    )
-    assert joined.documents.tolist() == [0, 0, 1]
-    assert joined.take(np.array([2])).next_to() == [((), ())]
+def test_some_mentions_keep_their_texts():
+    """What is taken of many mentions stands where it stood."""
+    every = places((0, 10, 14), (0, 31, 35), (1, 0, 4))
+    assert every.take(np.array([2])).next_to() == [((), ())]

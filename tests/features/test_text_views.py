@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.surroundings import join_surroundings
+from stamo.features.surroundings import Surroundings
 from stamo.features.views.about import About
 from stamo.features.views.longer_name import LongerName
 from stamo.features.views.neighbours import NextWords
@@ -41,9 +41,9 @@ def sandy(texts=TEXTS, about="", encoder=None, name="Sandy (hurricane)", **text)
     entity = EmergingEntity(name, ("Sandy",), about)
     mentions = [(d, "Sandy", (0, 1), (-1,)) for d in range(len(texts))]
     pile = pile_of(mentions, entities=(entity,), n_documents=len(texts))
-    starts = [np.array([t.index("Sandy")], dtype=np.int32) for t in texts]
-    ends = [s + np.int32(5) for s in starts]
-    surroundings = join_surroundings(list(zip(texts, starts, ends, strict=True)))
+    starts = np.array([t.index("Sandy") for t in texts], dtype=np.int32)
+    documents = np.arange(len(texts), dtype=np.int32)
+    surroundings = Surroundings(texts, documents, starts, starts + np.int32(5))
     return replace(pile, text=surroundings, encoder=encoder, **text)
 
 

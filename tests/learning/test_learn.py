@@ -15,7 +15,7 @@ from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs, intra_slot
-from stamo.learning.learn import encode_pile, learn, make_task, sharing_aliases
+from stamo.learning.learn import encode_pile, learn, sharing_aliases
 from stamo.learning.loop import Estimate, self_train
 from stamo.learning.paper import StamoArgs
 from stamo.learning.readings import Reading, reading_named, run_reading
@@ -47,8 +47,7 @@ def case(world, world_corpus):
 @pytest.fixture(scope="module")
 def task(case, world_kb, world_model):
     entity, labelled, unlabelled, _ = case
-    encoded = encode_pile([entity], labelled | unlabelled, world_kb, world_model)
-    return make_task(encoded, world_kb, world_model)
+    return encode_pile([entity], labelled | unlabelled, world_kb, world_model)
 
 
 def accuracy(learned, case, kb, trained):
@@ -59,7 +58,7 @@ def accuracy(learned, case, kb, trained):
     pile = encoded.pile
     pile = replace(
         pile,
-        vocabularies=learned.text.vocabularies,
+        vocabularies=learned.vocabularies,
         neighbours=learned.neighbours,
         context=np.where(pile.context >= 0, pile.context, -1),
         extra={},

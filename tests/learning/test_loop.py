@@ -39,8 +39,7 @@ class ScriptArgs(LoopArgs):
 
 class ScriptSteps(Steps[Estimate]):
     def __init__(self, task, script):
-        super().__init__(task)
-        self.script, self.log = script, []
+        self.task, self.script, self.log = task, script, []
 
     def label(self, now):
         n = self.script[int(now.theta["slot"])]

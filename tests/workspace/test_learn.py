@@ -109,13 +109,13 @@ def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monke
     with pytest.raises(KeyboardInterrupt):
         learn_pack(labelled, kb, trained, STAMO, on_step=stop)
     resumed = []
-    run_reading = module.run_reading
+    self_train = module.self_train
 
-    def spy(task, reading, **kwargs):
+    def spy(task, args, **kwargs):
         resumed.append(kwargs.get("resume"))
-        return run_reading(task, reading, **kwargs)
+        return self_train(task, args, **kwargs)
 
-    monkeypatch.setattr(module, "run_reading", spy)
+    monkeypatch.setattr(module, "self_train", spy)
     outcome = learn_pack(labelled, kb, trained, STAMO)
     assert resumed[-1].number == 2
     assert [record.number for record in outcome.records] == [0, 1, 2, 3, 4]

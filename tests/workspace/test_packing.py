@@ -52,7 +52,7 @@ def test_a_pack_scores_as_theta_did(learned, kb, trained):
     encoder = encoder_of(FEW.encoder)
     task = load_material(space, kb, trained, FEW.to_reading(), encoder=encoder).task
     theta = run_reading(task, FEW.to_reading()).theta
-    margin = margins_under(task.scorer(), theta, task.temperature)
+    margin = margins_under(task.scorer, theta, task.temperature)
     odds = log_odds(margin, theta, mention_views(task.pile, kb), task.temperature)
     expected = agree(odds, task.pile)[:, 0]
     np.testing.assert_allclose(score(space, pack, kb, trained).odds, expected, atol=1e-3)

@@ -18,7 +18,6 @@ from stamo.cli.workspaces import (
     Folders,
     KbOption,
     ModelOption,
-    common_artifacts,
     for_each,
     open_all,
     say_next,
@@ -205,10 +204,11 @@ def collect_spaces(
     """Collect for workspaces, with a bar; return what was collected and what to worry about."""
     from stamo.cli.workspace_views import collect_view
     from stamo.corpus.readers import SourceReader
+    from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.collect import collect_many
     from stamo.workspace.foresight import look_at, weigh_names
 
-    artifacts = common_artifacts(spaces, kb, model)
+    artifacts = open_artifacts(spaces, kb, model)
     title = spaces[0].entity.id if len(spaces) == 1 else f"{len(spaces)} entities"
     warnings = {str(space.path): weigh_names(space.entity, artifacts.kb) for space in spaces}
     with collect_view(Console(stderr=True), f"Collecting {title}") as show:
@@ -242,11 +242,12 @@ def update(
     as_json: AsJson = False,
 ) -> None:
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
+    from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.intake import CollectSettings
     from stamo.workspace.learn import last_settings
 
     spaces = open_all(workspaces)
-    artifacts = common_artifacts(spaces, kb, model)
+    artifacts = open_artifacts(spaces, kb, model)
     taken = CollectSettings(text_column=text_column)
     collected, _ = collect_spaces(spaces, source, kb, model, taken, fresh=False)
     fed = {str(s.path): one for s, one in zip(spaces, collected, strict=True) if one.n_new}

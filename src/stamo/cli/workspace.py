@@ -17,7 +17,6 @@ from stamo.cli.workspaces import (
     Folders,
     KbOption,
     ModelOption,
-    common_artifacts,
     for_each,
     open_all,
     say_next,
@@ -134,10 +133,10 @@ def learn(
     """Learn entities from their labels and their piles; write their packs, say if they are fit."""
     from stamo.cli.workspace_views import learn_view, learned_record, show_learned
     from stamo.workspace import learn as learning
-    from stamo.workspace.artifacts import verify_unchanged
+    from stamo.workspace.artifacts import open_artifacts, verify_unchanged
 
     spaces = open_all(workspaces)
-    artifacts = common_artifacts(spaces, kb, model)
+    artifacts = open_artifacts(spaces, kb, model)
     settings = learning.LearnSettings(
         reading=reading,
         n_slots=slots,
@@ -184,6 +183,7 @@ def report(
     from stamo.cli.workspace_views import verdict_view
     from stamo.errors import SettingsError
     from stamo.system.files import check_writable
+    from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.report import Written, write_report
 
     spaces = open_all(workspaces)
@@ -191,7 +191,7 @@ def report(
         if len(spaces) > 1:
             raise SettingsError("--out names one file; write one report at a time with it.")
         check_writable(out)
-    artifacts = common_artifacts(spaces, kb, model)
+    artifacts = open_artifacts(spaces, kb, model)
 
     def run(space: Workspace) -> Written:
         with Console(stderr=True).status(f"Writing the report on {escape(space.entity.id)}"):

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stamo.cli.tables import bare_table, named_values, print_table
-from stamo.workspace.wording import count_of
+from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry
@@ -117,8 +117,6 @@ def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
 
 def collected_table(collected: Collected) -> Table:
     """Show what was kept, and why the rest was not."""
-    from stamo.workspace.wording import printable
-
     table = bare_table(">", "", show_header=False)
     mentions = f"kept, with {count_of(collected.n_mentions, 'candidate mention')}"
     table.add_row(f"[bold]{collected.n_kept:,}[/]", mentions)
@@ -138,31 +136,32 @@ def slots_table(records: Sequence[SlotRecord], n_shown: int = 12) -> Table:
 
     Slot 0 is the labels alone.
     """
-    groups = list(dict.fromkeys(_heading(group) for record in records for group in record.moved))
+    moved = [_by_heading(record.moved) for record in records]
+    groups = list(dict.fromkeys(group for by_heading in moved for group in by_heading))
     headings = (">slot", ">share", ">flips", *(f">{group}" for group in groups), ">P", ">R", ">F1")
     table = bare_table(*headings, padding=(0, 2, 0, 0))
     table.columns[-1].style = "bold"
-    for record in records[-n_shown:]:
+    for record, by_heading in list(zip(records, moved, strict=True))[-n_shown:]:
         left_out = record.left_out
         numbers = (left_out.precision, left_out.recall, left_out.f1) if left_out else ()
         table.add_row(
             str(record.number),
             f"{record.share:.0%}",
             f"{record.n_flipped:,}" if record.number > 1 else "",
-            *(_movement(record, group) for group in groups),
+            *(f"{by_heading[group]:.2f}" if group in by_heading else "" for group in groups),
             *(f"{number:.2f}" for number in numbers),
         )
     return table
 
 
-def _heading(group: str) -> str:
-    return "evidence" if group.startswith("evidence ") else HEADINGS.get(group, group)
-
-
-def _movement(record: SlotRecord, heading: str) -> str:
-    """Return how far the groups under a heading moved, the farthest of them."""
-    moved = [how_far for group, how_far in record.moved.items() if _heading(group) == heading]
-    return f"{max(moved):.2f}" if moved else ""
+def _by_heading(moved: Mapping[str, float]) -> dict[str, float]:
+    """Return how far the groups under each heading moved, the farthest of them."""
+    farthest: dict[str, float] = {}
+    for group, how_far in moved.items():
+        is_evidence = group.startswith("evidence ")
+        heading = "evidence" if is_evidence else HEADINGS.get(group, group)
+        farthest[heading] = max(how_far, farthest.get(heading, how_far))
+    return farthest
 
 
 @contextmanager
@@ -229,15 +228,9 @@ def verdict_view(verdict: Verdict, name: str = "") -> Group:
     ]
     if verdict.warnings:
         title = "Warning" if len(verdict.warnings) == 1 else f"{len(verdict.warnings)} warnings"
-        body = Text("\n".join(map(_plain, verdict.warnings)))
+        body = Text("\n".join(map(printable, verdict.warnings)))
         parts.append(Panel(body, title=title, title_align="left", border_style="bold red"))
     return Group(*parts)
-
-
-def _plain(text: str) -> str:
-    from stamo.workspace.wording import printable
-
-    return printable(text)
 
 
 def show_learned(

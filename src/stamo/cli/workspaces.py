@@ -12,7 +12,6 @@ import typer
 from stamo.cli.tables import Console
 
 if TYPE_CHECKING:
-    from stamo.workspace.artifacts import Artifacts
     from stamo.workspace.folder import Workspace
 
 _Result = TypeVar("_Result")
@@ -58,27 +57,6 @@ def open_all(paths: Sequence[Path]) -> list[Workspace]:
 def warn(line: str) -> None:
     """Print what to worry about, in one line on stderr."""
     Console(stderr=True, highlight=False).print(line, style="yellow", soft_wrap=True, markup=False)
-
-
-def common_artifacts(spaces: Sequence[Workspace], kb: Path | None, model: Path | None) -> Artifacts:
-    """Open the knowledge base and model that all the workspaces work with.
-
-    Raises:
-        WorkspaceError: None is given and none is known, or they work with different ones.
-    """
-    from stamo.errors import WorkspaceError
-    from stamo.workspace.artifacts import open_artifacts
-
-    states = [dict(space.documents.manifest.state) for space in spaces]
-    for name, given in (("kb", kb), ("model", model)):
-        known = {state[name] for state in states if name in state}
-        if given is None and len(known) > 1:
-            raise WorkspaceError(
-                f"The workspaces work with different ones: {', '.join(sorted(known))}; give one "
-                f"with --{name}, or run the command for some of them at a time."
-            )
-    knowing = next((s for s, state in zip(spaces, states, strict=True) if state), spaces[0])
-    return open_artifacts(knowing, kb, model)
 
 
 def for_each(

@@ -32,7 +32,8 @@ BLIND = 0.94
 """Raised so far, the encoder finds all texts the same: it knows no letter of the script (Thai)."""
 _MAX_REMEMBERED = 1000
 _background: dict[tuple[str, str, str], float] = {}
-_IN_BRACKETS = re.compile(r"\s*\([^()]*\)")
+IN_BRACKETS = re.compile(r"\s*\([^()]*\)")
+"""What tells a name from others like it: "(spacecraft)" of "Dawn (spacecraft)"."""
 
 
 def about_words(entity: EmergingEntity, kb: KnowledgeBase) -> Mapping[str, float]:
@@ -53,15 +54,9 @@ def about_words(entity: EmergingEntity, kb: KnowledgeBase) -> Mapping[str, float
     }
 
 
-def whole_name(entity: EmergingEntity) -> str:
-    """Return the name without what stands in brackets, or "" where no alias is shorter."""
-    name = _IN_BRACKETS.sub(" ", entity.id).strip()
-    return name if min(map(len, entity.aliases)) < len(name) else ""
-
-
 def qualifier(entity: EmergingEntity) -> str:
     """Return what stands in brackets after the name: "spacecraft" of "Dawn (spacecraft)"."""
-    return " ".join(part.strip(" ()") for part in _IN_BRACKETS.findall(entity.id))
+    return " ".join(part.strip(" ()") for part in IN_BRACKETS.findall(entity.id))
 
 
 def about_vector(entity: EmergingEntity, kb: KnowledgeBase) -> Float64:

@@ -60,12 +60,9 @@ class FeatureParams:
         return self
 
     def _with(self, other: Operand, function: Callable[[Any, Any], Tensor]) -> FeatureParams:
-        def operand(name: str) -> Tensor | float:
-            if isinstance(other, FeatureParams):
-                return other.groups[name]
-            return other[name] if isinstance(other, Mapping) else other
-
-        return FeatureParams({n: function(v, operand(n)) for n, v in self.groups.items()})
+        given = other.groups if isinstance(other, FeatureParams) else other
+        by_name = given if isinstance(given, Mapping) else dict.fromkeys(self.groups, given)
+        return FeatureParams({n: function(v, by_name[n]) for n, v in self.groups.items()})
 
     def __add__(self, other: Operand) -> FeatureParams:
         return self._with(other, operator.add)

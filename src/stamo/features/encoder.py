@@ -13,8 +13,9 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,30 @@ class Encoder:
     fingerprint: str
     """Tells encoders apart: of weights, tokenizer and length, not of the machine."""
     tokenizer: Any
-    forward: Forward
+    folder: Path
+    config: Mapping[str, Any]
+    """Sizes, as in `config.json`."""
     languages: frozenset[str] = frozenset()
     """Languages in which it is known how alike it finds texts."""
+
+    @cached_property
+    def forward(self) -> Forward:
+        """The layers, read with the first text: a usual BERT's by ourselves, or by transformers.
+
+        Raises:
+            MissingExtraError: They need transformers, which is not installed.
+            ModelError: The folder holds no layers.
+        """
+        ours = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+        path = self.folder / "model.safetensors"
+        with _explained(self.folder):
+            if path.exists() and all(self.config.get(key, own) == own for key, own in ours.items()):
+                weights = {name.removeprefix("bert."): w for name, w in load_file(path).items()}
+                return Bert(weights, self.config, _fast_dtype())
+            transformers = need("transformers", "bert", f"The encoder {self.folder.name!r}")
+            transformers.utils.logging.disable_progress_bar()
+            model = transformers.AutoModel.from_pretrained(str(self.folder), local_files_only=True)
+            return partial(_run_transformers, model.eval())
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return the mean of each text's tokens at unit length, (n, d); of no text, zeros."""
@@ -216,31 +238,38 @@ def load_encoder(name: str | None = None) -> Encoder:
     """
     tokenizers = need("tokenizers", "encoder", PURPOSE)
     folder = packaged_weights("encoder", PURPOSE) if name is None else Path(name)
-    try:
+    with _explained(folder):
         config = json.loads((folder / "config.json").read_bytes())
         tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-        forward = _load_forward(folder, config)
-    except MissingExtraError:
-        raise
-    except Exception as error:  # tokenizers raises nothing more special
-        raise ModelError(
-            f"The encoder {str(folder)!r} cannot be loaded ({_line(error)}); give a folder "
-            "with config.json, tokenizer.json and model.safetensors."
-        ) from error
     tokenizer.no_padding()
     tokenizer.enable_truncation(min(N_TOKENS, config.get("max_position_embeddings", N_TOKENS)))
+    # What tells encoders apart: weights, tokenizer and length.
+    weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")])
+    parts = [str(N_TOKENS), *map(sha256_of, [*weights, folder / "tokenizer.json"])]
     return Encoder(
         name=name or WEIGHTS_PACKAGE.replace("_", "-"),
         dimensions=int(config["hidden_size"]),
-        fingerprint=_fingerprint(folder),
+        fingerprint=hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16],
         tokenizer=tokenizer,
-        forward=forward,
+        folder=folder,
+        config=config,
         languages=OUR_LANGUAGES if name is None else frozenset(),
     )
 
 
-def _line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Say which folder is no encoder, whatever is wrong with its files."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except Exception as error:  # tokenizers raises nothing more special
+        line = str(error).partition("\n")[0]
+        raise ModelError(
+            f"The encoder {str(folder)!r} cannot be loaded ({line}); give a folder with "
+            "config.json, tokenizer.json and model.safetensors."
+        ) from error
 
 
 def packaged_weights(extra: str, purpose: str = "This") -> Path:
@@ -255,19 +284,6 @@ def packaged_weights(extra: str, purpose: str = "This") -> Path:
     return Path(found.origin).parent / "model"
 
 
-def _load_forward(folder: Path, config: Mapping[str, Any]) -> Forward:
-    """Read the layers: of a usual BERT by ourselves, of anything else by transformers."""
-    ours = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
-    path = folder / "model.safetensors"
-    if path.exists() and all(config.get(key, value) == value for key, value in ours.items()):
-        weights = {name.removeprefix("bert."): value for name, value in load_file(path).items()}
-        return Bert(weights, config, _fast_dtype())
-    transformers = need("transformers", "bert", f"The encoder {folder.name!r}")
-    transformers.utils.logging.disable_progress_bar()
-    model = transformers.AutoModel.from_pretrained(str(folder), local_files_only=True).eval()
-    return partial(_run_transformers, model)
-
-
 def _run_transformers(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
     output: Tensor = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
     return output
@@ -277,10 +293,3 @@ def _fast_dtype() -> torch.dtype:
     """Return bfloat16 where the processor multiplies it, which is faster; else float32."""
     is_fast = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()  # type: ignore[no-untyped-call]
     return torch.bfloat16 if is_fast else torch.float32
-
-
-def _fingerprint(folder: Path) -> str:
-    """Return 16 hexadecimal digits that stand for weights, tokenizer and length."""
-    weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")])
-    parts = [str(N_TOKENS), *map(sha256_of, [*weights, folder / "tokenizer.json"])]
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]

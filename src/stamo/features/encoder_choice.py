@@ -30,18 +30,9 @@ class CachedEncoder:
 
     def __init__(self, encoder: TextEncoder, path: Path) -> None:
         self._encoder, self._path = encoder, path
+        self.fingerprint, self.languages = encoder.fingerprint, encoder.languages
         self._rows = _read_rows(path, encoder.fingerprint)
         self._n_saved = len(self._rows)
-
-    @property
-    def fingerprint(self) -> str:
-        """What tells this encoder from others."""
-        return self._encoder.fingerprint
-
-    @property
-    def languages(self) -> frozenset[str]:
-        """Languages in which it is known how alike it finds texts."""
-        return self._encoder.languages
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return one unit row for each text, (n, d)."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stamo.corpus.tokenizer import EncodedWords, stop_words, tokenize
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
-from stamo.features.surroundings import Surroundings, join_surroundings
+from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.candidates import MixedCandidates
 from stamo.kb.storage import StringTable
@@ -203,8 +203,14 @@ def flatten(
             dtype=np.int32,
         )
         marked.append((document.text, starts, ends, entities, [m.surface for m in mentions]))
-    text = join_surroundings([(text, starts, ends) for text, starts, ends, _, _ in marked])
-    return replace(flatten_texts(marked, lexicon), text=text)
+    flat, none = flatten_texts(marked, lexicon), np.zeros(0, dtype=np.int32)
+    text = Surroundings(
+        texts=[text for text, *_ in marked],
+        documents=flat.documents,
+        starts=np.concatenate([none, *(starts for _, starts, *_ in marked)]),
+        ends=np.concatenate([none, *(ends for _, _, ends, *_ in marked)]),
+    )
+    return replace(flat, text=text)
 
 
 @dataclass(frozen=True)

@@ -78,11 +78,6 @@ class Pile:
         """Return the number of documents the pile was made of."""
         return int(self.occurrence.shape[0])
 
-    @property
-    def sole_entity(self) -> EmergingEntity | None:
-        """Return the entity of a pile of one; views of what is known about it need just one."""
-        return self.entities[0] if len(self.entities) == 1 else None
-
     def keep(self, key: str, make: Callable[[], T]) -> T:
         """Return what `make` makes, made once: no slot changes what a pile is."""
         if key not in self.extra:
@@ -174,6 +169,22 @@ def make_pile(
         background=background,
         **text,
     )
+
+
+def share_labels(gold: Int32, pile: Pile) -> Int32:
+    """Give the label of a mention to the other mentions of its name in its document.
+
+    One name has one sense in a document. Where labels of one document contradict
+    each other, they stand for themselves only.
+    """
+    _, vote, size = pile.votes
+    known = np.flatnonzero(gold != UNKNOWN)
+    highest = np.full(len(size), np.iinfo(np.int64).min)
+    lowest = np.full(len(size), np.iinfo(np.int64).max)
+    np.maximum.at(highest, vote[known], gold[known])
+    np.minimum.at(lowest, vote[known], gold[known])
+    agreed = np.where(highest == lowest, highest, UNKNOWN)[vote]
+    return np.where(gold == UNKNOWN, agreed, gold).astype(np.int32)
 
 
 def linked_pairs(documents: Int32, entities: Int32) -> Int64:

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from stamo.system.arrays import Bools, Int32, Int64
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -46,7 +44,16 @@ class Surroundings:
 
     def windows(self, n_characters: int) -> list[Window]:
         """Return whole words up to about `n_characters` before and after each mention."""
-        return [_window(self.texts[d], a, b, n_characters) for d, a, b in self.places()]
+        found, n = [], n_characters
+        for d, start, end in self.places():
+            text = self.texts[d]
+            first, last = max(0, start - n), min(len(text), end + n)
+            while 0 < first < start and not text[first - 1].isspace() and start - first < 2 * n:
+                first -= 1
+            while end < last < len(text) and not text[last].isspace() and last - end < 2 * n:
+                last += 1
+            found.append(Window(text[first:last], start - first, end - first))
+        return found
 
     def next_to(self, n: int = 2) -> list[NextTo]:
         """Return the n words or signs before and after each mention."""
@@ -61,23 +68,3 @@ class Surroundings:
     def places(self) -> Iterator[tuple[int, int, int]]:
         """Yield document, start and end of each mention."""
         return zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
-
-
-def _window(text: str, start: int, end: int, n: int) -> Window:
-    first, last = max(0, start - n), min(len(text), end + n)
-    while 0 < first < start and not text[first - 1].isspace() and start - first < 2 * n:
-        first -= 1
-    while end < last < len(text) and not text[last].isspace() and last - end < 2 * n:
-        last += 1
-    return Window(text[first:last], start - first, end - first)
-
-
-def join_surroundings(texts: Sequence[tuple[str, Int32, Int32]]) -> Surroundings:
-    """Put the mentions of many texts end to end: the starts and the ends of each."""
-    none = np.zeros(0, dtype=np.int32)
-    return Surroundings(
-        [text for text, _, _ in texts],
-        np.repeat(np.arange(len(texts), dtype=np.int32), [len(starts) for _, starts, _ in texts]),
-        np.concatenate([none, *(starts for _, starts, _ in texts)]),
-        np.concatenate([none, *(ends for _, _, ends in texts)]),
-    )

@@ -36,12 +36,11 @@ from stamo.learning.correction import (
     Correction,
     EvidenceArgs,
     fit_correction,
-    fit_none,
     with_evidence,
 )
 from stamo.learning.loop import Estimate, Learned, LoopArgs, Steps, Task
 from stamo.models.base import Scorer
-from stamo.models.evidence import BIAS, agree, log_odds, margins_under
+from stamo.models.evidence import BIAS, SCALE, agree, log_odds, margins_under
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 ScoredPart: TypeAlias = tuple[Int64, Bools, Scorer]
@@ -128,9 +127,7 @@ class CorrectedArgs(LoopArgs):
 
     def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""
-        if self.decision != "f1":
-            return super().shifts(posterior)
-        return tuple(f1_shift(column) for column in posterior.T)
+        return tuple(f1_shift(p) if self.decision == "f1" else 0.0 for p in posterior.T)
 
     def with_decision(self, decision: str) -> Self:
         """Return settings with another line between the entity and the rest."""
@@ -166,8 +163,7 @@ class CorrectedSteps(Steps[Corrected]):
     """Probabilities as pseudo-labels, made of margins that did not see their own label."""
 
     def __init__(self, task: Task, args: CorrectedArgs) -> None:
-        super().__init__(task)
-        self.args = args
+        self.task, self.args = task, args
         self.views = view_mentions(task.pile, task.kb, args.evidence.views)
         self.rows = np.flatnonzero(task.labelled)
         _, vote, size = task.pile.votes
@@ -190,7 +186,7 @@ class CorrectedSteps(Steps[Corrected]):
 
     def _parts(self, masks: list[Bools]) -> list[ScoredPart]:
         parts = [(np.flatnonzero(mask), mask) for mask in masks if mask.any()]
-        return [(rows, mask, self.scorer.take(rows)) for rows, mask in parts]
+        return [(rows, mask, self.task.scorer.take(rows)) for rows, mask in parts]
 
     def label(self, now: Corrected) -> Float32:
         """Return the posterior of every mention, (M, E); L keeps its labels.
@@ -231,7 +227,7 @@ class CorrectedSteps(Steps[Corrected]):
     def fit(self, theta: FeatureParams, sample: Sample, before: Corrected | None) -> Corrected:
         """Link every part of W without its own labels, and fit the evidence on L and sure ones."""
         temperature, counting = self.task.temperature, self._counting(sample, before)
-        margin = margins_under(self.scorer, theta, temperature)
+        margin = margins_under(self.task.scorer, theta, temperature)
         for rows, mask, scorer in self.labelled_folds if before is None else self.folds:
             without = self._estimate_on(counting.without(mask), before)
             margin[rows] = margins_under(scorer, without, temperature)
@@ -309,15 +305,29 @@ class CorrectedSteps(Steps[Corrected]):
         return np.asarray(-weight * kept * moved)
 
     def _none(self) -> dict[str, torch.Tensor]:
-        """Learn "none of these" from the labels that mean no emerging entity; (E, ...) each."""
+        """Learn what tells "none of these" from known namesakes, on labels that mean no e*.
+
+        Nothing is learned where no label says "none of these".
+
+        Returns:
+            The groups by name, (E, ...) each.
+        """
         other = self.task.labels[self.rows].max(axis=1) < 0.5
-        rows = self.rows[other]
+        rows, weight = self.rows[other], self.weight[other]
         is_none = self.task.pile.mentions.gold[rows] == OTHER
-        groups = fit_none(self.views, rows, is_none, self.weight[other], self.args.evidence)
+        if not is_none.any():
+            return {}
+        evidence = self.args.evidence
+        views = tuple(view for view in evidence.views if not view.mean)
+        args = replace(evidence, rare=0.0, views=views)
+        fitted = fit_correction(self.views, rows, np.zeros(len(rows)), is_none, weight, args)
         n = self.task.labels.shape[1]
         return {
-            name: torch.as_tensor(np.tile(values, (n, 1)), dtype=torch.float32)
-            for name, values in groups.items()
+            name.replace("evidence", "none", 1): torch.as_tensor(
+                np.tile(values, (n, 1)), dtype=torch.float32
+            )
+            for name, values in fitted.groups.items()
+            if name != SCALE
         }
 
     def _label_likelihoods(self, fits: tuple[Correction, ...]) -> Float64:

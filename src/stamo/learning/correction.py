@@ -10,7 +10,7 @@ weights again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
 from stamo.features.views.about import About
-from stamo.features.views.base import Rows, View, ViewRows, combined, group_of, products
+from stamo.features.views.base import View, ViewRows, combined, group_of, products
 from stamo.models.evidence import BIAS, SCALE
 from stamo.system.arrays import Bools, Float64, Int64
 
@@ -82,92 +82,36 @@ def fit_correction(
         weight: How much each counts; mentions of one document share one vote, (n,).
         args: Prior variances.
     """
-    seen = [
-        _LabelledView.of(view, views[view.name], rows)
-        for view in args.views
-        if view.name in views and views[view.name].shape[1]  # nothing to look at: no columns
-    ]
-    kernel = np.zeros((len(rows), len(rows)))
-    for view in seen:
-        kernel += view.kernel()
-    kernel += args.bias**2 + args.scale**2 * np.outer(margin, margin)
-    has_line = any(view.view.name == About.name for view in seen)
-    trust = _trust(float(weight[label].sum()), args.half_trust * has_line)
+    seen = []  # each view, its rows at the labels, and the pile's mean where it is taken off
+    for view in args.views:
+        everyone = views.get(view.name)
+        if everyone is None or not everyone.shape[1]:  # nothing to look at: no columns
+            continue
+        centre = everyone.mean(axis=0) if view.is_centred else None
+        seen.append((view, everyone[rows] if centre is None else everyone[rows] - centre, centre))
+    has_line = any(view.name == About.name for view, _, _ in seen)
     before = 0.0 if has_line else -args.rare
-    expected = sum((view.expected() for view in seen if view.view.mean), trust * margin + before)
+    # What share of the margin counts before the labels judge it: without any positive label nothing
+    # was estimated that a margin could speak of.
+    n_positive = float(weight[label].sum())
+    trust = n_positive / max(n_positive + args.half_trust * has_line, 1e-9)
+    kernel, expected = np.zeros((len(rows), len(rows))), trust * margin + before
+    for view, own, _ in seen:
+        kernel += products(own, own, view.variance)  # how alike the corrections of the labels are
+        if view.mean:
+            expected = expected + view.mean * np.asarray(own.sum(axis=1)).ravel()
+    kernel += args.bias**2 + args.scale**2 * np.outer(margin, margin)
     alpha, left_out = _newton(kernel, expected, label.astype(np.float64), weight)
     bias = before + args.bias**2 * alpha.sum()
     groups = {}
-    for view in seen:
-        groups[view.group] = view.weights(alpha)
-        bias -= view.at_centre(groups[view.group])
+    for view, own, centre in seen:
+        learned = combined(own, alpha, view.variance)
+        weights = learned + view.mean if view.mean else learned
+        groups[group_of(view)] = weights
+        bias -= 0.0 if centre is None else float(weights @ centre)
     groups[SCALE] = np.array([trust - 1 + args.scale**2 * float(margin @ alpha)])
     groups[BIAS] = np.array([bias])
     return Correction(groups, left_out)
-
-
-def _trust(n_positive: float, half_trust: float) -> float:
-    """Return what share of the model's margin counts before the labels judge it.
-
-    Without any positive label nothing was estimated that a margin could speak of.
-    """
-    return n_positive / max(n_positive + half_trust, 1e-9)
-
-
-def fit_none(
-    views: ViewRows, rows: Int64, is_none: Bools, weight: Float64, args: EvidenceArgs
-) -> dict[str, Float64]:
-    """Fit what tells "none of these" from known namesakes, on labels that are not the entity.
-
-    Nothing is learned where no label says "none of these".
-    """
-    if not is_none.any():
-        return {}
-    even = np.zeros(len(rows))
-    known = replace(args, rare=0.0, views=tuple(view for view in args.views if not view.mean))
-    groups = fit_correction(views, rows, even, is_none, weight, known).groups
-    return {
-        name.replace("evidence", "none", 1): values
-        for name, values in groups.items()
-        if name != SCALE
-    }
-
-
-@dataclass(frozen=True)
-class _LabelledView:
-    """The rows of one view at the labels, less the pile's mean where the view is centred."""
-
-    view: View
-    rows: Rows  # (n, columns)
-    centre: Float64 | None  # (columns,)
-
-    @classmethod
-    def of(cls, view: View, everyone: Rows, rows: Int64) -> _LabelledView:
-        if not view.is_centred:
-            return cls(view, everyone[rows], None)
-        centre = everyone.mean(axis=0)
-        return cls(view, everyone[rows] - centre, centre)
-
-    @property
-    def group(self) -> str:
-        return group_of(self.view)
-
-    def kernel(self) -> Float64:
-        """Return how alike the corrections of the labels are, (n, n)."""
-        return products(self.rows, self.rows, self.view.variance)
-
-    def expected(self) -> Float64:
-        """Return what the view adds to the log odds before any label speaks, (n,)."""
-        return self.view.mean * np.asarray(self.rows.sum(axis=1)).ravel()
-
-    def weights(self, alpha: Float64) -> Float64:
-        """Write the correction as weights of the columns."""
-        learned = combined(self.rows, alpha, self.view.variance)
-        return learned + self.view.mean if self.view.mean else learned
-
-    def at_centre(self, weights: Float64) -> float:
-        """Return what the weights give to the pile's mean."""
-        return 0.0 if self.centre is None else float(weights @ self.centre)
 
 
 def _newton(

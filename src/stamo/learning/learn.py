@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,29 +17,21 @@ from stamo.features.encoding import (
     EMERGING,
     UNKNOWN,
     CandidateSource,
-    FlatCorpus,
     Lexicon,
     encode,
     flatten,
 )
-from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
+from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile, share_labels
+from stamo.features.views import VIEWS
+from stamo.features.views.base import group_of
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.loop import Learned, OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import TextParts, make_pack
-from stamo.system.arrays import Bools, Float32, Int32
+from stamo.packs.theta import OWN_FIELDS, SHIFT, group_name
+from stamo.system.arrays import Int32
 from stamo.system.threads import one_thread
-
-
-@dataclass(frozen=True)
-class EncodedPile:
-    """W as arrays, with the label of each candidate mention."""
-
-    pile: Pile
-    labels: Float32  # (M, E)
-    labelled: Bools  # (M,)
 
 
 @one_thread()
@@ -51,35 +43,16 @@ def encode_pile(
     *,
     source: CandidateSource | None = None,
     encoder: TextEncoder | None = None,
-) -> EncodedPile:
-    """Encode the candidate mentions of documents.
+) -> Task:
+    """Encode the candidate mentions of documents, with what is known of their labels.
 
     A mention is a candidate when its surface is an alias of one of the entities. Its label is the
     id of an emerging entity, the title of a known one, any other text for "none of these", or None
     where nobody labelled it. All other mentions are entity context.
     """
-    n_by_id = Counter(document.id for document in corpus.documents)
-    twice = next((id for id, n in n_by_id.items() if n > 1), None)
-    if twice is not None:
-        raise LearningError(
-            f"The document {twice!r} comes twice; give each document once, with one label for each "
-            "mention."
-        )
-    flat = flatten(corpus.documents, Lexicon.of(kb), entity_numbers(entities, corpus, kb))
-    return encode_flat(entities, flat, kb, trained, source=source, encoder=encoder)
-
-
-def encode_flat(
-    entities: Sequence[EmergingEntity],
-    flat: FlatCorpus,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    *,
-    source: CandidateSource | None = None,
-    neighbours: Int32 | None = None,
-    encoder: TextEncoder | None = None,
-) -> EncodedPile:
-    """Encode the candidate mentions of flattened documents."""
+    numbers = entity_numbers(entities, corpus, kb)
+    model, tables = trained.model, trained.tables(kb)
+    flat = flatten(corpus.documents, Lexicon.of(kb), numbers)
     aliases = {alias for entity in entities for alias in entity.aliases}
     is_alias = np.array([surface in aliases for surface in flat.surface_table], dtype=bool)
     rows = np.flatnonzero(is_alias[flat.surfaces]) if len(flat.surfaces) else np.zeros(0, int)
@@ -92,37 +65,22 @@ def encode_flat(
     context = flat.entities.copy()
     context[rows] = UNKNOWN
     mentions = encode(flat, source or kb, trained.encoding, rows=rows, context_entities=context)
-    features = [f for f in trained.model.features if f.name != "embedding"]
+    features = [f for f in model.features if f.name != "embedding"]
     mentions = encode_features(mentions, features, kb)
     pairs = linked_pairs(flat.documents, context)
     text = None if flat.text is None else flat.text.take(rows)
-    pile = make_pile(
-        entities, mentions, pairs, flat.n_documents, kb, neighbours, text=text, encoder=encoder
-    )
+    pile = make_pile(entities, mentions, pairs, flat.n_documents, kb, text=text, encoder=encoder)
     gold = share_labels(mentions.gold, pile)
-    pile = replace(pile, mentions=replace(mentions, gold=gold))
-    numbers = EMERGING - np.arange(len(entities))
-    return EncodedPile(
-        pile=pile,
-        labels=(gold[:, None] == numbers).astype(np.float32),
+    return Task(
+        pile=replace(pile, mentions=replace(mentions, gold=gold)),
+        labels=(gold[:, None] == EMERGING - np.arange(len(entities))).astype(np.float32),
         labelled=gold != UNKNOWN,
+        model=model,
+        tables=tables,
+        features=model.features,
+        kb=kb,
+        temperature=trained.calibration.temperature,
     )
-
-
-def share_labels(gold: Int32, pile: Pile) -> Int32:
-    """Give the label of a mention to the other mentions of its name in its document.
-
-    One name has one sense in a document. Where labels of one document contradict
-    each other, they stand for themselves only.
-    """
-    _, vote, size = pile.votes
-    known = np.flatnonzero(gold != UNKNOWN)
-    highest = np.full(len(size), np.iinfo(np.int64).min)
-    lowest = np.full(len(size), np.iinfo(np.int64).max)
-    np.maximum.at(highest, vote[known], gold[known])
-    np.minimum.at(lowest, vote[known], gold[known])
-    agreed = np.where(highest == lowest, highest, UNKNOWN)[vote]
-    return np.where(gold == UNKNOWN, agreed, gold).astype(np.int32)
 
 
 def entity_numbers(
@@ -152,8 +110,10 @@ class LearnedEntity:
     """Why learning ended: `max slots` or `no change`."""
     shift: float
     """What the decision added to the log odds; confidences leave it out."""
-    text: TextParts
-    """What its views of the text need to be looked up."""
+    vocabularies: Mapping[str, tuple[str, ...]]
+    """What the columns of views of words stand for, by view."""
+    encoder: str
+    """The fingerprint of the sentence encoder, empty where none was used."""
     features: tuple[Feature, ...] = field(repr=False)
     """How θ̂(e*) is looked up."""
     kb: KnowledgeBase = field(repr=False)
@@ -167,7 +127,7 @@ class LearnedEntity:
         cls, learned: Learned, pile: Pile, trained: TrainedModel, number: int = 0
     ) -> LearnedEntity:
         """Take what was learned of one of a pile's entities."""
-        text = TextParts.of(pile)
+        known = {view.name: pile.vocabulary(view.name) for view in VIEWS if view.has_vocabulary}
         return cls(
             entity=pile.entities[number],
             theta=learned.theta.map(lambda values: values[number : number + 1]),
@@ -176,23 +136,43 @@ class LearnedEntity:
             pile_helped=learned.pile_helped,
             stopped=learned.stopped,
             shift=learned.shifts[number],
-            text=text,
+            vocabularies=known,
+            encoder=pile.encoder.fingerprint if pile.encoder is not None else "",
             features=learned.model.features,
             kb=pile.kb,
             model_fingerprint=trained.fingerprint,
         )
 
     def to_pack(self, **about: Any) -> EntityPack:
-        """Return the entity pack, ready to link with; `about` are notes and other fields of it."""
-        return make_pack(
+        """Return the entity pack, ready to link with; `about` are notes and other fields of it.
+
+        Words without a weight are left out, and so is an encoder that no group reads with.
+        """
+        theta = packed(self.theta, self.features)
+        rows = {name: values[0].numpy() for name, values in theta.groups.items()}
+        own = {name: values for name, values in rows.items() if name not in OWN_FIELDS}
+        groups = {group_name(name): values.astype(np.float32) for name, values in own.items()}
+        vocabularies = {}
+        for view, words in self.vocabularies.items():
+            keys = [key for kind in ("evidence", "none") if (key := f"{kind}-{view}") in groups]
+            if keys:
+                used = np.flatnonzero(np.any([groups[key] for key in keys], axis=0))
+                vocabularies[view] = tuple(words[i] for i in used.tolist())
+                groups |= {key: groups[key][used] for key in keys}
+        reads = any(group_name(group_of(view)) in groups for view in VIEWS if view.reads_text)
+        groups[SHIFT] = np.array([self.shift], dtype=np.float32)
+        return EntityPack.project(
             self.entity,
-            packed(self.theta, self.features),
-            self.aliases,
-            self.neighbours,
             self.kb,
-            self.model_fingerprint,
-            shift=self.shift,
-            text=self.text,
+            priors=rows["prior"][[self.aliases.index(alias) for alias in self.entity.aliases]],
+            neighbours=self.neighbours,
+            # A model without relatedness (Yamada's) learns none.
+            relatedness=rows.get("relatedness", np.zeros(len(self.neighbours))),
+            vector=rows["embedding"],
+            model_fingerprint=self.model_fingerprint,
+            groups=groups,
+            vocabularies=vocabularies,
+            encoder=self.encoder if reads else "",
             **about,
         )
 
@@ -235,12 +215,22 @@ def learn(
         names = {alias for entity in group for alias in entity.aliases}
         mentioned = (d for d in everything if any(m.surface in names for m in d.mentions))
         corpus = Corpus(tuple(mentioned))
-        encoded = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
-        task = make_task(encoded, kb, trained)
+        _refuse_twins(corpus)
+        task = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
         learned = run_reading(task, chosen, on_slot=on_slot)
         for i, entity in enumerate(group):
-            by_id[entity.id] = LearnedEntity.of(learned, encoded.pile, trained, i)
+            by_id[entity.id] = LearnedEntity.of(learned, task.pile, trained, i)
     return [by_id[entity.id] for entity in everyone]
+
+
+def _refuse_twins(corpus: Corpus) -> None:
+    n_by_id = Counter(document.id for document in corpus.documents)
+    twice = next((id for id, n in n_by_id.items() if n > 1), None)
+    if twice is not None:
+        raise LearningError(
+            f"The document {twice!r} comes twice; give each document once, with one label for each "
+            "mention."
+        )
 
 
 def sharing_aliases(entities: Sequence[EmergingEntity]) -> list[list[EmergingEntity]]:
@@ -256,17 +246,3 @@ def sharing_aliases(entities: Sequence[EmergingEntity]) -> list[list[EmergingEnt
                 apart.append((other_names, others))
         groups = [*apart, (names, members)]
     return [members for _, members in groups]
-
-
-def make_task(encoded: EncodedPile, kb: KnowledgeBase, trained: TrainedModel) -> Task:
-    """Put the encoded documents together with the frozen model and knowledge base."""
-    return Task(
-        pile=encoded.pile,
-        labels=encoded.labels,
-        labelled=encoded.labelled,
-        model=trained.model,
-        tables=trained.tables(kb),
-        features=trained.model.features,
-        kb=kb,
-        temperature=trained.calibration.temperature,
-    )

@@ -26,6 +26,7 @@ from stamo.learning.inter import Moments
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.tables import Tables
 from stamo.system.arrays import Bools, Float32
+from stamo.system.threads import one_thread
 
 ALL_SLOTS = "max slots"
 """The loop stopped after the last slot that it was given."""
@@ -47,20 +48,14 @@ class Task:
     temperature: float = 1.0
     """The model's, fitted on known entities: margins divided by it are log odds."""
 
-    def __post_init__(self) -> None:
-        if not self.labelled.any() and not any(entity.about for entity in self.pile.entities):
-            raise LearningError(
-                "None of the candidate mentions is labelled; label about twenty documents first, "
-                "or write a line about the entity."
-            )
-
     @property
     def labelled_sample(self) -> Sample:
         """L, to estimate features on."""
         return Sample(self.pile, self.labels, self.labelled.astype(np.float32))
 
+    @cached_property
     def scorer(self) -> Scorer:
-        """Prepare to score the pile again and again."""
+        """Scores the whole pile; prepared once for all that learns on the task."""
         return self.model.prepare(self.pile, self.tables)
 
 
@@ -78,14 +73,7 @@ E = TypeVar("E", bound=Estimate)
 class Steps(ABC, Generic[E]):
     """What happens inside a slot; `before` is None where there is no slot yet, on L alone."""
 
-    def __init__(self, task: Task) -> None:
-        """Get ready; nothing is computed before it is needed."""
-        self.task = task
-
-    @cached_property
-    def scorer(self) -> Scorer:
-        """Scores the whole pile."""
-        return self.task.scorer()
+    task: Task
 
     @abstractmethod
     def label(self, now: E) -> Float32:
@@ -223,6 +211,7 @@ class Learned:
 OnSlot = Callable[[Slot], None]
 
 
+@one_thread()
 def self_train(
     task: Task,
     args: LoopArgs,
@@ -234,7 +223,15 @@ def self_train(
 
     A run that stopped after any slot goes on from its checkpoint, and ends with the same θ̂(e*) as
     if it had never stopped.
+
+    Raises:
+        LearningError: There is nothing to learn from: neither a label nor a line about an entity.
     """
+    if not task.labelled.any() and not any(entity.about for entity in task.pile.entities):
+        raise LearningError(
+            "None of the candidate mentions is labelled; label about twenty documents first, or "
+            "write a line about the entity."
+        )
     steps = args.steps(task)
     everything = np.ones(len(task.pile), dtype=np.float32)
     if resume is None:

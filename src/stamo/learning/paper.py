@@ -49,8 +49,12 @@ class StamoSteps(Steps[Estimate]):
     """Algorithm 1 as printed."""
 
     def __init__(self, task: Task, args: StamoArgs) -> None:
-        super().__init__(task)
-        self.args = args
+        self.task, self.args = task, args
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Scores the whole pile."""
+        return self.task.scorer
 
     @cached_property
     def labelled_part(self) -> tuple[Scorer, Int64]:

@@ -214,7 +214,7 @@ class ScalingSteps(FirstSteps):
     @cached_property
     def scorer(self) -> Scorer:
         """Scores the pile under a θ(e*) whose relatedness row has a scale of its own."""
-        return _ScaledScorer(self.task.scorer())
+        return _ScaledScorer(self.task.scorer)
 
     def estimate(self, sample: Sample, before: Estimate | None) -> FeatureParams:
         """Estimate every feature but the scale, which stays."""

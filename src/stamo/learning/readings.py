@@ -13,12 +13,6 @@ from stamo.features.relatedness import Relatedness
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.loop import Checkpoint, Learned, LoopArgs, OnSlot, Task, self_train
 from stamo.models.base import LinkingModel
-from stamo.system.threads import one_thread
-
-
-def as_it_is(model: LinkingModel) -> LinkingModel:
-    """Use a model as it was trained."""
-    return model
 
 
 @dataclass(frozen=True)
@@ -30,13 +24,16 @@ class Reading:
     """Features that replace the model's own of the same name."""
     args: LoopArgs = field(default_factory=CorrectedArgs)
     """The loop and its steps."""
-    adapt_model: Callable[[LinkingModel], LinkingModel] = field(default=as_it_is, repr=False)
-    """Changes how the model scores; φ is shared and unchanged."""
+    adapt_model: Callable[[LinkingModel], LinkingModel] | None = field(default=None, repr=False)
+    """Changes how the model scores, φ being shared and unchanged; None leaves it as it is."""
 
-    def model(self, model: LinkingModel) -> LinkingModel:
-        """Return the model as this reading uses it; φ is shared and unchanged."""
-        features = tuple(self.features.get(f.name, f) for f in model.features)
-        return self.adapt_model(model.with_features(features))
+    def task(self, task: Task) -> Task:
+        """Return a task with the model as this reading uses it; φ is shared and unchanged."""
+        features = tuple(self.features.get(f.name, f) for f in task.model.features)
+        model = task.model.with_features(features)
+        if self.adapt_model is not None:
+            model = self.adapt_model(model)
+        return replace(task, model=model, features=model.features)
 
     def with_decision(self, decision: str) -> Reading:
         """Return the reading with another line between the entity and the rest.
@@ -82,7 +79,6 @@ def reading_named(name: str) -> Reading:
     return READINGS[name]
 
 
-@one_thread()
 def run_reading(
     task: Task,
     reading: Reading,
@@ -91,6 +87,4 @@ def run_reading(
     resume: Checkpoint | None = None,
 ) -> Learned:
     """Learn θ̂(e*) the way a reading says; model and knowledge base stay as they are."""
-    model = reading.model(task.model)
-    task = replace(task, model=model, features=model.features)
-    return self_train(task, reading.args, on_slot=on_slot, resume=resume)
+    return self_train(reading.task(task), reading.args, on_slot=on_slot, resume=resume)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,20 +30,32 @@ class Artifacts:
 
 
 def open_artifacts(
-    workspace: Workspace, kb_path: Path | None = None, model_path: Path | None = None
+    workspaces: Workspace | Sequence[Workspace],
+    kb_path: Path | None = None,
+    model_path: Path | None = None,
 ) -> Artifacts:
-    """Open the knowledge base and model of a workspace; those of its collecting by default.
+    """Open the knowledge base and model that workspaces work with; those of collecting by default.
 
     Where there is no model, what links without one takes its place.
 
     Raises:
-        WorkspaceError: The workspace does not know its knowledge base yet and none is given.
+        WorkspaceError: None is given and none is known yet, or they work with different ones.
     """
-    state = workspace.documents.manifest.state
+    spaces = [workspaces] if isinstance(workspaces, Workspace) else workspaces
+    states = [space.documents.manifest.state for space in spaces]
+    for name, given in (("kb", kb_path), ("model", model_path)):
+        known = {state[name] for state in states if name in state}
+        if given is None and len(known) > 1:
+            raise WorkspaceError(
+                f"The workspaces work with different ones: {', '.join(sorted(known))}; give one "
+                f"with --{name}, or run the command for some of them at a time."
+            )
+    pairs = zip(spaces, states, strict=True)
+    space, state = next((pair for pair in pairs if pair[1]), (spaces[0], states[0]))
     if kb_path is None and "kb" not in state:
         raise WorkspaceError(
-            f"The workspace {str(workspace.path)!r} knows no kb yet; collect documents with one: "
-            f"stamo collect {workspace.path} --kb KB --model MODEL --from FILE"
+            f"The workspace {str(space.path)!r} knows no kb yet; collect documents with one: "
+            f"stamo collect {space.path} --kb KB --model MODEL --from FILE"
         )
     kb_path = Path(state["kb"]) if kb_path is None else kb_path
     if model_path is None and state.get("model"):

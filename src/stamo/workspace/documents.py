@@ -136,7 +136,22 @@ class DocumentParts:
 
     def __iter__(self) -> Iterator[Document]:
         for part in self.manifest.parts:
-            yield from self._read_part(part)
+            path = self.folder / part.name
+            if path.parent != self.folder or path.suffix != ".zst":
+                raise WorkspaceError(
+                    f"{DOCUMENTS_MANIFEST} names {part.name!r}, which is no part; collect again."
+                )
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise WorkspaceError(f"{path} cannot be read; collect again.") from error
+            if _digest(data).hexdigest() != part.digest:
+                raise WorkspaceError(f"{path} was changed or damaged; collect again.")
+            try:
+                for line in _lines(data):
+                    yield document_from_json(parse_json(line.decode()), part.name)
+            except (CorpusFormatError, ValueError, zstandard.ZstdError) as error:
+                raise WorkspaceError(f"{path} holds no documents ({error}).") from error
 
     def _write_part(self, number: int, documents: list[Document]) -> PartFile:
         # The number names the file, never anything that a document says.
@@ -146,24 +161,6 @@ class DocumentParts:
         write_atomic(self.folder / name, data)
         n_mentions = sum(m.entity is None for d in documents for m in d.mentions)
         return PartFile(name, _digest(data).hexdigest(), len(documents), n_mentions)
-
-    def _read_part(self, part: PartFile) -> Iterator[Document]:
-        path = self.folder / part.name
-        if path.parent != self.folder or path.suffix != ".zst":
-            raise WorkspaceError(
-                f"{DOCUMENTS_MANIFEST} names {part.name!r}, which is no part; collect again."
-            )
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise WorkspaceError(f"{path} cannot be read; collect again.") from error
-        if _digest(data).hexdigest() != part.digest:
-            raise WorkspaceError(f"{path} was changed or damaged; collect again.")
-        try:
-            for line in _lines(data):
-                yield document_from_json(parse_json(line.decode()), part.name)
-        except (CorpusFormatError, ValueError, zstandard.ZstdError) as error:
-            raise WorkspaceError(f"{path} holds no documents ({error}).") from error
 
 
 def _lines(data: bytes) -> Iterator[bytes]:

@@ -17,11 +17,11 @@ from scipy.special import expit
 
 from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
-from stamo.features.encoder_choice import INSTALLED, encoder_of
+from stamo.features.encoder_choice import INSTALLED
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import LearnedEntity
-from stamo.learning.loop import Checkpoint, Learned, Slot
-from stamo.learning.readings import Reading, reading_named, run_reading
+from stamo.learning.loop import Checkpoint, Learned, Slot, self_train
+from stamo.learning.readings import Reading, reading_named
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
@@ -32,7 +32,6 @@ from stamo.workspace.left_out import (
     LeftOut,
     find_out,
     predict_left_out,
-    slots_of,
 )
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
@@ -132,8 +131,9 @@ def learn_pack(
     """
     with workspace.lock("learn"):
         reading = settings.to_reading()
-        encoder = encoder_of(settings.encoder)
-        material = load_material(workspace, kb, trained, reading, [settings.n_folds], encoder)
+        material = load_material(
+            workspace, kb, trained, reading, [settings.n_folds], settings.encoder
+        )
         store = SlotStore(workspace.slots_dir, material.key)
         n_done = store.start()
 
@@ -143,7 +143,7 @@ def learn_pack(
 
         left_out = predict_left_out(
             material.task,
-            slots_of(reading),
+            reading.args,
             settings.n_folds,
             done=store.load_folds(),
             on_fold=on_fold,
@@ -166,14 +166,13 @@ def rollback(
     """
     with workspace.lock("learn"):
         full = settings.to_reading()
-        encoder = encoder_of(settings.encoder)
-        material = load_material(workspace, kb, trained, full, [settings.n_folds], encoder)
+        material = load_material(workspace, kb, trained, full, [settings.n_folds], settings.encoder)
         store = SlotStore(workspace.slots_dir, material.key)
         if slot:
             store.load(slot)
         reading = replace(full, args=full.args.until(slot))
         left_out = predict_left_out(
-            material.task, slots_of(full), settings.n_folds, done=store.load_folds()
+            material.task, full.args, settings.n_folds, done=store.load_folds()
         )
         packing = _Packing(
             workspace, material, trained, reading, left_out, lambda step: None, settings
@@ -198,10 +197,12 @@ class _Packing:
     def finish(self, store: SlotStore | None, n_done: int) -> LearnedPack:
         """Run what is left of the slots and write the pack."""
         task, args = self.material.task, self.reading.args
-        alone = replace(self.reading, args=args.labels_alone())
-        learned = run_reading(task, alone)
+        alone = args.labels_alone()
+        learned = self_train(task, alone)
         self._note(LABELS_ALONE, learned.theta, learned.posterior, 0)
-        resume = self._take_up(store, n_done)
+        resume = None
+        if store is not None and n_done and args.resumes:
+            resume = self._take_up([store.load(number) for number in range(1, n_done + 1)])
 
         def on_slot(slot: Slot) -> None:
             n_flipped = slot.n_flipped if slot.number > 1 else 0
@@ -210,10 +211,10 @@ class _Packing:
             if store is not None:
                 store.save(SavedSlot(record, slot.checkpoint))
 
-        if args != alone.args:
-            learned = run_reading(task, self.reading, on_slot=on_slot, resume=resume)
+        if args != alone:
+            learned = self_train(task, args, on_slot=on_slot, resume=resume)
         done = self._pack(learned)
-        checked, data = self._checked(done.used_slot), done.pack.to_bytes()
+        data, checked = done.pack.to_bytes(), self._checked(done.used_slot)
         summary = LearnSummary(
             done.pack.fingerprint,
             done.pack.labels_fingerprint,
@@ -228,11 +229,8 @@ class _Packing:
         write_version(self.workspace, data)
         return done
 
-    def _take_up(self, store: SlotStore | None, n_done: int) -> Checkpoint | None:
-        """Return the last slot of an interrupted run, where the reading can go on from one."""
-        if store is None or not n_done or not self.reading.args.resumes:
-            return None
-        saved = [store.load(number) for number in range(1, n_done + 1)]
+    def _take_up(self, saved: list[SavedSlot]) -> Checkpoint:
+        """Show the slots of an interrupted run again; return what it goes on from."""
         for slot in saved:
             self.records.append(slot.record)
             self.on_step(slot.record)
@@ -258,6 +256,9 @@ class _Packing:
 
     def _pack(self, learned: Learned) -> LearnedPack:
         task, used, notes = self.material.task, learned.used_slot, self._notes(learned)
+        alarm = collapse_alarm(self.records[: used + 1])
+        findings = find_out(self.material, learned, self.left_out, alarm)
+        verdict = judge(findings)
         pack = LearnedEntity.of(learned, task.pile, self.trained).to_pack(
             labels_fingerprint=labels_fingerprint(self.material.labels),
             history=tuple(record.to_json() for record in self.records),
@@ -265,8 +266,6 @@ class _Packing:
             f"{int((~task.labelled).sum())} unlabelled mentions.",
             notes=notes,
         )
-        alarm = collapse_alarm(self.records[: used + 1])
-        findings = find_out(self.material, learned, self.left_out, alarm)
         return LearnedPack(
             pack=pack,
             path=self.workspace.pack_path,
@@ -276,7 +275,7 @@ class _Packing:
             used_slot=used,
             n_stale=self.material.n_stale,
             findings=findings,
-            verdict=judge(findings),
+            verdict=verdict,
             stopped=learned.stopped,
         )
 
@@ -327,4 +326,4 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     """
     reading = reading_named("estimation")
     task = load_material(workspace, kb, trained, reading).task
-    return LearnedEntity.of(run_reading(task, reading), task.pile, trained).to_pack()
+    return LearnedEntity.of(self_train(task, reading.args), task.pile, trained).to_pack()

@@ -16,11 +16,12 @@ import numpy as np
 from scipy.special import expit
 
 from stamo.features.base import FeatureParams
-from stamo.learning.loop import Learned, Slot, Task
-from stamo.learning.readings import Reading, run_reading
+from stamo.features.views import VIEWS
+from stamo.features.views.base import view_mentions
+from stamo.learning.loop import Learned, LoopArgs, Task, self_train
 from stamo.models.base import Scorer
-from stamo.models.evidence import agree, log_odds, margins_under, mention_views
-from stamo.system.arrays import Bools, Float64, Int64
+from stamo.models.evidence import agree, log_odds, margins_under
+from stamo.system.arrays import Bools, Float32, Float64, Int64
 from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP
 from stamo.workspace.material import Material
 from stamo.workspace.slots import Rates
@@ -28,8 +29,6 @@ from stamo.workspace.verdict import Findings
 
 LABELS_ALONE = 0
 """The slot before the first one: what the labels say without the pile."""
-RunSlots = Callable[[Task, Callable[[int, FeatureParams, float], None]], None]
-"""Learns on a task and hands each slot's number, θ̂ and shift of the decision to a callback."""
 DOUBTFUL = 3.0
 """A label is doubtful where the run that did not see it gives it less than one in twenty."""
 UNSURE = 0.2
@@ -44,11 +43,6 @@ class LeftOut:
     labels: Bools  # (n,) whether each means e*
     odds: Mapping[int, Float64]  # slot -> (n,) calibrated log odds
     shifts: Mapping[int, Float64]  # slot -> (n,) what the decision adds to them
-
-    def doubtful(self, learned: Learned) -> Int64:
-        """Return the labelled mentions whose label the other labels all but rule out."""
-        labels, odds, _ = self.of(learned)
-        return self.rows[np.flatnonzero(np.where(labels, odds, -odds) < -DOUBTFUL)]
 
     def of(self, learned: Learned) -> tuple[Bools, Float64, Bools]:
         """Return labels, log odds and decisions of what a run gave."""
@@ -88,21 +82,6 @@ def rates(predicted: Bools, labels: Bools) -> Rates:
     return Rates(precision, recall, f1, float((predicted == labels).mean()))
 
 
-def slots_of(reading: Reading) -> RunSlots:
-    """Return how one fold learns: every slot's θ̂, and the shift of the decision."""
-
-    def run(task: Task, see: Callable[[int, FeatureParams, float], None]) -> None:
-        def on_slot(slot: Slot) -> None:
-            see(slot.number, slot.theta, reading.args.shifts(slot.pseudo_labels)[0])
-
-        alone = run_reading(task, replace(reading, args=reading.args.labels_alone()))
-        see(LABELS_ALONE, alone.theta, reading.args.shifts(alone.posterior)[0])
-        if reading.args.n_slots:
-            run_reading(task, reading, on_slot=on_slot)
-
-    return run
-
-
 def make_folds(task: Task, n_folds: int) -> list[Int64]:
     """Deal the labelled documents into folds with about the same share of each kind of label."""
     rows = np.flatnonzero(task.labelled)
@@ -117,7 +96,7 @@ def make_folds(task: Task, n_folds: int) -> list[Int64]:
 
 def predict_left_out(
     task: Task,
-    run: RunSlots,
+    args: LoopArgs,
     n_folds: int,
     *,
     done: Mapping[str, Any] | None = None,
@@ -127,38 +106,31 @@ def predict_left_out(
 
     Args:
         task: The pile with all labels.
-        run: How to learn.
+        args: How to learn.
         n_folds: Parts of the labels; fewer when fewer documents are labelled.
         done: Folds that an interrupted run finished, see `on_fold`.
         on_fold: Called after each fold with all folds so far as plain values.
     """
     folds = make_folds(task, n_folds) if n_folds > 1 else []
+    # The first mention of each name in each document is judged: the others share its label.
+    _, vote, _ = task.pile.votes
+    judged = [rows[np.sort(np.unique(vote[rows], return_index=True)[1])] for rows in folds]
     results: dict[str, Any] = dict(done or {})
-    scorer = task.scorer()
+    scorer: Scorer | None = None
     for k, rows in enumerate(folds):
         rest = task.labelled.copy()
         rest[rows] = False
         if not rest.any():
             continue
         if str(k) not in results:
-            judged = one_a_document(task, rows)
-            results[str(k)] = _run_fold(task, rest, judged, scorer, run)
+            scorer = scorer or task.model.prepare(task.pile, task.tables)
+            results[str(k)] = _run_fold(task, args, rest, judged[k], scorer)
         on_fold(results, k + 1, len(folds))
-    return _join(task, [one_a_document(task, rows) for rows in folds], results)
-
-
-def one_a_document(task: Task, rows: Int64) -> Int64:
-    """Keep the first mention of each name in each document: the others share its label."""
-    _, vote, _ = task.pile.votes
-    return rows[np.sort(np.unique(vote[rows], return_index=True)[1])]
+    return _join(task, judged, results)
 
 
 def _run_fold(
-    task: Task,
-    rest: Bools,
-    rows: Int64,
-    scorer: Scorer,
-    run: RunSlots,
+    task: Task, args: LoopArgs, rest: Bools, rows: Int64, scorer: Scorer
 ) -> dict[str, list[list[float]]]:
     """Return slot -> [log odds, shift] of each left-out mention."""
     found: dict[str, list[list[float]]] = {}
@@ -167,16 +139,22 @@ def _run_fold(
     together = np.flatnonzero(np.isin(vote, vote[rows]))
     asked = np.searchsorted(together, rows)
     part = scorer.take(together)
-    views = {name: view[together] for name, view in mention_views(task.pile, task.kb).items()}
+    views = {
+        name: view[together] for name, view in view_mentions(task.pile, task.kb, VIEWS).items()
+    }
 
-    def see(slot: int, theta: FeatureParams, shift: float) -> None:
+    def see(slot: int, theta: FeatureParams, posterior: Float32) -> None:
         margin = margins_under(part, theta, task.temperature)
         every = log_odds(margin, theta, views, task.temperature)
-        odds = agree(every, part.pile)[asked, 0]
-        found[str(slot)] = [[float(f), shift] for f in odds]
+        shift = args.shifts(posterior)[0]
+        found[str(slot)] = [[float(f), shift] for f in agree(every, part.pile)[asked, 0]]
 
     labels = np.where(rest[:, None], task.labels, np.float32(0))
-    run(replace(task, labels=labels, labelled=rest), see)
+    fold = replace(task, labels=labels, labelled=rest)
+    alone = self_train(fold, args.labels_alone())
+    see(LABELS_ALONE, alone.theta, alone.posterior)
+    if args.n_slots:
+        self_train(fold, args, on_slot=lambda s: see(s.number, s.theta, s.pseudo_labels))
     return found
 
 
@@ -204,6 +182,7 @@ def find_out(
     labels, odds, decisions = left_out.of(learned)
     choices = [event.choice for event in material.labels if event.choice != SKIP]
     n_emerging = choices.count(EMERGING_CHOICE)
+    contradicted = np.flatnonzero(np.where(labels, odds, -odds) < -DOUBTFUL)
     shift = learned.shifts[0]
     pile_odds, rivals = _link_pile(material, learned)
     free = ~material.task.labelled
@@ -222,18 +201,18 @@ def find_out(
         n_unsure=int(((p > UNSURE) & (p < 1 - UNSURE)).sum()),
         taken_from=_names(material, rivals[taken]),
         alarm=alarm,
-        doubtful=_doubtful(material, left_out.doubtful(learned)),
+        doubtful=_doubtful(material, left_out.rows[contradicted]),
     )
 
 
 def _link_pile(material: Material, learned: Learned) -> tuple[Float64, Int64]:
     """Return the log odds of every mention as linking decides, and its best known candidate."""
     task = material.task
-    scorer, theta = learned.model.prepare(task.pile, task.tables), learned.theta
-    margin = margins_under(scorer, theta, task.temperature)
-    views = mention_views(task.pile, task.kb)
+    theta = learned.theta
+    margin = margins_under(task.scorer, theta, task.temperature)
+    views = view_mentions(task.pile, task.kb, VIEWS)
     odds = agree(log_odds(margin, theta, views, task.temperature), task.pile)[:, 0]
-    known = scorer(theta).detach().numpy()[:, :-1]
+    known = task.scorer(theta).detach().numpy()[:, :-1]
     if not known.shape[1]:
         return odds, np.full(len(odds), -1, dtype=np.int64)
     best = np.take_along_axis(task.pile.mentions.candidates, known.argmax(axis=1)[:, None], axis=1)

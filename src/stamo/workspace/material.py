@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, WorkspaceError
-from stamo.features.encoder_choice import remembering
+from stamo.features.encoder_choice import encoder_of, remembering
 from stamo.features.pile import TextEncoder
-from stamo.features.views.sentence import readings
+from stamo.features.views.base import view_mentions
+from stamo.features.views.sentence import Sentence
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import encode_pile, make_task
+from stamo.learning.learn import encode_pile
 from stamo.learning.loop import Task
 from stamo.learning.readings import Reading
 from stamo.models.store import TrainedModel
@@ -42,7 +43,7 @@ def load_material(
     trained: TrainedModel,
     reading: Reading,
     settings: Sequence[object] = (),
-    encoder: TextEncoder | None = None,
+    encoder: TextEncoder | str | None = None,
 ) -> Material:
     """Read and encode the documents and labels of a workspace.
 
@@ -52,7 +53,7 @@ def load_material(
         trained: The model that linked them.
         reading: How θ(e*) is looked up.
         settings: Further plain values that decide what is learned.
-        encoder: Reads the text around mentions; what it read is kept in the folder.
+        encoder: Reads the text around mentions, see `encoder_of`; the folder keeps what it read.
 
     Raises:
         WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
@@ -63,29 +64,28 @@ def load_material(
     found = find_labelled(events, corpus, workspace.entity, none=NONE)
     _check_labels(workspace.entity, found.labels.values())
     labelled = corpus.with_labels(found.labels)
-    reader = remembering(encoder, workspace.readings_path)
-    encoded = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
-    task = make_task(encoded, kb, trained)
+    reader = remembering(encoder_of(encoder), workspace.readings_path)
+    task = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
+    task = reading.task(task)
     if reader is not None:
-        readings(task.pile)
+        view_mentions(task.pile, kb, [Sentence()])
         reader.save()
-    model = reading.model(task.model)
     parts = {
         "entity": [workspace.entity.id, *workspace.entity.aliases],
         "about": workspace.entity.about,
-        "encoder": "" if encoder is None else encoder.fingerprint,
+        "encoder": "" if reader is None else reader.fingerprint,
         "documents": [part.digest for part in workspace.documents.manifest.parts],
         "labels": labels_fingerprint(events),
         "kb": kb.fingerprint,
         "model": trained.fingerprint,
-        "reading": [repr(reading), reading.adapt_model.__qualname__],
+        "reading": [repr(reading), getattr(reading.adapt_model, "__qualname__", "as_it_is")],
         "settings": list(settings),
     }
     return Material(
         corpus=labelled,
         labels=events,
         n_stale=found.n_stale,
-        task=replace(task, model=model, features=model.features),
+        task=task,
         key=hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
     )
 

@@ -14,7 +14,7 @@ from stamo.features.pile import Pile
 from stamo.features.surroundings import Surroundings
 from stamo.features.views.base import View, view_mentions
 from stamo.features.views.context import Words
-from stamo.features.views.sentence import N_READINGS, WINDOW, readings
+from stamo.features.views.sentence import N_READINGS, WINDOW, Sentence
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float64
 
@@ -49,8 +49,8 @@ class About(View):
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Compare; no column where nothing is known about the entity."""
-        entity = pile.sole_entity
-        if entity is None or not entity.about or pile.text is None:
+        entity = pile.entities[0]
+        if len(pile.entities) > 1 or not entity.about or pile.text is None:
             return np.zeros((len(pile), 0))
         shared = self._shared_words(entity, pile.text, kb)
         return np.asarray(self._likeness(entity, pile, kb) + shared)[:, None]
@@ -61,11 +61,11 @@ class About(View):
         if encoder is not None:
             even = neutral_likeness(entity.about, encoder, kb, even)
         if encoder is None or even >= BLIND:
-            words = Words()
-            rows = view_mentions(pile, kb, [words])[words.name]
+            rows = view_mentions(pile, kb, [Words()])[Words.name]
             return np.asarray(rows @ about_vector(entity, kb) - self.even_words)
         line = np.tile(encoder.encode([entity.about])[0], N_READINGS)
-        return np.asarray(readings(pile) @ line / np.sqrt(N_READINGS) - even)
+        rows = view_mentions(pile, kb, [Sentence()])[Sentence.name]
+        return np.asarray(rows @ line / np.sqrt(N_READINGS) - even)
 
     def _shared_words(
         self, entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase

@@ -12,7 +12,7 @@ import numpy as np
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
-from stamo.features.about import whole_name
+from stamo.features.about import IN_BRACKETS
 from stamo.features.pile import Pile
 from stamo.features.surroundings import Surroundings
 from stamo.features.views.base import Term, View, view_mentions
@@ -43,10 +43,10 @@ class LongerName(View):
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Look for the names; no column where the text is not known."""
-        entity = pile.sole_entity
-        if entity is None or pile.text is None:
+        if len(pile.entities) != 1 or pile.text is None:
             return np.zeros((len(pile), 0))
-        said = self._said(whole_name(entity), pile.text)
+        entity = pile.entities[0]
+        said = self._said(entity, pile.text)
         another = _inside_another(entity, pile.text, kb) & (said < 1)
         return np.stack([said, self.another * another], axis=1)
 
@@ -56,11 +56,21 @@ class LongerName(View):
         names = ("its whole name", "part of another name")
         return [(n, part) for n, part in zip(names, np.diag(own), strict=False) if part.any()]
 
-    def _said(self, name: str, text: Surroundings) -> Float64:
-        """Return 1 for a mention inside the name, less where the name stands elsewhere."""
-        if not name:
+    def _said(self, entity: EmergingEntity, text: Surroundings) -> Float64:
+        """Return 1 for a mention inside the name, less where the name stands elsewhere.
+
+        The name is without what stands in brackets; where no alias is shorter, all is 0.
+        """
+        name = IN_BRACKETS.sub(" ", entity.id).strip()
+        if min(map(len, entity.aliases)) >= len(name):
             return np.zeros(len(text.starts))
-        find = _pattern(name)
+        # In any case, with any signs between its words. Scripts without case write particles and
+        # prefixes on to a name, so only a letter with case and a digit must not go on into a word.
+        ends = (name[0], name[-1])
+        first, last = (sign.isdigit() or sign.lower() != sign.upper() for sign in ends)
+        before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
+        words = r"\W+".join(map(re.escape, re.findall(r"\w+", name)))
+        find = re.compile(before + words + after, re.IGNORECASE)
         spans = {
             d: [match.span() for match in find.finditer(text.texts[d])]
             for d in np.unique(text.documents).tolist()
@@ -72,19 +82,6 @@ class LongerName(View):
         if place >= 0 and end <= spans[place][1]:
             return 1.0
         return self.elsewhere if spans else 0.0
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    """Return what finds a name in any case, with any signs between its words.
-
-    Scripts without case write particles and prefixes on to a name, so only a letter with case and
-    a digit must not go on into a longer word.
-    """
-    words = re.findall(r"\w+", name)
-    ends = (name[0], name[-1])
-    first, last = (sign.isdigit() or sign.lower() != sign.upper() for sign in ends)
-    before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
-    return re.compile(before + r"\W+".join(map(re.escape, words)) + after, re.IGNORECASE)
 
 
 def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase) -> Bools:

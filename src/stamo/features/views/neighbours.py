@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +38,17 @@ class NextWords(View):
             return sparse.csr_matrix((len(pile), 0))
         marks = [_marks(near) for near in pile.text.next_to()]
         vocabulary = pile.vocabulary(self.name, lambda: sorted({m for row in marks for m in row}))
-        return _rows(marks, vocabulary)
+        column = {mark: i for i, mark in enumerate(vocabulary)}
+        entries = [
+            (row, column[mark], value / norm)
+            for row, own in enumerate(marks)
+            for norm in (float(np.sqrt(sum(v * v for v in own.values()))),)
+            for mark, value in own.items()
+            if mark in column
+        ]
+        rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
+        shape = (len(marks), len(vocabulary))
+        return sparse.csr_matrix((np.array(values, dtype=np.float64), (rows, columns)), shape=shape)
 
     def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
         """Return the words and kinds next to a mention that the pile's vocabulary holds."""
@@ -93,17 +102,3 @@ def _kind(word: str) -> str:
     if word[0].isupper():
         return "Capital"
     return "small" if word[0].islower() else "letter"
-
-
-def _rows(marks: Sequence[dict[str, float]], vocabulary: Sequence[str]) -> sparse.csr_matrix:
-    column = {mark: i for i, mark in enumerate(vocabulary)}
-    entries = [
-        (row, column[mark], value / norm)
-        for row, own in enumerate(marks)
-        for norm in (float(np.sqrt(sum(v * v for v in own.values()))),)
-        for mark, value in own.items()
-        if mark in column
-    ]
-    rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
-    shape = (len(marks), len(vocabulary))
-    return sparse.csr_matrix((np.array(values, dtype=np.float64), (rows, columns)), shape=shape)

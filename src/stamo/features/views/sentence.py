@@ -36,29 +36,20 @@ class Sentence(View):
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Encode the surroundings; no columns without an encoder or without text."""
-        return readings(pile)
+        if pile.encoder is None or pile.text is None:
+            return np.zeros((len(pile), 0))
+        windows = pile.text.windows(WINDOW)
+        starts = np.array([window.start for window in windows], dtype=np.int64)
+        ends = np.array([window.end for window in windows], dtype=np.int64)
+        whole, near = pile.encoder.encode_spans([window.text for window in windows], starts, ends)
+        phrase = pile.encoder.encode([window.text for window in pile.text.windows(PHRASE)])
+        _, vote, _ = pile.votes
+        sums = np.zeros((int(vote.max(initial=-1)) + 1, whole.shape[1]))
+        np.add.at(sums, vote, whole)  # over the mentions of one name in one document
+        together = unit_rows(sums)[vote].astype(np.float32)
+        return unit_rows(np.hstack([together, near, phrase]).astype(np.float64))
 
 
 def n_columns(encoder: TextEncoder) -> int:
     """Return how many columns the view has with an encoder."""
     return N_READINGS * int(encoder.encode([""]).shape[1])
-
-
-def readings(pile: Pile) -> Float64:
-    """Return the three readings of every mention, (M, 3 d), made once for a pile."""
-    return pile.keep("sentence readings", lambda: _read(pile))
-
-
-def _read(pile: Pile) -> Float64:
-    if pile.encoder is None or pile.text is None:
-        return np.zeros((len(pile), 0))
-    windows = pile.text.windows(WINDOW)
-    starts = np.array([window.start for window in windows], dtype=np.int64)
-    ends = np.array([window.end for window in windows], dtype=np.int64)
-    whole, near = pile.encoder.encode_spans([window.text for window in windows], starts, ends)
-    phrase = pile.encoder.encode([window.text for window in pile.text.windows(PHRASE)])
-    _, vote, _ = pile.votes
-    sums = np.zeros((int(vote.max(initial=-1)) + 1, whole.shape[1]))
-    np.add.at(sums, vote, whole)  # over the mentions of one name in one document
-    together = unit_rows(sums)[vote].astype(np.float32)
-    return unit_rows(np.hstack([together, near, phrase]).astype(np.float64))

@@ -17,8 +17,8 @@ from stamo.features.base import FeatureParams, estimate
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
-from stamo.learning.loop import Slot, Task
-from stamo.learning.readings import Reading, run_reading
+from stamo.learning.loop import Slot, Task, self_train
+from stamo.learning.readings import Reading
 from stamo.learning.variants import FEATURE_QUIRKS, QUIRKS, READINGS
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
@@ -145,7 +145,8 @@ class _Judge:
 
 def _read(reading: Reading, trial: Trial) -> Answer:
     """Learn the way a reading says and score the tests."""
-    judge = _Judge(trial, reading.model(trial.trained.model))
+    task = reading.task(trial.task)
+    judge = _Judge(trial, task.model)
     seconds, curve = [], {}
 
     def on_slot(slot: Slot) -> None:
@@ -153,7 +154,7 @@ def _read(reading: Reading, trial: Trial) -> Answer:
         if slot.number in trial.watch:
             curve[slot.number] = judge.outcomes(slot.theta)
 
-    learned = run_reading(trial.task, reading.at_most(trial.n_slots), on_slot=on_slot)
+    learned = self_train(task, reading.at_most(trial.n_slots).args, on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
     return Answer(
         judge.scores(learned.theta), len(seconds), slot_seconds, curve, learned.pile_helped

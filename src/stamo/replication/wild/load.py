@@ -12,7 +12,8 @@ from stamo.corpus.types import Corpus
 from stamo.features.encoding import EMERGING, OTHER, UNKNOWN
 from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import EncodedPile, encode_pile
+from stamo.learning.learn import encode_pile
+from stamo.learning.loop import Task
 from stamo.replication.wild.suite import WildProblem, WildSuite
 from stamo.system.arrays import Bools, Int32, Int64
 
@@ -23,17 +24,22 @@ CHARACTERS_BESIDE = 400
 
 @dataclass(frozen=True)
 class LoadedWild:
-    """The pile of one problem, without any label, and what was judged of it."""
+    """The task of one problem, without any label, and what was judged of its pile."""
 
     problem: WildProblem
     corpus: Corpus
-    pile: Pile
+    task: Task
     rows: Int64  # (n,) mention of the pile that was judged
     gold: Bools  # (n,) whether it means the entity
     senses: Int32  # (n,) the emerging entity, a known candidate, or neither
 
-    def label(self, chosen: Int64) -> EncodedPile:
-        """Return the pile with some of the judged mentions labelled, and all that share their vote.
+    @property
+    def pile(self) -> Pile:
+        """The candidate mentions."""
+        return self.task.pile
+
+    def label(self, chosen: Int64) -> Task:
+        """Return the task with some of the judged mentions labelled, and all that share their vote.
 
         Args:
             chosen: Places among the judged mentions.
@@ -44,7 +50,7 @@ class LoadedWild:
         gold = gold_of_vote[vote].astype(np.int32)
         pile = replace(self.pile, mentions=replace(self.pile.mentions, gold=gold))
         labels = (gold == EMERGING)[:, None].astype(np.float32)
-        return EncodedPile(pile, labels, gold != UNKNOWN)
+        return replace(self.task, pile=pile, labels=labels, labelled=gold != UNKNOWN)
 
     def windows(self, n_beside: int) -> list[str]:
         """Return the sentence of each judged mention, with some sentences on each side."""
@@ -68,7 +74,7 @@ def load_wild(
     """Read and encode the pile of one problem, with or without the line about its entity."""
     problem, corpus = suite.problems[number], suite.corpus(number)
     entity = problem.entity if about else replace(problem.entity, about="")
-    pile = encode_pile([entity], corpus, kb, suite.trained, encoder=encoder).pile
+    task = encode_pile([entity], corpus, kb, suite.trained, encoder=encoder)
     row_by_key = {
         key: row
         for row, key in enumerate(
@@ -81,9 +87,9 @@ def load_wild(
     rows = np.array([row_by_key[j.document, j.mention] for j in problem.judged], dtype=np.int64)
     gold = np.array([j.is_entity for j in problem.judged], dtype=bool)
     named = kb.entity_ids([j.sense for j in problem.judged])
-    known = (pile.mentions.candidates[rows] == named[:, None]).any(axis=1) & (named >= 0)
+    known = (task.pile.mentions.candidates[rows] == named[:, None]).any(axis=1) & (named >= 0)
     senses = np.where(gold, EMERGING, np.where(known, named, OTHER)).astype(np.int32)
-    return LoadedWild(problem, corpus, pile, rows, gold, senses)
+    return LoadedWild(problem, corpus, task, rows, gold, senses)
 
 
 def sentence_window(text: str, start: int, end: int, n_beside: int = 1) -> str:

@@ -12,8 +12,7 @@ from scipy.special import expit, logit
 from stamo.errors import LearningError
 from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import make_task
-from stamo.learning.loop import Learned, Task
+from stamo.learning.loop import Learned, Task, self_train
 from stamo.learning.readings import Reading, run_reading
 from stamo.learning.variants import READINGS
 from stamo.models.evidence import BIAS, margins_under, mention_views, none_odds
@@ -23,7 +22,7 @@ from stamo.replication.wild.draws import LabelDraw
 from stamo.replication.wild.load import LoadedWild
 from stamo.system.arrays import Bools, Float32, Float64
 from stamo.workspace.learn import LearnSettings
-from stamo.workspace.left_out import predict_left_out, slots_of
+from stamo.workspace.left_out import predict_left_out
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class WildTrial:
     @cached_property
     def task(self) -> Task:
         """What learning works on."""
-        return make_task(self.loaded.label(self.draw.labelled), self.kb, self.trained)
+        return self.loaded.label(self.draw.labelled)
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Turn texts into vectors of unit length, (n, d)."""
@@ -108,8 +107,9 @@ def _check(reading: Reading, trial: WildTrial) -> WildAnswer:
     """Learn, and cross-validate on the labels as `stamo learn` does for its verdict."""
     if not len(trial.draw.labelled):
         raise LearningError("Cross-validation needs labels; there are none.")
-    learned = run_reading(trial.task, reading)
-    found = predict_left_out(trial.task, slots_of(reading), LearnSettings().n_folds)
+    task = reading.task(trial.task)
+    learned = self_train(task, reading.args)
+    found = predict_left_out(task, reading.args, LearnSettings().n_folds)
     labels, _, links = found.of(learned)
     counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
     answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))

@@ -24,7 +24,7 @@ from stamo.features.pile import Pile, TextEncoder
 from stamo.features.views.base import ViewRows, products
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.learn import EncodedPile, encode_pile, make_task
+from stamo.learning.learn import encode_pile
 from stamo.learning.loop import Task, self_train
 from stamo.models.evidence import mention_views
 from stamo.models.store import TrainedModel
@@ -147,10 +147,10 @@ class LabelQueue:
         trained: TrainedModel,
         encoder: TextEncoder | None = None,
     ) -> None:
-        self.entity, self.corpus = entity, corpus
-        self.kb, self._trained = kb, trained
-        encoded = encode_pile([entity], corpus.with_labels({}), kb, trained, encoder=encoder)
-        self.pile = encoded.pile
+        self.entity, self.corpus, self.kb = entity, corpus, kb
+        bare = corpus.with_labels({})
+        self._unlabelled = encode_pile([entity], bare, kb, trained, encoder=encoder)
+        self.pile = self._unlabelled.pile
         self.views = mention_views(self.pile, kb)
         self.keys: list[LabelKey] = [
             (document.id, index)
@@ -247,7 +247,7 @@ class LabelQueue:
                 labels[row, 0] = answer == self.entity.id
         if not labels.any() and not self.entity.about:
             return None
-        return make_task(EncodedPile(self.pile, labels, labelled), self.kb, self._trained)
+        return replace(self._unlabelled, labels=labels, labelled=labelled)
 
     def _posterior(self, task: Task) -> Float64:
         learned = self_train(task, CorrectedArgs(n_slots=1, choose=False))

@@ -78,24 +78,20 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         WorkspaceError: The file is damaged, holds something else, or is of another version.
     """
     if path.exists() and path.stat().st_size:
-        connection = _open_to_read(path)
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        try:
+            connection = _opened(path, address, _check)
+        except LabelsNotWritableError:
+            # SQLite makes two files beside a log that nobody has open. Where it cannot, and no
+            # label waits in them, the file itself holds everything.
+            waiting = path.with_name(f"{path.name}-wal")
+            if waiting.exists() and waiting.stat().st_size:
+                raise
+            connection = _opened(path, f"{address}&immutable=1", _check)
         if _check(connection, path):
             return connection
         connection.close()  # whoever began it was killed before there was a table
     return _opened(path, ":memory:", _create_or_check)
-
-
-def _open_to_read(path: Path) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?mode=ro"
-    try:
-        return _opened(path, address, _check)
-    except LabelsNotWritableError:
-        # SQLite makes two files beside a log that nobody has open. Where it cannot, and no label
-        # waits in them, the file itself holds everything.
-        waiting = path.with_name(f"{path.name}-wal")
-        if waiting.exists() and waiting.stat().st_size:
-            raise
-        return _opened(path, f"{address}&immutable=1", _check)
 
 
 def _opened(
