@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stamo.corpus.aliases import AliasMatcher, longest_mentions
-from stamo.corpus.tokenizer import lower, tokenize
+from stamo.corpus.tokenizer import capital, lower, tokenize
 from stamo.corpus.types import Mention
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.letters import CodeTable, other_letters
@@ -178,10 +178,8 @@ class AliasForms:
         """Tell whether a word is a name of its own, which means nothing that the alias means."""
         key = word, number
         if key not in self._is_other_name:
-            own, capital, small = self._kb.alias_ids(
-                [self._names[number], word[:1].upper() + word[1:], word]
-            )
-            linked = [a for a in (capital, small) if a >= 0 and self._kb.alias_counts[a]]
+            own, raised, small = self._kb.alias_ids([self._names[number], capital(word), word])
+            linked = [a for a in (raised, small) if a >= 0 and self._kb.alias_counts[a]]
             meant, mine = (
                 set(self._kb.by_alias.batch(np.array(some, np.int32))[0].ravel().tolist()) - {-1}
                 for some in (linked, [own] if own >= 0 else [])

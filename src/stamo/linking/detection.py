@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import tokenize
+from stamo.corpus.tokenizer import begins_small, tokenize
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
 from stamo.kb.names import normalise_surface
@@ -245,7 +245,7 @@ class _Wanted:
 
     def _is_mention(self, aliases: Int32) -> Bools:
         names = self._kb.aliases(aliases)
-        small = np.fromiter((name[:1].islower() for name in names), bool, len(names))
+        small = np.fromiter(map(begins_small, names), bool, len(names))
         least = np.where(small, self._settings.least_link_probability_small, 0.0)
         searchable = np.fromiter(map(is_searchable, names), bool, len(names))
         owned = np.flatnonzero([name.endswith(_POSSESSIVE) for name in names])

@@ -42,6 +42,8 @@ MIN_CAPITALS = 4
 
 _SEPARATOR_CODE = ord(SEPARATOR)
 _SPACE, _NEWLINE = ord(" "), ord("\n")
+_GEORGIAN_CAPITALS = (0x1C90, 0x1CBF)
+"""They write whole headlines; no name begins with one."""
 _FIRST_SIGN = 0x80
 """No sign that is written in another way comes before it."""
 
@@ -221,6 +223,7 @@ def _capital_variants(joined: JoinedTexts, codes: CodeArray, is_kept: Bools) -> 
     chars, origin, variant_at = _gather(codes, is_kept, starts, ends)
     begins = np.zeros(len(codes), dtype=np.bool_)
     begins[joined.starts] = True
+    begins[origin[(chars >= _GEORGIAN_CAPITALS[0]) & (chars <= _GEORGIAN_CAPITALS[1])]] = False
     lowered = np.where(chars == _SEPARATOR_CODE, chars, fold(joined.lowered[origin]))
     title = np.where(begins[origin], chars, lowered)
     short = joined.ends - joined.starts <= MAX_SHORT_WORD

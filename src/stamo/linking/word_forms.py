@@ -24,7 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
-from stamo.corpus.tokenizer import lower, word_spans
+from stamo.corpus.tokenizer import capital, is_georgian, lower, word_spans
 from stamo.features.articles import iterate_articles
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.settings import LEFT_ALONE
@@ -64,7 +64,7 @@ Stem = Callable[[str], str]
 
 @cache
 def _has_case(letter: str) -> bool:
-    return letter.upper() != letter.lower()
+    return letter.upper() != letter.lower() and not is_georgian(letter)
 
 
 @dataclass(frozen=True)
@@ -180,12 +180,12 @@ class WordForms:
 
     def _search(self, word: str) -> Iterator[WordReading]:
         """Yield ways to read a word as a form of a name, the best first; none if it is a name."""
-        capital = word[:1].upper() + word[1:]
-        if any(n >= 0 and self._names.count(n) for n in map(self._names.id, (capital, word))):
+        raised = capital(word)
+        if any(n >= 0 and self._names.count(n) for n in map(self._names.id, (raised, word))):
             return
         yield from self._without_affixes(word)
-        yield from self._with_other_ending(capital)
-        yield from self._with_same_stem(word, capital)
+        yield from self._with_other_ending(raised)
+        yield from self._with_same_stem(word, raised)
 
     def _without_affixes(self, word: str) -> Iterator[WordReading]:
         """Yield the longest names that are left without a prefix, a particle or both."""
@@ -194,8 +194,7 @@ class WordForms:
         backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in affixes.after]
         cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
         for _, i, j in cuts:
-            name = word[i : n - j]
-            alias = self._names.id(name[:1].upper() + name[1:])
+            alias = self._names.id(capital(word[i : n - j]))
             if alias >= 0:
                 yield i, j, alias
 
@@ -208,13 +207,13 @@ class WordForms:
                 if alias >= 0:
                     yield 0, 0, alias
 
-    def _with_same_stem(self, word: str, capital: str) -> Iterator[WordReading]:
+    def _with_same_stem(self, word: str, raised: str) -> Iterator[WordReading]:
         if self._stem is None:
             return
         stem = self._stem(word)
         if len(stem) < MIN_STEM or not word.startswith(stem):
             return
-        names = self._names.with_prefix(capital[: self._rules.n_shared(stem)], MAX_SAME_STEM)
+        names = self._names.with_prefix(raised[: self._rules.n_shared(stem)], MAX_SAME_STEM)
         alike = [name for name in names if " " not in name and self._is_alike(lower(name), stem)]
         if alike:
             yield 0, 0, max(map(self._names.id, alike), key=self._names.count)

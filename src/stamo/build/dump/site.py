@@ -12,6 +12,7 @@ from stamo.build.wikitext.magic_words import (
     LANGUAGE_CODES,
     SISTER_PROJECTS,
 )
+from stamo.corpus.tokenizer import capital
 
 _HEADER_LIMIT = 1 << 18  # a real siteinfo is about 3 kB; more than this is no header
 
@@ -106,14 +107,7 @@ class Site:
 
     def raise_first(self, title: str) -> str:
         """Write the first letter of a title as this wiki does."""
-        first = title[:1]
-        upper = first.upper()
-        if upper == first or not self.case_first:
-            return title
-        # "ß" would become two letters, and Georgian capitals are not used in titles.
-        if len(upper) != 1 or "\u10d0" <= first <= "\u10ff":
-            return title
-        return upper + title[1:]
+        return capital(title) if self.case_first else title
 
     def namespace_of(self, title: str) -> tuple[int, str]:
         """Split a title into its namespace key and the rest; a plain title is in namespace 0.

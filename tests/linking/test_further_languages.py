@@ -1,0 +1,36 @@
+"""Names with their exact spans in further languages: case, endings, marks."""
+
+import pytest
+
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.detection import MentionDetector
+from stamo.linking.texts import join_texts
+from tests.linking.further_languages import SENTENCES, WIKIS
+from tests.linking.languages import build_wiki, unmark
+
+STEMMED = frozenset()
+"""Languages whose forms need a package of the extra `languages`."""
+
+
+@pytest.fixture(scope="module", params=WIKIS)
+def wiki(request, tmp_path_factory) -> tuple[str, KnowledgeBase]:
+    language = request.param
+    if language in STEMMED:
+        pytest.importorskip("snowballstemmer")
+    folder = tmp_path_factory.mktemp(language)
+    return language, build_wiki(folder, language, WIKIS[language])
+
+
+def found_in(kb: KnowledgeBase, text: str) -> list[str]:
+    joined = join_texts([text])
+    found = MentionDetector(kb).detect(joined)
+    nowhere = joined.document_of(found.starts)
+    starts, ends = (joined.local(nowhere, places) for places in (found.starts, found.ends))
+    return [text[i:j] for i, j in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def test_names_are_found_as_they_stand_and_nothing_else_is(wiki):
+    language, kb = wiki
+    for sentence in SENTENCES[language]:
+        text, spans = unmark(sentence)
+        assert found_in(kb, text) == [text[i:j] for i, j in sorted(spans)], sentence
