@@ -14,6 +14,7 @@ entities in `linking.alias_forms`.
 from __future__ import annotations
 
 import tomllib
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -46,12 +47,15 @@ STEMMERS = {
     **{"ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german"},
     **{"el": "greek", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian"},
     **{"fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian"},
+    **{"bs": "serbian", "hr": "serbian", "nb": "norwegian", "nn": "norwegian", "sh": "serbian"},
     **{"hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali"},
     **{"nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian"},
     **{"ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish"},
 }
 """The stemmers of snowballstemmer by language code."""
 
+REWRITTEN = frozenset({"bs", "el", "hr", "sh", "sr"})
+"""Languages whose stemmer drops accents or writes Cyrillic in Latin letters."""
 GRADED = frozenset({"fi", "et"})
 """Languages in which stems change their last letters: Suomi, Suomessa; Lahti, Lahdessa."""
 _GRADES = (("ng", "nk"), ("mm", "mp"), ("nn", "nt"), ("d", "t"))
@@ -93,10 +97,12 @@ class FormRules:
     affixes: Affixes
     stem: Stem | None
     graded: bool = False
+    rewritten: bool = False
 
     def n_shared(self, stem: str) -> int:
         """Return how many letters of a stem all names of this stem begin with."""
-        return max(len(stem) - 2, MIN_STEM) if self.graded else len(stem)
+        n_other = MAX_ENDING if self.rewritten else 2 if self.graded else 0
+        return max(len(stem) - n_other, MIN_STEM) if n_other else len(stem)
 
 
 @lru_cache(maxsize=2)
@@ -105,7 +111,12 @@ def form_rules(kb: KnowledgeBase) -> FormRules | None:
     language = kb.language
     if language in LEFT_ALONE:
         return None
-    return FormRules(learn_affixes(kb, language), stemmer(language), language in GRADED)
+    return FormRules(
+        learn_affixes(kb, language),
+        stemmer(language),
+        graded=language in GRADED,
+        rewritten=language in REWRITTEN,
+    )
 
 
 class NameSource(Protocol):
@@ -211,12 +222,19 @@ class WordForms:
         if self._stem is None:
             return
         stem = self._stem(word)
-        if len(stem) < MIN_STEM or not word.startswith(stem):
+        if len(stem) < MIN_STEM or not (self._rules.rewritten or word.startswith(stem)):
             return
-        names = self._names.with_prefix(raised[: self._rules.n_shared(stem)], MAX_SAME_STEM)
-        alike = [name for name in names if " " not in name and self._is_alike(lower(name), stem)]
-        if alike:
-            yield 0, 0, max(map(self._names.id, alike), key=self._names.count)
+        least = self._rules.n_shared(stem)
+        # Written in other letters, a stem may be longer than its part of the word.
+        most = min(len(stem), len(word)) if self._rules.rewritten else least
+        for n in range(most, least - 1, -1):
+            names = self._names.with_prefix(raised[:n], MAX_SAME_STEM)
+            alike = [
+                name for name in names if " " not in name and self._is_alike(lower(name), stem)
+            ]
+            if alike:
+                yield 0, 0, max(map(self._names.id, alike), key=self._names.count)
+                return
 
     def _is_alike(self, name: str, stem: str) -> bool:
         assert self._stem is not None
@@ -238,11 +256,25 @@ def learn_affixes(kb: KnowledgeBase, language: str) -> Affixes:
     """Join what a knowledge base's links teach with the list of its language."""
     listed = affix_lists().get(language, {})
     before, after = linked_affixes(kb)
+    endings = changed_endings(kb)
+    for form, others in listed_endings(language).items():
+        endings[form] = tuple(dict.fromkeys((*endings.get(form, ()), *others)))
     return Affixes(
         frozenset(listed.get("before", "").split()) | before,
         frozenset(listed.get("after", "").split()) | after,
-        changed_endings(kb),
+        endings,
     )
+
+
+def listed_endings(language: str) -> dict[str, list[str]]:
+    """Return the listed endings of forms with those of the names; "-" is none at all."""
+    listed = affix_lists().get(language, {}).get("endings", "")
+    endings: dict[str, list[str]] = {}
+    for group in filter(str.strip, listed.split(";")):
+        name, _, forms = unicodedata.normalize("NFC", group).partition(":")
+        for form in forms.split():
+            endings.setdefault(form.strip("-"), []).append(name.strip().strip("-"))
+    return endings
 
 
 @cache
@@ -282,7 +314,7 @@ def changed_endings(kb: KnowledgeBase) -> dict[str, tuple[str, ...]]:
     counts: Counter[tuple[str, str]] = Counter()
     for entity in range(min(kb.n_entities, N_ENTITIES)):
         title = kb.title(entity)
-        if not title.isalpha():
+        if not _is_word(title):
             continue
         counts.update(
             {change for form, n in kb.aliases_of(entity) if n and (change := _change(form, title))}
@@ -294,9 +326,14 @@ def changed_endings(kb: KnowledgeBase) -> dict[str, tuple[str, ...]]:
     return {ending: tuple(others) for ending, others in rules.items()}
 
 
+def _is_word(name: str) -> bool:
+    """Tell whether a name is letters alone, with the vowel signs that the scripts of India have."""
+    return all(sign.isalpha() or unicodedata.category(sign).startswith("M") for sign in name)
+
+
 def _change(form: str, title: str) -> tuple[str, str] | None:
     """Return the endings in which two words differ, None when they are no forms of one name."""
-    if form == title or not form.isalpha():
+    if form == title or not _is_word(form):
         return None
     shared = next(
         (i for i, (a, b) in enumerate(zip(form, title, strict=False)) if a != b),
