@@ -112,6 +112,11 @@ WIKIS = {
         "Љубовија": "[[Љубовија]] је град. [[Београд]] је далеко.",
         "Смедерево": "[[Смедерево]] је град. [[Београд]] је близу.",
     },
+    "tr": {
+        "İstanbul": "[[İstanbul]] bir şehirdir. Yol [[istanbul]] içindedir.",
+        "Diyarbakır": "[[Diyarbakır]] bir şehirdir. [[İstanbul]] uzaktır.",
+        "Iğdır": "[[Iğdır]] bir şehirdir. [[Diyarbakır]] uzaktır. [[Microsoft]] yoktur.",
+    },
     "mr": {
         "मुंबई": "[[मुंबई]] शहर आहे. [[दिल्ली|दिल्लीत]] थंडी असते.",
         "दिल्ली": "[[दिल्ली]] शहर आहे. [[मुंबई|मुंबईत]] समुद्र आहे.",
@@ -205,6 +210,11 @@ SENTENCES = {
     "sr": [
         "Живи у [[Београду]] и иде у [[Љубовију]].",
         "Из [[Смедерева]] у [[Београд]]. Београђанин пева.",
+    ],
+    "tr": [
+        "[[İstanbulun]] yolları, [[Iğdırın]] suyu.",
+        "[[DİYARBAKIR]] VE [[MICROSOFT]] HABERLERİ",
+        "[[IĞDIR]] VE [[İSTANBUL]] HABERLERİ",
     ],
     "mr": ["तो [[रत्नागिरीत]] राहतो."],
 }

@@ -8,7 +8,7 @@ from stamo.linking.texts import join_texts
 from tests.linking.further_languages import SENTENCES, WIKIS
 from tests.linking.languages import build_wiki, unmark
 
-STEMMED = frozenset({"pl", "cs", "hu", "el", "ta", "sv", "eu", "sr"})
+STEMMED = frozenset({"pl", "cs", "hu", "el", "ta", "sv", "eu", "sr", "tr"})
 """Languages whose forms need a package of the extra `languages`."""
 
 

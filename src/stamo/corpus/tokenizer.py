@@ -32,6 +32,9 @@ STOP_WORD_FREQUENCY = 1e-3
 LEAST_STOP_COUNT = 10
 """A word that occurs no more often is no stop word, however short the text."""
 
+DOTTED_I = frozenset({"az", "gag", "kaa", "tr"})
+"""Languages in which the capital of "i" is "İ", and the small letter of "I" is "ı"."""
+
 _OTHER, _WORD, _SINGLE, _MARK = range(4)
 _SPACE = np.uint32(0x20)
 _MANY_WORDS = 100

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import begins_small, tokenize
+from stamo.corpus.tokenizer import DOTTED_I, begins_small, tokenize
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
 from stamo.kb.names import normalise_surface
@@ -137,7 +137,7 @@ class MentionDetector:
         return every.take(np.argsort(every.starts, kind="stable"))
 
     def _detect(self, joined: JoinedTexts, counting: Bools | None) -> Detected:
-        haystack = make_haystack(joined, self._letters)
+        haystack = make_haystack(joined, self._letters, dotted_i=self._kb.language in DOTTED_I)
         begin, end, aliases, extras, priority = self._matches(haystack, joined, counting)
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
         # With its first letter made small, a sentence's start is only good for names at its start.

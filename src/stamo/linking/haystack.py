@@ -7,7 +7,7 @@ character where a script writes no spaces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -71,12 +71,15 @@ class _Part(NamedTuple):
     """Which characters begin a word, besides those that do in the texts."""
 
 
-def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Haystack:
+def make_haystack(
+    joined: JoinedTexts, letters: Sequence[CodeArray] = (), *, dotted_i: bool = False
+) -> Haystack:
     """Prepare texts for the search, with sentence starts and capitals in other case as well.
 
     Args:
         joined: The texts.
         letters: For each way to write the texts in other letters, the letter for each code point.
+        dotted_i: Whether stretches in capitals are also tried with "ı" for "I".
     """
     codes, is_kept = _fold_text(joined)
     kept = np.flatnonzero(is_kept)
@@ -85,6 +88,9 @@ def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Hay
     first = capitalised[begins_sentence(joined, capitalised)]
     parts += _sentence_variants(joined, codes, is_kept, first)
     parts += _capital_variants(joined, codes, is_kept)
+    if dotted_i:
+        lowered = np.where(joined.codes == ord("I"), np.uint32(ord("\u0131")), joined.lowered)
+        parts += _capital_variants(replace(joined, lowered=lowered), codes, is_kept)
     for table in letters:
         parts += _letter_variants(parts[0], table)
     behind = joined.kinds.take(joined.starts - 1, mode="clip")

@@ -25,7 +25,7 @@ from typing import Protocol
 
 import numpy as np
 
-from stamo.corpus.tokenizer import capital, is_georgian, lower, word_spans
+from stamo.corpus.tokenizer import DOTTED_I, capital, is_georgian, lower, word_spans
 from stamo.features.articles import iterate_articles
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.settings import LEFT_ALONE
@@ -98,6 +98,12 @@ class FormRules:
     stem: Stem | None
     graded: bool = False
     rewritten: bool = False
+    dotted_i: bool = False
+
+    def capitals(self, word: str) -> tuple[str, ...]:
+        """Return how a word in small letters may be written with a capital."""
+        is_dotted = self.dotted_i and word.startswith("i")
+        return ("\u0130" + word[1:], capital(word)) if is_dotted else (capital(word),)
 
     def n_shared(self, stem: str) -> int:
         """Return how many letters of a stem all names of this stem begin with."""
@@ -116,6 +122,7 @@ def form_rules(kb: KnowledgeBase) -> FormRules | None:
         stemmer(language),
         graded=language in GRADED,
         rewritten=language in REWRITTEN,
+        dotted_i=language in DOTTED_I,
     )
 
 
@@ -191,12 +198,14 @@ class WordForms:
 
     def _search(self, word: str) -> Iterator[WordReading]:
         """Yield ways to read a word as a form of a name, the best first; none if it is a name."""
-        raised = capital(word)
-        if any(n >= 0 and self._names.count(n) for n in map(self._names.id, (raised, word))):
+        capitals = self._rules.capitals(word)
+        if any(n >= 0 and self._names.count(n) for n in map(self._names.id, (*capitals, word))):
             return
         yield from self._without_affixes(word)
-        yield from self._with_other_ending(raised)
-        yield from self._with_same_stem(word, raised)
+        for raised in capitals:
+            yield from self._with_other_ending(raised)
+        for raised in capitals:
+            yield from self._with_same_stem(word, raised)
 
     def _without_affixes(self, word: str) -> Iterator[WordReading]:
         """Yield the longest names that are left without a prefix, a particle or both."""
@@ -205,9 +214,8 @@ class WordForms:
         backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in affixes.after]
         cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
         for _, i, j in cuts:
-            alias = self._names.id(capital(word[i : n - j]))
-            if alias >= 0:
-                yield i, j, alias
+            aliases = map(self._names.id, self._rules.capitals(word[i : n - j]))
+            yield from ((i, j, alias) for alias in aliases if alias >= 0)
 
     def _with_other_ending(self, word: str) -> Iterator[WordReading]:
         endings = self._affixes.endings or {}

@@ -12,7 +12,7 @@ from stamo.build.wikitext.magic_words import (
     LANGUAGE_CODES,
     SISTER_PROJECTS,
 )
-from stamo.corpus.tokenizer import capital
+from stamo.corpus.tokenizer import DOTTED_I, capital
 
 _HEADER_LIMIT = 1 << 18  # a real siteinfo is about 3 kB; more than this is no header
 
@@ -107,7 +107,11 @@ class Site:
 
     def raise_first(self, title: str) -> str:
         """Write the first letter of a title as this wiki does."""
-        return capital(title) if self.case_first else title
+        if not self.case_first:
+            return title
+        if title.startswith("i") and self.language in DOTTED_I:
+            return "\u0130" + title[1:]
+        return capital(title)
 
     def namespace_of(self, title: str) -> tuple[int, str]:
         """Split a title into its namespace key and the rest; a plain title is in namespace 0.
