@@ -1,5 +1,7 @@
 """Names with their exact spans in further languages: case, endings, marks."""
 
+import unicodedata
+
 import pytest
 
 from stamo.kb.base import KnowledgeBase
@@ -27,6 +29,21 @@ def found_in(kb: KnowledgeBase, text: str) -> list[str]:
     nowhere = joined.document_of(found.starts)
     starts, ends = (joined.local(nowhere, places) for places in (found.starts, found.ends))
     return [text[i:j] for i, j in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def test_names_are_found_in_decomposed_text(wiki):
+    """Places are those of the text as it came, with accents and vowel signs apart."""
+    language, kb = wiki
+    for sentence in SENTENCES[language]:
+        text, spans = unmark(unicodedata.normalize("NFD", sentence))
+        assert found_in(kb, text) == [text[i:j] for i, j in sorted(spans)], sentence
+
+
+def test_names_are_found_after_characters_beyond_the_first_plane(wiki):
+    language, kb = wiki
+    for sentence in SENTENCES[language]:
+        text, spans = unmark(f"\U0001f600 {sentence} 𝒜")
+        assert found_in(kb, text) == [text[i:j] for i, j in sorted(spans)], sentence
 
 
 def test_names_are_found_as_they_stand_and_nothing_else_is(wiki):
