@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 
 from stamo.build.wikitext.magic_words import (
     CANONICAL_NAMESPACES,
+    CATEGORY_NAMES,
     FILE_ALIASES,
     LANGUAGE_CODES,
     SISTER_PROJECTS,
 )
 from stamo.corpus.tokenizer import DOTTED_I, capital
+from stamo.errors import SettingsError
 
 _HEADER_LIMIT = 1 << 18  # a real siteinfo is about 3 kB; more than this is no header
 
@@ -67,22 +69,32 @@ class Site:
         return hash((self.language, self.case_first, len(self.namespaces)))
 
     @classmethod
-    def parse(cls, header: bytes) -> "Site":
+    def parse(cls, header: bytes, language: str | None = None) -> "Site":
         """Read the head of a dump, up to and including `</siteinfo>`.
 
         Whatever is missing keeps its default, so a dump without siteinfo reads as English.
 
         Args:
             header: The first bytes of the XML; only 256 kB of them are looked at.
+            language: The language of a dump that does not say it.
+
+        Raises:
+            SettingsError: The dump says that its language is another.
         """
         text = header[:_HEADER_LIMIT].decode("utf-8", errors="replace")
-        language = _LANGUAGE.search(text)
-        code = language[1].casefold() if language else "en"
+        declared = _LANGUAGE.search(text)
+        code = declared[1].casefold() if declared else (language or "en").casefold()
+        if language and code != language.casefold():
+            raise SettingsError(
+                f"The dump says that its language is {code}, not {language}; leave --language out."
+            )
         siteinfo = _SITEINFO.search(text)
         body = siteinfo[1] if siteinfo else ""
         case, database = _CASE.search(body), _DATABASE.search(body)
         namespaces = _default_namespaces()
-        namespaces.update(dict.fromkeys(FILE_ALIASES.get(code.partition("-")[0], ()), 6))
+        primary = code.partition("-")[0]
+        namespaces.update(dict.fromkeys(FILE_ALIASES.get(primary, ()), 6))
+        namespaces.update(dict.fromkeys(CATEGORY_NAMES.get(primary, ()), 14))
         if code == "en":
             namespaces.update({"wp": 4, "wt": 5})
         namespaces.update(_read_namespaces(body))
