@@ -119,6 +119,10 @@ WIKIS = {
         "Diyarbakır": "[[Diyarbakır]] bir şehirdir. [[İstanbul]] uzaktır.",
         "Iğdır": "[[Iğdır]] bir şehirdir. [[Diyarbakır]] uzaktır. [[Microsoft]] yoktur.",
     },
+    "de": {
+        "Großglockner": "Der [[Großglockner]] ist ein Berg. [[Meißen]] liegt an der Elbe.",
+        "Meißen": "[[Meißen]] ist eine Stadt. Der [[Großglockner]] ist weit weg. [[Passau]] auch.",
+    },
     "mr": {
         "मुंबई": "[[मुंबई]] शहर आहे. [[दिल्ली|दिल्लीत]] थंडी असते.",
         "दिल्ली": "[[दिल्ली]] शहर आहे. [[मुंबई|मुंबईत]] समुद्र आहे.",
@@ -155,6 +159,7 @@ SENTENCES = {
     "el": [
         "Μένει στην [[Αθήνα]]· ο χάρτης της [[Αθήνας]].",
         "Ο δρόμος του [[Βόλου]] και του [[Πειραιά]].",
+        "Η [[ΑΘΗΝΑ]] ΚΑΙ Ο [[ΒΟΛΟΣ]]· ΤΟ ΛΙΜΑΝΙ ΤΗΣ [[ΠΑΤΡΑΣ]].",
         "Ήρθε από την [[Πάτρα]]; Το λιμάνι της [[Πάτρας]] όχι.",
     ],
     "bn": [
@@ -219,6 +224,10 @@ SENTENCES = {
         "[[İstanbulun]] yolları, [[Iğdırın]] suyu.",
         "[[DİYARBAKIR]] VE [[MICROSOFT]] HABERLERİ",
         "[[IĞDIR]] VE [[İSTANBUL]] HABERLERİ",
+    ],
+    "de": [
+        "AM [[GROSSGLOCKNER]] UND IN [[PASSAU]]",
+        "Nach [[Meissen]] und auf den [[Grossglockner]]. Massen kamen.",
     ],
     "mr": ["तो [[रत्नागिरीत]] राहतो."],
 }

@@ -60,10 +60,12 @@ GRADED = frozenset({"fi", "et"})
 """Languages in which stems change their last letters: Suomi, Suomessa; Lahti, Lahdessa."""
 _GRADES = (("ng", "nk"), ("mm", "mp"), ("nn", "nt"), ("d", "t"))
 _VOWELS = "aeiouyäöõü"
+_PLAIN, _ACCENTED = "αεηιουω", "άέήίόύώ"
 
 WordReading = tuple[int, int, int]
 """Letters to leave out at the front, at the end, and the alias of the rest."""
 Stem = Callable[[str], str]
+Respelling = Callable[[str], Iterator[str]]
 
 
 @cache
@@ -99,6 +101,8 @@ class FormRules:
     graded: bool = False
     rewritten: bool = False
     dotted_i: bool = False
+    respell: Respelling | None = None
+    """How else a word may be written that stands in capitals."""
 
     def capitals(self, word: str) -> tuple[str, ...]:
         """Return how a word in small letters may be written with a capital."""
@@ -123,7 +127,24 @@ def form_rules(kb: KnowledgeBase) -> FormRules | None:
         graded=language in GRADED,
         rewritten=language in REWRITTEN,
         dotted_i=language in DOTTED_I,
+        respell=RESPELLINGS.get(language),
     )
+
+
+def accented(word: str) -> Iterator[str]:
+    """Yield a Greek word without an accent with one on each vowel; capitals have none."""
+    if not any(sign in _ACCENTED for sign in word):
+        vowels = ((i, _PLAIN.find(sign)) for i, sign in enumerate(word))
+        yield from (word[:i] + _ACCENTED[n] + word[i + 1 :] for i, n in vowels if n >= 0)
+
+
+def with_sharp_s(word: str) -> Iterator[str]:
+    """Yield a German word with "ß" for "ss": that is what its capitals are, and Swiss text."""
+    if "ss" in word:
+        yield word.replace("ss", "ß")
+
+
+RESPELLINGS: Mapping[str, Respelling] = {"de": with_sharp_s, "el": accented}
 
 
 class NameSource(Protocol):
@@ -206,6 +227,11 @@ class WordForms:
             yield from self._with_other_ending(raised)
         for raised in capitals:
             yield from self._with_same_stem(word, raised)
+        if self._rules.respell is not None:
+            others = list(self._rules.respell(word))
+            yield from ((0, 0, n) for n in map(self._names.id, map(capital, others)) if n >= 0)
+            for other in others:
+                yield from self._with_same_stem(other, capital(other))
 
     def _without_affixes(self, word: str) -> Iterator[WordReading]:
         """Yield the longest names that are left without a prefix, a particle or both."""
