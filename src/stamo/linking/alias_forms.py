@@ -83,6 +83,7 @@ class AliasForms:
         self._begun = tuple({word[: _n_shared(word, rules)] for word in self._numbers})
         self._readings: dict[str, WordReading | None] = {}
         self._is_other_name: dict[tuple[str, int], bool] = {}
+        self._name_by_form: dict[str, str] = {}
         whole = [_stem_of(alias, rules) for alias in aliases]
         self.stems = tuple(
             dict.fromkeys(s for stem in whole for s in (stem, *_rewritten(stem, self._letters)))
@@ -124,6 +125,16 @@ class AliasForms:
         )
         names = map(self._names.__getitem__, found.aliases.tolist())
         return longest_mentions(zip(starts, ends, names, strict=True))
+
+    def name_of(self, surface: str) -> str:
+        """Return the name that a mention is a form of, the mention's own text if of none."""
+        if (name := self._name_by_form.get(surface)) is None:
+            found = self.mentions(surface)
+            is_whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(surface))
+            name = found[0].surface if is_whole else surface
+            if len(self._name_by_form) < MAX_CACHED and len(surface) <= MAX_REMEMBERED_LENGTH:
+                self._name_by_form[surface] = name
+        return name
 
     def _reading(self, word: str) -> WordReading | None:
         try:
