@@ -7,7 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from stamo.cli.kb import register
-from stamo.errors import KnowledgeBaseError, UnknownEntityError
+from stamo.errors import KnowledgeBaseError, SettingsError, UnknownEntityError
+from stamo.kb.base import KnowledgeBase
 from tests.build.dumps import make_pages, write_dump
 
 OPTIONS = ["--workers", "1", "--held-out", "0", "--dimensions", "0"]
@@ -118,6 +119,31 @@ def test_show_suggests_what_was_meant(kb_path):
         run("show", kb_path, "Dara Vos")
     with pytest.raises(UnknownEntityError, match="nothing like it"):
         run("show", kb_path, "Qwertz")
+
+
+BARE_DUMP = """<mediawiki>
+<page><title>Kraków</title><ns>0</ns><id>1</id><revision><text>[[Plik:a.jpg|thumb]] [[Kraków]] leży
+nad rzeką [[wisła]]. [[Grafika:b.jpg]] [[Kategoria:Miasta]]</text></revision></page></mediawiki>"""
+
+
+def test_build_takes_the_language_of_a_dump_that_does_not_say_it(tmp_path):
+    """Then files and categories of that language are no entities, and names are inflected."""
+    dump = tmp_path / "bare.xml"
+    dump.write_text(BARE_DUMP)
+    options = ["--language", "PL", "--workers", "1", "--dimensions", "0", "--held-out", "0"]
+    run("build", dump, tmp_path / "kb", *options)
+    kb = KnowledgeBase.open(tmp_path / "kb")
+    assert kb.language == "pl"
+    assert sorted(kb.title(i) for i in range(kb.n_entities)) == ["Kraków", "Wisła"]
+    dump.write_text(BARE_DUMP.replace("<mediawiki>", '<mediawiki xml:lang="cs">'))
+    with pytest.raises(SettingsError, match="says that its language is cs, not PL"):
+        run("build", dump, tmp_path / "other", *options)
+
+
+def test_build_knows_a_language_by_its_code(tmp_path):
+    (tmp_path / "p.csv").write_text("id,name\np1,Falcon\n")
+    with pytest.raises(SettingsError, match="'polish' is no language code"):
+        run("build", tmp_path / "p.csv", tmp_path / "kb", "--language", "polish")
 
 
 def test_build_tells_notes_and_tables_by_what_they_are(tmp_path):

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.corpus.tokenizer import encode_words, lower, stop_words, tokenize, words_in_spans
+from stamo.corpus.tokenizer import (
+    capital,
+    encode_words,
+    lower,
+    stop_words,
+    tokenize,
+    words_in_spans,
+)
 from stamo.errors import SettingsError
 
 
@@ -127,3 +134,11 @@ def test_many_words_are_cut_as_few_are(end):
     words, starts, ends = tokenize(text)
     assert words == [lower(text)[i:j] for i, j in zip(starts, ends, strict=True)]
     assert len(words) > 100
+
+
+@pytest.mark.parametrize(
+    ("word", "raised"),
+    [("paris", "Paris"), ("თბილისი", "თბილისი"), ("ßen", "ßen"), ("όλυμπος", "Όλυμπος"), ("", "")],
+)
+def test_a_word_gets_the_capital_that_its_script_begins_names_with(word: str, raised: str):
+    assert capital(word) == raised

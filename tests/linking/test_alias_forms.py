@@ -54,6 +54,15 @@ def test_forms_are_found_with_exact_spans(language, alias, text, expected):
 
 
 @pytest.mark.parametrize(("language", "alias", "text", "expected"), FORMS)
+def test_a_form_is_known_by_its_name(language, alias, text, expected):
+    """A pack knows its names as they were declared; other text stays what it is."""
+    need_extra(language)
+    forms = find_alias_forms([alias], wiki_kb(language))
+    assert {forms.name_of(form) for form in expected} <= {alias}
+    assert forms.name_of("Zzz") == "Zzz"
+
+
+@pytest.mark.parametrize(("language", "alias", "text", "expected"), FORMS)
 def test_linking_finds_them_too(language, alias, text, expected):
     """What is learned from forms is linked in forms; a name as it is comes in the usual way."""
     need_extra(language)

@@ -36,6 +36,15 @@ def test_places_are_those_of_the_original_text():
     assert compose("e\u0301")[0] == "é"
 
 
+@pytest.mark.parametrize("text", ["কোচ", "கொச்சி", "ಕೋಟೆ", "ශෝ", "ဦး", "Hà Nội", "서울", "й", "ড়"])
+def test_whatever_unicode_composes_is_composed(text):
+    """Also vowel signs that are two characters, of which neither is a combining one."""
+    whole = unicodedata.normalize("NFC", text)
+    composed, places = compose(unicodedata.normalize("NFD", text))
+    assert composed == whole
+    assert len(places) == len(whole) + 1
+
+
 def test_words_know_their_text_and_their_capital():
     """Each word's document and first letter are found in bulk."""
     joined = join_texts(["Ada met bob", "", "Émile"])

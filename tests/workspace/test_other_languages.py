@@ -144,3 +144,21 @@ def test_a_line_alone_does_not_take_every_text_of_its_language(language, tmp_pat
     linker = PackedLinker(Linker(kb, trained, extra_aliases=pack.entity.aliases), [pack])
     answers = [[m.entity for m in linker.link(text) if m.surface == alias] for text in texts]
     assert answers == [[entity.id], [None]]
+
+
+def test_a_pack_links_inflected_forms_of_its_name(tmp_path):
+    """Also in a text that never writes the name as it was declared."""
+    pytest.importorskip("snowballstemmer")
+    pytest.importorskip("tokenizers")
+    kb = build_wiki(tmp_path, "ru", WIKIS["ru"], dimensions=8)
+    trained, (line, near, far) = without_training(kb), LINES["ru"]
+    entity = EmergingEntity("X (ship)", ("Аврора",), about=line)
+    space = Workspace.create(tmp_path / "w", entity, created_by="ada", at=NOON)
+    pile = tmp_path / "pile.jsonl"
+    records = ({"id": text, "text": text.format("Авроры")} for text in (near, far))
+    pile.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert collect(space, [pile], kb, trained).n_kept == 2
+    learn_pack(space, kb, trained)
+    pack = EntityPack.load(space.pack_path, kb)
+    found = PackedLinker(Linker(kb, trained), [pack]).link(near.format("Авроры"))
+    assert [m.entity for m in found if m.surface == "Авроры"] == [entity.id]

@@ -252,7 +252,10 @@ def _read_dump(build: BuildState, report: Report) -> Site:
     settings = build.settings
     with (
         DumpReader(
-            build.source.path, index_path=settings.index, chunk_bytes=settings.chunk_bytes
+            build.source.path,
+            index_path=settings.index,
+            chunk_bytes=settings.chunk_bytes,
+            language=settings.language,
         ) as reader,
         StagedWriter(build) as writer,
     ):

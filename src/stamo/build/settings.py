@@ -31,7 +31,7 @@ class BuildSettings:
     """What is built from: dump, notes or entities; None tells it by the path."""
 
     language: str | None = None
-    """Language code of notes and tables, English by default; a dump says its own."""
+    """Language code of notes, tables and dumps that do not say it, English by default."""
 
     held_out: float | None = None
     """Share of the articles kept out of every statistic, for training and evaluation; by default

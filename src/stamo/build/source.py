@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from stamo.build.dump.site import Site
 from stamo.build.kinds import SourceKind
 from stamo.build.settings import BuildSettings
+from stamo.build.wikitext.magic_words import LANGUAGE_CODES
 from stamo.errors import DumpError, SettingsError
 
 _COMPRESSED = frozenset({".bz2", ".gz", ".xz", ".zst"})
 _TABLES = frozenset({".csv", ".jsonl", ".ndjson", ".tsv"})
+_CODE = re.compile(r"[a-z]{2,3}(-[a-z0-9]{2,8}){0,3}")
 DUMP_HELD_OUT = 0.1
 
 
@@ -62,9 +65,11 @@ class Source:
         Raises:
             SettingsError: One is set.
         """
+        if settings.language is not None and not _is_code(settings.language):
+            raise SettingsError(
+                f"{settings.language!r} is no language code; give one such as pl or pt-br."
+            )
         if self.is_dump:
-            if settings.language is not None:
-                raise SettingsError("A dump says its language itself; leave --language out.")
             return
         if settings.index is not None or settings.disambiguation_templates:
             raise SettingsError(
@@ -78,10 +83,15 @@ class Source:
             )
 
 
+def _is_code(language: str) -> bool:
+    code = language.casefold()
+    return code in LANGUAGE_CODES or _CODE.fullmatch(code) is not None
+
+
 def plain_site(settings: BuildSettings) -> Site:
     """Return the rules of titles where no wiki gives any: they stay as they are written."""
     return Site(
-        language=settings.language or "en",
+        language=(settings.language or "en").casefold(),
         case_first=False,
         namespaces={},
         interwiki=frozenset(),

@@ -51,7 +51,7 @@ def build(
         typer.Option("--as", help="What SOURCE is, where its name does not tell."),
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="Language code of notes or a table, en by default.")
+        str | None, typer.Option(help="Language code, en by default; most dumps say it themselves.")
     ] = None,
     vectors: Annotated[
         Path | None,

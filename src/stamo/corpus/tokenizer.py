@@ -32,6 +32,9 @@ STOP_WORD_FREQUENCY = 1e-3
 LEAST_STOP_COUNT = 10
 """A word that occurs no more often is no stop word, however short the text."""
 
+DOTTED_I = frozenset({"az", "gag", "kaa", "tr"})
+"""Languages in which the capital of "i" is "İ", and the small letter of "I" is "ı"."""
+
 _OTHER, _WORD, _SINGLE, _MARK = range(4)
 _SPACE = np.uint32(0x20)
 _MANY_WORDS = 100
@@ -150,6 +153,25 @@ def lower(text: str) -> str:
     The capital İ is the one character whose lower case is two characters long.
     """
     return text.replace("\u0130", "i").lower()
+
+
+def capital(word: str) -> str:
+    """Write a word with a capital, where its script begins names with one.
+
+    Georgian has capitals for whole headlines only, and that of "ß" is two letters.
+    """
+    upper = word[:1].upper()
+    return word if len(upper) != 1 or is_georgian(word) else upper + word[1:]
+
+
+def is_georgian(word: str) -> bool:
+    """Tell whether a word begins with a letter of Georgian, which is small without a capital."""
+    return "\u10d0" <= word[:1] <= "\u10ff"
+
+
+def begins_small(name: str) -> bool:
+    """Tell whether a name begins with a small letter where it could have begun with a capital."""
+    return name[:1].islower() and not is_georgian(name)
 
 
 def word_spans(text: str) -> tuple[Int32, Int32]:

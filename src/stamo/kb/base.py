@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stamo.corpus.tokenizer import capital
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.candidates import Candidates, CandidateTable
 from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
@@ -137,8 +138,7 @@ class KnowledgeBase:
         return ids
 
     def _find_other(self, name: str) -> int:
-        capital = name[:1].upper() + name[1:]
-        for title in dict.fromkeys((name, capital)):
+        for title in dict.fromkeys((name, capital(name))):
             redirect = self._redirects.find(title)
             found = int(self._redirect_targets[redirect]) if redirect >= 0 else -1
             found = self._entities.find(title) if found < 0 else found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stamo.corpus.aliases import AliasMatcher, longest_mentions
-from stamo.corpus.tokenizer import lower, tokenize
+from stamo.corpus.tokenizer import capital, lower, tokenize
 from stamo.corpus.types import Mention
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.letters import CodeTable, other_letters
@@ -83,6 +83,7 @@ class AliasForms:
         self._begun = tuple({word[: _n_shared(word, rules)] for word in self._numbers})
         self._readings: dict[str, WordReading | None] = {}
         self._is_other_name: dict[tuple[str, int], bool] = {}
+        self._name_by_form: dict[str, str] = {}
         whole = [_stem_of(alias, rules) for alias in aliases]
         self.stems = tuple(
             dict.fromkeys(s for stem in whole for s in (stem, *_rewritten(stem, self._letters)))
@@ -124,6 +125,16 @@ class AliasForms:
         )
         names = map(self._names.__getitem__, found.aliases.tolist())
         return longest_mentions(zip(starts, ends, names, strict=True))
+
+    def name_of(self, surface: str) -> str:
+        """Return the name that a mention is a form of, the mention's own text if of none."""
+        if (name := self._name_by_form.get(surface)) is None:
+            found = self.mentions(surface)
+            is_whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(surface))
+            name = found[0].surface if is_whole else surface
+            if len(self._name_by_form) < MAX_CACHED and len(surface) <= MAX_REMEMBERED_LENGTH:
+                self._name_by_form[surface] = name
+        return name
 
     def _reading(self, word: str) -> WordReading | None:
         try:
@@ -178,10 +189,8 @@ class AliasForms:
         """Tell whether a word is a name of its own, which means nothing that the alias means."""
         key = word, number
         if key not in self._is_other_name:
-            own, capital, small = self._kb.alias_ids(
-                [self._names[number], word[:1].upper() + word[1:], word]
-            )
-            linked = [a for a in (capital, small) if a >= 0 and self._kb.alias_counts[a]]
+            own, raised, small = self._kb.alias_ids([self._names[number], capital(word), word])
+            linked = [a for a in (raised, small) if a >= 0 and self._kb.alias_counts[a]]
             meant, mine = (
                 set(self._kb.by_alias.batch(np.array(some, np.int32))[0].ravel().tolist()) - {-1}
                 for some in (linked, [own] if own >= 0 else [])

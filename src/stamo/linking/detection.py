@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import tokenize
+from stamo.corpus.tokenizer import DOTTED_I, begins_small, tokenize
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
 from stamo.kb.names import normalise_surface
@@ -137,7 +137,7 @@ class MentionDetector:
         return every.take(np.argsort(every.starts, kind="stable"))
 
     def _detect(self, joined: JoinedTexts, counting: Bools | None) -> Detected:
-        haystack = make_haystack(joined, self._letters)
+        haystack = make_haystack(joined, self._letters, dotted_i=self._kb.language in DOTTED_I)
         begin, end, aliases, extras, priority = self._matches(haystack, joined, counting)
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
         # With its first letter made small, a sentence's start is only good for names at its start.
@@ -245,7 +245,7 @@ class _Wanted:
 
     def _is_mention(self, aliases: Int32) -> Bools:
         names = self._kb.aliases(aliases)
-        small = np.fromiter((name[:1].islower() for name in names), bool, len(names))
+        small = np.fromiter(map(begins_small, names), bool, len(names))
         least = np.where(small, self._settings.least_link_probability_small, 0.0)
         searchable = np.fromiter(map(is_searchable, names), bool, len(names))
         owned = np.flatnonzero([name.endswith(_POSSESSIVE) for name in names])

@@ -7,7 +7,7 @@ character where a script writes no spaces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -42,6 +42,8 @@ MIN_CAPITALS = 4
 
 _SEPARATOR_CODE = ord(SEPARATOR)
 _SPACE, _NEWLINE = ord(" "), ord("\n")
+_GEORGIAN_CAPITALS = (0x1C90, 0x1CBF)
+"""They write whole headlines; no name begins with one."""
 _FIRST_SIGN = 0x80
 """No sign that is written in another way comes before it."""
 
@@ -69,12 +71,15 @@ class _Part(NamedTuple):
     """Which characters begin a word, besides those that do in the texts."""
 
 
-def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Haystack:
+def make_haystack(
+    joined: JoinedTexts, letters: Sequence[CodeArray] = (), *, dotted_i: bool = False
+) -> Haystack:
     """Prepare texts for the search, with sentence starts and capitals in other case as well.
 
     Args:
         joined: The texts.
         letters: For each way to write the texts in other letters, the letter for each code point.
+        dotted_i: Whether stretches in capitals are also tried with "ı" for "I".
     """
     codes, is_kept = _fold_text(joined)
     kept = np.flatnonzero(is_kept)
@@ -83,6 +88,9 @@ def make_haystack(joined: JoinedTexts, letters: Sequence[CodeArray] = ()) -> Hay
     first = capitalised[begins_sentence(joined, capitalised)]
     parts += _sentence_variants(joined, codes, is_kept, first)
     parts += _capital_variants(joined, codes, is_kept)
+    if dotted_i:
+        lowered = np.where(joined.codes == ord("I"), np.uint32(ord("\u0131")), joined.lowered)
+        parts += _capital_variants(replace(joined, lowered=lowered), codes, is_kept)
     for table in letters:
         parts += _letter_variants(parts[0], table)
     behind = joined.kinds.take(joined.starts - 1, mode="clip")
@@ -221,6 +229,7 @@ def _capital_variants(joined: JoinedTexts, codes: CodeArray, is_kept: Bools) -> 
     chars, origin, variant_at = _gather(codes, is_kept, starts, ends)
     begins = np.zeros(len(codes), dtype=np.bool_)
     begins[joined.starts] = True
+    begins[origin[(chars >= _GEORGIAN_CAPITALS[0]) & (chars <= _GEORGIAN_CAPITALS[1])]] = False
     lowered = np.where(chars == _SEPARATOR_CODE, chars, fold(joined.lowered[origin]))
     title = np.where(begins[origin], chars, lowered)
     short = joined.ends - joined.starts <= MAX_SHORT_WORD

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stamo.corpus.tokenizer import lower
+from stamo.corpus.tokenizer import capital, lower
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
 from stamo.system.arrays import Bools, Int32, Int64
@@ -56,7 +56,7 @@ def raised(codes: CodeArray, places: Bools) -> CodeArray:
     codes, written = codes.copy(), codes[places]
     letters = np.flatnonzero(np.bincount(written))  # sorting them would take most of the time
     table = np.zeros(letters.max(initial=0) + 1, dtype=np.uint32)
-    table[letters] = [ord(up) if len(up := chr(c).upper()) == 1 else c for c in letters.tolist()]
+    table[letters] = [ord(capital(chr(c))) for c in letters.tolist()]
     codes[places] = table[written]
     return codes
 

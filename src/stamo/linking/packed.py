@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -37,7 +38,7 @@ from stamo.linking.results import (
     ScoredCandidate,
     merge_parts,
 )
-from stamo.linking.settings import LinkerSettings
+from stamo.linking.settings import LEFT_ALONE, LinkerSettings
 from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
@@ -45,6 +46,9 @@ from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 from stamo.system.arrays import Float32, Float64, Int32, Int64
 from stamo.system.threads import one_thread
+
+if TYPE_CHECKING:
+    from stamo.linking.alias_forms import AliasForms
 
 logger = logging.getLogger(__name__)
 
@@ -252,8 +256,18 @@ class PackedLinker:
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
         self._names = frozenset(aliases)
+        self._forms = self._alias_forms(aliases)
         self.failed: set[str] = set()
         """Entities whose packs could not be scored and are left out."""
+
+    def _alias_forms(self, aliases: Sequence[str]) -> AliasForms | None:
+        """Return what knows the forms of the packs' names, where they are looked for."""
+        kb = self.base.kb
+        if not self.settings.detection.word_forms or kb.language in LEFT_ALONE:
+            return None
+        from stamo.linking.alias_forms import find_alias_forms
+
+        return find_alias_forms(aliases, kb)
 
     def __repr__(self) -> str:
         n = len(self.packs)
@@ -295,7 +309,10 @@ class PackedLinker:
 
     def relink(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         """Decide again on the mentions that may mean a packed entity."""
-        touched = [i for i, d in enumerate(linked) if not self._names.isdisjoint(d.surfaces)]
+        name_of = str if self._forms is None else self._forms.name_of
+        touched = [
+            i for i, d in enumerate(linked) if not self._names.isdisjoint(map(name_of, d.surfaces))
+        ]
         if not touched:
             return list(linked)
         with one_thread():
@@ -307,7 +324,8 @@ class PackedLinker:
 
     def _decide(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         base = self.base
-        corpus = flatten_linked(linked, self._lexicon, base.kb)
+        name_of = str if self._forms is None else self._forms.name_of
+        corpus = flatten_linked(linked, self._lexicon, base.kb, name_of)
         scores = [self._scores(pack, corpus) for pack in self.packs]
         # Several packs may know one name: row of the corpus -> (pack, place in its scores).
         known_by: dict[int, list[tuple[int, int]]] = {}
@@ -418,14 +436,24 @@ def explain_pack(scores: PackScores, place: int) -> tuple[Contribution, ...]:
 
 
 def flatten_linked(
-    linked: Sequence[LinkedDocument], lexicon: Lexicon, kb: KnowledgeBase
+    linked: Sequence[LinkedDocument],
+    lexicon: Lexicon,
+    kb: KnowledgeBase,
+    name_of: Callable[[str], str] = str,
 ) -> FlatCorpus:
-    """Flatten linked documents; confident links become entity context."""
+    """Flatten linked documents; confident links become entity context.
+
+    Args:
+        linked: The documents.
+        lexicon: The words that count.
+        kb: Knows the entities.
+        name_of: What a mention is a form of: packs know names as they were declared.
+    """
     documents = [
         Document(
             d.id,
             d.text,
-            tuple(_context_mention(m, d.offset) for m in d.mentions),
+            tuple(_context_mention(m, name_of(m.surface), d.offset) for m in d.mentions),
         )
         for d in linked
     ]
@@ -434,10 +462,10 @@ def flatten_linked(
     return flatten(documents, lexicon, dict(zip(names, ids.tolist(), strict=True)))
 
 
-def _context_mention(mention: LinkedMention, offset: int) -> Mention:
+def _context_mention(mention: LinkedMention, name: str, offset: int) -> Mention:
     sure = mention.confidence >= CONTEXT_CONFIDENCE
     return Mention(
-        mention.surface,
+        name,
         mention.start - offset,
         mention.end - offset,
         mention.entity if sure else None,

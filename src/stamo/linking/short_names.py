@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from stamo.corpus.tokenizer import begins_small
 from stamo.features.encoding import MixedSurfaces
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.storage import expand
@@ -57,7 +58,7 @@ def shortened(names: Sequence[str]) -> tuple[Int64, Int64]:
     lowered = [name.lower() for name in names]
     short: dict[str, list[int]] = {}
     for place, form in enumerate(lowered):
-        if not names[place][:1].islower():
+        if not begins_small(names[place]):
             # "BA" and "Ba" are two names: what one is short for must not depend on the other.
             short.setdefault(form, []).append(place)
     pairs: set[tuple[int, int]] = set()

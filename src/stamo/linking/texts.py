@@ -152,10 +152,24 @@ def compose(text: str) -> tuple[str, Int32]:
     """Bring a text into NFC; return also the original place of each character and of the end."""
     pieces, origin, start = [], [], 0
     for i in range(1, len(text) + 1):
-        if i < len(text) and (unicodedata.combining(text[i]) or ord(text[i]) in _JAMO):
+        if i < len(text) and _is_part(text, start, i):
             continue
         piece = unicodedata.normalize("NFC", text[start:i])
         pieces.append(piece)
         origin.extend([start] * len(piece))
         start = i
     return "".join(pieces), np.array([*origin, len(text)], dtype=np.int32)
+
+
+def _is_part(text: str, start: int, place: int) -> bool:
+    """Tell whether a character may be composed with those before it, from `start` on.
+
+    Some vowel signs of India are no combining characters by their class, but two make one.
+    """
+    sign = text[place]
+    if unicodedata.combining(sign) or ord(sign) in _JAMO:
+        return True
+    if not unicodedata.category(sign).startswith("M"):
+        return False
+    before, with_it = (unicodedata.normalize("NFC", text[start:end]) for end in (place, place + 1))
+    return len(with_it) <= len(before)

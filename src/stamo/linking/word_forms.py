@@ -14,6 +14,7 @@ entities in `linking.alias_forms`.
 from __future__ import annotations
 
 import tomllib
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from typing import Protocol
 
 import numpy as np
 
-from stamo.corpus.tokenizer import lower, word_spans
+from stamo.corpus.tokenizer import DOTTED_I, capital, is_georgian, lower, word_spans
 from stamo.features.articles import iterate_articles
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.settings import LEFT_ALONE
@@ -46,25 +47,30 @@ STEMMERS = {
     **{"ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german"},
     **{"el": "greek", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian"},
     **{"fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian"},
+    **{"bs": "serbian", "hr": "serbian", "nb": "norwegian", "nn": "norwegian", "sh": "serbian"},
     **{"hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali"},
     **{"nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian"},
     **{"ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish"},
 }
 """The stemmers of snowballstemmer by language code."""
 
+REWRITTEN = frozenset({"bs", "el", "hr", "sh", "sr"})
+"""Languages whose stemmer drops accents or writes Cyrillic in Latin letters."""
 GRADED = frozenset({"fi", "et"})
 """Languages in which stems change their last letters: Suomi, Suomessa; Lahti, Lahdessa."""
 _GRADES = (("ng", "nk"), ("mm", "mp"), ("nn", "nt"), ("d", "t"))
 _VOWELS = "aeiouyäöõü"
+_PLAIN, _ACCENTED = "αεηιουω", "άέήίόύώ"
 
 WordReading = tuple[int, int, int]
 """Letters to leave out at the front, at the end, and the alias of the rest."""
 Stem = Callable[[str], str]
+Respelling = Callable[[str], Iterator[str]]
 
 
 @cache
 def _has_case(letter: str) -> bool:
-    return letter.upper() != letter.lower()
+    return letter.upper() != letter.lower() and not is_georgian(letter)
 
 
 @dataclass(frozen=True)
@@ -93,10 +99,20 @@ class FormRules:
     affixes: Affixes
     stem: Stem | None
     graded: bool = False
+    rewritten: bool = False
+    dotted_i: bool = False
+    respell: Respelling | None = None
+    """How else a word may be written that stands in capitals."""
+
+    def capitals(self, word: str) -> tuple[str, ...]:
+        """Return how a word in small letters may be written with a capital."""
+        is_dotted = self.dotted_i and word.startswith("i")
+        return ("\u0130" + word[1:], capital(word)) if is_dotted else (capital(word),)
 
     def n_shared(self, stem: str) -> int:
         """Return how many letters of a stem all names of this stem begin with."""
-        return max(len(stem) - 2, MIN_STEM) if self.graded else len(stem)
+        n_other = MAX_ENDING if self.rewritten else 2 if self.graded else 0
+        return max(len(stem) - n_other, MIN_STEM) if n_other else len(stem)
 
 
 @lru_cache(maxsize=2)
@@ -105,7 +121,30 @@ def form_rules(kb: KnowledgeBase) -> FormRules | None:
     language = kb.language
     if language in LEFT_ALONE:
         return None
-    return FormRules(learn_affixes(kb, language), stemmer(language), language in GRADED)
+    return FormRules(
+        learn_affixes(kb, language),
+        stemmer(language),
+        graded=language in GRADED,
+        rewritten=language in REWRITTEN,
+        dotted_i=language in DOTTED_I,
+        respell=RESPELLINGS.get(language),
+    )
+
+
+def accented(word: str) -> Iterator[str]:
+    """Yield a Greek word without an accent with one on each vowel; capitals have none."""
+    if not any(sign in _ACCENTED for sign in word):
+        vowels = ((i, _PLAIN.find(sign)) for i, sign in enumerate(word))
+        yield from (word[:i] + _ACCENTED[n] + word[i + 1 :] for i, n in vowels if n >= 0)
+
+
+def with_sharp_s(word: str) -> Iterator[str]:
+    """Yield a German word with "ß" for "ss": that is what its capitals are, and Swiss text."""
+    if "ss" in word:
+        yield word.replace("ss", "ß")
+
+
+RESPELLINGS: Mapping[str, Respelling] = {"de": with_sharp_s, "el": accented}
 
 
 class NameSource(Protocol):
@@ -180,12 +219,19 @@ class WordForms:
 
     def _search(self, word: str) -> Iterator[WordReading]:
         """Yield ways to read a word as a form of a name, the best first; none if it is a name."""
-        capital = word[:1].upper() + word[1:]
-        if any(n >= 0 and self._names.count(n) for n in map(self._names.id, (capital, word))):
+        capitals = self._rules.capitals(word)
+        if any(n >= 0 and self._names.count(n) for n in map(self._names.id, (*capitals, word))):
             return
         yield from self._without_affixes(word)
-        yield from self._with_other_ending(capital)
-        yield from self._with_same_stem(word, capital)
+        for raised in capitals:
+            yield from self._with_other_ending(raised)
+        for raised in capitals:
+            yield from self._with_same_stem(word, raised)
+        if self._rules.respell is not None:
+            others = list(self._rules.respell(word))
+            yield from ((0, 0, n) for n in map(self._names.id, map(capital, others)) if n >= 0)
+            for other in others:
+                yield from self._with_same_stem(other, capital(other))
 
     def _without_affixes(self, word: str) -> Iterator[WordReading]:
         """Yield the longest names that are left without a prefix, a particle or both."""
@@ -194,10 +240,8 @@ class WordForms:
         backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in affixes.after]
         cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
         for _, i, j in cuts:
-            name = word[i : n - j]
-            alias = self._names.id(name[:1].upper() + name[1:])
-            if alias >= 0:
-                yield i, j, alias
+            aliases = map(self._names.id, self._rules.capitals(word[i : n - j]))
+            yield from ((i, j, alias) for alias in aliases if alias >= 0)
 
     def _with_other_ending(self, word: str) -> Iterator[WordReading]:
         endings = self._affixes.endings or {}
@@ -208,16 +252,23 @@ class WordForms:
                 if alias >= 0:
                     yield 0, 0, alias
 
-    def _with_same_stem(self, word: str, capital: str) -> Iterator[WordReading]:
+    def _with_same_stem(self, word: str, raised: str) -> Iterator[WordReading]:
         if self._stem is None:
             return
         stem = self._stem(word)
-        if len(stem) < MIN_STEM or not word.startswith(stem):
+        if len(stem) < MIN_STEM or not (self._rules.rewritten or word.startswith(stem)):
             return
-        names = self._names.with_prefix(capital[: self._rules.n_shared(stem)], MAX_SAME_STEM)
-        alike = [name for name in names if " " not in name and self._is_alike(lower(name), stem)]
-        if alike:
-            yield 0, 0, max(map(self._names.id, alike), key=self._names.count)
+        least = self._rules.n_shared(stem)
+        # Written in other letters, a stem may be longer than its part of the word.
+        most = min(len(stem), len(word)) if self._rules.rewritten else least
+        for n in range(most, least - 1, -1):
+            names = self._names.with_prefix(raised[:n], MAX_SAME_STEM)
+            alike = [
+                name for name in names if " " not in name and self._is_alike(lower(name), stem)
+            ]
+            if alike:
+                yield 0, 0, max(map(self._names.id, alike), key=self._names.count)
+                return
 
     def _is_alike(self, name: str, stem: str) -> bool:
         assert self._stem is not None
@@ -239,11 +290,25 @@ def learn_affixes(kb: KnowledgeBase, language: str) -> Affixes:
     """Join what a knowledge base's links teach with the list of its language."""
     listed = affix_lists().get(language, {})
     before, after = linked_affixes(kb)
+    endings = changed_endings(kb)
+    for form, others in listed_endings(language).items():
+        endings[form] = tuple(dict.fromkeys((*endings.get(form, ()), *others)))
     return Affixes(
         frozenset(listed.get("before", "").split()) | before,
         frozenset(listed.get("after", "").split()) | after,
-        changed_endings(kb),
+        endings,
     )
+
+
+def listed_endings(language: str) -> dict[str, list[str]]:
+    """Return the listed endings of forms with those of the names; "-" is none at all."""
+    listed = affix_lists().get(language, {}).get("endings", "")
+    endings: dict[str, list[str]] = {}
+    for group in filter(str.strip, listed.split(";")):
+        name, _, forms = unicodedata.normalize("NFC", group).partition(":")
+        for form in forms.split():
+            endings.setdefault(form.strip("-"), []).append(name.strip().strip("-"))
+    return endings
 
 
 @cache
@@ -283,7 +348,7 @@ def changed_endings(kb: KnowledgeBase) -> dict[str, tuple[str, ...]]:
     counts: Counter[tuple[str, str]] = Counter()
     for entity in range(min(kb.n_entities, N_ENTITIES)):
         title = kb.title(entity)
-        if not title.isalpha():
+        if not _is_word(title):
             continue
         counts.update(
             {change for form, n in kb.aliases_of(entity) if n and (change := _change(form, title))}
@@ -295,9 +360,14 @@ def changed_endings(kb: KnowledgeBase) -> dict[str, tuple[str, ...]]:
     return {ending: tuple(others) for ending, others in rules.items()}
 
 
+def _is_word(name: str) -> bool:
+    """Tell whether a name is letters alone, with the vowel signs that the scripts of India have."""
+    return all(sign.isalpha() or unicodedata.category(sign).startswith("M") for sign in name)
+
+
 def _change(form: str, title: str) -> tuple[str, str] | None:
     """Return the endings in which two words differ, None when they are no forms of one name."""
-    if form == title or not form.isalpha():
+    if form == title or not _is_word(form):
         return None
     shared = next(
         (i for i, (a, b) in enumerate(zip(form, title, strict=False)) if a != b),

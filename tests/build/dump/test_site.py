@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stamo.build.dump.site import Site, decode_references
+from stamo.build.wikitext.links import simple_titles
 
 OLD_HEADER = b"""<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.3/"
     version="0.3" xml:lang="en">
@@ -156,3 +157,10 @@ def test_site_travels_to_workers():
     copy = pickle.loads(pickle.dumps(site))
     assert copy == site
     assert hash(copy) == hash(site)
+
+
+@pytest.mark.parametrize(("language", "title"), [("tr", "İzmir"), ("az", "İzmir"), ("pl", "Izmir")])
+def test_the_capital_of_i_is_that_of_the_language(language: str, title: str):
+    site = Site(language=language)
+    assert site.normalise_title("izmir") == title
+    assert simple_titles(["izmir"], site) == [title]

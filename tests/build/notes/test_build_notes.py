@@ -99,7 +99,7 @@ def test_broken_files_are_counted_by_reason(tmp_path):
         {
             "good.md": "See [[good]].",
             "latin.md": "Caf\xe9".encode("latin-1"),
-            "wide.md": "wide".encode("utf-16"),
+            "wide.md": "The [[wide]] one.".encode("utf-16"),
             "zero.md": b"a\0b",
             "huge.md": b"x" * (MAX_NOTE_BYTES + 1),
             "picture.png": b"\x89PNG",
@@ -113,9 +113,9 @@ def test_broken_files_are_counted_by_reason(tmp_path):
     (root / "folder").symlink_to(tmp_path)
     (root / "loop").symlink_to(root)
     kb, summary = build(root, tmp_path / "kb")
-    assert {kb.title(e) for e in range(kb.n_entities)} == {"good", "deep", "a b"}
+    assert {kb.title(e) for e in range(kb.n_entities)} == {"good", "wide", "deep", "a b"}
     assert summary.skipped == {
-        "note that is not UTF-8": 2,
+        "note that is not UTF-8": 1,
         "note that is a binary file": 1,
         "note of more than 8 MiB": 1,
         "file that is no Markdown": 1,

@@ -290,6 +290,7 @@ def test_deep_balanced_nesting_is_cut_whole(opening, closing):
         ("\n # Redirect[[New_York]]", "New York"),
         ("#WEITERLEITUNG [[Mond]]", "Mond"),
         ("#REDIRECTION [[Lune]]", "Lune"),
+        ("#পুনর্নির্দেশ [[ঢাকা]]", "ঢাকা"),
         ("#REDIRECCIÓN [[Luna]]", "Luna"),
         ("#RINVIA [[Luna]]", "Luna"),
         ("#DOORVERWIJZING [[Maan]]", "Maan"),

@@ -223,6 +223,48 @@ def test_rss(tmp_path):
     assert not skips.skipped
 
 
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [
+        ("Shift_JIS", "東京から①京都へ。"),
+        ("EUC-JP", "東京から京都へ。"),
+        ("ISO-2022-JP", "東京から京都へ。"),
+        ("GB2312", "从北京去镕基路。"),
+        ("GB18030", "从北京去上海。"),
+        ("Big5", "從臺北去高雄。"),
+        ("EUC-KR", "서울에서 부산까지."),
+        ("windows-1251", "Из Самары в Москву."),
+        ("ISO-8859-2", "Z Krakowa do Łodzi."),
+        ("UTF-16", "Από την Αθήνα."),
+    ],
+)
+def test_a_feed_is_read_in_the_encoding_that_it_declares(tmp_path, encoding, said):
+    text = f"<?xml version='1.0' encoding='{encoding}'?><rss><channel><item><title>{said}"
+    codec = {"Shift_JIS": "cp932", "GB2312": "gbk"}.get(encoding, encoding)
+    raw = f"{text}</title></item></channel></rss>".encode(codec)
+    (tmp_path / "feed.xml").write_bytes(raw)
+    documents, counter = read(tmp_path / "feed.xml")
+    assert [document.text for document in documents] == [said]
+    assert not counter.skipped
+
+
+def test_a_feed_in_an_encoding_that_nobody_knows_is_named(tmp_path):
+    (tmp_path / "a.rss").write_text("<?xml version='1.0' encoding='x-none'?><rss></rss>")
+    documents, counter = read(tmp_path / "a.rss")
+    assert not documents
+    assert list(counter.skipped) == ["XML in an encoding that is not known"]
+
+
+def test_a_character_may_lie_in_two_blocks():
+    """What one block of bytes begins, the next one ends."""
+    stream = feed._FeedStream(1000)
+    head = b"<?xml version='1.0' encoding='Shift_JIS'?><rss><channel><item><title>"
+    raw = head + "東京".encode("cp932") + b"</title></item></channel></rss>"
+    cut = len(head) + 1
+    items = [*stream.items_of(raw[:cut]), *stream.items_of(raw[cut:])]
+    assert [item["title"] for item in items] == ["東京"]
+
+
 def test_atom(tmp_path):
     """Entries, also with content that is XHTML."""
     (tmp_path / "news.atom").write_text(ATOM)

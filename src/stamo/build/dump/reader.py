@@ -61,6 +61,7 @@ class DumpReader(Closing):
             one the streams of such an archive are found by their first bytes.
         chunk_bytes: Bytes of pages after which a chunk ends, with the page that is open then.
         max_page_bytes: Largest page (head and last revision) to keep; MediaWiki's limit is 2 MiB.
+        language: The language of a dump that does not say it; English without.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class DumpReader(Closing):
         index_path: str | Path | None = None,
         chunk_bytes: int = CHUNK_BYTES,
         max_page_bytes: int = MAX_PAGE_BYTES,
+        language: str | None = None,
     ) -> None:
         if chunk_bytes < 1 or max_page_bytes < 1:
             raise SettingsError(
@@ -80,6 +82,7 @@ class DumpReader(Closing):
         self._is_stdin = str(path) == "-"
         self._index_path = None if index_path is None else Path(index_path)
         self._limits = PageLimits(chunk_bytes, max_page_bytes)
+        self._language = language
         self._opened: _OpenDump | None = None
         self._is_used = False
         self._n_handed_out = 0
@@ -131,7 +134,7 @@ class DumpReader(Closing):
 
     def _open(self) -> "_OpenDump":
         if self._opened is None:
-            self._opened = _OpenDump.open(self.path, self.name, self._limits)
+            self._opened = _OpenDump.open(self.path, self.name, self._limits, self._language)
         return self._opened
 
     def _ranges(self, dump: "_OpenDump") -> list[StreamRange] | None:
@@ -181,7 +184,9 @@ class _OpenDump:
     expects_end: bool
 
     @classmethod
-    def open(cls, path: str | Path, name: str, limits: PageLimits) -> "_OpenDump":
+    def open(
+        cls, path: str | Path, name: str, limits: PageLimits, language: str | None
+    ) -> "_OpenDump":
         file, n_bytes = open_file(path, name)
         try:
             stream = open_stream(file, name)
@@ -191,12 +196,13 @@ class _OpenDump:
                 raise _no_page(name, stream)
             if stream.encoding is None:
                 _check_encoding(header, name)
+            site = Site.parse(header, language)
         except BaseException:
             if str(path) != "-":
                 file.close()
             raise
         has_root = b"<mediawiki" in header
-        return cls(file, n_bytes, stream, splitter, Site.parse(header), has_root)
+        return cls(file, n_bytes, stream, splitter, site, has_root)
 
 
 def parse_chunk(

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 
 from stamo.build.wikitext.magic_words import (
     CANONICAL_NAMESPACES,
+    CATEGORY_NAMES,
     FILE_ALIASES,
     LANGUAGE_CODES,
     SISTER_PROJECTS,
 )
+from stamo.corpus.tokenizer import DOTTED_I, capital
+from stamo.errors import SettingsError
 
 _HEADER_LIMIT = 1 << 18  # a real siteinfo is about 3 kB; more than this is no header
 
@@ -66,22 +69,32 @@ class Site:
         return hash((self.language, self.case_first, len(self.namespaces)))
 
     @classmethod
-    def parse(cls, header: bytes) -> "Site":
+    def parse(cls, header: bytes, language: str | None = None) -> "Site":
         """Read the head of a dump, up to and including `</siteinfo>`.
 
         Whatever is missing keeps its default, so a dump without siteinfo reads as English.
 
         Args:
             header: The first bytes of the XML; only 256 kB of them are looked at.
+            language: The language of a dump that does not say it.
+
+        Raises:
+            SettingsError: The dump says that its language is another.
         """
         text = header[:_HEADER_LIMIT].decode("utf-8", errors="replace")
-        language = _LANGUAGE.search(text)
-        code = language[1].casefold() if language else "en"
+        declared = _LANGUAGE.search(text)
+        code = declared[1].casefold() if declared else (language or "en").casefold()
+        if language and code != language.casefold():
+            raise SettingsError(
+                f"The dump says that its language is {code}, not {language}; leave --language out."
+            )
         siteinfo = _SITEINFO.search(text)
         body = siteinfo[1] if siteinfo else ""
         case, database = _CASE.search(body), _DATABASE.search(body)
         namespaces = _default_namespaces()
-        namespaces.update(dict.fromkeys(FILE_ALIASES.get(code.partition("-")[0], ()), 6))
+        primary = code.partition("-")[0]
+        namespaces.update(dict.fromkeys(FILE_ALIASES.get(primary, ()), 6))
+        namespaces.update(dict.fromkeys(CATEGORY_NAMES.get(primary, ()), 14))
         if code == "en":
             namespaces.update({"wp": 4, "wt": 5})
         namespaces.update(_read_namespaces(body))
@@ -106,14 +119,11 @@ class Site:
 
     def raise_first(self, title: str) -> str:
         """Write the first letter of a title as this wiki does."""
-        first = title[:1]
-        upper = first.upper()
-        if upper == first or not self.case_first:
+        if not self.case_first:
             return title
-        # "ß" would become two letters, and Georgian capitals are not used in titles.
-        if len(upper) != 1 or "\u10d0" <= first <= "\u10ff":
-            return title
-        return upper + title[1:]
+        if title.startswith("i") and self.language in DOTTED_I:
+            return "\u0130" + title[1:]
+        return capital(title)
 
     def namespace_of(self, title: str) -> tuple[int, str]:
         """Split a title into its namespace key and the rest; a plain title is in namespace 0.

@@ -16,6 +16,7 @@ from stamo.build.listing import Listed, tidy_title
 from stamo.build.notes.front_matter import split_front_matter
 from stamo.build.notes.markdown import clean_note
 from stamo.build.notes.targets import NOTE_SUFFIXES, without_suffix
+from stamo.corpus.formats.base import UTF16_MARKS
 from stamo.corpus.readers import list_files
 from stamo.errors import DumpError
 from stamo.system.processes import without_garbage_collection
@@ -130,7 +131,7 @@ def _extract_note(file: NoteFile, site: Site, columns: Columns) -> Note | str:
     if isinstance(data, str):
         return data
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if data.startswith(UTF16_MARKS) else "utf-8-sig")
     except UnicodeDecodeError:
         return "note that is not UTF-8"
     if "\0" in text:

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from stamo.build.dump.site import Site, decode_references, fold_prefix
 from stamo.build.wikitext.magic_words import LANGUAGE_CODES
 from stamo.build.wikitext.marks import PLACEHOLDER, reveal
+from stamo.corpus.tokenizer import DOTTED_I
 
 ARTICLE = ""
 """The kind of a link that leads to an article of this wiki."""
@@ -133,6 +134,8 @@ def simple_titles(raws: list[str | None], site: Site) -> list[str]:
         plain = [name if len(name) <= _MAX_SIMPLE else "" for name in plain]
     if not site.case_first:
         return plain
+    if site.language in DOTTED_I:
+        return [site.raise_first(name) for name in plain]
     # All begin with a letter or digit of ASCII, where small letters stand behind capital ones.
     return [name[0].upper() + name[1:] if name > "[" else name for name in plain]
 

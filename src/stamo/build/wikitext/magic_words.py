@@ -21,6 +21,9 @@ SISTER_PROJECTS = frozenset(_DATA["sister_projects"].split())
 FILE_ALIASES: dict[str, list[str]] = _DATA["file_aliases"]
 """Older names of the file namespace, which articles keep using and siteinfo does not list."""
 
+CATEGORY_NAMES: dict[str, list[str]] = _DATA["category_names"]
+"""Names of the category namespace, for dumps without siteinfo."""
+
 CANONICAL_NAMESPACES: dict[str, int] = _DATA["namespaces"]
 """Names and numbers of the namespaces that every wiki knows."""
 

@@ -51,7 +51,7 @@ def choose_format(name: str, head: bytes) -> Format | str:
     Returns:
         The format, or what the file is instead.
     """
-    start = head.removeprefix(UTF8_MARK).lstrip()[:_SNIFF_BYTES]
+    start = _as_utf8(head).removeprefix(UTF8_MARK).lstrip()[:_SNIFF_BYTES]
     named = _by_name(name)
     told = next((form for form in (ARCHIVE, PARQUET, FEED) if form.recognises(start)), None)
     if told is not None:
@@ -69,6 +69,14 @@ def choose_format(name: str, head: bytes) -> Format | str:
     if b"\0" in start and not head.startswith(UTF16_MARKS):
         return "binary file"
     return named or next(form for form in FORMATS if form.recognises(start))
+
+
+def _as_utf8(head: bytes) -> bytes:
+    """Write the start of marked-up text in UTF-8; other text in UTF-16 is told by its mark."""
+    if not head.startswith(UTF16_MARKS):
+        return head
+    text = head[: len(head) & ~1].decode("utf-16", "ignore")
+    return text.encode("utf-8", "ignore") if text.lstrip().startswith("<") else head
 
 
 def _by_name(name: str) -> Format | None:

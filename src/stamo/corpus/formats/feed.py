@@ -6,6 +6,7 @@ nor grow; a feed that is cut off gives the items before the cut.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,15 @@ XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)+", re.DOTA
 """What may stand before the root of an XML file."""
 
 _ROOT = re.compile(rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]", re.I)
+_ENCODING = re.compile(rb"\s*<\?xml\b[^<>]{0,200}?\bencoding\s*=\s*[\"']([\w.-]{1,40})[\"']")
+_SEVERAL_BYTES = {
+    **dict.fromkeys(("gb2312", "gbk", "x-gbk", "gb18030"), "gb18030"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "windows-949"), "cp949"),
+    **{"big5": "big5hkscs", "big5-hkscs": "big5hkscs", "euc-jp": "euc_jp"},
+    "iso-2022-jp": "iso2022_jp",
+}
+"""Encodings that the parser does not know, each read as the largest that goes by its name."""
 _ITEMS = {"item", "entry"}
 _TEXTS = ("encoded", "content", "description", "summary")
 _IDS = ("guid", "id", "link")
@@ -76,6 +86,7 @@ class _FeedStream:
         self.fault = ""
         self._items = _Items(max_item)
         self._size = 0
+        self._decode: Callable[[bytes], bytes | str] | None = None
         self._n_quiet = 0
         """Bytes since the last that meant something."""
         self._parser: IncrementalParser = make_parser()
@@ -93,11 +104,17 @@ class _FeedStream:
         if self._size > MAX_FEED_BYTES:
             self.fault = "feed larger than the limit"
             return []
-        self._try(lambda: self._parser.feed(block))
+        self._try(lambda: self._parser.feed(self._decoded(block)))
         self._n_quiet = 0 if self._items.hears() else self._n_quiet + len(block)
         if self._n_quiet > MAX_FEED_TAG:
             self.fault = self.fault or "tag longer than the limit"
         return self._items.take()
+
+    def _decoded(self, block: bytes) -> bytes | str:
+        """Decode what the parser cannot: encodings of several bytes, as the feed declares them."""
+        if self._decode is None:
+            self._decode = _decoder_of(block)
+        return self._decode(block)
 
     def end(self) -> None:
         """Check that nothing is missing."""
@@ -113,8 +130,17 @@ class _FeedStream:
             self.fault = "XML that declares entities"
         except _OddFeedError as error:
             self.fault = str(error)
-        except (SAXException, ValueError, LookupError):  # LookupError: an unknown encoding
+        except LookupError:
+            self.fault = "XML in an encoding that is not known"
+        except (SAXException, ValueError):
             self.fault = "not well-formed XML"
+
+
+def _decoder_of(start: bytes) -> Callable[[bytes], bytes | str]:
+    """Return what decodes a feed that starts so; most encodings are left to the parser."""
+    declared = _ENCODING.match(start)
+    codec = _SEVERAL_BYTES.get(declared[1].decode("ascii").lower()) if declared else None
+    return codecs.getincrementaldecoder(codec)("replace").decode if codec else bytes
 
 
 def _document(item: dict[str, str], number: int, task: ReadTask) -> Document | None:

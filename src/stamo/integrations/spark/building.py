@@ -62,7 +62,10 @@ def _read_in_tasks(build: BuildState, report: Report) -> Site:
     # A dump lists no names, but a table needs its columns.
     pq.write_table(GIVEN_NAME_SCHEMA.empty_table(), build.staged_table("name") / "none.parquet")
     with DumpReader(
-        build.source.path.absolute(), index_path=settings.index, chunk_bytes=settings.chunk_bytes
+        build.source.path.absolute(),
+        index_path=settings.index,
+        chunk_bytes=settings.chunk_bytes,
+        language=settings.language,
     ) as reader:
         site = reader.site
         stage = partial(
