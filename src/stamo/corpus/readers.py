@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats.base import Format, ReadItem, ReadTask
-from stamo.corpus.formats.choice import KNOWN, LINES, choose_format
+from stamo.corpus.formats.choice import KNOWN, LINES, PARQUET, choose_format
 from stamo.corpus.parts import ReadPart, Unreadable, split_document
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip, ignore_skips
 from stamo.corpus.types import Document
@@ -289,7 +289,7 @@ def _open(entry: FoundFile, stdin: BinaryIO | None, task: ReadTask) -> Iterator[
         yield None
         return
     with file:
-        if not _size(entry) and entry.path.is_file() and task.window is None:
+        if task.window is None and not _size(entry) and entry.path.is_file():
             task.skip("empty file", task.file)
         yield file
 
@@ -358,7 +358,7 @@ def read_opened(
         task.skip(chosen, task.file, advice=KNOWN)
         yield 0, None
         return
-    if _is_plain(path, head):
+    if chosen is PARQUET and _is_plain(path, head):
         task = replace(task, path=path)
     yield from chosen.read(chain([head], blocks), task)
 
