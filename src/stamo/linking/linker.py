@@ -241,7 +241,7 @@ class Linker:
 
                 some = rank_and_explain(self.trained.model, *parts, n_kept=settings.n_shown)
             else:
-                some = rank_by_model(self.trained.known, *parts, n_kept=settings.n_shown)
+                some = rank_by_model(self.trained.source, *parts, n_kept=settings.n_shown)
             ranking = merge_rankings(alone, rows, some)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.candidates[:, 0], UNKNOWN)

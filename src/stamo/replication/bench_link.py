@@ -225,7 +225,7 @@ def _ambiguous(linker: Linker, located: Located) -> Int64:
 
 def _rank(linker: Linker, mentions: EncodedMentions) -> None:
     rank_by_model(
-        linker.trained.known,
+        linker.trained.source,
         mentions,
         linker.tables,
         linker.relatedness,
