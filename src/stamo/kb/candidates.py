@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.kb.names import ALIAS_COUNTS
-from stamo.kb.storage import Csr, expand, open_array
+from stamo.kb.storage import Csr, expand
 from stamo.system.arrays import Float32, Float64, Int32, Int64
 
 
@@ -33,15 +31,8 @@ class CandidateTable:
     """E(m) and count(e, m) of every alias."""
 
     _entities: Csr
-    _counts: Int32
-    _totals: Int32
-
-    @classmethod
-    def open(cls, directory: Path) -> CandidateTable:
-        """Map the table of a knowledge base."""
-        names = ("alias_indptr.npy", "alias_entities.npy", "alias_entity_counts.npy", ALIAS_COUNTS)
-        indptr, entities, counts, totals = (open_array(directory / name) for name in names)
-        return cls(Csr(indptr, entities), counts, totals)
+    _counts: Int32  # of each of the entities
+    _totals: Int32  # of each alias
 
     @property
     def n_candidates(self) -> Int64:
