@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -28,15 +30,16 @@ _JOINS = frozenset(" -&/'’")
 
 ShortSpans = tuple[Int64, Int64, Int32]
 """Starts, ends, and the alias of each one's full name."""
+NOTHING_SHORT = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
+@dataclass(eq=False)
 class RepeatedNames:
     """Finds short forms of names that stand before them in the same document."""
 
-    def __init__(self, kb: KnowledgeBase) -> None:
-        self._kb = kb
-        self._lexicon = Lexicon.of(kb)
-        self._forms: dict[int, tuple[str, ...]] = {}
+    kb: KnowledgeBase
+    _forms: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """What may be short for each alias that was met."""
 
     def find(self, joined: JoinedTexts, starts: Int64, ends: Int64, aliases: Int32) -> ShortSpans:
         """Find short forms outside the mentions that were found already, ordered by start."""
@@ -55,6 +58,8 @@ class RepeatedNames:
         outside = capital[reached <= joined.starts[capital]].tolist()
         words = joined.words
         hits = np.array([i for i in outside if words[i] in small], dtype=np.int64)
+        if not len(hits):
+            return NOTHING_SHORT
         hits = hits[self._stands_alone(joined, hits)]
         rows = list(_after_full_names(joined, hits, full, starts, aliases))
         found = np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -66,7 +71,7 @@ class RepeatedNames:
         A form that is a name itself must be linked to what the full name means, and not be the
         title of what it means most often.
         """
-        kb = self._kb
+        kb = self.kb
         pairs = [
             (alias, form)
             for alias, name in zip(aliases, kb.aliases(aliases), strict=True)
@@ -98,6 +103,10 @@ class RepeatedNames:
                 before = not begins[i - 1]
             alone[row] = not after and not before
         return alone
+
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        return Lexicon.of(self.kb)
 
     def _is_common(self, word: str) -> bool:
         found = self._lexicon.words.find(word)

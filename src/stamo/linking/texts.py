@@ -54,7 +54,10 @@ class JoinedTexts:
     @cached_property
     def kinds(self) -> NDArray[np.uint8]:
         """What each character is: white space, the end of a sentence and so on, (characters,)."""
-        return _kind_table().take(self.codes, mode="clip")
+        table = np.zeros(TABLE_SIZE, dtype=np.uint8)
+        for kind, signs in _SIGNS.items():
+            table[[ord(sign) for sign in signs]] |= kind
+        return table.take(self.codes, mode="clip")
 
     @cached_property
     def is_raised(self) -> Bools:
@@ -116,14 +119,6 @@ def join_texts(texts: Sequence[str]) -> JoinedTexts:
         lowered=code_points(lowered),
         moved=moved,
     )
-
-
-@cache
-def _kind_table() -> NDArray[np.uint8]:
-    table = np.zeros(TABLE_SIZE, dtype=np.uint8)
-    for kind, signs in _SIGNS.items():
-        table[[ord(sign) for sign in signs]] |= kind
-    return table
 
 
 def is_composed(codes: CodeArray) -> bool:
