@@ -22,7 +22,7 @@ from stamo.corpus.parts import ReadPart, Unreadable, split_document
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip, ignore_skips
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import Readable, read_blocks
+from stamo.system.streams import ByteSource, Readable, read_blocks
 
 STDIN = "-"
 LINK_LIMITS = ReadLimits(max_characters=sys.maxsize, max_line_bytes=256 << 20)
@@ -181,7 +181,7 @@ def read_parts(
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
     form = LINES if json_lines else None
-    return read_in_parts(
+    yield from read_in_parts(
         lambda task: (item for _, item in _read_sources(sources, task, Position(), stdin, form)),
         window,
         text_column,
@@ -223,17 +223,14 @@ class FoundFile(NamedTuple):
     fault: str = ""
 
 
-class _CountingFile:
-    """Count the bytes read from a file."""
+@dataclass(frozen=True, slots=True)
+class _Arriving:
+    """Standard input, handed on as it arrives and not when a whole block is there."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        # Standard input is handed on as it arrives, not when a whole block is there.
-        self._read = getattr(file, "read1", file.read)
-        self.n_bytes = 0
+    file: BinaryIO
 
     def read(self, size: int = -1) -> bytes:
-        data: bytes = self._read(size)
-        self.n_bytes += len(data)
+        data: bytes = getattr(self.file, "read1", self.file.read)(size)
         return data
 
 
@@ -257,12 +254,12 @@ def _read_sources(
                 if file is None:
                     yield Progress(replace(here, record=first), n_bytes), None
                     continue
-                counted = _CountingFile(file)
+                counted = ByteSource(file)
                 items = read_opened(counted, entry.path, there, form)
                 for record, item in items:
                     reached = Position(index, entry.name, max(record, first))
-                    yield Progress(reached, n_bytes + counted.n_bytes), item
-                n_bytes += counted.n_bytes
+                    yield Progress(reached, n_bytes + counted.position), item
+                n_bytes += counted.position
 
 
 def task_of(task: ReadTask, name: str, path: str) -> ReadTask:
@@ -273,10 +270,10 @@ def task_of(task: ReadTask, name: str, path: str) -> ReadTask:
 
 
 @contextmanager
-def _open(entry: FoundFile, stdin: BinaryIO | None, task: ReadTask) -> Iterator[BinaryIO | None]:
+def _open(entry: FoundFile, stdin: BinaryIO | None, task: ReadTask) -> Iterator[Readable | None]:
     """Open a file; one that cannot be opened is counted and None."""
     if str(entry.path) == STDIN:
-        yield stdin or sys.stdin.buffer
+        yield _Arriving(stdin or sys.stdin.buffer)
         return
     fault, advice = entry.fault, ""
     if not fault:

@@ -108,12 +108,14 @@ class MentionDetector:
             self._name_starts = learn_name_starts(kb)
         self._repeated = RepeatedNames(kb) if settings.repeated else None
         self.extra_aliases = tuple(extra_aliases)
-        self._extra_ids = kb.alias_ids(self.extra_aliases)
-        plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
-        self._extras = NameMatcher.build(plain) if plain else None
-        self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
+        self._extras: NameMatcher | None = None
         self._extra_forms: AliasForms | None = None
-        if self._forms is not None:
+        if self.extra_aliases:
+            self._extra_ids = kb.alias_ids(self.extra_aliases)
+            plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
+            self._extras = NameMatcher.build(plain)
+            self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
+        if self.extra_aliases and self._forms is not None:
             from stamo.linking.alias_forms import find_alias_forms
 
             self._extra_forms = find_alias_forms(self.extra_aliases, kb)
@@ -245,12 +247,12 @@ class _Wanted:
 
     def _is_mention(self, aliases: Int32) -> Bools:
         names = self._kb.aliases(aliases)
-        small = np.fromiter((name[:1].islower() for name in names), bool, len(names))
-        least = np.where(small, self._settings.least_link_probability_small, 0.0)
-        searchable = np.fromiter(map(is_searchable, names), bool, len(names))
         owned = np.flatnonzero([name.endswith(_POSSESSIVE) for name in names])
         owners = self._kb.alias_ids([names[i].removesuffix(_POSSESSIVE) for i in owned.tolist()])
         counts = np.where(owners >= 0, self._kb.alias_counts[owners], 0)
+        small = np.fromiter((name[:1].islower() for name in names), bool, len(names))
+        least = np.where(small, self._settings.least_link_probability_small, 0.0)
+        searchable = np.fromiter(map(is_searchable, names), bool, len(names))
         searchable[owned] &= self._kb.alias_counts[aliases[owned]] >= counts
         return np.asarray(searchable & (self._kb.link_probability[aliases] >= least))
 

@@ -42,7 +42,7 @@ OnFault = Callable[[str], None]
 class Readable(Protocol):
     """Anything bytes can be read from; it need not be seekable."""
 
-    def read(self, size: int = ..., /) -> bytes: ...  # noqa: D102
+    def read(self, size: int, /) -> bytes: ...  # noqa: D102
 
 
 class StreamFault(Exception):  # noqa: N818 - it ends a stretch of bytes and never leaves a stream
