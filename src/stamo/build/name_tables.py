@@ -18,7 +18,7 @@ from stamo.kb.names import ALIAS_COUNTS, MATCHER
 from stamo.kb.storage import StringTable, open_array
 from stamo.system.arrays import Bools, Int32
 from stamo.system.closing import Closing
-from stamo.system.processes import give_back_memory
+from stamo.system.runtime import give_back_memory
 
 NAME_SCHEMA = pa.schema([("name", pa.string())])
 

@@ -30,7 +30,7 @@ from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import TextParts, make_pack
 from stamo.system.arrays import Bools, Float32, Int32
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from stamo.features.relatedness import Relatedness
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.loop import Checkpoint, Learned, LoopArgs, OnSlot, Task, self_train
 from stamo.models.base import LinkingModel
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread
 
 
 def as_it_is(model: LinkingModel) -> LinkingModel:

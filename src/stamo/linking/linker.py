@@ -38,8 +38,7 @@ from stamo.linking.surfaces import NameReadings
 from stamo.linking.texts import join_texts
 from stamo.models.store import TrainedModel, without_training
 from stamo.system.arrays import Bools
-from stamo.system.processes import keep_freed_memory
-from stamo.system.threads import one_thread
+from stamo.system.runtime import keep_freed_memory, one_thread
 
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""

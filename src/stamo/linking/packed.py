@@ -44,7 +44,7 @@ from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 from stamo.system.arrays import Float32, Float64, Int32, Int64
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread
 
 logger = logging.getLogger(__name__)
 

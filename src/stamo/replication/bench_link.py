@@ -27,7 +27,7 @@ from stamo.models.base import make_batch
 from stamo.models.store import load_model
 from stamo.replication.usage import MB, Say, Usage, measure
 from stamo.system.arrays import Int32, Int64
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread
 
 N_PLAIN = 16
 """Documents linked mention by mention; more would only take time."""
