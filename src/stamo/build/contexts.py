@@ -16,7 +16,7 @@ from stamo.build.settings import BuildSettings, Report
 from stamo.build.vectors import WordVectors, load_vectors, prepare
 from stamo.build.word_learning import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
-from stamo.kb.names import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
+from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Float32, Int32, Int64

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from stamo.kb.manifest import ALIAS_COUNTS, MATCHER
 from stamo.kb.matching import NAMES_PER_BATCH, NameMatcher
-from stamo.kb.names import ALIAS_COUNTS, MATCHER
 from stamo.kb.storage import StringTable, open_array
 from stamo.system.arrays import Bools, Int32
 from stamo.system.closing import Closing

@@ -15,18 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
-from stamo.kb.candidates import Candidates, CandidateTable
+from stamo.kb.candidates import Candidates, CandidateTable, normalise_surface, normalise_surfaces
 from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
-from stamo.kb.manifest import Manifest
+from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS, MATCHER, Manifest
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import (
-    ARTICLES_FILE,
-    BACKGROUND,
-    ENTITY_VECTORS,
-    MATCHER,
-    normalise_surface,
-    normalise_surfaces,
-)
 from stamo.kb.relatedness import Incidence, shared_articles, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights

@@ -21,6 +21,12 @@ from stamo.errors import KnowledgeBaseError
 KB_FORMAT = "stamo knowledge base"
 KB_VERSION = 2
 MANIFEST_FILE = "manifest.json"
+ARTICLES_FILE = "articles.parquet"
+ALIAS_COUNTS = "alias_counts.npy"
+ENTITY_VECTORS = "entity_vectors.closed-form.npy"
+BACKGROUND = "background.npy"
+MATCHER = "linked_aliases"
+"""The matcher of all aliases that are linked at least once."""
 MAX_SMALL_BYTES = 4 * 2**20
 """Arrays up to this size are compared with their hash when a knowledge base is opened."""
 

@@ -250,7 +250,16 @@ class HashedTokens:
     def __init__(
         self, codes: Codes, word_starts: NDArray[np.integer], word_ends: NDArray[np.integer]
     ) -> None:
-        self.starts, self.ends = _token_spans(codes, word_starts, word_ends)
+        # Words and single signs are tokens; they never overlap.
+        steps = np.zeros(len(codes) + 1, dtype=np.int8)
+        steps[word_starts] += 1
+        steps[word_ends] -= 1
+        begins = (np.cumsum(steps[:-1], dtype=np.int8) == 0) & (codes != 0x20)
+        is_last = begins.copy()
+        begins[word_starts] = True
+        is_last[word_ends - 1] = True
+        self.starts = np.flatnonzero(begins).astype(np.int32)
+        self.ends = np.flatnonzero(is_last).astype(np.int32) + np.int32(1)
         powers, self._inverses = _powers(1 << max(len(codes) - 1, _LEAST_POWERS).bit_length())
         self._sums = np.zeros(len(codes) + 1, dtype=np.uint64)
         terms = _FREQUENT.take(codes, mode="clip")
@@ -277,23 +286,6 @@ class HashedTokens:
         hashes -= self._sums.take(begin_at)
         hashes *= self._inverses.take(begin_at)
         return _scramble(hashes)
-
-
-def _token_spans(
-    codes: Codes, starts: NDArray[np.integer], ends: NDArray[np.integer]
-) -> tuple[Int32, Int32]:
-    """Return where words and single signs begin and end; tokens never overlap."""
-    steps = np.zeros(len(codes) + 1, dtype=np.int8)
-    steps[starts] += 1
-    steps[ends] -= 1
-    is_sign = (np.cumsum(steps[:-1], dtype=np.int8) == 0) & (codes != 0x20)
-    begins, is_last = is_sign, is_sign.copy()
-    begins[starts] = True
-    is_last[ends - 1] = True
-    return (
-        np.flatnonzero(begins).astype(np.int32),
-        np.flatnonzero(is_last).astype(np.int32) + np.int32(1),
-    )
 
 
 def _joined(batches: Iterable[tuple[Sequence[str], Int32]]) -> tuple[UInt64, Int32]:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.candidates import normalise_surface
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
-from stamo.kb.names import normalise_surface
 from stamo.linking.haystack import Haystack, make_haystack
 from stamo.linking.informal import fit_for_small_letters
 from stamo.linking.repeated import RepeatedNames
