@@ -98,22 +98,17 @@ class NameMatcher:
         np.cumsum(n_in_bucket[:-1], out=buckets[1:])
         return cls(hashes, values, buckets)
 
-    @staticmethod
-    def files(name: str) -> tuple[str, str, str]:
-        """Name the three files of a matcher."""
-        return f"{name}.hashes.npy", f"{name}.names.npy", f"{name}.buckets.npy"
-
     def save(self, directory: Path, name: str) -> None:
         """Write the matcher into a directory."""
-        hashes_file, names_file, buckets_file = self.files(name)
-        save_array(directory / hashes_file, self._hashes, np.uint64)
-        save_array(directory / names_file, self._names, np.int32)
-        save_array(directory / buckets_file, self._buckets, np.int32)
+        save_array(directory / f"{name}.hashes.npy", self._hashes, np.uint64)
+        save_array(directory / f"{name}.names.npy", self._names, np.int32)
+        save_array(directory / f"{name}.buckets.npy", self._buckets, np.int32)
 
     @classmethod
     def open(cls, directory: Path, name: str) -> NameMatcher:
         """Map a matcher that `save` wrote."""
-        return cls(*(open_array(directory / file) for file in cls.files(name)))
+        parts = ("hashes", "names", "buckets")
+        return cls(*(open_array(directory / f"{name}.{part}.npy") for part in parts))
 
     def find(self, text: str, wanted: Wanted | None = None) -> Occurrences:
         """Find names as they are written: the longest first, from left to right, none in another.

@@ -187,11 +187,6 @@ class StringTable:
     _key_by_id: NDArray[Any]
     _restore: Callable[[int], str]
 
-    @staticmethod
-    def files(name: str) -> tuple[str, str, str]:
-        """Name the three files of the table."""
-        return f"{name}.trie", f"{name}.ids.npy", f"{name}.keys.npy"
-
     @classmethod
     def build(cls, directory: Path, name: str, strings: Iterable[str]) -> None:
         """Write a table in which the i-th string gets the number i; all must differ.
@@ -202,12 +197,11 @@ class StringTable:
         key_by_id = np.fromiter((trie[text] for text in strings), np.int32)
         if len(trie) != len(key_by_id):
             raise ValueError(f"{len(key_by_id) - len(trie)} of the {name} come twice")
-        trie_path, ids_path, keys_path = (directory / file for file in cls.files(name))
-        trie.save(str(trie_path))
+        trie.save(str(directory / f"{name}.trie"))
         id_by_key = np.empty_like(key_by_id)
         id_by_key[key_by_id] = np.arange(len(key_by_id), dtype=np.int32)
-        save_array(ids_path, id_by_key, np.int32)
-        save_array(keys_path, key_by_id, np.int32)
+        save_array(directory / f"{name}.ids.npy", id_by_key, np.int32)
+        save_array(directory / f"{name}.keys.npy", key_by_id, np.int32)
 
     @classmethod
     def open(cls, directory: Path, name: str) -> StringTable:
@@ -216,17 +210,17 @@ class StringTable:
         Raises:
             KnowledgeBaseError: A file is missing or corrupted.
         """
-        trie_path, ids_path, keys_path = (directory / file for file in cls.files(name))
         trie = marisa_trie.Trie()
         try:
-            trie.mmap(str(trie_path))
+            trie.mmap(str(directory / f"{name}.trie"))
         except (OSError, RuntimeError) as error:
             raise KnowledgeBaseError(
-                f"The file {trie_path.name} of the knowledge base {directory.name!r} cannot be "
-                f"read ({error}); build the knowledge base again."
+                f"The file {name}.trie of the knowledge base {directory.name!r} cannot be read "
+                f"({error}); build the knowledge base again."
             ) from error
         remembered = lru_cache(MAX_RESTORED)(trie.restore_key)
-        return cls(trie, open_array(ids_path), open_array(keys_path), remembered)
+        ids, keys = (open_array(directory / f"{name}.{part}.npy") for part in ("ids", "keys"))
+        return cls(trie, ids, keys, remembered)
 
     def __len__(self) -> int:
         return len(self._key_by_id)

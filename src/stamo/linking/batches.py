@@ -42,11 +42,11 @@ class Located:
     corpus: FlatCorpus
 
 
+@dataclass(eq=False, repr=False)
 class ContentWords(dict[str, int]):
     """Word ids by word, -1 for unknown words and stop words; remembers what it has looked up."""
 
-    def __init__(self, lexicon: Lexicon) -> None:
-        self._lexicon = lexicon
+    _lexicon: Lexicon
 
     def __missing__(self, word: str) -> int:
         found = self._lexicon.words.find(word)

@@ -37,7 +37,6 @@ from stamo.linking.results import (
     ScoredCandidate,
     merge_parts,
 )
-from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
@@ -248,6 +247,7 @@ class PackedLinker:
         for pack in packs:
             pack.check(linker.kb, fingerprint)
         self.packs, self._encoder = tuple(packs), encoder
+        self.settings, self.window = linker.settings, linker.window
         aliases = [alias for pack in packs for alias in pack.entity.aliases]
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
@@ -262,16 +262,6 @@ class PackedLinker:
     @cached_property
     def _lexicon(self) -> Lexicon:
         return Lexicon.of(self.base.kb)
-
-    @property
-    def settings(self) -> LinkerSettings:
-        """How to link."""
-        return self.base.settings
-
-    @property
-    def window(self) -> int:
-        """Characters of a long text that are linked together."""
-        return self.base.window
 
     def warm_up(self) -> None:
         """Make everything that is made on first use."""
