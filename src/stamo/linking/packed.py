@@ -133,6 +133,8 @@ def score_pack(
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
     mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness(kb))
     pairs = linked_pairs(corpus.documents, context)
+    if encoder is None or encoder.fingerprint != pack.encoder:
+        encoder = encoder_for(pack.encoder)
     pile = make_pile(
         [pack.entity],
         mentions,
@@ -141,17 +143,11 @@ def score_pack(
         kb,
         pack.neighbours,
         text=None if corpus.text is None else corpus.text.take(rows),
-        encoder=_reader(pack, encoder),
+        encoder=encoder,
         vocabularies=pack.vocabularies,
     )
     scores = _score(pack, pile, rows, kb, trained)
     return scores if len(rows) == len(named) else scores.spread(named, place)
-
-
-def _reader(pack: EntityPack, encoder: TextEncoder | None) -> TextEncoder | None:
-    if encoder is not None and encoder.fingerprint == pack.encoder:
-        return encoder
-    return encoder_for(pack.encoder)
 
 
 def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int64]:
@@ -305,10 +301,13 @@ class PackedLinker:
             for place, row in enumerate(score.rows.tolist()):
                 known_by.setdefault(row, []).append((p, place))
         edges = np.cumsum([0, *(len(d.mentions) for d in linked)]).tolist()
+        n_explained = MAX_EXPLAINED if self.settings.explain else 0
         result = []
         for i, document in enumerate(linked):
             mentions = tuple(
-                self._with_packs(m, known_by.get(edges[i] + j, []), scores, j < MAX_EXPLAINED)
+                self._with_packs(m, known_by[row], scores, j < n_explained)
+                if (row := edges[i] + j) in known_by
+                else m
                 for j, m in enumerate(document.mentions)
             )
             result.append(replace(document, mentions=mentions))
@@ -333,8 +332,6 @@ class PackedLinker:
             return no_scores()
 
     def _reasons(self, pack: EntityPack, scores: PackScores, place: int) -> tuple[Reason, ...]:
-        if not self.settings.explain:
-            return ()
         try:
             return scores.reasons(place)
         except Exception:
@@ -353,9 +350,7 @@ class PackedLinker:
         scores: list[PackScores],
         explain: bool,
     ) -> LinkedMention:
-        if not known_by:
-            return mention
-        settings = self.base.settings
+        settings = self.settings
         packed = sorted(known_by, key=lambda item: (-scores[item[0]].odds[item[1]], item[0]))
         p = np.array([scores[i].probability[j] for i, j in packed])
         # The odds of each against the known entities, brought to one distribution.
