@@ -27,9 +27,9 @@ MAX_CACHED_WORDS = 250_000
 """Words whose ids are remembered, of some hundred bytes each: not those that are longer than names,
 for what a page holds besides text (keys, images) is one word of any length."""
 _NONE = np.zeros(0, dtype=np.int64)
-Taken = tuple[Int64, Int64, list[str]]
+TakenMentions = tuple[Int64, Int64, list[str]]
 """Places and surfaces of mentions that documents bring."""
-NOTHING_TAKEN: Taken = (_NONE, _NONE, [])
+NOTHING_TAKEN: TakenMentions = (_NONE, _NONE, [])
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Located:
 class ContentWords(dict[str, int]):
     """Word ids by word, -1 for unknown words and stop words; remembers what it has looked up."""
 
-    _lexicon: Lexicon
+    lexicon: Lexicon
 
     def __missing__(self, word: str) -> int:
-        found = self._lexicon.words.find(word)
-        if found >= 0 and self._lexicon.is_stop_word[found]:
+        found = self.lexicon.words.find(word)
+        if found >= 0 and self.lexicon.is_stop_word[found]:
             found = UNKNOWN
         if len(self) < MAX_CACHED_WORDS and len(word) <= MAX_REMEMBERED_LENGTH:
             self[word] = found
@@ -111,7 +111,7 @@ def locate(
     readings: NameReadings,
     words: ContentWords,
     extras: Sequence[str] = (),
-    taken: Taken = NOTHING_TAKEN,
+    taken: TakenMentions = NOTHING_TAKEN,
     fixed: frozenset[str] = frozenset(),
 ) -> Located:
     """Flatten a batch with its mentions.
@@ -144,7 +144,7 @@ def locate(
     )
 
 
-def take_over(joined: JoinedTexts, documents: Sequence[Document], given: Bools) -> Taken:
+def take_over(joined: JoinedTexts, documents: Sequence[Document], given: Bools) -> TakenMentions:
     """Take the mentions of the documents whose own ones are `given`."""
     starts, ends, surfaces = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
     for i, document in enumerate(documents):

@@ -43,7 +43,7 @@ MAX_CAPITAL_SHARE = 0.02
 _SEPARATOR_CODE = ord(SEPARATOR)
 _SPACE, _NEWLINE = ord(" "), ord("\n")
 _PLAIN = np.arange(TABLE_SIZE, dtype=np.uint32)
-_PLAIN[list(PLAIN_SIGNS)] = list(PLAIN_SIGNS.values())
+np.put(_PLAIN, list(PLAIN_SIGNS), list(PLAIN_SIGNS.values()))
 _FIRST_SIGN = 0x80
 """No sign that is written in another way comes before it."""
 

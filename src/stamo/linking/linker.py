@@ -79,6 +79,8 @@ class Linker:
         self.settings = settings
         self.extra_aliases = tuple(extra_aliases)
         self.tables = trained.tables(kb)
+        self.words = ContentWords(Lexicon.of(kb))
+        """The vocabulary."""
         self.encoding = replace(trained.encoding, n_candidates=settings.max_candidates)
         self.window = settings.window
         """Characters that are linked together."""
@@ -95,16 +97,10 @@ class Linker:
         """Finds mentions; made when it is first needed."""
         return MentionDetector(self.kb, self.settings.detection, self.extra_aliases)
 
-    @cached_property
-    def words(self) -> ContentWords:
-        """The vocabulary."""
-        return ContentWords(Lexicon.of(self.kb))
-
     def warm_up(self) -> None:
         """Make what is otherwise made at the first use."""
         if self.settings.mentions != "given":
             _ = self.detector
-        _ = self.words
 
     def link(self, text: str) -> list[LinkedMention]:
         """Link one text."""

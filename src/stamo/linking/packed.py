@@ -11,7 +11,6 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -255,14 +254,9 @@ class PackedLinker:
         n = len(self.packs)
         return f"<PackedLinker of {self.base.kb.name!r} with {n} pack{'s' * (n != 1)}>"
 
-    @cached_property
-    def _lexicon(self) -> Lexicon:
-        return Lexicon.of(self.base.kb)
-
     def warm_up(self) -> None:
         """Make everything that is made on first use."""
         self.base.warm_up()
-        _ = self._lexicon
 
     def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         """Link the documents or parts of one batch."""
@@ -293,7 +287,7 @@ class PackedLinker:
 
     def _decide(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         base = self.base
-        corpus = flatten_linked(linked, self._lexicon, base.kb)
+        corpus = flatten_linked(linked, base.words.lexicon, base.kb)
         scores = [self._scores(pack, corpus) for pack in self.packs]
         # Several packs may know one name: row of the corpus -> (pack, place in its scores).
         known_by: dict[int, list[tuple[int, int]]] = {}
