@@ -12,7 +12,6 @@ from stamo.corpus.parts import ReadPart, Unreadable
 from stamo.corpus.types import Document
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.detection import Detected
 from stamo.linking.short_names import mix_surfaces
 from stamo.linking.surfaces import (
     MAX_REMEMBERED_LENGTH,
@@ -20,7 +19,7 @@ from stamo.linking.surfaces import (
     NameReadings,
     known_names,
 )
-from stamo.linking.texts import JoinedTexts
+from stamo.linking.texts import Detected, JoinedTexts
 from stamo.system.arrays import Bools, Int32, Int64
 
 MAX_CACHED_WORDS = 250_000

@@ -24,7 +24,7 @@ from stamo.linking.batches import (
     take_over,
 )
 from stamo.linking.columns import MentionColumns, MentionRows
-from stamo.linking.detection import NOTHING_DETECTED, Detected, MentionDetector
+from stamo.linking.detection import MentionDetector
 from stamo.linking.rank import (
     BatchRelatedness,
     Ranking,
@@ -35,7 +35,7 @@ from stamo.linking.rank import (
 from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.surfaces import NameReadings
-from stamo.linking.texts import join_texts
+from stamo.linking.texts import NOTHING_DETECTED, Detected, join_texts
 from stamo.models.store import TrainedModel, without_training
 from stamo.system.arrays import Bools
 from stamo.system.runtime import keep_freed_memory, one_thread
