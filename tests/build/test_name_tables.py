@@ -12,8 +12,8 @@ from stamo.build.name_tables import (
     write_matcher,
     write_strings,
 )
+from stamo.kb.manifest import ALIAS_COUNTS, MATCHER
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import ALIAS_COUNTS, MATCHER
 from stamo.kb.storage import StringTable, save_array
 
 NAMES = ["Brig", "Corm", "New York", "Ähre", "of", "York", "Zug"]

@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.corpus.tokenizer import (
-    capital,
-    encode_words,
-    lower,
-    stop_words,
-    tokenize,
-    words_in_spans,
-)
-from stamo.errors import SettingsError
+from stamo.corpus.tokenizer import capital, encode_words, lower, tokenize, words_in_spans
 
 
 @pytest.mark.parametrize(
@@ -101,21 +93,6 @@ def test_words_in_spans(span, expected):
     words = encode_words("The dog saw the CAT", {})
     first, last = words_in_spans(words, np.array([span[0]]), np.array([span[1]]))
     assert (first[0], last[0]) == expected
-
-
-def test_stop_words_follow_the_counts():
-    """Words above the given share of the text are stop words, in any language."""
-    counts = np.array([500, 300, 150, 49, 1])
-    assert stop_words(counts, 0.2).tolist() == [True, True, False, False, False]
-    assert not stop_words(np.zeros(3, dtype=np.int64)).any()
-    assert stop_words(np.array([11, 10, 3])).tolist() == [True, False, False]
-
-
-@pytest.mark.parametrize("frequency", [0.0, -1.0, 1.5])
-def test_stop_word_frequency_is_a_share(frequency):
-    """A frequency outside 0..1 is refused."""
-    with pytest.raises(SettingsError, match="share"):
-        stop_words(np.array([1, 2]), frequency)
 
 
 @given(st.text(st.characters(max_codepoint=0x2FFF)))

@@ -12,7 +12,7 @@ from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.storage import Csr
+from stamo.kb.storage import Csr, open_array
 from stamo.kb.word_weights import background_vector, word_weights
 from tests.build.dumps import make_pages, write_dump
 
@@ -98,8 +98,9 @@ def test_aliases_of_an_entity(small_kb):
 def test_documents_and_their_entities_agree(small_kb):
     """An entity is among those of a document exactly when the document is in D(e)."""
     pairs = {(e, d) for e in range(small_kb.n_entities) for d in small_kb.documents(e).tolist()}
-    contents = Csr.open(
-        small_kb.path / "content_indptr.npy", small_kb.path / "content_entities.npy"
+    contents = Csr(
+        open_array(small_kb.path / "content_indptr.npy"),
+        open_array(small_kb.path / "content_entities.npy"),
     )
     assert len(contents) == small_kb.manifest.counts["articles"]
     assert pairs == {(e, d) for d in range(len(contents)) for e in contents.row(d).tolist()}

@@ -91,7 +91,7 @@ def test_vectors_come_out_as_single_floats(tmp_path):
     """Half floats on disk are handed out as float32, by row, by list and in blocks."""
     stored = np.arange(12, dtype=np.float32).reshape(6, 2)
     save_array(tmp_path / "v.npy", stored, np.float16)
-    table = VectorTable.open(tmp_path / "v.npy")
+    table = VectorTable(open_array(tmp_path / "v.npy"))
     assert table.shape == (6, 2)
     assert table[[5, 0]].dtype == np.float32
     assert table[[5, 0]].tolist() == [[10, 11], [0, 1]]

@@ -5,6 +5,8 @@ import pytest
 
 from stamo.corpus.types import Document, Mention
 from stamo.errors import ArtifactMismatchError, SettingsError
+from stamo.features.articles import most_frequent_entities
+from stamo.features.encoding import encode
 from stamo.features.relatedness import Relatedness
 from stamo.linking.linker import Linker, LinkerSettings
 from stamo.linking.settings import DetectionSettings
@@ -176,7 +178,8 @@ def test_batch_relatedness_equals_the_feature():
     lines = world_texts().read_text(encoding="utf-8").splitlines()[:12]
     documents = [Document(str(i), line) for i, line in enumerate(lines)]
     located = linker.locate(documents)
-    mentions = linker.encode(located, entities=linker.first_pass(located))
+    context = most_frequent_entities(located.corpus, kb)
+    mentions = encode(located.corpus, kb, linker.encoding, context_entities=context)
     expected = Relatedness().known(mentions, kb)
     assert expected.max() > 0
     np.testing.assert_allclose(linker.relatedness.known(mentions), expected, atol=1e-6)

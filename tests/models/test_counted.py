@@ -92,8 +92,8 @@ def test_the_model_in_torch_gives_the_same_scores():
     trained = without_training(kb)
     corpus = flatten_articles(iterate_articles(kb, held_out=None), Lexicon.of(kb))
     encoded = encode(corpus, kb, EncodingSettings(n_candidates=5))
-    encoded = encode_features(encoded, trained.known.encoded_features, kb)
-    arrays = trained.known.score_known(encoded, trained.tables(kb))
+    encoded = encode_features(encoded, trained.source.encoded_features, kb)
+    arrays = trained.source.score_known(encoded, trained.tables(kb))
     tensors = trained.model.score_known(encoded, trained.tables(kb))
     assert (encoded.mask.sum(axis=1) > 1).any()
     # Vectors are kept in half precision, so their norms are only nearly one.

@@ -58,7 +58,8 @@ from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
 from stamo.kb.storage import open_array
 from stamo.system.files import DirectoryKind, staged_directory
-from stamo.system.processes import Workers, give_back_memory, plain_allocator
+from stamo.system.processes import Workers
+from stamo.system.runtime import give_back_memory, plain_allocator
 
 logger = logging.getLogger(__name__)
 

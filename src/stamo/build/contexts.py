@@ -16,7 +16,7 @@ from stamo.build.settings import BuildSettings, Report
 from stamo.build.vectors import WordVectors, load_vectors, prepare
 from stamo.build.word_learning import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
-from stamo.kb.names import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
+from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
 from stamo.system.arrays import Float32, Int32, Int64
@@ -53,7 +53,7 @@ def write_vectors(build: BuildState) -> dict[str, int]:
         if not is_dump and settings.vectors is not None:
             counts += _expected_counts(n_words)
         save_array(build.result / _WORD_COUNTS, counts, np.int64)
-        vectors = VectorTable.open(build.result / _WORD_VECTORS)
+        vectors = VectorTable(open_array(build.result / _WORD_VECTORS))
         background = background_vector(vectors, word_weights(counts), counts)
         save_array(build.result / BACKGROUND, background, np.float32)
     with build.stage("entity vectors") as report:
@@ -180,7 +180,7 @@ def _write_closed_form(build: BuildState, report: Report) -> None:
     for done, _ in enumerate(build.workers.map(add, together), start=1):
         report(done / n_steps)
     finish = partial(write_block, result=result, work=build.work, sums=together)
-    dimensions = VectorTable.open(result / _WORD_VECTORS).shape[1]
+    dimensions = VectorTable(open_array(result / _WORD_VECTORS)).shape[1]
     with ArrayWriter(result / ENTITY_VECTORS, np.float16, dimensions) as writer:
         for done, path in enumerate(build.workers.map(finish, firsts), start=1):
             writer.append(open_array(path))
@@ -240,6 +240,6 @@ def _space(
     result: Path,
 ) -> tuple[Float32, Float32, Float32]:
     """Return the word vectors as they are stored, the word weights and the background."""
-    vectors = np.asarray(VectorTable.open(result / _WORD_VECTORS))
+    vectors = np.asarray(VectorTable(open_array(result / _WORD_VECTORS)))
     weights = word_weights(open_array(result / _WORD_COUNTS))
     return vectors, weights, open_array(result / BACKGROUND)

@@ -25,10 +25,10 @@ from stamo.build.counting import (
     stream,
 )
 from stamo.build.name_tables import NameWriter, listed_beside
-from stamo.kb.names import ALIAS_COUNTS, ARTICLES_FILE
+from stamo.kb.manifest import ALIAS_COUNTS, ARTICLES_FILE
 from stamo.kb.storage import ArrayWriter, read_row_blocks, save_array
 from stamo.system.arrays import Int32, Int64
-from stamo.system.processes import give_back_memory
+from stamo.system.runtime import give_back_memory
 
 ARTICLES_PER_ROW_GROUP = 512
 

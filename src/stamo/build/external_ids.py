@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from stamo.build.dump.site import Site
 from stamo.errors import DumpError
 from stamo.kb.external_ids import ExternalIds
-from stamo.kb.names import ARTICLES_FILE
+from stamo.kb.manifest import ARTICLES_FILE
 from stamo.kb.storage import StringTable
 from stamo.system.arrays import Int32, Int64
 from stamo.system.streams import read_blocks, read_line_blocks

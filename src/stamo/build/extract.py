@@ -15,8 +15,8 @@ import pyarrow as pa
 from stamo.build.dump.reader import Chunk, RawPage, parse_chunk
 from stamo.build.dump.site import Site
 from stamo.build.wikitext.clean import CleanPage, clean, find_redirect, is_disambiguation
-from stamo.kb.names import normalise_surfaces
-from stamo.system.processes import without_garbage_collection
+from stamo.kb.candidates import normalise_surfaces
+from stamo.system.runtime import without_garbage_collection
 
 _ARTICLE, _REDIRECT, _DISAMBIGUATION = "article", "redirect", "disambiguation"
 MAX_SURFACE = 200

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from stamo.build.dump.site import Site
 from stamo.build.extract import MAX_SURFACE
 from stamo.build.wikitext.style import sanitise
-from stamo.kb.names import normalise_surface
+from stamo.kb.candidates import normalise_surface
 
 _NO_BRACKETS = str.maketrans("()", "[]")
 

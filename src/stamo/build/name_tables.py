@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from stamo.kb.manifest import ALIAS_COUNTS, MATCHER
 from stamo.kb.matching import NAMES_PER_BATCH, NameMatcher
-from stamo.kb.names import ALIAS_COUNTS, MATCHER
 from stamo.kb.storage import StringTable, open_array
 from stamo.system.arrays import Bools, Int32
 from stamo.system.closing import Closing
-from stamo.system.processes import give_back_memory
+from stamo.system.runtime import give_back_memory
 
 NAME_SCHEMA = pa.schema([("name", pa.string())])
 

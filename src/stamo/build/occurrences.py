@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stamo.build.columns import column_of, flags_of
+from stamo.kb.manifest import ARTICLES_FILE, MATCHER
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import ARTICLES_FILE, MATCHER
 from stamo.kb.storage import open_array, save_array
 from stamo.system.arrays import Bools, Int32, Int64
 

@@ -96,9 +96,10 @@ def source_reader(engine: Engine, master: str | None) -> Iterator[SourceReader |
 
 
 def link_by_spark(
+    engine: Engine,
     kb: Path,
-    model: Path,
-    files: list[Path] | None,
+    model: Path | None,
+    files: list[Path],
     packs: list[Path],
     settings: LinkerSettings,
     out: str | None,
@@ -113,16 +114,24 @@ def link_by_spark(
     """Link files on Spark; return how many documents were linked and how many failed.
 
     Raises:
-        SettingsError: There is nowhere to write to, or nothing to read.
+        SettingsError: The engine is another, or there is no model, nowhere to write to, or nothing
+            to read.
     """
     from stamo.cli.tables import Console
     from stamo.errors import SettingsError
-    from stamo.integrations.spark.linking import LinkJob, link_on_spark
-    from stamo.integrations.spark.session import spark_session
 
+    check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
+    if model is None:
+        raise SettingsError("Spark links with a model; give its file after the knowledge base.")
     if out is None or not files:
         raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
-    job = LinkJob(kb, model, tuple(packs), settings, everything, json_lines, text_column)
+    from stamo.integrations.spark.linking import LinkJob, link_on_spark
+    from stamo.integrations.spark.session import spark_session
+    from stamo.linking.opening import pack_files
+
+    job = LinkJob(
+        kb, model, tuple(pack_files(packs)), settings, everything, json_lines, text_column
+    )
     with spark_session(master) as spark, tasks_view("Linking on Spark") as show:
         run = link_on_spark(
             spark, addresses(files), out, job, overwrite=overwrite, shared=shared, on_task=show

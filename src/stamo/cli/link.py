@@ -18,7 +18,6 @@ from stamo.cli.engines import (
     MasterOption,
     OutOption,
     SharedOption,
-    check_engine,
     link_by_spark,
 )
 from stamo.cli.options import AsJson, KbPath, TextColumn
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
     from stamo.evaluation.gold import GoldReport
     from stamo.evaluation.linking import HeldOutReport
-    from stamo.linking.linker import Linker
     from stamo.linking.opening import BatchLinker
-    from stamo.linking.packed import PackedLinker
-    from stamo.linking.results import LinkedDocument
 
 
 class Mentions(StrEnum):
@@ -124,8 +120,10 @@ def link(
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.readers import read_parts
     from stamo.errors import SettingsError
-    from stamo.linking.opening import open_linker, pack_files
+    from stamo.linking.opening import open_linker
+    from stamo.linking.output import write_links
     from stamo.linking.settings import DetectionSettings, LinkerSettings
+    from stamo.models.store import is_model
 
     settings = LinkerSettings(
         threshold=threshold,
@@ -137,16 +135,20 @@ def link(
         detection=DetectionSettings(least_link_probability=link_probability),
     )
     everything = all_candidates or explain
-    model, files = _split_model(files or [])
-    check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
-    if engine is Engine.spark:
-        if model is None:
-            raise SettingsError("Spark links with a model; give its file after the knowledge base.")
-        counts = link_by_spark(
+    files = files or []
+    model = files.pop(0) if files and is_model(files[0]) else None
+    if model is None and files and str(files[0]) != "-" and not files[0].exists():
+        raise SettingsError(  # else a misspelled model would not be used, without a word
+            f"There is no file or folder {str(files[0])!r}; give the path of a model, or of "
+            "documents to link."
+        )
+    if engine is Engine.spark or (master, out, overwrite, shared) != (None, None, False, None):
+        n_linked, n_failed = link_by_spark(
+            engine,
             kb,
             model,
             files,
-            pack_files(packs or []),
+            packs or [],
             settings,
             out,
             master,
@@ -160,78 +162,25 @@ def link(
         sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
         linker = open_linker(kb, model, packs or [], settings)
         form = Output.jsonl if as_json else output
-        counts = _write(linker, sources, form, workers, everything=everything)
-    _say_failures(*counts)
-
-
-def _write(
-    linker: Linker | PackedLinker,
-    sources: Iterator[ReadPart],
-    output: Output,
-    n_workers: int,
-    *,
-    everything: bool,
-) -> tuple[int, int]:
-    if output is Output.text or (output is Output.auto and sys.stdout.isatty()):
-        return _write_text(linker, sources, n_workers)
-    name = "jsonl" if output is Output.auto else output.value
-    return _write_bytes(linker, sources, n_workers, name, everything)
+        if form is Output.text or (form is Output.auto and sys.stdout.isatty()):
+            n_linked, n_failed = _write_text(linker, sources, workers)
+        else:
+            name = "jsonl" if form is Output.auto else form.value
+            stdout = sys.stdout.buffer
+            n_linked, n_failed = write_links(
+                linker, sources, stdout, name, workers, all_candidates=everything
+            )
+    if n_failed:
+        _say_failures(n_linked, n_failed)
 
 
 def _say_failures(n_linked: int, n_failed: int) -> None:
-    if n_failed:
-        from stamo.cli.tables import Console
+    from stamo.cli.tables import Console
 
-        message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
-        Console(stderr=True).print(message, style="yellow", highlight=False)
-    if n_failed and not n_linked:
+    message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
+    Console(stderr=True).print(message, style="yellow", highlight=False)
+    if not n_linked:
         raise typer.Exit(1)
-
-
-def _split_model(paths: list[Path]) -> tuple[Path | None, list[Path]]:
-    """Tell a model in the first place from documents to link.
-
-    Raises:
-        SettingsError: Nothing is there; without a word, a misspelled model would not be used.
-    """
-    from stamo.errors import SettingsError
-    from stamo.models.store import is_model
-
-    if paths and str(paths[0]) != "-" and not paths[0].exists() and not is_model(paths[0]):
-        raise SettingsError(
-            f"There is no file or folder {str(paths[0])!r}; give the path of a model, or of "
-            "documents to link."
-        )
-    return (paths[0], paths[1:]) if paths and is_model(paths[0]) else (None, paths)
-
-
-def _write_bytes(
-    linker: Linker | PackedLinker,
-    sources: Iterator[ReadPart],
-    n_workers: int,
-    name: str,
-    all_candidates: bool,
-) -> tuple[int, int]:
-    from stamo.linking.opening import link_in_processes
-    from stamo.linking.output import link_format
-
-    packs = getattr(linker, "packs", ())
-    emerging = [pack.entity.id for pack in packs]
-    form = link_format(name, emerging, all_candidates=all_candidates)
-    counts = [0, 0]
-
-    def finish(linked: LinkedDocument) -> tuple[bytes, bool]:
-        return form.render(linked), linked.error is None
-
-    out = sys.stdout.buffer
-    out.write(form.head)
-    for pieces in link_in_processes(linker, sources, finish, n_workers):
-        for piece, is_linked in pieces:
-            out.write(piece)
-            counts[not is_linked] += 1
-        out.flush()
-    out.write(form.tail)
-    return counts[0], counts[1]
 
 
 def _write_text(
@@ -243,16 +192,12 @@ def _write_text(
 
     console = Console(highlight=False, soft_wrap=True)
     counts = [0, 0]
-    for documents in link_in_processes(linker, sources, _itself, n_workers):
+    for documents in link_in_processes(linker, sources, lambda linked: linked, n_workers):
         for linked in documents:
             console.print(render_document(linked, explain=linker.settings.explain))
             counts[linked.error is not None] += 1
     console.print(legend(linker.settings.threshold))
     return counts[0], counts[1]
-
-
-def _itself(linked: LinkedDocument) -> LinkedDocument:
-    return linked
 
 
 def evaluate(

@@ -17,12 +17,12 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats.base import Format, ReadItem, ReadTask
-from stamo.corpus.formats.choice import KNOWN, LINES, choose_format
+from stamo.corpus.formats.choice import KNOWN, LINES, PARQUET, choose_format
 from stamo.corpus.parts import ReadPart, Unreadable, split_document
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip, ignore_skips
 from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import Readable, read_blocks
+from stamo.system.streams import ByteSource, Readable, read_blocks
 
 STDIN = "-"
 LINK_LIMITS = ReadLimits(max_characters=sys.maxsize, max_line_bytes=256 << 20)
@@ -181,7 +181,7 @@ def read_parts(
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
     form = LINES if json_lines else None
-    return read_in_parts(
+    yield from read_in_parts(
         lambda task: (item for _, item in _read_sources(sources, task, Position(), stdin, form)),
         window,
         text_column,
@@ -223,17 +223,14 @@ class FoundFile(NamedTuple):
     fault: str = ""
 
 
-class _CountingFile:
-    """Count the bytes read from a file."""
+@dataclass(frozen=True, slots=True)
+class _Arriving:
+    """Standard input, handed on as it arrives and not when a whole block is there."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        # Standard input is handed on as it arrives, not when a whole block is there.
-        self._read = getattr(file, "read1", file.read)
-        self.n_bytes = 0
+    file: BinaryIO
 
     def read(self, size: int = -1) -> bytes:
-        data: bytes = self._read(size)
-        self.n_bytes += len(data)
+        data: bytes = getattr(self.file, "read1", self.file.read)(size)
         return data
 
 
@@ -257,12 +254,12 @@ def _read_sources(
                 if file is None:
                     yield Progress(replace(here, record=first), n_bytes), None
                     continue
-                counted = _CountingFile(file)
+                counted = ByteSource(file)
                 items = read_opened(counted, entry.path, there, form)
                 for record, item in items:
                     reached = Position(index, entry.name, max(record, first))
-                    yield Progress(reached, n_bytes + counted.n_bytes), item
-                n_bytes += counted.n_bytes
+                    yield Progress(reached, n_bytes + counted.position), item
+                n_bytes += counted.position
 
 
 def task_of(task: ReadTask, name: str, path: str) -> ReadTask:
@@ -273,10 +270,10 @@ def task_of(task: ReadTask, name: str, path: str) -> ReadTask:
 
 
 @contextmanager
-def _open(entry: FoundFile, stdin: BinaryIO | None, task: ReadTask) -> Iterator[BinaryIO | None]:
+def _open(entry: FoundFile, stdin: BinaryIO | None, task: ReadTask) -> Iterator[Readable | None]:
     """Open a file; one that cannot be opened is counted and None."""
     if str(entry.path) == STDIN:
-        yield stdin or sys.stdin.buffer
+        yield _Arriving(stdin or sys.stdin.buffer)
         return
     fault, advice = entry.fault, ""
     if not fault:
@@ -289,7 +286,7 @@ def _open(entry: FoundFile, stdin: BinaryIO | None, task: ReadTask) -> Iterator[
         yield None
         return
     with file:
-        if not _size(entry) and entry.path.is_file() and task.window is None:
+        if task.window is None and not _size(entry) and entry.path.is_file():
             task.skip("empty file", task.file)
         yield file
 
@@ -358,7 +355,7 @@ def read_opened(
         task.skip(chosen, task.file, advice=KNOWN)
         yield 0, None
         return
-    if _is_plain(path, head):
+    if chosen is PARQUET and _is_plain(path, head):
         task = replace(task, path=path)
     yield from chosen.read(chain([head], blocks), task)
 

@@ -20,17 +20,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.errors import SettingsError
-from stamo.system.arrays import Bools, Int32, Int64
+from stamo.system.arrays import Int32
 
 UNKNOWN_WORD = -1
 """The id of a word that the vocabulary does not hold."""
-
-STOP_WORD_FREQUENCY = 1e-3
-"""A word above this share of the running text is a stop word: about 100 words in English."""
-
-LEAST_STOP_COUNT = 10
-"""A word that occurs no more often is no stop word, however short the text."""
 
 DOTTED_I = frozenset({"az", "gag", "kaa", "tr"})
 """Languages in which the capital of "i" is "İ", and the small letter of "I" is "ı"."""
@@ -124,27 +117,6 @@ def words_in_spans(words: EncodedWords, starts: Int32, ends: Int32) -> tuple[Int
     first = np.searchsorted(words.ends, starts, side="right").astype(np.int32)
     last = np.searchsorted(words.starts, ends, side="left").astype(np.int32)
     return first, np.maximum(first, last)
-
-
-def stop_words(word_counts: Int64, frequency: float = STOP_WORD_FREQUENCY) -> Bools:
-    """Mark the words so frequent that they say nothing about what a text is about.
-
-    The counts decide, not a list, so that any language works. In a text of a few words a word
-    that occurs a few times is a large share of it and may still say much.
-
-    Args:
-        word_counts: How often each word of the vocabulary occurs in running text, shape (V,).
-        frequency: Share of the running text above which a word is a stop word.
-
-    Returns:
-        True for stop words, shape (V,).
-    """
-    if not 0 < frequency <= 1:
-        raise SettingsError(
-            f"The stop word frequency is {frequency}; it is a share above 0 and at most 1."
-        )
-    total = int(word_counts.sum())
-    return np.asarray(word_counts > max(frequency * total, LEAST_STOP_COUNT))
 
 
 def lower(text: str) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stamo.corpus.tokenizer import STOP_WORD_FREQUENCY
 from stamo.discovery.clusters import ContextReader
 from stamo.discovery.proposal import Occurrence, Proposal, proposal_id
 from stamo.discovery.sightings import Sighting
 from stamo.discovery.trimming import FREQUENT_WORD
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.word_weights import STOP_WORD_FREQUENCY
 
 if TYPE_CHECKING:
     from stamo.discovery.score import Found

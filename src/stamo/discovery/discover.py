@@ -31,8 +31,8 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, batched
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-from stamo.system.processes import Workers, without_garbage_collection
-from stamo.system.threads import one_thread
+from stamo.system.processes import Workers
+from stamo.system.runtime import one_thread, without_garbage_collection
 
 EVERYTHING = 2.0
 """A fit that no context reaches."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from stamo.discovery.spans import capital_spans
 from stamo.discovery.trimming import FrequentWords, trim
-from stamo.kb.names import normalise_surfaces
+from stamo.kb.candidates import normalise_surfaces
 from stamo.linking.batches import Located, flatten_joined
 from stamo.linking.linker import Linker
 from stamo.linking.texts import JoinedTexts

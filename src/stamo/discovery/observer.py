@@ -142,13 +142,13 @@ class Observer:
         is_scored[rows] |= self._is_ambiguous[found.aliases[found.numbers[rows]]]
         ranking = self.linker.rank(found.located, is_scored)
         is_linked = found.is_detected & (ranking.shares[:, 0] >= LINKED_SHARE)
-        linked = np.where(is_linked, ranking.best, -1).astype(np.int32)
+        linked = np.where(is_linked, ranking.candidates[:, 0], -1).astype(np.int32)
         return _Scores(self._fits(found.located.corpus, ranking, rows), linked)
 
     def _fits(self, corpus: FlatCorpus, ranking: Ranking, rows: Int64) -> Float64:
         """Return how well the contexts of mentions fit the best of their known meanings."""
         fits = np.ones(corpus.n_mentions, dtype=np.float64)
-        rows = rows[ranking.best[rows] >= 0]
+        rows = rows[ranking.candidates[rows, 0] >= 0]
         if not len(rows):
             return fits
         contexts = self.contexts.of(context_words(corpus, rows, N_CONTEXT_WORDS))

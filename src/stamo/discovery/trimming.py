@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stamo.corpus.tokenizer import STOP_WORD_FREQUENCY
 from stamo.discovery.spans import CapitalSpans
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.word_weights import STOP_WORD_FREQUENCY
 from stamo.linking.texts import JoinedTexts
 from stamo.system.arrays import Bools, Int64
 

@@ -14,13 +14,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import EncodedWords, stop_words, tokenize
+from stamo.corpus.tokenizer import EncodedWords, tokenize
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
 from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.candidates import MixedCandidates
 from stamo.kb.storage import StringTable
+from stamo.kb.word_weights import stop_words
 from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 UNKNOWN = -1

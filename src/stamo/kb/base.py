@@ -16,18 +16,10 @@ from numpy.typing import ArrayLike
 
 from stamo.corpus.tokenizer import capital
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
-from stamo.kb.candidates import Candidates, CandidateTable
+from stamo.kb.candidates import Candidates, CandidateTable, normalise_surface, normalise_surfaces
 from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
-from stamo.kb.manifest import Manifest
+from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS, MATCHER, Manifest
 from stamo.kb.matching import NameMatcher
-from stamo.kb.names import (
-    ARTICLES_FILE,
-    BACKGROUND,
-    ENTITY_VECTORS,
-    MATCHER,
-    normalise_surface,
-    normalise_surfaces,
-)
 from stamo.kb.relatedness import Incidence, shared_articles, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
@@ -78,9 +70,13 @@ class KnowledgeBase:
         """In how many articles every alias occurs, linked or not."""
         self.link_probability: Float32 = open_array(self.path / "link_probability.npy")
         """The share of articles that link an alias among those in which it occurs."""
-        self.by_alias = CandidateTable.open(path)
+        self.by_alias = CandidateTable(
+            self._lists("alias_indptr", "alias_entities"),
+            open_array(self.path / "alias_entity_counts.npy"),
+            self.alias_counts,
+        )
         """The candidates of aliases by their numbers."""
-        self._documents = self._csr("document_indptr", "documents")
+        self._documents = self._lists("document_indptr", "documents")
         self._entity_vectors: VectorTable | None = None
         self.n_entities = len(self.document_frequency)
         """The number of entities."""
@@ -96,13 +92,13 @@ class KnowledgeBase:
         """
         directory = Path(path)
         manifest = Manifest.load(directory)
-        manifest.check_index(directory)
+        manifest.verify(directory, index_only=True)
         return cls(directory, manifest)
 
     def __repr__(self) -> str:
         return f"<KnowledgeBase {self.name!r}: {self.n_entities} entities>"
 
-    def _csr(self, indptr: str, values: str) -> Csr:
+    def _lists(self, indptr: str, values: str) -> Csr:
         return Csr(open_array(self.path / f"{indptr}.npy"), open_array(self.path / f"{values}.npy"))
 
     def verify(self) -> None:
@@ -224,7 +220,7 @@ class KnowledgeBase:
 
     @cached_property
     def _names(self) -> Csr:
-        return self._csr("entity_indptr", "entity_aliases")
+        return self._lists("entity_indptr", "entity_aliases")
 
     @cached_property
     def _name_counts(self) -> Int32:
@@ -238,7 +234,7 @@ class KnowledgeBase:
 
     @cached_property
     def _contents(self) -> Csr:
-        return self._csr("content_indptr", "content_entities")
+        return self._lists("content_indptr", "content_entities")
 
     def relatedness_matrix(self, a: ArrayLike, b: ArrayLike) -> Float32:
         """Return the WLM of every entity of `a` with every entity of `b`, shape (len(a), len(b)).
@@ -251,7 +247,7 @@ class KnowledgeBase:
     def joint_matrix(self, a: ArrayLike, b: ArrayLike) -> Int32:
         """Count the documents shared by every entity of `a` and every entity of `b`."""
         left, right = self.incidence(a), self.incidence(b)
-        joint = np.zeros((len(left), len(right)), dtype=np.int32)
+        joint = np.zeros((len(left.lengths), len(right.lengths)), dtype=np.int32)
         rows, columns, joint_counts = shared_articles(left, right)
         joint[rows, columns] = joint_counts
         return joint
@@ -301,7 +297,7 @@ class KnowledgeBase:
     @cached_property
     def word_vectors(self) -> VectorTable:
         """Word vectors, centred and at unit norm, shape (V, Q)."""
-        return VectorTable.open(self._vectors_path("word_vectors.npy"))
+        return self._vectors("word_vectors.npy")
 
     @cached_property
     def word_counts(self) -> Int64:
@@ -328,16 +324,16 @@ class KnowledgeBase:
             KnowledgeBaseError: The build did not make them.
         """
         if self._entity_vectors is None:
-            self._entity_vectors = VectorTable.open(self._vectors_path(ENTITY_VECTORS))
+            self._entity_vectors = self._vectors(ENTITY_VECTORS)
         return self._entity_vectors
 
-    def _vectors_path(self, file: str) -> Path:
+    def _vectors(self, file: str) -> VectorTable:
         if file not in self.manifest.files:
             raise KnowledgeBaseError(
                 f"The knowledge base {self.name!r} has no {file}: it was built without; build it "
                 "again with these vectors."
             )
-        return self.path / file
+        return VectorTable(open_array(self.path / file))
 
     def nearest(self, entity: int, n: int) -> tuple[Int32, Float32]:
         """Return the n entities with the most similar vectors, best first, with the cosine."""

@@ -1,17 +1,39 @@
-"""Candidate entities of aliases with their counts and priors."""
+"""How surface forms are kept and looked up, and their candidate entities with counts and priors."""
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.kb.names import ALIAS_COUNTS
-from stamo.kb.storage import Csr, expand, open_array
+from stamo.kb.storage import Csr, expand
 from stamo.system.arrays import Float32, Float64, Int32, Int64
+
+
+def normalise_surface(surface: str) -> str:
+    """Bring a surface form into the form in which aliases are kept: NFC, single spaces."""
+    joined = " ".join(surface.split())
+    return joined if joined.isascii() else unicodedata.normalize("NFC", joined)
+
+
+def normalise_surfaces(surfaces: list[str]) -> list[str]:
+    """Normalise many surface forms; one look at all of them together tells what needs work."""
+    joined = "|".join(surfaces)
+    is_tidy = (
+        joined.isprintable()  # then a space is the only white space in it
+        and "  " not in joined
+        and "| " not in joined
+        and " |" not in joined
+        and joined.strip(" ") == joined
+    )
+    if is_tidy and joined.isascii():
+        return surfaces
+    if not is_tidy:
+        return list(map(normalise_surface, surfaces))
+    return [s if s.isascii() else unicodedata.normalize("NFC", s) for s in surfaces]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +55,8 @@ class CandidateTable:
     """E(m) and count(e, m) of every alias."""
 
     _entities: Csr
-    _counts: Int32
-    _totals: Int32
-
-    @classmethod
-    def open(cls, directory: Path) -> CandidateTable:
-        """Map the table of a knowledge base."""
-        names = ("alias_indptr.npy", "alias_entities.npy", "alias_entity_counts.npy", ALIAS_COUNTS)
-        indptr, entities, counts, totals = (open_array(directory / name) for name in names)
-        return cls(Csr(indptr, entities), counts, totals)
+    _counts: Int32  # of each of the entities
+    _totals: Int32  # of each alias
 
     @property
     def n_candidates(self) -> Int64:

@@ -21,6 +21,12 @@ from stamo.errors import KnowledgeBaseError
 KB_FORMAT = "stamo knowledge base"
 KB_VERSION = 2
 MANIFEST_FILE = "manifest.json"
+ARTICLES_FILE = "articles.parquet"
+ALIAS_COUNTS = "alias_counts.npy"
+ENTITY_VECTORS = "entity_vectors.closed-form.npy"
+BACKGROUND = "background.npy"
+MATCHER = "linked_aliases"
+"""The matcher of all aliases that are linked at least once."""
 MAX_SMALL_BYTES = 4 * 2**20
 """Arrays up to this size are compared with their hash when a knowledge base is opened."""
 
@@ -106,11 +112,17 @@ class Manifest:
             raise _damaged(directory, "does not match its own fingerprint")
         return manifest
 
-    def check_files(self, directory: Path) -> None:
-        """Check that every file is there with its size; takes the same time for any size.
+    def verify(self, directory: Path, *, index_only: bool = False) -> None:
+        """Compare the size and the hash of every file with the manifest; reads everything.
+
+        Args:
+            directory: Where the files are.
+            index_only: Hash only the tries, for a wrong bit in one can end the process, and small
+                arrays. XXH3 finds what a disk does to a file at seven times the speed of sha256; it
+                is no proof against somebody who means harm, who could change the manifest too.
 
         Raises:
-            KnowledgeBaseError: A file is missing or has another size.
+            KnowledgeBaseError: A file is missing or has other content.
         """
         for name, entry in self.files.items():
             try:
@@ -125,38 +137,15 @@ class Manifest:
                     f"The knowledge base {directory.name!r} is corrupted: the file {name} has "
                     f"{size} bytes instead of {entry['size']}; build it again."
                 )
-
-    def check_index(self, directory: Path) -> None:
-        """Check sizes, and the hashes of the tries and of all small arrays.
-
-        A wrong bit in a trie can end the process. Larger arrays are only hashed by `verify`. XXH3
-        finds what a disk does to a file at seven times the speed of sha256; it is no proof against
-        somebody who means harm, who could change the manifest too.
-
-        Raises:
-            KnowledgeBaseError: A file is missing or has other content.
-        """
-        self.check_files(directory)
         for name, entry in self.files.items():
-            if _is_index(name, entry["size"]):  # earlier builds have sha256 alone
-                self._check_hash(directory, name, "xxh3" if "xxh3" in entry else "sha256")
-
-    def verify(self, directory: Path) -> None:
-        """Compare the hash of every file with the manifest; reads everything.
-
-        Raises:
-            KnowledgeBaseError: A file is missing or has other content.
-        """
-        self.check_files(directory)
-        for name in self.files:
-            self._check_hash(directory, name, "sha256")
-
-    def _check_hash(self, directory: Path, name: str, kind: str) -> None:
-        if _HASHES[kind](directory / name) != self.files[name][kind]:
-            raise KnowledgeBaseError(
-                f"The knowledge base {directory.name!r} is corrupted: the content of the file "
-                f"{name} has changed since the build; build it again."
-            )
+            # Earlier builds have sha256 alone.
+            kind = "xxh3" if index_only and "xxh3" in entry else "sha256"
+            is_read = not index_only or _is_index(name, entry["size"])
+            if is_read and _HASHES[kind](directory / name) != entry[kind]:
+                raise KnowledgeBaseError(
+                    f"The knowledge base {directory.name!r} is corrupted: the content of the file "
+                    f"{name} has changed since the build; build it again."
+                )
 
 
 def _is_index(name: str, size: int) -> bool:

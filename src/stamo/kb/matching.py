@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +33,6 @@ _FOLDED_NAME = -2
 NAMES_PER_BATCH = 1 << 14
 PLAIN_SIGNS = str.maketrans("\u2018\u2019\u2010\u2011\u2012\u2013\u2014\u2212", "''------")
 """Apostrophes and dashes, each to the one that a keyboard has."""
-_FREQUENT_CODES = 0x800
 _LEAST_POWERS = (1 << 18) - 1
 """Texts of all usual lengths share one table: a table for each would be made again and again."""
 _LARGEST = (1 << 64) - 1
@@ -61,21 +60,16 @@ class Wanted(Protocol):
         """Tell of each of these names whether it is wanted."""
 
 
+@dataclass(frozen=True, eq=False)
 class NameMatcher:
-    """A set of names to find in texts; upper and lower case matter.
+    """A set of names to find in texts; upper and lower case matter."""
 
-    Args:
-        hashes: The hash of every beginning of a name, ascending, with the largest number behind.
-        names: The number of the name that a beginning is, or `NO_NAME`.
-        buckets: For every value of the first bits of a hash, where its hashes begin.
-    """
-
-    def __init__(self, hashes: UInt64, names: Int32, buckets: Int32) -> None:
-        # Plain views: a mapped array makes an object of its own class at every look-up.
-        self._hashes = np.asarray(hashes)
-        self._names = np.asarray(names)
-        self._buckets = np.asarray(buckets)
-        self._shift = np.uint64(64 - (len(buckets).bit_length() - 1))
+    _hashes: UInt64
+    """The hash of every beginning of a name, ascending, with the largest number behind."""
+    _names: Int32
+    """The number of the name that a beginning is, or `NO_NAME`."""
+    _buckets: Int32
+    """For every value of the first bits of a hash, where its hashes begin."""
 
     @classmethod
     def build(cls, names: Sequence[str], numbers: Int32 | None = None) -> NameMatcher:
@@ -104,22 +98,17 @@ class NameMatcher:
         np.cumsum(n_in_bucket[:-1], out=buckets[1:])
         return cls(hashes, values, buckets)
 
-    @staticmethod
-    def files(name: str) -> tuple[str, str, str]:
-        """Name the three files of a matcher."""
-        return f"{name}.hashes.npy", f"{name}.names.npy", f"{name}.buckets.npy"
-
     def save(self, directory: Path, name: str) -> None:
         """Write the matcher into a directory."""
-        hashes_file, names_file, buckets_file = self.files(name)
-        save_array(directory / hashes_file, self._hashes, np.uint64)
-        save_array(directory / names_file, self._names, np.int32)
-        save_array(directory / buckets_file, self._buckets, np.int32)
+        save_array(directory / f"{name}.hashes.npy", self._hashes, np.uint64)
+        save_array(directory / f"{name}.names.npy", self._names, np.int32)
+        save_array(directory / f"{name}.buckets.npy", self._buckets, np.int32)
 
     @classmethod
     def open(cls, directory: Path, name: str) -> NameMatcher:
         """Map a matcher that `save` wrote."""
-        return cls(*(open_array(directory / file) for file in cls.files(name)))
+        parts = ("hashes", "names", "buckets")
+        return cls(*(open_array(directory / f"{name}.{part}.npy") for part in parts))
 
     def find(self, text: str, wanted: Wanted | None = None) -> Occurrences:
         """Find names as they are written: the longest first, from left to right, none in another.
@@ -182,12 +171,13 @@ class NameMatcher:
         """Yield for 1, 2, ... tokens where that many begin a name, and where in the table."""
         n = len(tokens.starts)
         n_tokens = 1
-        active, place = self._look_up(tokens.hashes())
+        active, place = self._look_up(tokens.hash(tokens.starts, tokens.ends))
         while len(active):
             yield n_tokens, active, place
             if active[-1] + n_tokens == n:  # ascending, so only the last one ends
                 active = active[:-1]
-            begins, place = self._look_up(tokens.hash(active, active + n_tokens))
+            ends = tokens.ends.take(active + n_tokens)
+            begins, place = self._look_up(tokens.hash(tokens.starts.take(active), ends))
             active = active[begins]
             n_tokens += 1
 
@@ -197,7 +187,8 @@ class NameMatcher:
         Hashes are spread evenly, so the bucket is at most a few steps away from the first hash
         that is not below a wanted one; this is three times faster than a binary search.
         """
-        place = self._buckets.take((wanted >> self._shift).view(np.int64))
+        shift = np.uint64(65 - len(self._buckets).bit_length())
+        place = self._buckets.take((wanted >> shift).view(np.int64))
         there = self._hashes.take(place)
         below = np.flatnonzero(there < wanted)
         while len(below):
@@ -254,10 +245,21 @@ class HashedTokens:
     def __init__(
         self, codes: Codes, word_starts: NDArray[np.integer], word_ends: NDArray[np.integer]
     ) -> None:
-        self.starts, self.ends = _token_spans(codes, word_starts, word_ends)
+        # Words and single signs are tokens; they never overlap.
+        steps = np.zeros(len(codes) + 1, dtype=np.int8)
+        steps[word_starts] += 1
+        steps[word_ends] -= 1
+        begins = (np.cumsum(steps[:-1], dtype=np.int8) == 0) & (codes != 0x20)
+        is_last = begins.copy()
+        begins[word_starts] = True
+        is_last[word_ends - 1] = True
+        self.starts = np.flatnonzero(begins).astype(np.int32)
+        self.ends = np.flatnonzero(is_last).astype(np.int32) + np.int32(1)
         powers, self._inverses = _powers(1 << max(len(codes) - 1, _LEAST_POWERS).bit_length())
         self._sums = np.zeros(len(codes) + 1, dtype=np.uint64)
-        terms = _scrambled(codes)
+        terms = _FREQUENT.take(codes, mode="clip")
+        rare = np.flatnonzero(codes >= len(_FREQUENT))
+        terms[rare] = _scramble(codes[rare].astype(np.uint64))
         terms *= powers[: len(codes)]
         np.cumsum(terms, out=self._sums[1:])
 
@@ -271,52 +273,14 @@ class HashedTokens:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def hash(self, first: Int64, last: Int64) -> UInt64:
-        """Return the hash of the text from each first to each last token."""
-        return self._between(self.starts.take(first), self.ends.take(last))
-
-    def hashes(self) -> UInt64:
-        """Return the hash of each token."""
-        return self._between(self.starts, self.ends)
-
-    def _between(self, begin: Int32, end: Int32) -> UInt64:
+    def hash(self, begin: Int32, end: Int32) -> UInt64:
+        """Return the hash of the text between places where tokens begin and end."""
         begin_at = begin.astype(np.intp)  # once, for it is looked up twice
         # Dividing by the power of its place makes the hash the same wherever the text stands.
         hashes = self._sums.take(end)
         hashes -= self._sums.take(begin_at)
         hashes *= self._inverses.take(begin_at)
         return _scramble(hashes)
-
-
-def _token_spans(
-    codes: Codes, starts: NDArray[np.integer], ends: NDArray[np.integer]
-) -> tuple[Int32, Int32]:
-    """Return where words and single signs begin and end; tokens never overlap."""
-    steps = np.zeros(len(codes) + 1, dtype=np.int8)
-    steps[starts] += 1
-    steps[ends] -= 1
-    is_sign = (np.cumsum(steps[:-1], dtype=np.int8) == 0) & (codes != 0x20)
-    begins, is_last = is_sign, is_sign.copy()
-    begins[starts] = True
-    is_last[ends - 1] = True
-    return (
-        np.flatnonzero(begins).astype(np.int32),
-        np.flatnonzero(is_last).astype(np.int32) + np.int32(1),
-    )
-
-
-def _scrambled(codes: Codes) -> UInt64:
-    """Scramble code points; those of frequent scripts come from a table that fits the cache."""
-    table = _scramble_table()
-    numbers = table.take(codes, mode="clip")
-    rare = np.flatnonzero(codes >= len(table))
-    numbers[rare] = _scramble(codes[rare].astype(np.uint64))
-    return numbers
-
-
-@cache
-def _scramble_table() -> UInt64:
-    return _scramble(np.arange(_FREQUENT_CODES, dtype=np.uint64))
 
 
 def _joined(batches: Iterable[tuple[Sequence[str], Int32]]) -> tuple[UInt64, Int32]:
@@ -346,7 +310,7 @@ def _beginnings(names: Sequence[str], numbers: Int32) -> tuple[UInt64, Int32]:
     first = place[np.searchsorted(name, name)]
     is_whole = tokens.ends[place] == edges[name + 1] - 1
     values = np.where(is_whole, numbers[name], NO_NAME).astype(np.int32)
-    return tokens.hash(first, place), values
+    return tokens.hash(tokens.starts[first], tokens.ends[place]), values
 
 
 @lru_cache(maxsize=2)
@@ -362,3 +326,7 @@ def _scramble(numbers: UInt64) -> UInt64:
     """Spread numbers evenly over 64 bits."""
     mixed = (numbers + np.uint64(1)) * np.uint64(0xBF58476D1CE4E5B9)
     return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+
+
+_FREQUENT = _scramble(np.arange(0x800, dtype=np.uint64))
+"""The code points of frequent scripts, scrambled: a table that fits the cache."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.system.arrays import Bools, Float32, Int32, Int64
+from stamo.system.arrays import Float32, Int32, Int64
 
 Numbers = NDArray[np.integer[Any]]
 Counts = Numbers | NDArray[np.floating[Any]]
@@ -58,20 +58,6 @@ class Incidence:
     n_articles: int
     """Articles are numbered below it."""
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def rows(self) -> Int64:
-        """The row of each entry."""
-        return np.repeat(np.arange(len(self)), self.lengths)
-
-    def keep(self, kept: Bools, articles: Numbers, n_articles: int) -> Incidence:
-        """Return some entries, with their articles numbered anew."""
-        sums = np.concatenate(([0], np.cumsum(kept)))
-        ends = np.cumsum(self.lengths)
-        return Incidence(articles[kept], sums[ends] - sums[ends - self.lengths], n_articles)
-
 
 def shared_articles(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
     """Count the articles that rows of two incidences have in common.
@@ -93,17 +79,21 @@ def shared_articles(left: Incidence, right: Incidence) -> tuple[Int64, Int64, In
         used = np.zeros(right.n_articles, dtype=np.bool_)
         used[right.articles] = True
         kept, places = used[left.articles], left.articles
-    left = left.keep(kept, places, right.n_articles)
-    if (len(left) + len(right)) * right.n_articles <= FEW_CELLS:
+    n_before, ends = np.concatenate(([0], np.cumsum(kept))), np.cumsum(left.lengths)
+    lengths = n_before[ends] - n_before[ends - left.lengths]
+    left = Incidence(places[kept], lengths, right.n_articles)
+    if (len(left.lengths) + len(right.lengths)) * right.n_articles <= FEW_CELLS:
         return _dense_product(left, right)
     return _sparse_product(left, right)
 
 
 def _dense_product(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
     """Count without sparse matrices, which take .1 s to load; for small ones it is as fast."""
-    ones = [np.zeros((len(side), side.n_articles), dtype=np.float32) for side in (left, right)]
+    ones = [
+        np.zeros((len(side.lengths), side.n_articles), dtype=np.float32) for side in (left, right)
+    ]
     for matrix, side in zip(ones, (left, right), strict=True):
-        matrix[side.rows, side.articles] = 1
+        matrix[np.repeat(np.arange(len(matrix)), side.lengths), side.articles] = 1
     joint = ones[0] @ ones[1].T
     rows, columns = np.nonzero(joint)
     return rows, columns, joint[rows, columns].astype(np.int32)
@@ -119,7 +109,7 @@ def _sparse_product(left: Incidence, right: Incidence) -> tuple[Int64, Int64, In
                 side.articles,
                 np.concatenate(([0], np.cumsum(side.lengths))),
             ),
-            shape=(len(side), side.n_articles),
+            shape=(len(side.lengths), side.n_articles),
         )
         for side in (left, right)
     ]

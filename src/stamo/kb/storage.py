@@ -10,10 +10,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 import marisa_trie
 import numpy as np
@@ -27,7 +28,11 @@ HEADER_BYTES = 128
 BLOCK_ROWS = 65_536
 MAX_RESTORED = 100_000
 """Strings of a trie that are remembered, of some hundred bytes each."""
-_HEADER = re.compile(rb"'descr': '([<|][biuf][1248])', .*'shape': \((\d{1,15},(?: \d{1,9})?)\)")
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00v\x00\{'descr': '(\|[biu]1|<[iuf][248])', 'fortran_order': False, "
+    rb"'shape': \((\d{1,15}),(?: (\d{1,9}))?\), \} *\n"
+)
+"""What `ArrayWriter` writes, and nothing else."""
 
 
 class ArrayWriter(Closing):
@@ -51,14 +56,10 @@ class ArrayWriter(Closing):
         shape = (self.n_rows,) if self._columns is None else (self.n_rows, self._columns)
         with self._file:
             self._file.seek(0)
-            self._file.write(_header(self.dtype, shape))
-
-
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    # A header of fixed size can be written after the rows, when their number is known.
-    text = f"{{'descr': {dtype.str!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
-    body = text.encode("ascii").ljust(HEADER_BYTES - 11) + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body
+            # A header of fixed size can be written after the rows, when their number is known.
+            text = f"{{'descr': {self.dtype.str!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+            body = text.encode("ascii").ljust(HEADER_BYTES - 11) + b"\n"
+            self._file.write(b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body)
 
 
 def save_array(path: Path, array: ArrayLike, dtype: DTypeLike) -> None:
@@ -76,7 +77,16 @@ def open_array(path: Path) -> NDArray[Any]:
     """
     try:
         with path.open("rb") as file:
-            dtype, shape = _read_header(file)
+            found = _HEADER.fullmatch(file.read(HEADER_BYTES))
+            if found is None:
+                raise ValueError("it is not an array of a knowledge base")
+            dtype, shape = (
+                np.dtype(found[1].decode()),
+                tuple(int(n) for n in found.groups()[1:] if n),
+            )
+            size = HEADER_BYTES + dtype.itemsize * math.prod(shape)
+            if os.fstat(file.fileno()).st_size != size:
+                raise ValueError("its header does not fit its content")
             mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
     except (OSError, ValueError) as error:
         raise KnowledgeBaseError(
@@ -86,27 +96,6 @@ def open_array(path: Path) -> NDArray[Any]:
     # A plain array over the mapping: np.memmap looks up single values in Python, and np.load
     # takes ten times as long to open a file.
     return np.ndarray(shape, dtype, buffer=mapped, offset=HEADER_BYTES)
-
-
-def _read_header(file: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Read type and shape of an array.
-
-    Raises:
-        ValueError: `ArrayWriter` does not write such a header, or its size is not the file's.
-    """
-    head = file.read(HEADER_BYTES)
-    found = _HEADER.search(head)
-    if found is None:
-        raise ValueError("it is not an array of a knowledge base")
-    shape = tuple(int(n) for n in found[2].split(b",") if n.strip())
-    try:
-        dtype = np.dtype(found[1].decode())
-    except TypeError as error:
-        raise ValueError("its type is unknown") from error
-    size = HEADER_BYTES + dtype.itemsize * math.prod(shape)
-    if head != _header(dtype, shape) or os.fstat(file.fileno()).st_size != size:
-        raise ValueError("its header does not fit its content")
-    return dtype, shape
 
 
 def read_row_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
@@ -128,11 +117,6 @@ class Csr:
 
     indptr: Int64
     values: NDArray[Any]
-
-    @classmethod
-    def open(cls, indptr_path: Path, values_path: Path) -> Csr:
-        """Map both files of the lists."""
-        return cls(open_array(indptr_path), open_array(values_path))
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -170,11 +154,6 @@ class VectorTable:
 
     dtype: ClassVar = np.dtype(np.float32)
 
-    @classmethod
-    def open(cls, path: Path) -> VectorTable:
-        """Map the vectors of a file."""
-        return cls(open_array(path))
-
     @property
     def shape(self) -> tuple[int, int]:
         """The number of vectors and their dimensions (n, Q)."""
@@ -195,19 +174,6 @@ class VectorTable:
             yield start, self[start : start + rows]
 
 
-class _Restored(dict[int, str]):
-    """Strings by their key in a trie; the first ones that are asked for are remembered."""
-
-    def __init__(self, trie: Any) -> None:
-        self._restore: Callable[[int], str] = trie.restore_key
-
-    def __missing__(self, key: int) -> str:
-        text = self._restore(key)
-        if len(self) < MAX_RESTORED:
-            self[key] = text
-        return text
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class StringTable:
     """Numbered strings in a memory-mapped trie, found in both directions.
@@ -219,12 +185,7 @@ class StringTable:
     _trie: Any
     _id_by_key: NDArray[Any]
     _key_by_id: NDArray[Any]
-    _restored: _Restored
-
-    @staticmethod
-    def files(name: str) -> tuple[str, str, str]:
-        """Name the three files of the table."""
-        return f"{name}.trie", f"{name}.ids.npy", f"{name}.keys.npy"
+    _restore: Callable[[int], str]
 
     @classmethod
     def build(cls, directory: Path, name: str, strings: Iterable[str]) -> None:
@@ -236,12 +197,11 @@ class StringTable:
         key_by_id = np.fromiter((trie[text] for text in strings), np.int32)
         if len(trie) != len(key_by_id):
             raise ValueError(f"{len(key_by_id) - len(trie)} of the {name} come twice")
-        trie_path, ids_path, keys_path = (directory / file for file in cls.files(name))
-        trie.save(str(trie_path))
+        trie.save(str(directory / f"{name}.trie"))
         id_by_key = np.empty_like(key_by_id)
         id_by_key[key_by_id] = np.arange(len(key_by_id), dtype=np.int32)
-        save_array(ids_path, id_by_key, np.int32)
-        save_array(keys_path, key_by_id, np.int32)
+        save_array(directory / f"{name}.ids.npy", id_by_key, np.int32)
+        save_array(directory / f"{name}.keys.npy", key_by_id, np.int32)
 
     @classmethod
     def open(cls, directory: Path, name: str) -> StringTable:
@@ -250,16 +210,17 @@ class StringTable:
         Raises:
             KnowledgeBaseError: A file is missing or corrupted.
         """
-        trie_path, ids_path, keys_path = (directory / file for file in cls.files(name))
         trie = marisa_trie.Trie()
         try:
-            trie.mmap(str(trie_path))
+            trie.mmap(str(directory / f"{name}.trie"))
         except (OSError, RuntimeError) as error:
             raise KnowledgeBaseError(
-                f"The file {trie_path.name} of the knowledge base {directory.name!r} cannot be "
-                f"read ({error}); build the knowledge base again."
+                f"The file {name}.trie of the knowledge base {directory.name!r} cannot be read "
+                f"({error}); build the knowledge base again."
             ) from error
-        return cls(trie, open_array(ids_path), open_array(keys_path), _Restored(trie))
+        remembered = lru_cache(MAX_RESTORED)(trie.restore_key)
+        ids, keys = (open_array(directory / f"{name}.{part}.npy") for part in ("ids", "keys"))
+        return cls(trie, ids, keys, remembered)
 
     def __len__(self) -> int:
         return len(self._key_by_id)
@@ -292,7 +253,7 @@ class StringTable:
     def texts(self, indices: ArrayLike) -> list[str]:
         """Return the strings with the given numbers."""
         keys = self._key_by_id[np.asarray(indices, dtype=np.int64)]
-        return list(map(self._restored.__getitem__, keys.tolist()))
+        return list(map(self._restore, keys.tolist()))
 
     def with_prefix(self, prefix: str, limit: int) -> list[str]:
         """Return up to `limit` strings that begin with `prefix`."""

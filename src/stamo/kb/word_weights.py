@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from stamo.corpus.tokenizer import stop_words
 from stamo.errors import SettingsError
 from stamo.kb.storage import VectorTable
-from stamo.system.arrays import Float32, Int64
+from stamo.system.arrays import Bools, Float32, Int64
+
+STOP_WORD_FREQUENCY = 1e-3
+"""A word above this share of the running text is a stop word: about 100 words in English."""
+
+LEAST_STOP_COUNT = 10
+"""A word that occurs no more often is no stop word, however short the text."""
 
 SMOOTHING = 1e-3
 """a in the word weight a / (a + p(w)).
@@ -20,6 +25,27 @@ STOP_FREQUENCY = 2e-3
 """Share of the running text above which a word carries no weight at all."""
 
 _BLOCK_ROWS = 1 << 12
+
+
+def stop_words(word_counts: Int64, frequency: float = STOP_WORD_FREQUENCY) -> Bools:
+    """Mark the words so frequent that they say nothing about what a text is about.
+
+    The counts decide, not a list, so that any language works. In a text of a few words a word
+    that occurs a few times is a large share of it and may still say much.
+
+    Args:
+        word_counts: How often each word of the vocabulary occurs in running text, shape (V,).
+        frequency: Share of the running text above which a word is a stop word.
+
+    Returns:
+        True for stop words, shape (V,).
+    """
+    if not 0 < frequency <= 1:
+        raise SettingsError(
+            f"The stop word frequency is {frequency}; it is a share above 0 and at most 1."
+        )
+    total = int(word_counts.sum())
+    return np.asarray(word_counts > max(frequency * total, LEAST_STOP_COUNT))
 
 
 def word_weights(

@@ -31,7 +31,7 @@ from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import OWN_FIELDS, SHIFT, group_name
 from stamo.system.arrays import Int32
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread
 
 
 @one_thread()

@@ -26,7 +26,7 @@ from stamo.learning.inter import Moments
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.tables import Tables
 from stamo.system.arrays import Bools, Float32
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread
 
 ALL_SLOTS = "max slots"
 """The loop stopped after the last slot that it was given."""

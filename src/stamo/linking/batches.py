@@ -8,11 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from stamo.corpus.parts import ReadPart, Unreadable
 from stamo.corpus.types import Document
-from stamo.errors import CorpusFormatError
 from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.detection import NOTHING_DETECTED, Detected, MentionDetector
 from stamo.linking.short_names import mix_surfaces
 from stamo.linking.surfaces import (
     MAX_REMEMBERED_LENGTH,
@@ -20,16 +19,16 @@ from stamo.linking.surfaces import (
     NameReadings,
     known_names,
 )
-from stamo.linking.texts import JoinedTexts, join_texts
-from stamo.system.arrays import Int32, Int64
+from stamo.linking.texts import Detected, JoinedTexts
+from stamo.system.arrays import Bools, Int32, Int64
 
 MAX_CACHED_WORDS = 250_000
 """Words whose ids are remembered, of some hundred bytes each: not those that are longer than names,
 for what a page holds besides text (keys, images) is one word of any length."""
 _NONE = np.zeros(0, dtype=np.int64)
-_Taken = tuple[Int64, Int64, list[str]]
+TakenMentions = tuple[Int64, Int64, list[str]]
 """Places and surfaces of mentions that documents bring."""
-_NOTHING_TAKEN: _Taken = (_NONE, _NONE, [])
+NOTHING_TAKEN: TakenMentions = (_NONE, _NONE, [])
 
 
 @dataclass(frozen=True)
@@ -42,81 +41,54 @@ class Located:
     corpus: FlatCorpus
 
 
+@dataclass(eq=False, repr=False)
 class ContentWords(dict[str, int]):
     """Word ids by word, -1 for unknown words and stop words; remembers what it has looked up."""
 
-    def __init__(self, lexicon: Lexicon) -> None:
-        self._lexicon = lexicon
+    lexicon: Lexicon
 
     def __missing__(self, word: str) -> int:
-        found = self._lexicon.words.find(word)
-        if found >= 0 and self._lexicon.is_stop_word[found]:
+        found = self.lexicon.words.find(word)
+        if found >= 0 and self.lexicon.is_stop_word[found]:
             found = UNKNOWN
         if len(self) < MAX_CACHED_WORDS and len(word) <= MAX_REMEMBERED_LENGTH:
             self[word] = found
         return found
 
 
-def check_mentions(document: Document) -> None:
-    """Check that given mentions are in order, do not overlap and show the text they stand on.
+def fault_of(source: ReadPart) -> str | None:
+    """Say why a part cannot be linked, if so.
 
-    Raises:
-        CorpusFormatError: They do not.
+    It could not be read, or the mentions that it brings overlap or show another text than stands
+    there.
     """
+    if isinstance(source, Unreadable):
+        return source.error
+    document = source.document
     ordered = sorted(document.mentions, key=lambda m: (m.start, m.end))
     for left, right in pairwise(ordered):
         if right.start < left.end:
-            raise CorpusFormatError(
+            return (
                 f"Document {document.id!r} has overlapping mentions at {left.start}-{left.end} and "
                 f"{right.start}-{right.end}; give mentions that do not overlap."
             )
     for mention in ordered:
         text = document.text[mention.start : mention.end]
         if mention.surface != text:
-            raise CorpusFormatError(
+            return (
                 f"Document {document.id!r} has a mention {mention.surface!r} at {mention.start}-"
                 f"{mention.end}, where its text says {text!r}; count the offsets in characters."
             )
+    return None
 
 
-def locate(
-    documents: Sequence[Document],
-    given: Sequence[bool],
-    detector: MentionDetector | None,
-    readings: NameReadings,
-    words: ContentWords,
-    fixed: frozenset[str] = frozenset(),
-) -> Located:
-    """Find or take over the mentions of a batch and flatten it.
-
-    Args:
-        documents: The documents.
-        given: Whether the mentions of each document are its own; the others are detected.
-        detector: Finds mentions; None when all are given.
-        readings: Knows the names.
-        words: The vocabulary.
-        fixed: Names whose candidates are those of the knowledge base and no others.
-    """
-    joined = join_texts([document.text for document in documents])
-    taken = _taken(joined, documents, given) if any(given) else _NOTHING_TAKEN
-    return _locate(joined, taken, _found(joined, given, detector), detector, readings, words, fixed)
-
-
-def locate_found(
-    documents: Sequence[Document],
-    found: Sequence[Detected],
-    detector: MentionDetector,
-    readings: NameReadings,
-    words: ContentWords,
-) -> Located:
-    """Flatten a batch whose mentions were detected before; places are those of each document."""
-    joined = join_texts([document.text for document in documents])
-    every = [
-        replace(some, starts=joined.joined(i, some.starts), ends=joined.joined(i, some.ends))
-        for i, some in enumerate(found)
-    ]
-    return _locate(
-        joined, _NOTHING_TAKEN, Detected.join(every), detector, readings, words, frozenset()
+def join_found(joined: JoinedTexts, found: Sequence[Detected]) -> Detected:
+    """Join what was found in each text; places become those of the joined texts."""
+    return Detected.join(
+        [
+            replace(some, starts=joined.joined(i, some.starts), ends=joined.joined(i, some.ends))
+            for i, some in enumerate(found)
+        ]
     )
 
 
@@ -132,18 +104,29 @@ def split_found(joined: JoinedTexts, found: Detected, n_documents: int) -> list[
     return [local.take(slice(*edge)) for edge in pairwise(edges)]
 
 
-def _locate(
+def locate(
     joined: JoinedTexts,
-    taken: _Taken,
     found: Detected,
-    detector: MentionDetector | None,
     readings: NameReadings,
     words: ContentWords,
-    fixed: frozenset[str],
+    extras: Sequence[str] = (),
+    taken: TakenMentions = NOTHING_TAKEN,
+    fixed: frozenset[str] = frozenset(),
 ) -> Located:
+    """Flatten a batch with its mentions.
+
+    Args:
+        joined: The texts.
+        found: The mentions that were detected.
+        readings: Knows the names.
+        words: The vocabulary.
+        extras: The extra aliases of the detector.
+        taken: The mentions that documents bring.
+        fixed: Names whose candidates are those of the knowledge base and no others.
+    """
     kb = readings.kb
     starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
-    surfaces, names, aliases, n_taken = _surface_table(kb, taken[2], found, detector)
+    surfaces, names, aliases, n_taken = _surface_table(kb, taken[2], found, extras)
     related = readings.of(names[:n_taken], fixed) if n_taken else NO_READINGS
     place_of = joined.document_of(starts)
     surfaces, name_of, mixed = mix_surfaces(kb, names, aliases, place_of, surfaces, related, fixed)
@@ -160,7 +143,8 @@ def _locate(
     )
 
 
-def _taken(joined: JoinedTexts, documents: Sequence[Document], given: Sequence[bool]) -> _Taken:
+def take_over(joined: JoinedTexts, documents: Sequence[Document], given: Bools) -> TakenMentions:
+    """Take the mentions of the documents whose own ones are `given`."""
     starts, ends, surfaces = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
     for i, document in enumerate(documents):
         if given[i] and document.mentions:
@@ -172,19 +156,8 @@ def _taken(joined: JoinedTexts, documents: Sequence[Document], given: Sequence[b
     return np.concatenate(starts), np.concatenate(ends), surfaces
 
 
-def _found(
-    joined: JoinedTexts, given: Sequence[bool], detector: MentionDetector | None
-) -> Detected:
-    if detector is None or all(given):
-        return NOTHING_DETECTED
-    found = detector.detect(joined)
-    if not any(given):
-        return found
-    return found.take(~np.asarray(given)[joined.document_of(found.starts)])
-
-
 def _surface_table(
-    kb: KnowledgeBase, taken: list[str], found: Detected, detector: MentionDetector | None
+    kb: KnowledgeBase, taken: list[str], found: Detected, extras: Sequence[str]
 ) -> tuple[Int32, tuple[str, ...], Int32, int]:
     """Number the distinct names of all mentions, those taken over first.
 
@@ -197,7 +170,6 @@ def _surface_table(
     numbers = [index.setdefault(name_by_surface[s], len(index)) for s in taken]
     n_taken = len(index)
     # Names known to the knowledge base are numbered by alias, the others by extra alias.
-    extras = detector.extra_aliases if detector is not None else ()
     keys = np.where(found.aliases >= 0, found.aliases, -1 - found.extras)
     used, place = np.unique(keys, return_inverse=True)
     names = [extras[-1 - key] for key in used[used < 0].tolist()] + kb.aliases(used[used >= 0])

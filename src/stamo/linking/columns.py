@@ -56,24 +56,19 @@ class MentionColumns:
         """What the entity of each mention is called elsewhere, empty where that is unknown."""
         if self.external_ids is None:
             return [""] * len(self.starts)
-        known, best = self.external_id_by_id, self.ranking.best.tolist()
+        known, best = self.external_id_by_id, self.ranking.candidates[:, 0].tolist()
         pairs = zip(best, self.entities, strict=True)
         return [known.get(e, "") if entity is not None else "" for e, entity in pairs]
 
     @cached_property
     def entities(self) -> list[str | None]:
         """What each mention is linked to."""
-        linked = (self.ranking.best >= 0) & (self.confidence[:, 0] >= self.threshold)
-        ids, place = np.unique(np.where(linked, self.ranking.best, -1), return_inverse=True)
+        best = self.ranking.candidates[:, 0]
+        linked = (best >= 0) & (self.confidence[:, 0] >= self.threshold)
+        ids, place = np.unique(np.where(linked, best, -1), return_inverse=True)
         n_none = int(np.searchsorted(ids, 0))
         titles: list[str | None] = [*([None] * n_none), *self.titles(ids[n_none:])]
         return [titles[i] for i in place.tolist()]
-
-    @cached_property
-    def rounded(self) -> list[float]:
-        """The confidence of each mention, to four digits."""
-        rounded: list[float] = np.round(self.confidence[:, 0].astype(np.float64), 4).tolist()
-        return rounded
 
     def values(self, rows: slice, surfaces: Sequence[str]) -> Iterator[LinkedMention]:
         """Make the values of some mentions."""
@@ -139,7 +134,7 @@ class MentionRows(Sequence[LinkedMention]):
                 columns.ends[rows].tolist(),
                 self.surfaces,
                 columns.entities[rows],
-                columns.rounded[rows],
+                np.round(columns.confidence[rows, 0].astype(np.float64), 4).tolist(),
                 columns.ids[rows],
             )
         )

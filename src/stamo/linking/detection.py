@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import DOTTED_I, begins_small, tokenize
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.candidates import normalise_surface
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
-from stamo.kb.names import normalise_surface
 from stamo.linking.haystack import Haystack, make_haystack
 from stamo.linking.informal import fit_for_small_letters
 from stamo.linking.repeated import RepeatedNames
 from stamo.linking.settings import LEFT_ALONE, DetectionSettings
-from stamo.linking.texts import CodeArray, JoinedTexts
+from stamo.linking.texts import NOTHING_DETECTED, CodeArray, Detected, JoinedTexts
 from stamo.system.arrays import Bools, Float64, Int32, Int64
 
 if TYPE_CHECKING:
@@ -42,37 +42,6 @@ _UNDECIDED, _WANTED, _UNWANTED = range(3)
 _LETTER = re.compile(r"[^\W\d_]")
 _POSSESSIVE = "'s"
 """Not part of a name that is linked more often without it: "Macy's" is one, "China's" is not."""
-
-
-@dataclass(frozen=True)
-class Detected:
-    """The mentions of a batch in order; places are those of the joined texts, or of one of them."""
-
-    starts: Int64  # (M,)
-    ends: Int64  # (M,)
-    aliases: Int32  # (M,) alias of the knowledge base, -1 when only an extra alias matched
-    extras: Int32  # (M,) index into the extra aliases, -1 when none matched
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @classmethod
-    def join(cls, parts: Sequence[Detected]) -> Detected:
-        """Put mentions behind one another."""
-        return cls(
-            np.concatenate([part.starts for part in parts]),
-            np.concatenate([part.ends for part in parts]),
-            np.concatenate([part.aliases for part in parts]),
-            np.concatenate([part.extras for part in parts]),
-        )
-
-    def take(self, rows: Int64 | Bools | slice) -> Detected:
-        """Return some of the mentions."""
-        return Detected(self.starts[rows], self.ends[rows], self.aliases[rows], self.extras[rows])
-
-
-_NONE = np.zeros(0, np.int64)
-NOTHING_DETECTED = Detected(_NONE, _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32))
 
 
 class MentionDetector:
@@ -108,12 +77,14 @@ class MentionDetector:
             self._name_starts = learn_name_starts(kb)
         self._repeated = RepeatedNames(kb) if settings.repeated else None
         self.extra_aliases = tuple(extra_aliases)
-        self._extra_ids = kb.alias_ids(self.extra_aliases)
-        plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
-        self._extras = NameMatcher.build(plain) if plain else None
-        self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
+        self._extras: NameMatcher | None = None
         self._extra_forms: AliasForms | None = None
-        if self._forms is not None:
+        if self.extra_aliases:
+            self._extra_ids = kb.alias_ids(self.extra_aliases)
+            plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
+            self._extras = NameMatcher.build(plain)
+            self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
+        if self.extra_aliases and self._forms is not None:
             from stamo.linking.alias_forms import find_alias_forms
 
             self._extra_forms = find_alias_forms(self.extra_aliases, kb)
@@ -126,19 +97,8 @@ class MentionDetector:
             extras: Which extra aliases count in each text, shape (texts, extra aliases); by
                 default all do in all.
         """
-        found = self._detect(joined, extras)
-        if self._repeated is None:
-            return found
-        starts, ends, aliases = self._repeated.find(joined, found.starts, found.ends, found.aliases)
-        if not len(starts):
-            return found
-        none = np.full(len(starts), -1, np.int32)
-        every = Detected.join([found, Detected(starts, ends, aliases, none)])
-        return every.take(np.argsort(every.starts, kind="stable"))
-
-    def _detect(self, joined: JoinedTexts, counting: Bools | None) -> Detected:
         haystack = make_haystack(joined, self._letters, dotted_i=self._kb.language in DOTTED_I)
-        begin, end, aliases, extras, priority = self._matches(haystack, joined, counting)
+        begin, end, aliases, named, priority = self._matches(haystack, joined, extras)
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
         # With its first letter made small, a sentence's start is only good for names at its start.
         misplaced = haystack.is_sentence[begin] & (starts != haystack.variant_at[begin])
@@ -147,13 +107,15 @@ class MentionDetector:
         if len(small):
             misplaced[small] = ~self._is_fit(aliases[small])
         if self._name_starts is not None:
-            misplaced |= self._name_starts.begin_inside(joined, starts, ends, extras >= 0)
+            misplaced |= self._name_starts.begin_inside(joined, starts, ends, named >= 0)
         rows = np.flatnonzero(~misplaced)
         priority = priority + 2.0 * exact
-        found = Detected(starts, ends, aliases, extras).take(rows)
-        if self._forms is not None:
-            return self._with_forms(self._forms, joined, found, priority[rows], counting)
-        return found.take(resolve_overlaps(found.starts, found.ends, priority[rows]))
+        found = Detected(starts, ends, aliases, named).take(rows)
+        if self._forms is None:
+            found = found.take(resolve_overlaps(found.starts, found.ends, priority[rows]))
+        else:
+            found = self._with_forms(self._forms, joined, found, priority[rows], extras)
+        return found if self._repeated is None else self._repeated.add_to(joined, found)
 
     def _is_fit(self, aliases: Int32) -> Bools:
         """Tell which names may be found in small letters; what was told once is remembered."""
@@ -245,12 +207,12 @@ class _Wanted:
 
     def _is_mention(self, aliases: Int32) -> Bools:
         names = self._kb.aliases(aliases)
-        small = np.fromiter(map(begins_small, names), bool, len(names))
-        least = np.where(small, self._settings.least_link_probability_small, 0.0)
-        searchable = np.fromiter(map(is_searchable, names), bool, len(names))
         owned = np.flatnonzero([name.endswith(_POSSESSIVE) for name in names])
         owners = self._kb.alias_ids([names[i].removesuffix(_POSSESSIVE) for i in owned.tolist()])
         counts = np.where(owners >= 0, self._kb.alias_counts[owners], 0)
+        small = np.fromiter(map(begins_small, names), bool, len(names))
+        least = np.where(small, self._settings.least_link_probability_small, 0.0)
+        searchable = np.fromiter(map(is_searchable, names), bool, len(names))
         searchable[owned] &= self._kb.alias_counts[aliases[owned]] >= counts
         return np.asarray(searchable & (self._kb.link_probability[aliases] >= least))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from stamo.linking.informal import (
     MAX_SHORT_WORD,
     cut_tags,
     raised,
-    small_documents,
 )
 from stamo.linking.texts import (
     SENTENCE_END,
@@ -39,11 +37,15 @@ MAX_VARIANT_WORDS = 6
 """Words of a sentence's start in which a name may begin with a capital it does not have."""
 MIN_CAPITALS = 4
 """A single word in capitals is tried in title case when it has at least so many letters."""
+MAX_CAPITAL_SHARE = 0.02
+"""A document is written in small letters when no larger share of its words has a capital."""
 
 _SEPARATOR_CODE = ord(SEPARATOR)
 _SPACE, _NEWLINE = ord(" "), ord("\n")
 _GEORGIAN_CAPITALS = (0x1C90, 0x1CBF)
 """They write whole headlines; no name begins with one."""
+_PLAIN = np.arange(TABLE_SIZE, dtype=np.uint32)
+np.put(_PLAIN, list(PLAIN_SIGNS), list(PLAIN_SIGNS.values()))
 _FIRST_SIGN = 0x80
 """No sign that is written in another way comes before it."""
 
@@ -84,7 +86,9 @@ def make_haystack(
     codes, is_kept = _fold_text(joined)
     kept = np.flatnonzero(is_kept)
     parts = [_Part(codes[kept], kept, np.full(len(kept), -1, np.int64))]
-    capitalised = _capitalised(joined)
+    longer = np.flatnonzero(joined.is_raised & (joined.ends - joined.starts > 1))
+    second = joined.starts[longer] + 1
+    capitalised = longer[joined.codes[second] == joined.lowered[second]]  # "The", but not "THE"
     first = capitalised[begins_sentence(joined, capitalised)]
     parts += _sentence_variants(joined, codes, is_kept, first)
     parts += _capital_variants(joined, codes, is_kept)
@@ -95,7 +99,7 @@ def make_haystack(
         parts += _letter_variants(parts[0], table)
     behind = joined.kinds.take(joined.starts - 1, mode="clip")
     tags = np.flatnonzero((behind & TAG > 0) & (joined.starts > 0))
-    small = small_documents(joined, first, tags)
+    small = _small_documents(joined, first, tags)
     if len(small) or len(tags):
         parts += _small_variants(joined, codes, is_kept, small, tags)
     chars, origin, variant_at = (
@@ -111,18 +115,11 @@ def make_haystack(
     )
 
 
-@cache
-def _plain_signs() -> CodeArray:
-    table = np.arange(TABLE_SIZE, dtype=np.uint32)
-    table[list(PLAIN_SIGNS)] = list(PLAIN_SIGNS.values())
-    return table
-
-
 def fold(codes: CodeArray) -> CodeArray:
     """Write apostrophes and dashes in one way."""
     folded = codes.copy()
     signs = np.flatnonzero((codes >= _FIRST_SIGN) & (codes < TABLE_SIZE))
-    folded[signs] = _plain_signs()[codes[signs]]
+    folded[signs] = _PLAIN[codes[signs]]
     return folded
 
 
@@ -202,13 +199,6 @@ def _sentence_variants(
     return [_Part(chars, origin, variant_at, is_sentence=True)]
 
 
-def _capitalised(joined: JoinedTexts) -> Int64:
-    """Return the words that start with a capital and go on with a small letter."""
-    words = np.flatnonzero(joined.is_raised & (joined.ends - joined.starts > 1))
-    second = joined.starts[words] + 1
-    return np.asarray(words[joined.codes[second] == joined.lowered[second]])
-
-
 def begins_sentence(joined: JoinedTexts, words: Int64 | None = None) -> Bools:
     """Tell which words, all by default, follow the end of a sentence, a line or nothing at all."""
     starts = joined.starts if words is None else joined.starts[words]
@@ -238,6 +228,25 @@ def _capital_variants(joined: JoinedTexts, codes: CodeArray, is_kept: Bools) -> 
     small = np.where(begins[origin], chars, lowered)
     parts = [_Part(title, origin, variant_at)]
     return parts if (title == small).all() else [*parts, _Part(small, origin, variant_at)]
+
+
+def _small_documents(joined: JoinedTexts, begins_sentence: Int64, tags: Int64) -> Int64:
+    """Return the documents that are written in small letters.
+
+    Capitals that begin a sentence, single letters and tags are not counted; words in capitals are,
+    for a text that shouts is not written in small letters.
+
+    Args:
+        joined: The texts.
+        begins_sentence: The words that have a capital and begin a sentence.
+        tags: The words that stand right behind # or @.
+    """
+    documents, n = joined.word_documents, len(joined.offsets) - 1
+    capital = joined.is_raised & (joined.ends - joined.starts > 1)
+    capital[tags] = capital[begins_sentence] = False
+    n_capitals = np.bincount(documents[capital], minlength=n)
+    n_words = np.bincount(documents, minlength=n)
+    return np.flatnonzero((n_words > 0) & (n_capitals <= MAX_CAPITAL_SHARE * n_words))
 
 
 def _small_variants(

@@ -19,8 +19,6 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.texts import SEPARATOR, CodeArray, JoinedTexts
 from stamo.system.arrays import Bools, Int32, Int64
 
-MAX_CAPITAL_SHARE = 0.02
-"""A document is written in small letters when no larger share of its words has a capital."""
 LEAST_LINK_PROBABILITY = 0.25
 """What a name needs to be found in small letters."""
 LONGEST_INITIALS = 5
@@ -30,25 +28,6 @@ LEAST_INITIALS_SHARE = 0.1
 MAX_SHORT_WORD = 3
 """Words up to this length may be small in a name, as "of" is."""
 _PIECE = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[^\W\d_A-Z]+|\d+")
-
-
-def small_documents(joined: JoinedTexts, begins_sentence: Int64, tags: Int64) -> Int64:
-    """Return the documents that are written in small letters.
-
-    Capitals that begin a sentence, single letters and tags are not counted; words in capitals are,
-    for a text that shouts is not written in small letters.
-
-    Args:
-        joined: The texts.
-        begins_sentence: The words that have a capital and begin a sentence.
-        tags: The words that stand right behind # or @.
-    """
-    documents, n = joined.word_documents, len(joined.offsets) - 1
-    capital = joined.is_raised & (joined.ends - joined.starts > 1)
-    capital[tags] = capital[begins_sentence] = False
-    n_capitals = np.bincount(documents[capital], minlength=n)
-    n_words = np.bincount(documents, minlength=n)
-    return np.flatnonzero((n_words > 0) & (n_capitals <= MAX_CAPITAL_SHARE * n_words))
 
 
 def raised(codes: CodeArray, places: Bools) -> CodeArray:

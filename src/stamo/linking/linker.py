@@ -9,22 +9,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.parts import Part, ReadPart, Unreadable, split_document
+from stamo.corpus.parts import Part, ReadPart, split_document
 from stamo.corpus.types import Document
-from stamo.errors import CorpusFormatError
-from stamo.features.articles import most_frequent_entities
-from stamo.features.encoding import UNKNOWN, EncodedMentions, Lexicon, encode
+from stamo.features.encoding import UNKNOWN, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import (
+    NOTHING_TAKEN,
     ContentWords,
     Located,
-    check_mentions,
+    fault_of,
+    join_found,
     locate,
-    locate_found,
     split_found,
+    take_over,
 )
 from stamo.linking.columns import MentionColumns, MentionRows
-from stamo.linking.detection import Detected, MentionDetector
+from stamo.linking.detection import MentionDetector
 from stamo.linking.rank import (
     BatchRelatedness,
     Ranking,
@@ -35,11 +35,10 @@ from stamo.linking.rank import (
 from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.surfaces import NameReadings
-from stamo.linking.texts import join_texts
+from stamo.linking.texts import NOTHING_DETECTED, Detected, join_texts
 from stamo.models.store import TrainedModel, without_training
-from stamo.system.arrays import Bools, Int32, Int64
-from stamo.system.processes import keep_freed_memory
-from stamo.system.threads import one_thread
+from stamo.system.arrays import Bools
+from stamo.system.runtime import keep_freed_memory, one_thread
 
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""
@@ -80,6 +79,8 @@ class Linker:
         self.settings = settings
         self.extra_aliases = tuple(extra_aliases)
         self.tables = trained.tables(kb)
+        self.words = ContentWords(Lexicon.of(kb))
+        """The vocabulary."""
         self.encoding = replace(trained.encoding, n_candidates=settings.max_candidates)
         self.window = settings.window
         """Characters that are linked together."""
@@ -96,16 +97,10 @@ class Linker:
         """Finds mentions; made when it is first needed."""
         return MentionDetector(self.kb, self.settings.detection, self.extra_aliases)
 
-    @cached_property
-    def words(self) -> ContentWords:
-        """The vocabulary."""
-        return ContentWords(Lexicon.of(self.kb))
-
     def warm_up(self) -> None:
         """Make what is otherwise made at the first use."""
         if self.settings.mentions != "given":
             _ = self.detector
-        _ = self.words
 
     def link(self, text: str) -> list[LinkedMention]:
         """Link one text."""
@@ -131,7 +126,7 @@ class Linker:
         In one thread: the arrays are small, and where other processes use the cores, threads
         wait for one another (2,000 documents took seven times as long).
         """
-        errors = {i: error for i, s in enumerate(sources) if (error := _error_of(s)) is not None}
+        errors = {i: fault for i, s in enumerate(sources) if (fault := fault_of(s)) is not None}
         parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Part)]
         with one_thread():
             located = self.locate([part.document for part in parts]) if parts else None
@@ -167,15 +162,28 @@ class Linker:
             some = slice(done, done + len(batch))
             done += len(batch)
             with one_thread():
-                documents = [part.document for part in parts[some]]
-                located = locate_found(
-                    documents, found[some], self.detector, self.readings, self.words
-                )
+                joined = join_texts([part.document.text for part in parts[some]])
+                mentions = join_found(joined, found[some])
+                located = locate(joined, mentions, self.readings, self.words, self.extra_aliases)
                 yield from self._link(parts[some], located)
 
     def _link(self, parts: Sequence[Part], located: Located) -> list[LinkedDocument]:
         ranking = self.rank(located)
-        columns = self._columns(parts, located, ranking)
+        confidence: NDArray[np.floating] = ranking.priors
+        if self.settings.n_passes > 1:
+            sure = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
+            confidence = np.where(ranking.candidates >= 0, sure, 0.0)
+        offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
+        columns = MentionColumns(
+            located.starts + offsets,
+            located.ends + offsets,
+            ranking,
+            confidence,
+            self.settings.threshold,
+            self.kb.titles,
+            self.kb.external_ids if self.kb.has_external_ids else None,
+            self._score_names(n_scores) if (n_scores := ranking.leads.shape[1]) else (),
+        )
         edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
         return [
             LinkedDocument(
@@ -189,26 +197,18 @@ class Linker:
         ]
 
     def locate(self, documents: Sequence[Document]) -> Located:
-        """Find the mentions of a batch of documents."""
+        """Find the mentions of a batch of documents, or take over those that they bring."""
         choice = self.settings.mentions
-        given = [choice == "given" or (choice == "auto" and bool(d.mentions)) for d in documents]
-        detector = None if all(given) else self.detector
-        return locate(
-            documents, given, detector, self.readings, self.words, frozenset(self.extra_aliases)
-        )
-
-    def encode(
-        self,
-        located: Located,
-        rows: Int64 | None = None,
-        entities: Int32 | None = None,
-    ) -> EncodedMentions:
-        """Encode located mentions, or some of them, with `entities` as links of the context."""
-        return encode(located.corpus, self.kb, self.encoding, rows=rows, context_entities=entities)
-
-    def first_pass(self, located: Located) -> Int32:
-        """Link mentions by prior, those with a sufficient one: the first entity context."""
-        return most_frequent_entities(located.corpus, self.kb)
+        is_given = [choice == "given" or (choice == "auto" and bool(d.mentions)) for d in documents]
+        given = np.array(is_given, np.bool_)
+        joined = join_texts([document.text for document in documents])
+        found = NOTHING_DETECTED if given.all() else self.detector.detect(joined)
+        taken = NOTHING_TAKEN
+        if given.any():
+            found = found.take(~given[joined.document_of(found.starts)])
+            taken = take_over(joined, documents, given)
+        extras = self.extra_aliases
+        return locate(joined, found, self.readings, self.words, extras, taken, frozenset(extras))
 
     def rank(self, located: Located, is_scored: Bools | None = None) -> Ranking:
         """Rank the candidates of located mentions, pass by pass.
@@ -241,7 +241,7 @@ class Linker:
 
                 some = rank_and_explain(self.trained.model, *parts, n_kept=settings.n_shown)
             else:
-                some = rank_by_model(self.trained.known, *parts, n_kept=settings.n_shown)
+                some = rank_by_model(self.trained.source, *parts, n_kept=settings.n_shown)
             ranking = merge_rankings(alone, rows, some)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.candidates[:, 0], UNKNOWN)
@@ -251,35 +251,6 @@ class Linker:
         from stamo.linking.explain import score_names
 
         return score_names(self.trained.model, n_scores)
-
-    def _columns(self, parts: Sequence[Part], located: Located, ranking: Ranking) -> MentionColumns:
-        offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
-        confidence: NDArray[np.floating] = ranking.priors
-        if self.settings.n_passes > 1:
-            sure = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
-            confidence = np.where(ranking.candidates >= 0, sure, 0.0)
-        return MentionColumns(
-            located.starts + offsets,
-            located.ends + offsets,
-            ranking,
-            confidence,
-            self.settings.threshold,
-            self.kb.titles,
-            self.kb.external_ids if self.kb.has_external_ids else None,
-            self._score_names(n_scores) if (n_scores := ranking.leads.shape[1]) else (),
-        )
-
-
-def _error_of(source: ReadPart) -> str | None:
-    if isinstance(source, Unreadable):
-        return source.error
-    if not source.document.mentions:
-        return None
-    try:
-        check_mentions(source.document)
-    except CorpusFormatError as error:
-        return str(error)
-    return None
 
 
 def batched(sources: Iterable[ReadPart], size: int, n_characters: int) -> Iterator[list[ReadPart]]:

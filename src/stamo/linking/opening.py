@@ -14,8 +14,8 @@ from stamo.linking.results import LinkedDocument
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import load_model
 from stamo.packs.pack_bytes import PACK_SUFFIX
-from stamo.system.processes import Result, Workers, without_garbage_collection
-from stamo.system.threads import one_thread
+from stamo.system.processes import Result, Workers
+from stamo.system.runtime import one_thread, without_garbage_collection
 
 if TYPE_CHECKING:
     from stamo.linking.packed import PackedLinker

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
@@ -25,7 +25,9 @@ from stamo.corpus.formats.nif import (
     entity_iri,
     format_nif,
 )
+from stamo.corpus.parts import ReadPart
 from stamo.errors import MissingExtraError, SettingsError
+from stamo.linking.opening import BatchLinker, link_in_processes
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.system.cells import inert_cell
 
@@ -100,6 +102,45 @@ def link_format(
     if name not in formats:
         raise SettingsError(f"There is no format {name!r}; choose one of {', '.join(formats)}.")
     return formats[name]
+
+
+def write_links(
+    linker: BatchLinker,
+    sources: Iterable[ReadPart],
+    out: BinaryIO,
+    name: str,
+    n_workers: int = 1,
+    *,
+    all_candidates: bool = False,
+) -> tuple[int, int]:
+    """Link a stream of documents and write each batch at once.
+
+    Args:
+        linker: The linker, with or without entity packs.
+        sources: What to link.
+        out: Where to write.
+        name: A format, see `link_format`.
+        n_workers: Processes; 1 is the calling process itself.
+        all_candidates: Whether JSON lines list every candidate.
+
+    Returns:
+        How many documents or parts were linked, and how many could not be.
+    """
+    emerging = [pack.entity.id for pack in getattr(linker, "packs", ())]
+    form = link_format(name, emerging, all_candidates=all_candidates)
+    counts = [0, 0]
+
+    def finish(linked: LinkedDocument) -> tuple[bytes, bool]:
+        return form.render(linked), linked.error is None
+
+    out.write(form.head)
+    for pieces in link_in_processes(linker, sources, finish, n_workers):
+        for piece, is_linked in pieces:
+            out.write(piece)
+            counts[not is_linked] += 1
+        out.flush()
+    out.write(form.tail)
+    return counts[0], counts[1]
 
 
 def linked_to_jsonl(linked: LinkedDocument, *, all_candidates: bool = False) -> bytes:

@@ -11,7 +11,6 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,14 +37,14 @@ from stamo.linking.results import (
     ScoredCandidate,
     merge_parts,
 )
-from stamo.linking.settings import LEFT_ALONE, LinkerSettings
+from stamo.linking.settings import LEFT_ALONE
 from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 from stamo.system.arrays import Float32, Float64, Int32, Int64
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread
 
 if TYPE_CHECKING:
     from stamo.linking.alias_forms import AliasForms
@@ -138,6 +137,8 @@ def score_pack(
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
     mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness(kb))
     pairs = linked_pairs(corpus.documents, context)
+    if encoder is None or encoder.fingerprint != pack.encoder:
+        encoder = encoder_for(pack.encoder)
     pile = make_pile(
         [pack.entity],
         mentions,
@@ -146,17 +147,11 @@ def score_pack(
         kb,
         pack.neighbours,
         text=None if corpus.text is None else corpus.text.take(rows),
-        encoder=_reader(pack, encoder),
+        encoder=encoder,
         vocabularies=pack.vocabularies,
     )
     scores = _score(pack, pile, rows, kb, trained)
     return scores if len(rows) == len(named) else scores.spread(named, place)
-
-
-def _reader(pack: EntityPack, encoder: TextEncoder | None) -> TextEncoder | None:
-    if encoder is not None and encoder.fingerprint == pack.encoder:
-        return encoder
-    return encoder_for(pack.encoder)
 
 
 def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int64]:
@@ -252,6 +247,7 @@ class PackedLinker:
         for pack in packs:
             pack.check(linker.kb, fingerprint)
         self.packs, self._encoder = tuple(packs), encoder
+        self.settings, self.window = linker.settings, linker.window
         aliases = [alias for pack in packs for alias in pack.entity.aliases]
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
@@ -273,24 +269,9 @@ class PackedLinker:
         n = len(self.packs)
         return f"<PackedLinker of {self.base.kb.name!r} with {n} pack{'s' * (n != 1)}>"
 
-    @cached_property
-    def _lexicon(self) -> Lexicon:
-        return Lexicon.of(self.base.kb)
-
-    @property
-    def settings(self) -> LinkerSettings:
-        """How to link."""
-        return self.base.settings
-
-    @property
-    def window(self) -> int:
-        """Characters of a long text that are linked together."""
-        return self.base.window
-
     def warm_up(self) -> None:
         """Make everything that is made on first use."""
         self.base.warm_up()
-        _ = self._lexicon
 
     def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         """Link the documents or parts of one batch."""
@@ -325,7 +306,7 @@ class PackedLinker:
     def _decide(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         base = self.base
         name_of = str if self._forms is None else self._forms.name_of
-        corpus = flatten_linked(linked, self._lexicon, base.kb, name_of)
+        corpus = flatten_linked(linked, base.words.lexicon, base.kb, name_of)
         scores = [self._scores(pack, corpus) for pack in self.packs]
         # Several packs may know one name: row of the corpus -> (pack, place in its scores).
         known_by: dict[int, list[tuple[int, int]]] = {}
@@ -333,10 +314,13 @@ class PackedLinker:
             for place, row in enumerate(score.rows.tolist()):
                 known_by.setdefault(row, []).append((p, place))
         edges = np.cumsum([0, *(len(d.mentions) for d in linked)]).tolist()
+        n_explained = MAX_EXPLAINED if self.settings.explain else 0
         result = []
         for i, document in enumerate(linked):
             mentions = tuple(
-                self._with_packs(m, known_by.get(edges[i] + j, []), scores, j < MAX_EXPLAINED)
+                self._with_packs(m, known_by[row], scores, j < n_explained)
+                if (row := edges[i] + j) in known_by
+                else m
                 for j, m in enumerate(document.mentions)
             )
             result.append(replace(document, mentions=mentions))
@@ -361,8 +345,6 @@ class PackedLinker:
             return no_scores()
 
     def _reasons(self, pack: EntityPack, scores: PackScores, place: int) -> tuple[Reason, ...]:
-        if not self.settings.explain:
-            return ()
         try:
             return scores.reasons(place)
         except Exception:
@@ -381,9 +363,7 @@ class PackedLinker:
         scores: list[PackScores],
         explain: bool,
     ) -> LinkedMention:
-        if not known_by:
-            return mention
-        settings = self.base.settings
+        settings = self.settings
         packed = sorted(known_by, key=lambda item: (-scores[item[0]].odds[item[1]], item[0]))
         p = np.array([scores[i].probability[j] for i, j in packed])
         # The odds of each against the known entities, brought to one distribution.

@@ -33,11 +33,6 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.candidates)
 
-    @property
-    def best(self) -> Int32:
-        """The best candidate of each mention, -1 where there is none, shape (M,)."""
-        return self.candidates[:, 0]
-
 
 def rank_by_prior(corpus: FlatCorpus, kb: KnowledgeBase, n_kept: int) -> Ranking:
     """Rank candidates by their prior alone, which then is the score and the share."""

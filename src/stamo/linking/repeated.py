@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -18,30 +20,27 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.haystack import begins_sentence
 from stamo.linking.short_names import is_own_title
 from stamo.linking.surfaces import MAX_REMEMBERED, TITLES
-from stamo.linking.texts import JoinedTexts
-from stamo.system.arrays import Bools, Int32, Int64
+from stamo.linking.texts import Detected, JoinedTexts
+from stamo.system.arrays import Bools, Int64
 
 MIN_WORD = 3
 MAX_FULL_WORDS = 4
 """Longer names are titles of works and offices, whose last word is short for nothing."""
 _JOINS = frozenset(" -&/'’")
 
-ShortSpans = tuple[Int64, Int64, Int32]
-"""Starts, ends, and the alias of each one's full name."""
 
-
+@dataclass(eq=False)
 class RepeatedNames:
     """Finds short forms of names that stand before them in the same document."""
 
-    def __init__(self, kb: KnowledgeBase) -> None:
-        self._kb = kb
-        self._lexicon = Lexicon.of(kb)
-        self._forms: dict[int, tuple[str, ...]] = {}
+    kb: KnowledgeBase
+    _forms: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """What may be short for each alias that was met."""
 
-    def find(self, joined: JoinedTexts, starts: Int64, ends: Int64, aliases: Int32) -> ShortSpans:
-        """Find short forms outside the mentions that were found already, ordered by start."""
+    def add_to(self, joined: JoinedTexts, found: Detected) -> Detected:
+        """Find short forms outside the mentions that were found already; return all in order."""
         full: dict[str, list[int]] = defaultdict(list)
-        present = np.unique(aliases[aliases >= 0]).tolist()
+        present = np.unique(found.aliases[found.aliases >= 0]).tolist()
         if len(self._forms) > MAX_REMEMBERED:
             self._forms.clear()
         self._decide([alias for alias in present if alias not in self._forms])
@@ -50,15 +49,19 @@ class RepeatedNames:
                 full[form].append(alias)
         small = {form.lower() for form in full}
         capital = np.flatnonzero(joined.is_raised)
-        before = np.searchsorted(starts, joined.starts[capital], side="right") - 1
-        reached = np.append(ends, 0)[before]  # 0 where nothing was found before
+        before = np.searchsorted(found.starts, joined.starts[capital], side="right") - 1
+        reached = np.append(found.ends, 0)[before]  # 0 where nothing was found before
         outside = capital[reached <= joined.starts[capital]].tolist()
         words = joined.words
         hits = np.array([i for i in outside if words[i] in small], dtype=np.int64)
+        if not len(hits):
+            return found
         hits = hits[self._stands_alone(joined, hits)]
-        rows = list(_after_full_names(joined, hits, full, starts, aliases))
-        found = np.array(rows, dtype=np.int64).reshape(-1, 3)
-        return found[:, 0], found[:, 1], found[:, 2].astype(np.int32)
+        rows = list(_after_full_names(joined, hits, full, found))
+        starts, ends, aliases = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        none = np.full(len(rows), -1, np.int32)
+        every = Detected.join([found, Detected(starts, ends, aliases.astype(np.int32), none)])
+        return every.take(np.argsort(every.starts, kind="stable"))
 
     def _decide(self, aliases: list[int]) -> None:
         """Find out, many names at a time, what may be short for them.
@@ -66,7 +69,7 @@ class RepeatedNames:
         A form that is a name itself must be linked to what the full name means, and not be the
         title of what it means most often.
         """
-        kb = self._kb
+        kb = self.kb
         pairs = [
             (alias, form)
             for alias, name in zip(aliases, kb.aliases(aliases), strict=True)
@@ -99,6 +102,10 @@ class RepeatedNames:
             alone[row] = not after and not before
         return alone
 
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        return Lexicon.of(self.kb)
+
     def _is_common(self, word: str) -> bool:
         found = self._lexicon.words.find(word)
         return found >= 0 and bool(self._lexicon.is_stop_word[found])
@@ -126,11 +133,7 @@ def _is_beside(joined: JoinedTexts, left: int, right: int, other: int) -> bool:
 
 
 def _after_full_names(
-    joined: JoinedTexts,
-    words: Int64,
-    full: dict[str, list[int]],
-    starts: Int64,
-    aliases: Int32,
+    joined: JoinedTexts, words: Int64, full: dict[str, list[int]], found: Detected
 ) -> Iterator[tuple[int, int, int]]:
     """Yield the words that follow a full name in their document, with the nearest one's alias."""
     places: dict[int, Int64] = {}
@@ -140,7 +143,7 @@ def _after_full_names(
         nearest = (-1, -1)
         for alias in full.get(joined.text[start:end], ()):
             if alias not in places:
-                places[alias] = starts[aliases == alias]
+                places[alias] = found.starts[found.aliases == alias]
             at = int(np.searchsorted(places[alias], start)) - 1
             if at >= 0 and places[alias][at] >= begin:
                 nearest = max(nearest, (int(places[alias][at]), alias))

@@ -10,7 +10,7 @@ from html import unescape
 import numpy as np
 
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.names import normalise_surface
+from stamo.kb.candidates import normalise_surface
 from stamo.system.arrays import Float64, Int32, Int64
 
 _QUOTES = "\"'`“”‘’«»„‚‹›()[]{}<>.,;:!?*_|/\\-–— "

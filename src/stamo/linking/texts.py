@@ -54,7 +54,10 @@ class JoinedTexts:
     @cached_property
     def kinds(self) -> NDArray[np.uint8]:
         """What each character is: white space, the end of a sentence and so on, (characters,)."""
-        return _kind_table().take(self.codes, mode="clip")
+        table = np.zeros(TABLE_SIZE, dtype=np.uint8)
+        for kind, signs in _SIGNS.items():
+            table[[ord(sign) for sign in signs]] |= kind
+        return table.take(self.codes, mode="clip")
 
     @cached_property
     def is_raised(self) -> Bools:
@@ -87,6 +90,37 @@ class JoinedTexts:
         return np.asarray(places + self.offsets[document], dtype=np.int64)
 
 
+@dataclass(frozen=True)
+class Detected:
+    """The mentions of a batch in order; places are those of the joined texts, or of one of them."""
+
+    starts: Int64  # (M,)
+    ends: Int64  # (M,)
+    aliases: Int32  # (M,) alias of the knowledge base, -1 when only an extra alias matched
+    extras: Int32  # (M,) index into the extra aliases, -1 when none matched
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def join(cls, parts: Sequence[Detected]) -> Detected:
+        """Put mentions behind one another."""
+        return cls(
+            np.concatenate([part.starts for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+            np.concatenate([part.aliases for part in parts]),
+            np.concatenate([part.extras for part in parts]),
+        )
+
+    def take(self, rows: Int64 | Bools | slice) -> Detected:
+        """Return some of the mentions."""
+        return Detected(self.starts[rows], self.ends[rows], self.aliases[rows], self.extras[rows])
+
+
+_NONE = np.zeros(0, np.int64)
+NOTHING_DETECTED = Detected(_NONE, _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32))
+
+
 def join_texts(texts: Sequence[str]) -> JoinedTexts:
     """Join texts and find their words.
 
@@ -116,14 +150,6 @@ def join_texts(texts: Sequence[str]) -> JoinedTexts:
         lowered=code_points(lowered),
         moved=moved,
     )
-
-
-@cache
-def _kind_table() -> NDArray[np.uint8]:
-    table = np.zeros(TABLE_SIZE, dtype=np.uint8)
-    for kind, signs in _SIGNS.items():
-        table[[ord(sign) for sign in signs]] |= kind
-    return table
 
 
 def is_composed(codes: CodeArray) -> bool:

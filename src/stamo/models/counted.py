@@ -7,7 +7,7 @@ the calibration were fitted once, on the held-out articles of an English encyclo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -46,11 +46,8 @@ class CountedScores:
 
     name = "counts"
     extra: tuple[str, ...] = ()
-
-    @property
-    def encoded_features(self) -> tuple[Feature, ...]:
-        """Return the features that are looked up once, when mentions are encoded."""
-        return Prior(), Relatedness()
+    encoded_features: ClassVar[tuple[Feature, ...]] = (Prior(), Relatedness())
+    """The features that are looked up once, when mentions are encoded."""
 
     @property
     def state(self) -> Mapping[str, Float32]:

@@ -23,7 +23,7 @@ from stamo.models.counted import FITTED, CountedScores, counted_scores
 from stamo.models.deeped.known import KnownDeepED
 from stamo.models.tables import Tables, WordKind, check_kind, model_tables
 from stamo.system.arrays import Float32
-from stamo.system.files import file_version, write_atomic
+from stamo.system.files import write_atomic
 
 if TYPE_CHECKING:
     from stamo.models.base import LinkingModel
@@ -60,7 +60,7 @@ class TrainedModel:
     """A linking model with what is needed to use it."""
 
     source: LinkingModel | KnownDeepED | CountedScores
-    """φ: a model, the arrays of one, or what links without one."""
+    """φ: a model, the arrays of one, or what links without one; each is a `KnownScorer`."""
     dimensions: int
     kb_fingerprint: str
     encoding: EncodingSettings = field(default_factory=EncodingSettings)
@@ -75,11 +75,6 @@ class TrainedModel:
         """The model; of one that was loaded as arrays it is made when it is first needed."""
         if isinstance(self.source, KnownDeepED | CountedScores):
             return self.source.to_model()
-        return self.source
-
-    @property
-    def known(self) -> KnownScorer:
-        """What scores known candidates, without torch where that is possible."""
         return self.source
 
     def __repr__(self) -> str:
@@ -157,9 +152,13 @@ def load_model(path: str | Path) -> TrainedModel:
         ModelError: The file is missing, corrupted, too large or of another version.
     """
     path = Path(path)
-    if file_version(path) is None or not path.is_file():
+    try:
+        size = path.stat().st_size if path.is_file() else None
+    except OSError:
+        size = None
+    if size is None:
         raise ModelError(f"There is no model file {path}; make one with `stamo train`.")
-    if path.stat().st_size > MAX_MODEL_BYTES:
+    if size > MAX_MODEL_BYTES:
         raise ModelError(
             f"{path.name} has more than {MAX_MODEL_BYTES} bytes; it is no stamo model."
         )
@@ -170,7 +169,7 @@ def load_model(path: str | Path) -> TrainedModel:
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(f"{path.name} is no readable model ({error}); train it again.") from error
     trained = _from_parts(path, metadata, state)
-    if metadata.get(CHECKSUM, trained.fingerprint) != trained.fingerprint:
+    if CHECKSUM in metadata and metadata[CHECKSUM] != trained.fingerprint:
         raise ModelError(
             f"{path.name} is damaged: its content does not match its checksum; copy it again or "
             "train it again."

@@ -16,8 +16,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, batched
 from stamo.linking.output import link_format
 from stamo.models.store import TrainedModel
-from stamo.system.processes import without_garbage_collection
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread, without_garbage_collection
 
 
 @dataclass(frozen=True)

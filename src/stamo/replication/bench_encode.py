@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from stamo.features.encoder import BATCH_TOKENS, Encoder
-from stamo.system.threads import one_thread
+from stamo.system.runtime import one_thread
 
 N_ROUNDS = 3
 """Times that each way runs; the medians are compared."""

@@ -16,7 +16,8 @@ import torch
 
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
-from stamo.features.encoding import EncodedMentions
+from stamo.features.articles import most_frequent_entities
+from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import Located
 from stamo.linking.linker import Linker
@@ -25,8 +26,8 @@ from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.base import make_batch
 from stamo.models.store import load_model
 from stamo.replication.usage import MB, Say, Usage, measure
-from stamo.system.arrays import Int64
-from stamo.system.threads import one_thread
+from stamo.system.arrays import Int32, Int64
+from stamo.system.runtime import one_thread
 
 N_PLAIN = 16
 """Documents linked mention by mention; more would only take time."""
@@ -208,8 +209,8 @@ def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, 
     batches = []
     for i in range(0, len(documents), linker.settings.batch_size):
         located = linker.locate(documents[i : i + linker.settings.batch_size])
-        entities = linker.first_pass(located)
-        batches.append(linker.encode(located, _ambiguous(linker, located), entities))
+        context = most_frequent_entities(located.corpus, linker.kb)
+        batches.append(_encode(linker, located, _ambiguous(linker, located), context))
     n_scored = sum(map(len, batches))
     started = time.process_time()
     for mentions in batches:
@@ -223,9 +224,13 @@ def _ambiguous(linker: Linker, located: Located) -> Int64:
     return np.flatnonzero(is_ambiguous[located.corpus.surfaces])
 
 
+def _encode(linker: Linker, located: Located, rows: Int64, context: Int32) -> EncodedMentions:
+    return encode(located.corpus, linker.kb, linker.encoding, rows=rows, context_entities=context)
+
+
 def _rank(linker: Linker, mentions: EncodedMentions) -> None:
     rank_by_model(
-        linker.trained.known,
+        linker.trained.source,
         mentions,
         linker.tables,
         linker.relatedness,
@@ -240,10 +245,10 @@ def link_plainly(linker: Linker, documents: Sequence[Document]) -> Iterator[Link
     features = [feature for feature in model.features if feature.name != "embedding"]
     for document in documents:
         located = linker.locate([document])
-        entities = linker.first_pass(located)
+        context = most_frequent_entities(located.corpus, kb)
         mentions = []
         for row in range(located.corpus.n_mentions):
-            one = linker.encode(located, np.array([row]), entities)
+            one = _encode(linker, located, np.array([row]), context)
             for feature in features:
                 one = one.with_known(feature.name, feature.known(one, kb))
             with torch.inference_mode():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import multiprocessing
 import multiprocessing.connection
@@ -14,12 +13,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
-from functools import cache, partial
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from stamo.errors import WorkerError
 from stamo.system.closing import Closing
+from stamo.system.runtime import without_pandas
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -165,87 +165,6 @@ def _one_thread_each() -> Iterator[None]:
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Do not look for cycles during a bounded piece of work that makes many tuples and no cycles.
-
-    Looking takes 9 % of the time of extracting links; the piece bounds what could pile up.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def without_pandas() -> None:
-    """Keep Arrow from importing pandas in this process, for as long as it lives.
-
-    Arrow asks of every list and array whether it is one of pandas, and imports pandas to do so
-    where it is installed: .2 s and 45 MB for each process.
-    """
-    if "pandas" in sys.modules:
-        return
-    import pyarrow as pa
-
-    sys.meta_path.insert(0, _NoPandas)
-    try:
-        pa.array([0])  # Arrow tries once
-    finally:
-        sys.meta_path.remove(_NoPandas)
-
-
-class _NoPandas:
-    """A finder of modules that stops whoever imports pandas."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
-@contextmanager
-def plain_allocator() -> Iterator[None]:
-    """Let Arrow take its memory from the system's allocator meanwhile.
-
-    Its own keeps some 70 MB of what is freed; `give_back_memory` cannot reach that while it is
-    needed again and again.
-    """
-    import pyarrow as pa
-
-    before = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(before)
-
-
-def give_back_memory() -> None:
-    """Hand freed memory back to the system, so that one stage does not add to the next."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-    with suppress(AttributeError, OSError):  # the second part is Linux with glibc only
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-@cache
-def keep_freed_memory() -> None:
-    """Let this process use freed memory again instead of handing it back and asking anew.
-
-    The arrays of a batch have some MB each, which glibc returns to the system one by one until it
-    has met a larger one; to get them anew took a tenth of the time of linking.
-    """
-    with suppress(AttributeError, OSError):  # Linux with glibc only
-        libc = ctypes.CDLL(None)
-        libc.mallopt(_MMAP_THRESHOLD, 32 << 20)
-        libc.mallopt(_TRIM_THRESHOLD, 64 << 20)
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _inherited: Callable[[Any], Any] | None = None
 """What this worker was forked with."""
 

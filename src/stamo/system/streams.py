@@ -16,6 +16,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import zstandard
@@ -41,7 +42,7 @@ OnFault = Callable[[str], None]
 class Readable(Protocol):
     """Anything bytes can be read from; it need not be seekable."""
 
-    def read(self, size: int = ..., /) -> bytes: ...  # noqa: D102
+    def read(self, size: int, /) -> bytes: ...  # noqa: D102
 
 
 class StreamFault(Exception):  # noqa: N818 - it ends a stretch of bytes and never leaves a stream
@@ -55,21 +56,21 @@ class StreamFault(Exception):  # noqa: N818 - it ends a stretch of bytes and nev
         super().__init__(" ".join(filter(None, (reason, place))) + about)
 
 
+@dataclass(eq=False)
 class ByteSource:
     """Hand out a file's raw bytes, counted, up to an optional end position."""
 
-    def __init__(self, file: Readable, position: int = 0, end: int | None = None) -> None:
-        self._file = file
-        self._end = end
-        self._position = position
-        self._ahead = b""
-        self._at = 0
-        """How much of what was read ahead is handed out; a place moves, bytes are not copied."""
+    file: Readable
+    position: int = 0
+    end: int | None = None
+    _ahead: bytes = b""
+    _at: int = 0
+    """How much of what was read ahead is handed out; a place moves, bytes are not copied."""
 
     @property
     def consumed(self) -> int:
         """Return the position in the file up to which bytes were handed out."""
-        return self._position - (len(self._ahead) - self._at)
+        return self.position - (len(self._ahead) - self._at)
 
     def peek(self, size: int) -> bytes:
         """Return the next bytes without handing them out; fewer only at the end."""
@@ -133,15 +134,15 @@ class ByteSource:
         return StreamFault("archive is damaged", place, detail or "unknown error")
 
     def _fetch(self, size: int) -> bytes:
-        if self._end is not None:
-            size = min(size, self._end - self._position)
+        if self.end is not None:
+            size = min(size, self.end - self.position)
         try:
-            data = self._file.read(size) if size else b""
+            data = self.file.read(size) if size else b""
         except OSError as error:
-            self._end = self._position  # a disk that failed is not asked again
-            place = f"after {self._position:,} bytes"
+            self.end = self.position  # a disk that failed is not asked again
+            place = f"after {self.position:,} bytes"
             raise StreamFault("reading failed", place, error) from error
-        self._position += len(data)
+        self.position += len(data)
         return data
 
 
@@ -198,31 +199,21 @@ def compression(start: bytes) -> str | None:
     return "zstd" if _SKIPPABLE.match(start) else None
 
 
+@dataclass(eq=False)
 class ByteStream:
-    """Iterate over the decompressed bytes of a source.
+    """Iterate over the decompressed bytes of a source."""
 
-    Args:
-        source: The bytes as they are in the file.
-        kind: The compression; told from the first bytes by default.
-        block_bytes: How many bytes come out at once, at most.
-        on_fault: Called with a sentence for each damaged stretch, after which reading goes on at
-            the next member; without it the stream ends at the first fault.
-    """
-
-    def __init__(
-        self,
-        source: ByteSource,
-        kind: str | None = None,
-        *,
-        block_bytes: int = 1 << 15,
-        on_fault: OnFault | None = None,
-    ) -> None:
-        self.source = source
-        self.kind = kind
-        self.fault: str | None = None
-        """Why the stream ended, if early."""
-        self._block_bytes = block_bytes
-        self._on_fault = on_fault
+    source: ByteSource
+    """The bytes as they are in the file."""
+    kind: str | None = None
+    """The compression; told from the first bytes by default."""
+    block_bytes: int = 1 << 15
+    """How many bytes come out at once, at most."""
+    on_fault: OnFault | None = None
+    """Called with a sentence for each damaged stretch, after which reading goes on at the next
+    member; without it the stream ends at the first fault."""
+    fault: str | None = None
+    """Why the stream ended, if early."""
 
     def __iter__(self) -> Iterator[bytes]:
         goes_on = True
@@ -232,9 +223,9 @@ class ByteStream:
                 return
             except StreamFault as fault:
                 self.fault = str(fault)
-                if self._on_fault is None:
+                if self.on_fault is None:
                     return
-                self._on_fault(fault.reason)
+                self.on_fault(fault.reason)
             goes_on = self._seek_member()
             if goes_on:
                 yield b"\n"  # so that a line cut by the fault does not swallow the next one
@@ -247,7 +238,7 @@ class ByteStream:
         elif self.kind == "zstd":
             yield from _zstd_blocks(self.source)
         else:
-            while block := self.source.read(max(PLAIN_BYTES, self._block_bytes)):
+            while block := self.source.read(max(PLAIN_BYTES, self.block_bytes)):
                 yield block
 
     def _seek_member(self) -> bool:
@@ -283,7 +274,7 @@ class ByteStream:
                     raise self.source.ends_early()
                 fed = fed[-IN_BYTES:] + pending
             try:
-                block = member.decompress(pending, self._block_bytes)
+                block = member.decompress(pending, self.block_bytes)
             except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
                 raise self.source.damaged(error, fed) from error
             pending = b""

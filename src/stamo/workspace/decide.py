@@ -20,10 +20,10 @@ from stamo.corpus.duplicates import UInt32, minhash
 from stamo.corpus.parts import Part, split_document
 from stamo.corpus.types import Document, Mention, without_overlaps
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.detection import Detected
 from stamo.linking.linker import Linker
 from stamo.linking.results import merge_parts
 from stamo.linking.settings import LinkerSettings
+from stamo.linking.texts import Detected
 from stamo.models.store import TrainedModel
 from stamo.workspace.intake import CollectSettings, Intake
 

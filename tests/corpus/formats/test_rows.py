@@ -221,6 +221,8 @@ def test_rss(tmp_path):
     assert [d.id for d in documents[:2]] == ["a", "http://example.org/b"]
     assert documents[1].title == "R&D pays"
     assert not skips.skipped
+    (tmp_path / "feed.xml").write_text(RSS[RSS.index("<rss ") :])
+    assert texts(read(tmp_path)[0]) == texts(documents), "known without an XML declaration"
 
 
 @pytest.mark.parametrize(

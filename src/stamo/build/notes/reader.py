@@ -19,7 +19,7 @@ from stamo.build.notes.targets import NOTE_SUFFIXES, without_suffix
 from stamo.corpus.formats.base import UTF16_MARKS
 from stamo.corpus.readers import list_files
 from stamo.errors import DumpError
-from stamo.system.processes import without_garbage_collection
+from stamo.system.runtime import without_garbage_collection
 
 MAX_NOTE_BYTES = 8 << 20
 NOTES_PER_CHUNK = 1000

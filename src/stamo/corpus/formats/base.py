@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +42,7 @@ class ReadTask:
     first: int = 0
     """The record to start with, when an interrupted reading goes on."""
     path: Path | BinaryIO | None = None
-    """The file, for formats that are not read from front to back; None for a pipe or a file that is
-    compressed."""
+    """A Parquet file, which is not read from front to back; None for a pipe or a compressed one."""
     text_column: str = ""
     """The column of a table that holds the texts; one of the usual names without it."""
     before: int = 0
@@ -74,8 +74,9 @@ class Format(Protocol):
         """The endings of file names, before that of a compression."""
         ...
 
-    def recognises(self, start: bytes) -> bool:
-        """Tell whether a file that starts like this, without white space, is of this format."""
+    @property
+    def begins(self) -> re.Pattern[bytes] | None:
+        """How files of this format begin, behind white space; None: as any text may."""
         ...
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:

@@ -15,18 +15,9 @@ from stamo.corpus.formats.text import PlainText
 from stamo.corpus.formats.warc import WebArchive
 from stamo.system.streams import UNSUPPORTED
 
-ARCHIVE, PAGE, LINES, TEXT = WebArchive(), WebPage(), JsonLines(), PlainText()
-PARQUET, FEED = ParquetFile(), NewsFeed()
-FORMATS: tuple[Format, ...] = (
-    ARCHIVE,
-    PARQUET,
-    PAGE,
-    FEED,
-    LINES,
-    NifFile(),
-    TextTable(),
-    TEXT,
-)
+ARCHIVE, PARQUET, PAGE, FEED = WebArchive(), ParquetFile(), WebPage(), NewsFeed()
+LINES, TEXT = JsonLines(), PlainText()
+FORMATS: tuple[Format, ...] = (ARCHIVE, PARQUET, PAGE, FEED, LINES, NifFile(), TextTable(), TEXT)
 KNOWN = (
     "give plain text, JSON lines, CSV, TSV, Parquet, HTML, WARC, RSS, Atom or NIF, also as .gz, "
     ".bz2, .xz or .zst"
@@ -51,10 +42,12 @@ def choose_format(name: str, head: bytes) -> Format | str:
     Returns:
         The format, or what the file is instead.
     """
+    path = PurePath(name.lower())
+    suffix = PurePath(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
+    named = next((form for form in FORMATS if suffix in form.suffixes), None)
     start = _as_utf8(head).removeprefix(UTF8_MARK).lstrip()[:_SNIFF_BYTES]
-    named = _by_name(name)
-    told = next((form for form in (ARCHIVE, PARQUET, FEED) if form.recognises(start)), None)
-    if told is not None:
+    told = next((form for form in FORMATS if form.begins and form.begins.match(start)), TEXT)
+    if told in (ARCHIVE, PARQUET, FEED):
         return told
     if named in (PAGE, FEED):
         return named
@@ -63,12 +56,12 @@ def choose_format(name: str, head: bytes) -> Format | str:
         if inside.startswith(magic):
             return kind
     if inside is not start:
-        return PAGE if PAGE.recognises(inside) else "XML file of another kind"
+        return PAGE if PAGE.begins.match(inside) else "XML file of another kind"
     if named is PARQUET:
         return "file that is called .parquet and is none"
     if b"\0" in start and not head.startswith(UTF16_MARKS):
         return "binary file"
-    return named or next(form for form in FORMATS if form.recognises(start))
+    return named or told
 
 
 def _as_utf8(head: bytes) -> bytes:
@@ -77,9 +70,3 @@ def _as_utf8(head: bytes) -> bytes:
         return head
     text = head[: len(head) & ~1].decode("utf-16", "ignore")
     return text.encode("utf-8", "ignore") if text.lstrip().startswith("<") else head
-
-
-def _by_name(name: str) -> Format | None:
-    path = PurePath(name.lower())
-    suffix = PurePath(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
-    return next((form for form in FORMATS if suffix in form.suffixes), None)

@@ -28,10 +28,10 @@ MAX_FEED_TAG = 4 << 20
 """Bytes of one tag with its attributes, or of a comment: the parser holds it until it ends."""
 MAX_FEED_NAMES = 50_000
 """Different names of elements and attributes: the parser keeps them all."""
-XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)+", re.DOTALL)
+XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)++", re.DOTALL)
 """What may stand before the root of an XML file."""
 
-_ROOT = re.compile(rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]", re.I)
+_ROOT = rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]"
 _ENCODING = re.compile(rb"\s*<\?xml\b[^<>]{0,200}?\bencoding\s*=\s*[\"']([\w.-]{1,40})[\"']")
 _SEVERAL_BYTES = {
     **dict.fromkeys(("gb2312", "gbk", "x-gbk", "gb18030"), "gb18030"),
@@ -53,10 +53,7 @@ class NewsFeed:
     """A file of items."""
 
     suffixes = (".rss", ".atom")
-
-    def recognises(self, start: bytes) -> bool:
-        """Tell whether its root is that of RSS or Atom."""
-        return _ROOT.match(XML_PROLOGUE.sub(b"", start, count=1)) is not None
+    begins = re.compile(rb"(?:%b)?+%b" % (XML_PROLOGUE.pattern, _ROOT), re.I | re.S)
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read one document per item."""

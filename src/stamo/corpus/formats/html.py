@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,10 +17,7 @@ class WebPage:
     """A file that is one page."""
 
     suffixes = (".html", ".htm", ".xhtml")
-
-    def recognises(self, start: bytes) -> bool:
-        """Tell whether it starts as a page does."""
-        return start[:200].lower().startswith((b"<!doctype html", b"<html"))
+    begins = re.compile(rb"<!doctype html|<html", re.I)
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read the page."""

@@ -27,7 +27,6 @@ from stamo.system.arrays import Int64
 from stamo.system.streams import read_line_blocks
 
 _LINE_BREAK = ord("\n")
-_OBJECT = re.compile(rb"\{\s*[\"}]")
 MAX_DATE = 40
 _EXAMPLE = 'give one object like {"id": "a", "text": "b"} a line'
 _LONG_LINE, _LONG_ADVICE = "line longer than the limit", "give long texts as plain text files"
@@ -37,10 +36,7 @@ class JsonLines:
     """One document a line."""
 
     suffixes = (".jsonl", ".ndjson", ".json")
-
-    def recognises(self, start: bytes) -> bool:
-        """Tell whether it starts with an object that has a field."""
-        return _OBJECT.match(start) is not None
+    begins = re.compile(rb"\{\s*[\"}]")
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read one document per line; bad lines are counted and left out."""

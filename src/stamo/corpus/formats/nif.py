@@ -44,18 +44,13 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\"#%<>?\[\\\]^`{|}\x7f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 _EXAMPLE = "give Turtle with a nif:Context that has a nif:isString"
-_FOUND_BY = (b"nlp2rdf/ontologies/nif-core#", b"@prefix nif:", b"prefix nif:")
 
 
 class NifFile:
     """A file of contexts with their phrases."""
 
     suffixes = (".ttl", ".nif")
-
-    def recognises(self, start: bytes) -> bool:
-        """Tell whether its first lines name the vocabulary of NIF."""
-        head = start[:4096].lower()
-        return start[:1] in (b"@", b"<", b"#", b"p", b"P") and any(m in head for m in _FOUND_BY)
+    begins = re.compile(rb"(?=[@<#p]).*?(?:nlp2rdf/ontologies/nif-core#|prefix nif:)", re.I | re.S)
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read all contexts of the file."""

@@ -6,6 +6,7 @@ unpack to before that is done; values that repeat are kept once, however often t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-MAGIC_BYTES = b"PAR1"
 MAX_COLUMN_PAGE = 48 << 20
 """Bytes that one page may unpack to; reading takes up to seven times as much for a moment."""
 _BATCH_ROWS = 256
@@ -29,10 +29,7 @@ class ParquetFile:
     """A file of rows."""
 
     suffixes = (".parquet",)
-
-    def recognises(self, start: bytes) -> bool:
-        """Tell whether it starts with the mark of the format."""
-        return start.startswith(MAGIC_BYTES)
+    begins = re.compile(rb"PAR1")
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read one document per row."""

@@ -17,10 +17,7 @@ class PlainText:
     """Texts; what is of no other format is read as one."""
 
     suffixes = (".txt", ".text", ".md")
-
-    def recognises(self, start: bytes) -> bool:
-        """Tell whether it may be text: anything may."""
-        return True
+    begins = None
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read the file as one document; one that is linked comes in parts."""
@@ -49,7 +46,11 @@ def _tidy(raw: bytes, task: ReadTask) -> Document | None:
 
 def _stream(blocks: Iterator[bytes], task: ReadTask, window: int) -> Iterator[ReadPart]:
     """Yield the text in parts as long as the window allows."""
-    name, chunks = task.file, _chunks(blocks)
+    name = task.file
+    # Blocks are cut, so that what waits to be handed out stays short.
+    chunks = (
+        block[i : i + _CHUNK_BYTES] for block in blocks for i in range(0, len(block), _CHUNK_BYTES)
+    )
     start = next(chunks, b"")
     encoding = "UTF-16" if start.startswith(UTF16_MARKS) else "UTF-8"
     decode = codecs.getincrementaldecoder(
@@ -76,10 +77,3 @@ def _stream(blocks: Iterator[bytes], task: ReadTask, window: int) -> Iterator[Re
         rest, offset, number = rest[end:], offset + end, number + 1
     if not number:
         yield Part(Document(name, ""))
-
-
-def _chunks(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Cut blocks, so that what waits to be handed out stays short."""
-    for block in blocks:
-        for start in range(0, len(block), _CHUNK_BYTES):
-            yield block[start : start + _CHUNK_BYTES]

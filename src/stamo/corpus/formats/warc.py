@@ -199,10 +199,7 @@ class WebArchive:
     """Pages and plain texts of a crawl."""
 
     suffixes = (".warc", ".wet")
-
-    def recognises(self, start: bytes) -> bool:
-        """Tell whether it starts with a record."""
-        return start.startswith(b"WARC/")
+    begins = re.compile(rb"WARC/")
 
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read the pages and plain texts of an archive."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.models.tables import MASKED, MAX_BLOCK_MENTIONS, LocalVectors, Tables, blocks, mean_rows
-from stamo.system.arrays import Bools, Float32, Int32
+from stamo.system.arrays import Bools, Float32
 
 if TYPE_CHECKING:
     from stamo.models.deeped.model import DeepED
@@ -38,11 +37,8 @@ class KnownDeepED:
     n_attended: int = N_ATTENDED
 
     name = "deeped"
-
-    @property
-    def encoded_features(self) -> tuple[Feature, ...]:
-        """Return the features that are looked up once, when mentions are encoded."""
-        return Prior(), Relatedness()
+    encoded_features: ClassVar[tuple[Feature, ...]] = (Prior(), Relatedness())
+    """The features that are looked up once, when mentions are encoded."""
 
     @property
     def dimensions(self) -> int:
@@ -95,9 +91,12 @@ class KnownDeepED:
         for rows in blocks(width):
             place = candidates[rows, : int(width[rows[-1]])]  # (b, c)
             vectors = entities.rows.take(place, axis=0)  # (b, c, Q)
-            gathered = _gather(words.rows, word_place[rows], space)  # (b, H, Q)
-            support = self._support(vectors, place == len(entities.rows) - 1, gathered)
-            attended = self._attended(support, word_place[rows] == len(words.rows) - 1, gathered)
+            around = word_place[rows]  # (b, H)
+            gathered = space[: around.size]
+            # Without "clip" it is buffered.
+            words.rows.take(around.ravel(), axis=0, out=gathered, mode="clip")
+            is_padding = place == len(entities.rows) - 1, around == len(words.rows) - 1
+            attended = self._attended(vectors, gathered.reshape(*around.shape, -1), *is_padding)
             psi = np.empty((*place.shape, 2 + known.shape[2]), dtype=np.float32)
             psi[..., 0] = known[rows, : place.shape[1], 0]
             psi[..., 1:3] = vectors @ np.stack([attended, coherence[rows]], axis=2)
@@ -105,16 +104,22 @@ class KnownDeepED:
             scores[rows, : place.shape[1]] = self._combine(psi)
         return np.where(mentions.mask, scores, np.float32(MASKED))
 
-    def _support(self, vectors: Float32, is_padding: Bools, words: Float32) -> Float32:
-        """Return u(w), the support of words by candidates (Eq. 8), (b, H)."""
-        support = (vectors * self.state["phi2"]) @ words.transpose(0, 2, 1)  # (b, c, H)
-        if is_padding.any():
-            support[is_padding] = MASKED
-        return np.asarray(support.max(axis=1))
+    def _attended(
+        self, vectors: Float32, words: Float32, no_candidate: Bools, no_word: Bools
+    ) -> Float32:
+        """Return φ₁ times the attended sum of the context words (Eq. 7 to 9), (b, Q).
 
-    def _attended(self, support: Float32, is_padding: Bools, words: Float32) -> Float32:
-        """Return φ₁ times the attended sum of the context words (Eq. 7 to 9), (b, Q)."""
-        support[is_padding] = MASKED
+        Args:
+            vectors: Those of the candidates, (b, c, Q).
+            words: Those of the context words, (b, H, Q).
+            no_candidate: Where the candidates are padding, (b, c).
+            no_word: Where the words are padding, (b, H).
+        """
+        by_candidate = (vectors * self.state["phi2"]) @ words.transpose(0, 2, 1)  # (b, c, H)
+        if no_candidate.any():
+            by_candidate[no_candidate] = MASKED
+        support = by_candidate.max(axis=1)  # u(w), Eq. 8
+        support[no_word] = MASKED
         n_left = support.shape[1] - self.n_attended
         if n_left > 0:
             order = np.argpartition(support, n_left, axis=1)
@@ -126,19 +131,9 @@ class KnownDeepED:
 
     def _combine(self, psi: Float32) -> Float32:
         """Return Γ(Ψ), (b, c), of scores (b, c, n)."""
-        layer = psi.reshape(-1, psi.shape[-1]) @ self._hidden
+        weights = np.ascontiguousarray(self.state["combine.0.weight"].T)
+        layer = psi.reshape(-1, psi.shape[-1]) @ weights
         layer += self.state["combine.0.bias"]
         np.maximum(layer, 0.0, out=layer)
         values = layer @ self.state["combine.3.weight"][0] + self.state["combine.3.bias"]
         return np.asarray(values.reshape(psi.shape[:-1]))
-
-    @cached_property
-    def _hidden(self) -> Float32:
-        return np.ascontiguousarray(self.state["combine.0.weight"].T)
-
-
-def _gather(rows: Float32, place: Int32, space: Float32) -> Float32:
-    """Copy rows into a part of `space`, place.shape + (Q,)."""
-    gathered = space[: place.size]
-    rows.take(place.ravel(), axis=0, out=gathered, mode="clip")  # without "clip" it is buffered
-    return gathered.reshape(*place.shape, -1)

@@ -15,10 +15,10 @@ from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import Batch, Combine, LinkingModel, masked_mean
+from stamo.models.base import Batch, Combine, LinkingModel, masked_mean, mean_vectors
 from stamo.models.deeped.known import N_ATTENDED, KnownDeepED
-from stamo.models.deeped.scorer import DeepEDScorer, prepare_deeped
-from stamo.models.tables import MASKED, Tables
+from stamo.models.deeped.scorer import DeepEDScorer
+from stamo.models.tables import MASKED, Tables, gather
 from stamo.system.arrays import Bools, Float32
 
 
@@ -111,6 +111,34 @@ class DeepED(LinkingModel):
         state = {name: value.numpy() for name, value in self.state_dict().items()}
         return KnownDeepED(state, self.extra, self.n_attended).score_known(mentions, tables)
 
+    @torch.no_grad()
     def prepare(self, pile: Pile, tables: Tables) -> DeepEDScorer:
-        """Compute everything that does not depend on θ(e*) once."""
-        return prepare_deeped(self, pile, tables)
+        """Compute everything that does not depend on θ(e*) once.
+
+        Mentions of one surface share their candidates, so the work is two products of candidates
+        and distinct words for each surface, whatever the number of mentions.
+        """
+        mentions = pile.mentions
+        ids, word = np.unique(mentions.words, return_inverse=True)
+        distinct = gather(tables.words, ids)  # (V', Q), padding is a zero row
+        word_index = torch.from_numpy(word.reshape(mentions.words.shape))
+        n, n_columns = mentions.candidates.shape
+        support = torch.full(mentions.words.shape, MASKED)
+        similarity = torch.zeros(n, n_columns, mentions.words.shape[1])
+        coherence = torch.zeros(n, n_columns)
+        context = mean_vectors(tables.entities, mentions.context)
+        for surface in np.unique(mentions.surfaces):
+            rows = np.flatnonzero(mentions.surfaces == surface)
+            candidates = mentions.candidates[rows[0]]
+            width = int((candidates >= 0).sum())
+            if not width:
+                continue
+            vectors = gather(tables.entities, candidates[:width])  # (c, Q)
+            index = torch.from_numpy(rows)
+            used, place = torch.unique(word_index[index], return_inverse=True)
+            words = (distinct if len(used) == len(distinct) else distinct[used]).T  # (Q, v)
+            support[index] = ((vectors * self.phi2) @ words).amax(dim=0)[place]
+            similarity[index, :width] = ((vectors * self.phi1) @ words)[:, place].transpose(0, 1)
+            coherence[index, :width] = context[index] @ (vectors * self.phi3).T
+        tensors = (distinct, word_index, support, similarity, coherence, context)
+        return DeepEDScorer(self, pile, *(tensor.numpy() for tensor in tensors))

@@ -13,9 +13,9 @@ from torch.nn.functional import normalize
 
 from stamo.features.base import FeatureParams
 from stamo.features.pile import Pile
-from stamo.models.base import Theta, ThetaBack, mean_vectors
+from stamo.models.base import Theta, ThetaBack
 from stamo.models.slopes import ScoredFeatures, Unit
-from stamo.models.tables import MASKED, Tables, gather
+from stamo.models.tables import MASKED
 from stamo.system.arrays import Bools, Float32, Int64
 
 if TYPE_CHECKING:
@@ -186,36 +186,3 @@ class DeepEDScorer(ScoredFeatures):
         by_vector = (self.phi * (by_word @ self.distinct)).sum(axis=0)  # (E, Q)
         gradient: Float32 = by_vector + (psi3[:, n_known:].T @ self.context[rows]) * self.phi3
         return gradient
-
-
-@torch.no_grad()
-def prepare_deeped(model: DeepED, pile: Pile, tables: Tables) -> DeepEDScorer:
-    """Compute the frozen part of DeepED's scores for a pile.
-
-    Mentions of one surface share their candidates, so the work is two products of candidates and
-    distinct words for each surface, whatever the number of mentions.
-    """
-    mentions = pile.mentions
-    ids, word = np.unique(mentions.words, return_inverse=True)
-    distinct = gather(tables.words, ids)  # (V', Q), padding is a zero row
-    word_index = torch.from_numpy(word.reshape(mentions.words.shape))
-    n, n_columns = mentions.candidates.shape
-    support = torch.full(mentions.words.shape, MASKED)
-    similarity = torch.zeros(n, n_columns, mentions.words.shape[1])
-    coherence = torch.zeros(n, n_columns)
-    context = mean_vectors(tables.entities, mentions.context)
-    for surface in np.unique(mentions.surfaces):
-        rows = np.flatnonzero(mentions.surfaces == surface)
-        candidates = mentions.candidates[rows[0]]
-        width = int((candidates >= 0).sum())
-        if not width:
-            continue
-        vectors = gather(tables.entities, candidates[:width])  # (c, Q)
-        index = torch.from_numpy(rows)
-        used, place = torch.unique(word_index[index], return_inverse=True)
-        words = (distinct if len(used) == len(distinct) else distinct[used]).T  # (Q, v)
-        support[index] = ((vectors * model.phi2) @ words).amax(dim=0)[place]
-        similarity[index, :width] = ((vectors * model.phi1) @ words)[:, place].transpose(0, 1)
-        coherence[index, :width] = context[index] @ (vectors * model.phi3).T
-    tensors = (distinct, word_index, support, similarity, coherence, context)
-    return DeepEDScorer(model, pile, *(tensor.numpy() for tensor in tensors))
