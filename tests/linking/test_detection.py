@@ -69,9 +69,10 @@ def test_right_to_left_text(detector):
     assert found(detector, "ביקרתי אתמול ירושלים היפה") == ["ירושלים"]
 
 
-def test_sentence_start_loses_its_capital(detector):
+@pytest.mark.parametrize("before", ["It rained. ", "¿", "Really? ¡", "«‹", "Անձրև է։ "])
+def test_sentence_start_loses_its_capital(detector, before):
     """A name like "Monetary policy" at the start of a sentence is found in its small form."""
-    assert found(detector, "It rained. Monetary policy failed.") == ["Monetary policy"]
+    assert found(detector, f"{before}Monetary policy failed.") == ["Monetary policy"]
 
 
 def test_exact_case_comes_first(detector):

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from fastapi import FastAPI
 from stamo.cli.serve import listen, run
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import SettingsError
+from stamo.packs.folder import PackFolder
 from stamo.packs.pack import EntityPack
 from stamo.service.app import create_app
 from stamo.service.security import SecuritySettings
@@ -66,15 +68,20 @@ def built(tmp_path_factory):
 
 
 @pytest.fixture
-def client(built, tmp_path):
+def app(built, tmp_path):
     text = "A king called Rey went to a city near Tehran."
     mentions = (Mention("Rey", 14, 17), Mention("Tehran", 38, 44, "Tehran"))
     make_workspace(tmp_path / "spaces", documents=[Document("one", text, mentions)])
     _, kb, trained = built
     learn = partial(learn_job, kb=kb, trained=trained)
     parts = wire(kb, trained, tmp_path / "packs", tmp_path / "spaces", learn, SecuritySettings())
+    return create_app(parts)
+
+
+@pytest.fixture
+def client(app):
     with (
-        running(create_app(parts)) as address,
+        running(app) as address,
         httpx.Client(base_url=address, headers=CHANGE, timeout=20) as client,
     ):
         yield client
@@ -133,6 +140,72 @@ def test_packs_are_checked_against_the_partners(client, built):
     key = client.get("/api/packs").json()[0]["key"]
     client.delete(f"/api/packs/{key}")
     assert client.post("/api/link", json=text).json()["mentions"] == []
+
+
+def test_a_pack_that_a_command_adds_is_used(client, built, tmp_path, monkeypatch):
+    """The folder may change beside the service, by `stamo packs` or a copy."""
+    monkeypatch.setattr("stamo.service.wiring.LOOK_SECONDS", 0.0)
+    _, kb, trained = built
+    entry = PackFolder(tmp_path / "packs").add(make_real_pack(kb, trained).to_bytes())
+    text = {"text": "The Scavenger of Jakku came."}
+    deadline = time.monotonic() + 20
+    while not (mentions := client.post("/api/link", json=text).json()["mentions"]):
+        assert time.monotonic() < deadline
+    assert mentions[0]["entity"] == "Rey Skywalker"
+    entry.path.unlink()
+    assert client.post("/api/link", json=text).json()["mentions"] == []
+
+
+def entities_of(client):
+    mentions = client.post("/api/link", json={"text": "Rey is a king."}).json()["mentions"]
+    return [mention["entity"] for mention in mentions]
+
+
+def test_a_learned_pack_is_put_into_use(client):
+    """One that is not fit is used only if somebody insists; a later one takes its place."""
+    use = "/api/packs/of/rey"
+    assert client.get("/api/workspaces/rey").json()["pack"] is None
+    assert client.post(use).status_code == 404
+    assert client.post("/api/packs/of/nobody").status_code == 404
+    body = {"document": "one", "mention": 0, "who": "Ada", "client": "p", "choice": "@emerging"}
+    client.post("/api/workspaces/rey/labels", json=body)
+    for _ in range(2):
+        job = client.post("/api/workspaces/rey/learn").json()
+        while job["state"] in ("queued", "running"):
+            job = client.get(f"/api/jobs/{job['id']}").json()
+        learned = client.get("/api/workspaces/rey").json()["pack"]
+        assert learned["is_fit"] is False
+        assert learned["verdict"] in job["message"]
+        refused = client.post(use)
+        assert refused.status_code == 409
+        assert learned["verdict"] in refused.json()["error"]
+        assert client.post(use, params={"anyway": True}).status_code == 201
+        (pack,) = client.get("/api/packs").json()
+        assert (pack["entity"], pack["fingerprint"]) == ("Rey Skywalker", learned["fingerprint"])
+        assert entities_of(client) == ["Rey Skywalker"]
+
+
+def test_a_person_learns_and_uses_a_pack_on_the_pages(app, open_page, serve_app):
+    """Label, learn, read the verdict, use it all the same, and find it in use everywhere."""
+    address = serve_app(app)
+    page = open_page(f"{address}/label?workspace=rey&who=Ada")
+    page.wait_for_selector("#choices button")
+    page.keyboard.press("1")
+    page.click("#learn")
+    page.wait_for_selector("#learned button")
+    assert "Learned." in page.text_content("#enough-text")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.click("#learned >> text=Use pack")
+    page.wait_for_selector("#learned >> text=In use")
+    (question,) = open_page.complaints
+    assert "Use it all the same?" in question
+    page.goto(f"{address}/")
+    page.wait_for_selector("#workspaces >> text=In use")
+    page.click("#packs >> text=Remove")
+    page.wait_for_selector("#workspaces >> text=Use pack")
+    page.goto(f"{address}/label?workspace=rey")
+    page.wait_for_selector("#learned >> text=Use pack")
+    open_page.complaints.clear()  # the two questions
 
 
 def start(built, tmp_path, *options):

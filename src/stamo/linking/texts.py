@@ -26,8 +26,8 @@ WHITE, SENTENCE_END, TRANSPARENT, TAG = 1, 2, 4, 8
 _SIGNS = {
     WHITE: "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
     + "".join(map(chr, range(0x2000, 0x200B))),
-    SENTENCE_END: ".!?…。！？؟।:\n" + SEPARATOR,
-    TRANSPARENT: "\"'“”‘’«»„()[]*•-– \t\r",
+    SENTENCE_END: ".!?…。！？؟।։:\n" + SEPARATOR,
+    TRANSPARENT: "\"'“”‘’«»„‚‹›¿¡()[]*•-– \t\r",
     TAG: "#@＃＠",
 }
 TABLE_SIZE = 0x10000

@@ -76,6 +76,10 @@ class PackFolder:
             found.append(entry)
         return found
 
+    def version(self) -> frozenset[tuple[Path, tuple[int, int, int] | None]]:
+        """Return what changes when a pack is added, replaced or removed; nothing is read."""
+        return frozenset((path, file_version(path)) for path in self.path.glob(f"*{PACK_SUFFIX}"))
+
     def packs(self) -> list[EntityPack]:
         """Return the usable packs."""
         return [entry.pack for entry in self.entries() if entry.pack is not None]

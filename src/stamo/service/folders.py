@@ -16,6 +16,7 @@ from stamo.service.schemas import (
     ChoiceOut,
     Guess,
     LabellingProgress,
+    LearnedPack,
     Question,
     WorkspaceInfo,
 )
@@ -32,7 +33,7 @@ from stamo.workspace.labels.events import (
 )
 from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_labellers, list_labels
 from stamo.workspace.labels.store import LabelStore
-from stamo.workspace.verdict import read_summary
+from stamo.workspace.verdict import Decision, judge, read_summary
 from stamo.workspace.wording import cut_end, cut_start
 
 logger = logging.getLogger(__name__)
@@ -109,6 +110,18 @@ class _Space:
         return {_place(event.target) for event in self.store.current()}
 
 
+def _learned_pack(workspace: Workspace) -> LearnedPack | None:
+    summary = read_summary(workspace.slots_dir) if workspace.pack_path.is_file() else None
+    if summary is None:
+        return None
+    verdict = judge(summary.findings)
+    return LearnedPack(
+        fingerprint=summary.pack,
+        is_fit=verdict.decision is Decision.ship,
+        verdict=verdict.sentence,
+    )
+
+
 def _place(target: LabelTarget) -> tuple[str, int, int]:
     # By place, not by index: the index changes when documents are collected anew.
     return target.document, target.start, target.end
@@ -182,6 +195,7 @@ class WorkspaceFolders:
             next_step=stage[:1].upper() + stage[1:],
             progress=self.progress(name),
             has_report=(workspace.path / REPORT).is_file(),
+            pack=_learned_pack(workspace),
         )
 
     def progress(self, name: str) -> LabellingProgress:
@@ -298,6 +312,21 @@ class WorkspaceFolders:
         """Return the report's path, None when none was made."""
         path = self._workspace(name).path / REPORT
         return path if path.is_file() else None
+
+    def learned_pack(self, name: str, *, anyway: bool = False) -> bytes:
+        """Return the bytes of the pack that was learned last.
+
+        Raises:
+            MissingWorkspaceError: Nothing was learned yet.
+            WorkspaceError: The verdict is against its use, and it is not wanted anyway.
+        """
+        workspace = self._workspace(name)
+        learned = _learned_pack(workspace)
+        if learned is None:
+            raise MissingWorkspaceError(f"{name!r} has no pack yet; learn it first.")
+        if not (learned.is_fit or anyway):
+            raise WorkspaceError(f"{learned.verdict} To use it all the same, send anyway=true.")
+        return workspace.pack_path.read_bytes()
 
     def close(self) -> None:
         """Close the labels of all workspaces."""

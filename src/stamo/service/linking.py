@@ -104,6 +104,16 @@ def pack_routes(parts: ServiceParts) -> APIRouter:
         await run_in_threadpool(parts.on_packs)
         return PackOut.of(entry)
 
+    @router.post("/of/{name}", status_code=201)
+    def use_learned(name: str, anyway: Annotated[bool, Query()] = False) -> PackOut:
+        """Link with the pack that a workspace learned last, instead of an earlier one of it.
+
+        One that is not fit to be used is refused, unless it is wanted anyway.
+        """
+        entry = packs.add(parts.workspaces.learned_pack(name, anyway=anyway), replace=True)
+        parts.on_packs()
+        return PackOut.of(entry)
+
     @router.delete("/{key}", status_code=204)
     def remove_pack(key: str) -> Response:
         """Remove a pack; the knowledge base stays as it is."""

@@ -233,6 +233,17 @@ class LabellingProgress(_Out):
     """A line on whether more labels help."""
 
 
+class LearnedPack(_Out):
+    """The pack that a workspace learned last."""
+
+    fingerprint: str
+    """The packs that are linked with have theirs, too: the same is in use."""
+    is_fit: bool
+    """Whether it may be used as it is."""
+    verdict: str
+    """What to do with it, in one sentence."""
+
+
 class WorkspaceInfo(_Out):
     """One emerging entity and where its workspace stands."""
 
@@ -242,6 +253,7 @@ class WorkspaceInfo(_Out):
     next_step: str
     progress: LabellingProgress
     has_report: bool = False
+    pack: LearnedPack | None = None
     problem: str = ""
     """What is wrong with its folder; then nothing else is known."""
 

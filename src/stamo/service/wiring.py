@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -35,6 +36,10 @@ MakeLinker = Callable[[Sequence[EntityPack]], PackedLinker]
 """Makes a linker that knows some packs besides its knowledge base."""
 
 
+LOOK_SECONDS = 1.0
+"""How often the folder of packs is looked at, at most, while texts are linked."""
+
+
 class PackLinker:
     """A linker that is made anew when its packs change; texts under way keep the old one."""
 
@@ -47,7 +52,24 @@ class PackLinker:
     def reload(self) -> None:
         """Read the packs again."""
         with self._lock:
-            self.current = self._make(self._packs.packs())
+            self._load()
+
+    def _load(self) -> None:
+        self._version = self._packs.version()
+        self._linker = self._make(self._packs.packs())
+        self._next_look = time.monotonic() + LOOK_SECONDS
+
+    @property
+    def current(self) -> PackedLinker:
+        """The linker with the packs of the folder, also those that a command put there."""
+        if time.monotonic() >= self._next_look and self._lock.acquire(blocking=False):
+            try:
+                self._next_look = time.monotonic() + LOOK_SECONDS
+                if self._packs.version() != self._version:
+                    self._load()
+            finally:
+                self._lock.release()
+        return self._linker
 
     def link(self, text: str) -> Sequence[LinkedMention]:
         """Return the mentions of a text with their entities."""

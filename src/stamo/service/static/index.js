@@ -1,6 +1,7 @@
 // The overview: workspaces, packs and jobs.
 
 import { byId, call, make, percent, showFailure } from "/static/api.js";
+import { useOf } from "/static/use.js";
 
 function row(title, line, ...links) {
   const what = make("div", { className: "what" }, make("strong", {}, title), make("span", { className: "soft small" }, line));
@@ -11,13 +12,14 @@ function fill(id, rows, nothing) {
   byId(id).replaceChildren(...(rows.length ? rows : [make("li", { className: "empty" }, nothing)]));
 }
 
-function workspaceRow(space) {
+function workspaceRow(space, packs) {
   const { n_labelled: done, target } = space.progress;
   const label = `/label?workspace=${encodeURIComponent(space.name)}`;
   const links = [make("span", { className: "soft number" }, `${done} of ${target}`), make("a", { href: label }, "Label")];
   if (space.has_report) {
     links.push(make("a", { href: `/api/workspaces/${encodeURIComponent(space.name)}/report` }, "Report"));
   }
+  links.push(...useOf(space, packs, run));
   const line = space.problem ? space.next_step : `Next: ${space.next_step}`;
   return row(space.entity, line, ...links);
 }
@@ -68,7 +70,7 @@ async function load() {
     ["status", "workspaces", "packs", "jobs"].map((name) => call("GET", `/api/${name}`)),
   );
   byId("status").textContent = `stamo ${status.version}${status.knowledge_base ? ` on ${status.knowledge_base}` : ""}`;
-  fill("workspaces", spaces.map(workspaceRow), "No workspace yet; make one with “stamo new”.");
+  fill("workspaces", spaces.map((space) => workspaceRow(space, packs)), "No workspace yet; make one with “stamo new”.");
   fill("packs", packs.map(packRow), "No pack yet.");
   showJobs(jobs);
   const n = jobs.filter(isUnfinished).length;

@@ -4,6 +4,7 @@
 
 import { byId, call, clientId, make, percent, showFailure } from "/static/api.js";
 import { showHistory } from "/static/history.js";
+import { useOf } from "/static/use.js";
 
 const WHO = "stamo-who";
 const KEYS = "1234567890";
@@ -180,7 +181,7 @@ function showProgress(progress) {
   byId("ticks").replaceChildren(...ticks);
   byId("enough").hidden = done < target;
   if (!byId("learn").disabled) {
-    byId("enough-text").textContent = progress.advice || `${done} labels: enough to learn from. More may still help.`;
+    byId("enough-text").textContent = progress.advice || `${done} label${done === 1 ? "" : "s"}: enough to learn from. More may still help.`;
   }
 }
 
@@ -224,8 +225,18 @@ async function follow(job) {
   byId("learn").disabled = false;
   byId("job").hidden = true;
   text.textContent = job.message;
-  const info = await call("GET", route);
-  if (info.has_report) text.append(" ", make("a", { href: `${route}/report`, target: "_blank", rel: "noopener" }, "Report"));
+  showLearned(await call("GET", route), job.message);
+}
+
+/** Show what may be done with what was learned: the verdict where it is not said yet, report, use. */
+async function showLearned(info, said = "") {
+  const links = [];
+  if (info.pack && !said.includes(info.pack.verdict)) links.push(make("span", { className: "soft" }, info.pack.verdict));
+  if (info.has_report) links.push(make("a", { href: `${route}/report`, target: "_blank", rel: "noopener" }, "Report"));
+  const again = (action) => enqueue(async () => (await action(), showLearned(info, said)));
+  if (info.pack) links.push(...useOf(info, await call("GET", "/api/packs"), again));
+  byId("learned").replaceChildren(...links);
+  byId("learned").hidden = links.length === 0;
 }
 
 /** Ask again how far a job is; a service that is started anew goes on with it, and so do we. */
@@ -421,6 +432,7 @@ async function open() {
   byId("entity").textContent = info.entity;
   byId("aliases").textContent = `Names: ${info.aliases.join(", ")}`;
   showProgress(info.progress);
+  await showLearned(info);
   const jobs = await call("GET", "/api/jobs");
   const running = jobs.find((job) => job.workspace === name && ["queued", "running"].includes(job.state));
   if (running) {
