@@ -198,6 +198,8 @@ def test_the_documented_examples_work(serve, root, tmp_path, monkeypatch):
             answer = curl(client, line, replace)
             if "PROPOSAL" in line:
                 assert "start it with --found" in answer.json()["error"]
+            elif "/packs/of/" in line:
+                assert "learn it first" in answer.json()["error"]
             else:
                 assert answer.status_code < 300, (line, answer.text)
             path = answer.request.url.path.replace("PROPOSAL", "{key}")

@@ -191,7 +191,7 @@ def test_a_report_reads_no_text_again(learned, kb, trained, tmp_path, monkeypatc
     real = encoder_choice.encoder_of(encoder_choice.INSTALLED)
 
     class Forgetful:
-        fingerprint = real.fingerprint
+        fingerprint, languages = real.fingerprint, real.languages
 
         def encode(self, texts):
             assert list(texts) == [""], "this text was read before"

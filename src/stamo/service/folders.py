@@ -16,7 +16,7 @@ from stamo.service.schemas import (
     ChoiceOut,
     Guess,
     LabellingProgress,
-    LearnedPack,
+    OwnPack,
     Question,
     WorkspaceInfo,
 )
@@ -110,12 +110,12 @@ class _Space:
         return {_place(event.target) for event in self.store.current()}
 
 
-def _learned_pack(workspace: Workspace) -> LearnedPack | None:
+def _learned_pack(workspace: Workspace) -> OwnPack | None:
     summary = read_summary(workspace.slots_dir) if workspace.pack_path.is_file() else None
     if summary is None:
         return None
     verdict = judge(summary.findings)
-    return LearnedPack(
+    return OwnPack(
         fingerprint=summary.pack,
         is_fit=verdict.decision is Decision.ship,
         verdict=verdict.sentence,

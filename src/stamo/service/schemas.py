@@ -233,7 +233,7 @@ class LabellingProgress(_Out):
     """A line on whether more labels help."""
 
 
-class LearnedPack(_Out):
+class OwnPack(_Out):
     """The pack that a workspace learned last."""
 
     fingerprint: str
@@ -253,7 +253,7 @@ class WorkspaceInfo(_Out):
     next_step: str
     progress: LabellingProgress
     has_report: bool = False
-    pack: LearnedPack | None = None
+    pack: OwnPack | None = None
     problem: str = ""
     """What is wrong with its folder; then nothing else is known."""
 

@@ -133,3 +133,15 @@ def test_the_advisor_keeps_the_queue_of_a_workspace(space, kb, trained):
     again = LabelQueue(space.entity, corpus, kb, trained, encoder_of(INSTALLED))
     assert advisor(space, corpus, []) == again.order([])
     assert advisor.queue(space, corpus) is advisor.queue(space, corpus)
+
+
+def test_the_advisor_forgets_the_queue_that_was_used_longest_ago(
+    small, space, kb, trained, tmp_path, monkeypatch
+):
+    """Memory does not follow the number of workspaces."""
+    monkeypatch.setattr("stamo.workspace.labels.queue.MAX_QUEUES", 1)
+    advisor = Advisor(kb, trained)
+    corpus = space.documents.read()
+    first = advisor.queue(space, corpus)
+    advisor.queue(copy_collected(small, tmp_path / "other"), corpus)
+    assert advisor.queue(space, corpus) is not first

@@ -254,6 +254,10 @@ class LabelQueue:
         return learned.posterior[:, 0].astype(np.float64)
 
 
+MAX_QUEUES = 8
+"""Queues that are kept in memory, some ten megabytes each; others are made anew when asked for."""
+
+
 class Advisor:
     """The queues of many workspaces; a function of workspace, documents and labels."""
 
@@ -271,7 +275,10 @@ class Advisor:
             if reader is not None:
                 reader.save()
             held = (parts, queue)
-            self._queues[str(workspace.path)] = held
+        self._queues.pop(str(workspace.path), None)
+        self._queues[str(workspace.path)] = held  # the last one used stands last
+        for oldest in list(self._queues)[:-MAX_QUEUES]:
+            self._queues.pop(oldest, None)
         return held[1]
 
     def __call__(
