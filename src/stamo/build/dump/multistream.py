@@ -26,7 +26,6 @@ MAX_FOUND_BYTES = 8 << 20
 _STREAM_START = re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)")
 _LINE = re.compile(rb"^(\d{1,18}):\d+:", re.MULTILINE)
 _MAX_LINE_BYTES = 1 << 16
-_N_PROBES = 4  # each decompresses a block
 # bzip2 makes about a quarter of wikitext, so a range holds about chunk_bytes of pages.
 _RATIO = 4
 _SCAN_BYTES = 1 << 20
@@ -189,16 +188,15 @@ def _offsets(lines: bytes, index_path: Path) -> set[bytes]:
 
 
 def _first_misfit(file: BinaryIO, cuts: list[int]) -> int | None:
-    """Look at the first bytes at every cut, and at the first page at some of them."""
-    step = max(1, len(cuts) // _N_PROBES)
-    for number, offset in enumerate(cuts[1:]):
+    """Look at the first bytes at every cut, and at the first page of the middle one."""
+    for offset in cuts[1:]:
         file.seek(offset)
         start = file.read(_START_BYTES)
         if not _STREAM_START.match(start) and not _is_cut_start(start):
             return offset
-        if number % step == 0 and not _begins_with_page(start + file.read(1 << 20)):
-            return offset
-    return None
+    middle = cuts[len(cuts) // 2]
+    file.seek(middle)
+    return None if not middle or _begins_with_page(file.read(1 << 20)) else middle
 
 
 def _is_cut_start(start: bytes) -> bool:
