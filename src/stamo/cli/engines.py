@@ -96,7 +96,6 @@ def source_reader(engine: Engine, master: str | None) -> Iterator[SourceReader |
 
 
 def link_by_spark(
-    engine: Engine,
     kb: Path,
     model: Path | None,
     files: list[Path],
@@ -114,13 +113,11 @@ def link_by_spark(
     """Link files on Spark; return how many documents were linked and how many failed.
 
     Raises:
-        SettingsError: The engine is another, or there is no model, nowhere to write to, or nothing
-            to read.
+        SettingsError: There is no model, nowhere to write to, or nothing to read.
     """
     from stamo.cli.tables import Console
     from stamo.errors import SettingsError
 
-    check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
     if model is None:
         raise SettingsError("Spark links with a model; give its file after the knowledge base.")
     if out is None or not files:

@@ -18,6 +18,7 @@ from stamo.cli.engines import (
     MasterOption,
     OutOption,
     SharedOption,
+    check_engine,
     link_by_spark,
 )
 from stamo.cli.options import AsJson, KbPath, TextColumn
@@ -142,9 +143,9 @@ def link(
             f"There is no file or folder {str(files[0])!r}; give the path of a model, or of "
             "documents to link."
         )
-    if engine is Engine.spark or (master, out, overwrite, shared) != (None, None, False, None):
+    check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
+    if engine is Engine.spark:
         n_linked, n_failed = link_by_spark(
-            engine,
             kb,
             model,
             files,

@@ -28,6 +28,8 @@ _LINE = re.compile(rb"^(\d{1,18}):\d+:", re.MULTILINE)
 _MAX_LINE_BYTES = 1 << 16
 # bzip2 makes about a quarter of wikitext, so a range holds about chunk_bytes of pages.
 _RATIO = 4
+_N_PROBES = 16
+_N_PROBES_FOUND = 4  # its second stream was looked at already, and each decompresses a block
 _SCAN_BYTES = 1 << 20
 _START_BYTES = 10
 
@@ -73,7 +75,7 @@ def plan_ranges(
         if offset - cuts[-1] >= _least_bytes(limits):
             cuts.append(offset)
     with dump_path.open("rb") as file:
-        if (misfit := _first_misfit(file, cuts)) is not None:
+        if (misfit := _first_misfit(file, cuts, _N_PROBES)) is not None:
             raise DumpError(
                 f"The index {index_path} does not belong to {dump_path}: no stream of pages begins "
                 f"at byte {misfit:,}; remove the index or download the one of the same date."
@@ -92,7 +94,9 @@ def find_ranges(
         if not _has_header_stream(file):
             return None
         cuts = [0, *_find_cuts(file, _least_bytes(limits))]
-        if _longest(cuts, n_bytes) > MAX_FOUND_BYTES or _first_misfit(file, cuts) is not None:
+        if _longest(cuts, n_bytes) > MAX_FOUND_BYTES:
+            return None
+        if _first_misfit(file, cuts, _N_PROBES_FOUND) is not None:
             return None
     return _ranges(dump_path, cuts, n_bytes, limits, expects_end=expects_end)
 
@@ -187,16 +191,17 @@ def _offsets(lines: bytes, index_path: Path) -> set[bytes]:
     return set(found)
 
 
-def _first_misfit(file: BinaryIO, cuts: list[int]) -> int | None:
-    """Look at the first bytes at every cut, and at the first page of the middle one."""
-    for offset in cuts[1:]:
+def _first_misfit(file: BinaryIO, cuts: list[int], n_probes: int) -> int | None:
+    """Look at the first bytes at every cut, and at the first page at some of them."""
+    step = max(1, len(cuts) // n_probes)
+    for number, offset in enumerate(cuts[1:]):
         file.seek(offset)
         start = file.read(_START_BYTES)
         if not _STREAM_START.match(start) and not _is_cut_start(start):
             return offset
-    middle = cuts[len(cuts) // 2]
-    file.seek(middle)
-    return None if not middle or _begins_with_page(file.read(1 << 20)) else middle
+        if number % step == 0 and not _begins_with_page(start + file.read(1 << 20)):
+            return offset
+    return None
 
 
 def _is_cut_start(start: bytes) -> bool:
