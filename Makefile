@@ -8,8 +8,9 @@ TOOLS := $(VENV)/.tools
 
 .PHONY: demo docs test check campaign constraints format clean
 
-# The tested versions where they can be had, else whatever pyproject.toml allows.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+# The tested versions where they can be had, else whatever pyproject.toml allows. Python compiles
+# what is imported: compiling all that is installed takes pip longer than installing it.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("stamo needs Python 3.11 or newer, this is %d.%d; set PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -111,7 +111,8 @@ def get_extras() -> None:
     """Install the extras, each on its own: the registry may have one and not the other."""
     for extra in missing_extras():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _get(f"the extra {extra}", [*pip, "--editable", f".[{extra}]"], SECONDS["pip"])
+        what = ["--no-compile", "--editable", f".[{extra}]"]
+        _get(f"the extra {extra}", [*pip, *what], SECONDS["pip"])
 
 
 def get_chromium() -> None:
