@@ -6,7 +6,7 @@
 Ranges of a multistream dump are read, cleaned and staged by tasks; counting is the SQL of
 `stamo.build.counting`; link probability, word counts and entity vectors are summed by tasks over
 row groups of articles. The driver writes what is one file: tables, articles, names. Its memory is
-bounded by names and entities. The folder of the knowledge base, and the dump where it has an index,
+bounded by names and entities. The folder of the knowledge base, and a multistream dump,
 must be on a disk that all machines see under the same path.
 """
 
