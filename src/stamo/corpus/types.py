@@ -6,17 +6,20 @@ of characters, and the encoding is the only place that needs tokens.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from stamo.corpus.tokenizer import tokenize
 from stamo.errors import CorpusFormatError, SettingsError
 
 MAX_ALIASES = 10
 MAX_NAME = 500
 MAX_ABOUT = 2000
 MAX_IDENTITY = 300
+_BRACKETS = re.compile(r"\s*\(([^()]*)\)")
 
 LabelKey = tuple[str, int]
 """A candidate mention: (document id, index in `Document.mentions`)."""
@@ -67,6 +70,29 @@ class EmergingEntity:
         """What it is called elsewhere, where anything is known: "id", "type" and "url"."""
         known = {"id": self.external_id, "type": self.type, "url": self.url}
         return {name: value for name, value in known.items() if value}
+
+    @property
+    def plain_name(self) -> str:
+        """The name as text would say it: "Dawn" of "Dawn (spacecraft)"."""
+        return _BRACKETS.sub(" ", self.id).strip()
+
+    @property
+    def qualifier(self) -> str:
+        """What tells the name from others like it: "spacecraft" of "Dawn (spacecraft)"."""
+        return " ".join(part.strip() for part in _BRACKETS.findall(self.id))
+
+    @property
+    def line(self) -> str:
+        """The line about it; without one, what its name says beyond its shortest alias.
+
+        That is the qualifier, else the other words ("Hurricane" of "Hurricane Sandy"); empty where
+        there are none.
+        """
+        if known := self.about or self.qualifier:
+            return known
+        shortest = {word.casefold() for word in tokenize(min(self.aliases, key=len))[0]}
+        words = [word for word in tokenize(self.id)[0] if word.casefold() not in shortest]
+        return " ".join(word for word in words if len(word) > 1 and word.isalpha())
 
     def __post_init__(self) -> None:
         self._check_names()

@@ -1,4 +1,6 @@
-"""The line that a person wrote about an entity: its words, their direction, and what is like it.
+"""What is said of an entity in a line: its words, their direction, and what is like it.
+
+A person may write the line; without one the name speaks (`EmergingEntity.line`).
 
 An encoder of English finds any two texts of another language alike: 64 % of unrelated sentences in
 French, 78 % in Spanish and all in Russian are above the likeness that only .4 % of English windows
@@ -8,7 +10,6 @@ compared with texts of the knowledge base first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import islice
 
@@ -32,14 +33,12 @@ BLIND = 0.94
 """Raised so far, the encoder finds all texts the same: it knows no letter of the script (Thai)."""
 _MAX_REMEMBERED = 1000
 _background: dict[tuple[str, str, str], float] = {}
-IN_BRACKETS = re.compile(r"\s*\([^()]*\)")
-"""What tells a name from others like it: "(spacecraft)" of "Dawn (spacecraft)"."""
 
 
 def about_words(entity: EmergingEntity, kb: KnowledgeBase) -> Mapping[str, float]:
-    """Return the content words of the line but the names, with their rarity from 0 to 1."""
+    """Return the content words of line and brackets but names, with their rarity from 0 to 1."""
     names = {fold_word(word) for alias in entity.aliases for word in tokenize(alias)[0]}
-    words = sorted({*tokenize(f"{entity.about} {qualifier(entity)}")[0]})
+    words = sorted({*tokenize(f"{entity.line} {entity.qualifier}")[0]})
     ids = kb.words.find_many(words)
     known = ids >= 0
     counts, total = np.ones(len(words)), max(float(kb.word_counts.sum()), 2.0)
@@ -54,14 +53,12 @@ def about_words(entity: EmergingEntity, kb: KnowledgeBase) -> Mapping[str, float
     }
 
 
-def qualifier(entity: EmergingEntity) -> str:
-    """Return what stands in brackets after the name: "spacecraft" of "Dawn (spacecraft)"."""
-    return " ".join(part.strip(" ()") for part in IN_BRACKETS.findall(entity.id))
-
-
 def about_vector(entity: EmergingEntity, kb: KnowledgeBase) -> Float64:
-    """Return the mean of the line's words less the background, at unit norm, (Q,)."""
-    ids = kb.words.find_many(tokenize(entity.about)[0])
+    """Return the mean of the line's words less the background, at unit norm, (Q,).
+
+    It is 0 where none of them is known.
+    """
+    ids = kb.words.find_many(tokenize(entity.line)[0])
     ids = ids[ids >= 0]
     weights = kb.word_weights[ids].astype(np.float64)
     if weights.sum() <= 0:

@@ -55,7 +55,7 @@ class Embedding:
         sums = (mass.astype(np.float32) @ contexts.vectors).astype(np.float64)  # (E, Q)
         vectors = entity_directions(sums, mass.sum(axis=1), contexts.background)
         for e in np.flatnonzero(mass.sum(axis=1) <= 0).tolist():
-            if sample.pile.entities[e].about:  # it speaks where no document does
+            if sample.pile.entities[e].line:  # it speaks where no document does
                 vectors[e] = about_vector(sample.pile.entities[e], kb)
         if self.max_margin is not None:
             vectors = self.max_margin.refine(

@@ -227,7 +227,7 @@ def self_train(
     Raises:
         LearningError: There is nothing to learn from: neither a label nor a line about an entity.
     """
-    if not task.labelled.any() and not any(entity.about for entity in task.pile.entities):
+    if not task.labelled.any() and not any(entity.line for entity in task.pile.entities):
         raise LearningError(
             "None of the candidate mentions is labelled; label about twenty documents first, or "
             "write a line about the entity."

@@ -260,7 +260,7 @@ def _check_arrays(pack: EntityPack) -> None:
                 raise PackError(f"its {view!r} words and their weights do not match.")
     if not pack.encoder and any(name in pack.groups for name in SENTENCE_GROUPS):
         raise PackError("it weighs sentences but names no encoder; learn the entity again.")
-    if not pack.entity.about and any(name in pack.groups for name in ABOUT_GROUPS):
+    if not pack.entity.line and any(name in pack.groups for name in ABOUT_GROUPS):
         raise PackError("it weighs a line about the entity but has none; learn the entity again.")
 
 

@@ -1,4 +1,4 @@
-"""The line that a person wrote about the entity, compared with the text around a mention."""
+"""The line about the entity, or what its name says of it, compared with the text at a mention."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class About(View):
     """
 
     name = "about"
-    part = "line about it"
+    part = "line or name"
     reads_text = True
 
     variance: float = 8.0
@@ -46,26 +46,37 @@ class About(View):
     next_to: float = 0.2
     near: float = 0.08
     """What a rare word of the line adds beside the name and near it."""
+    by_name: float = 0.5
+    """What all of it counts where no line was written and the name speaks: it says less."""
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Compare; no column where nothing is known about the entity."""
         entity = pile.entities[0]
-        if len(pile.entities) > 1 or not entity.about or pile.text is None:
-            return np.zeros((len(pile), 0))
+        nothing = np.zeros((len(pile), 0))
+        if len(pile.entities) > 1 or pile.text is None or not entity.line:
+            return nothing
+        likeness = self._likeness(entity, pile, kb)
+        if likeness is None and not entity.about:
+            return nothing
         shared = self._shared_words(entity, pile.text, kb)
-        return np.asarray(self._likeness(entity, pile, kb) + shared)[:, None]
+        counts = 1.0 if entity.about else self.by_name
+        return np.asarray(counts * (shared if likeness is None else likeness + shared))[:, None]
 
-    def _likeness(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64:
-        """Return how much more alike line and surroundings are than what says nothing, (M,)."""
-        encoder, even = pile.encoder, self.even
+    def _likeness(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64 | None:
+        """Return how much more alike line and surroundings are than what says nothing, (M,).
+
+        None where neither an encoder nor a word vector can tell.
+        """
+        encoder, even, line = pile.encoder, self.even, entity.line
         if encoder is not None:
-            even = neutral_likeness(entity.about, encoder, kb, even)
+            even = neutral_likeness(line, encoder, kb, even)
         if encoder is None or even >= BLIND:
+            vector = about_vector(entity, kb)
             rows = view_mentions(pile, kb, [Words()])[Words.name]
-            return np.asarray(rows @ about_vector(entity, kb) - self.even_words)
-        line = np.tile(encoder.encode([entity.about])[0], N_READINGS)
+            return np.asarray(rows @ vector - self.even_words) if vector.any() else None
+        read = np.tile(encoder.encode([line])[0], N_READINGS)
         rows = view_mentions(pile, kb, [Sentence()])[Sentence.name]
-        return np.asarray(rows @ line / np.sqrt(N_READINGS) - even)
+        return np.asarray(rows @ read / np.sqrt(N_READINGS) - even)
 
     def _shared_words(
         self, entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase

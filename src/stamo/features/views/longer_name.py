@@ -12,7 +12,6 @@ import numpy as np
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
-from stamo.features.about import IN_BRACKETS
 from stamo.features.pile import Pile
 from stamo.features.surroundings import Surroundings
 from stamo.features.views.base import Term, View, view_mentions
@@ -61,7 +60,7 @@ class LongerName(View):
 
         The name is without what stands in brackets; where no alias is shorter, all is 0.
         """
-        name = IN_BRACKETS.sub(" ", entity.id).strip()
+        name = entity.plain_name
         if min(map(len, entity.aliases)) >= len(name):
             return np.zeros(len(text.starts))
         # In any case, with any signs between its words. Scripts without case write particles and

@@ -136,10 +136,13 @@ class SuiteData:
         return float(self.suite.manifest["settings"].get("inside", 0.0))
 
     def entity(self, problem: Problem) -> EmergingEntity:
-        """Return the emerging entity; where names are renamed in part, so is its own."""
-        if not problem.is_conflated or not self._inside:
+        """Return the emerging entity; one that is renamed in the text has no title that tells it.
+
+        Where names are renamed in part, so is its own.
+        """
+        if not problem.is_conflated:
             return EmergingEntity(problem.title, problem.aliases)
-        before, after = rest_of_name(problem.title.partition(" (")[0])
+        before, after = rest_of_name(problem.title.partition(" (")[0]) if self._inside else ("", "")
         return EmergingEntity(f"{before} {problem.aliases[0]} {after}".strip(), problem.aliases)
 
     def masked_words(self, problem: Problem) -> Int32:

@@ -4,8 +4,9 @@ The first questions are the ones that stand for most of the pile: each covers th
 like it, and the next one covers what is still far from all before (greedy facility location). From
 the sixth label on, mentions count by how unsure the current posterior is about them. A real new
 entity is rare under its name: as long as fewer than three labels are the entity, every other
-question counts mentions by how probable it is there, which a line about the entity tells before the
-first label. Only every other one: labels that are nearly all the entity say nothing of the rest.
+question counts mentions by how probable it is there, which a line about the entity, or a name that
+says more than its alias, tells before the first label. Only every other one: labels that are nearly
+all the entity say nothing of the rest.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ class LabelQueue:
     def _wanted(self, task: Task | None) -> list[Float64 | None]:
         """Return how much each mention is worth asking, by each wish; None where nothing tells."""
         enough = task is not None and int(task.labelled.sum()) >= LEAST_LABELS
-        if task is None or not (enough or self.entity.about):
+        if task is None or not (enough or self.entity.line):
             return [None]
         p = self._posterior(task)
         unsure = np.asarray(4 * p * (1 - p) + 0.1)
@@ -245,7 +246,7 @@ class LabelQueue:
             if row is not None:
                 labelled[row] = True
                 labels[row, 0] = answer == self.entity.id
-        if not labels.any() and not self.entity.about:
+        if not labels.any() and not self.entity.line:
             return None
         return replace(self._unlabelled, labels=labels, labelled=labelled)
 
