@@ -8,7 +8,7 @@ import pytest
 from stamo.errors import SettingsError
 from stamo.features.embedding import Embedding
 from stamo.features.max_margin import MaxMargin
-from tests.features.by_hand import A, C, NEW, FiveDocuments, label, pile_of, star
+from tests.features.by_hand import NEW, A, C, FiveDocuments, label, pile_of, star
 
 RED, STAR, MOON = 0, 1, 2
 NAMELESS = replace(NEW, id="Star")
