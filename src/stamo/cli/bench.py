@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from stamo.cli.bench_discover import bench_discover
 from stamo.cli.bench_learn import bench_learn
@@ -23,18 +24,14 @@ if TYPE_CHECKING:
 
 
 def bench_collect(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE...", help="Documents as `collect` reads them.")
-    ],
-    entities: Annotated[
-        str, typer.Option(help="Numbers of entities; the first is compared with.")
-    ] = "1,10,100",
-    aliases: Annotated[int, typer.Option(min=1, help="Names of each entity.")] = 2,
-    rounds: Annotated[int, typer.Option(min=1, help="Passes of each size; the best counts.")] = 1,
-    kb: Annotated[
-        Path | None, typer.Option(help="With a model: measure the whole of collecting too.")
-    ] = None,
-    model: Annotated[Path | None, typer.Option(help="Links the documents that are kept.")] = None,
+    sources: list[str] = Argument(
+        ..., metavar="SOURCE...", help="Documents as `collect` reads them."
+    ),
+    entities: str = Option("1,10,100", help="Numbers of entities; the first is compared with."),
+    aliases: int = Option(2, min=1, help="Names of each entity."),
+    rounds: int = Option(1, min=1, help="Passes of each size; the best counts."),
+    kb: Path | None = Option(None, help="With a model: measure the whole of collecting too."),
+    model: Path | None = Option(None, help="Links the documents that are kept."),
     as_json: AsJson = False,
 ) -> None:
     """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
@@ -123,12 +120,12 @@ def _print(speed: CollectSpeed) -> None:
 
 
 def bench_encode(
-    kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory of a knowledge base.")],
-    encoder: Annotated[
-        str | None, typer.Option(help="Folder of an encoder; without it the packaged MiniLM.")
-    ] = None,
-    windows: Annotated[int, typer.Option(min=1, help="Windows of text to encode.")] = 500,
-    length: Annotated[int, typer.Option(min=20, help="Characters of a window.")] = 450,
+    kb: Path = Argument(..., metavar="KB", help="Directory of a knowledge base."),
+    encoder: str | None = Option(
+        None, help="Folder of an encoder; without it the packaged MiniLM."
+    ),
+    windows: int = Option(500, min=1, help="Windows of text to encode."),
+    length: int = Option(450, min=20, help="Characters of a window."),
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast windows of text become vectors, beside the encoder's layers alone."""
@@ -166,26 +163,17 @@ def register(app: typer.Typer) -> None:
 
 
 def bench_build(
-    dump: Annotated[Path, typer.Argument(metavar="DUMP", help="MediaWiki XML dump.")],
-    workers: Annotated[int, typer.Option(help="Processes of each program.")] = 2,
-    sizes: Annotated[
-        str, typer.Option(help="Prefixes of the dump to build from, in MB of XML.")
-    ] = "25,50,100",
-    wikipedia2vec_python: Annotated[
-        str, typer.Option(help="The interpreter that has wikipedia2vec 2.0.")
-    ] = sys.executable,
-    ours_only: Annotated[
-        bool, typer.Option("--ours-only", help="Do not run wikipedia2vec.")
-    ] = False,
-    thresholds: Annotated[
-        bool,
-        typer.Option(
-            "--thresholds", help="Let wikipedia2vec drop rare entities and names, its default."
-        ),
-    ] = False,
-    scratch: Annotated[
-        Path | None, typer.Option(help="Where to put temporary files; they are removed.")
-    ] = None,
+    dump: Path = Argument(..., metavar="DUMP", help="MediaWiki XML dump."),
+    workers: int = Option(2, help="Processes of each program."),
+    sizes: str = Option("25,50,100", help="Prefixes of the dump to build from, in MB of XML."),
+    wikipedia2vec_python: str = Option(
+        sys.executable, help="The interpreter that has wikipedia2vec 2.0."
+    ),
+    ours_only: bool = Option(False, "--ours-only", help="Do not run wikipedia2vec."),
+    thresholds: bool = Option(
+        False, "--thresholds", help="Let wikipedia2vec drop rare entities and names, its default."
+    ),
+    scratch: Path | None = Option(None, help="Where to put temporary files; they are removed."),
     as_json: AsJson = False,
 ) -> None:
     """Compare a build without vectors with wikipedia2vec 2.0, and follow memory by size."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson, KbPath, ModelPath
 from stamo.cli.tables import Console, print_json, print_table, rich_table
@@ -14,10 +13,10 @@ from stamo.cli.tables import Console, print_json, print_table, rich_table
 def bench_discover(
     kb: KbPath,
     model: ModelPath,
-    sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE...", help="Documents as `discover` reads them.")
-    ],
-    documents: Annotated[int, typer.Option(min=1, help="Documents at most.")] = 1500,
+    sources: list[str] = Argument(
+        ..., metavar="SOURCE...", help="Documents as `discover` reads them."
+    ),
+    documents: int = Option(1500, min=1, help="Documents at most."),
     as_json: AsJson = False,
 ) -> None:
     """Measure the pass of `stamo discover` beside linking the same documents, in turns."""

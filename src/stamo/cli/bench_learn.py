@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
+from typer import Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import print_json, rich_table
@@ -19,11 +19,11 @@ PUBLISHED_SECONDS = 714
 
 
 def bench_learn(
-    entities: int = typer.Option(50, help="Emerging entities."),
-    documents: int = typer.Option(1000, help="Unlabelled documents of each."),
-    slots: int = typer.Option(5, help="Slots to average over."),
-    workers: int = typer.Option(2, help="Processes."),
-    grow: bool = typer.Option(False, "--grow", help="Also show how the cost grows."),
+    entities: int = Option(50, help="Emerging entities."),
+    documents: int = Option(1000, help="Unlabelled documents of each."),
+    slots: int = Option(5, help="Slots to average over."),
+    workers: int = Option(2, help="Processes."),
+    grow: bool = Option(False, "--grow", help="Also show how the cost grows."),
     as_json: AsJson = False,
 ) -> None:
     """Measure a slot of the paper's work, by phase, and the default reading for one entity."""

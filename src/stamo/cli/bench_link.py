@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Option
 
 from stamo.cli.options import AsJson, KbPath, ModelPath
 from stamo.cli.tables import Console, print_json, rich_table
@@ -19,18 +19,13 @@ if TYPE_CHECKING:
 def bench_link(
     kb: KbPath,
     model: ModelPath,
-    documents: Annotated[int, typer.Option(min=1, help="News-size documents to link.")] = 512,
-    length: Annotated[int, typer.Option(min=100, help="Characters of a document.")] = 3000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
-    seconds: Annotated[
-        float, typer.Option(min=0, help="How long each setting runs at least.")
-    ] = 20.0,
-    before: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, file_okay=False, help="Folder src of another version to compare with."
-        ),
-    ] = None,
+    documents: int = Option(512, min=1, help="News-size documents to link."),
+    length: int = Option(3000, min=100, help="Characters of a document."),
+    workers: int = Option(os.cpu_count() or 1, min=1, help="Processes."),
+    seconds: float = Option(20.0, min=0, help="How long each setting runs at least."),
+    before: Path | None = Option(
+        None, exists=True, file_okay=False, help="Folder src of another version to compare with."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Measure `stamo link`, text in and JSON lines out, beside simpler ways in the same run."""

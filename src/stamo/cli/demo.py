@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, bare_table, print_json
@@ -45,9 +46,9 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for all files.")],
-    seed: Annotated[int, typer.Option(help="Another seed gives another world.")] = 7,
-    articles: Annotated[int, typer.Option(help="Articles of the encyclopaedia.")] = 700,
+    out: Path = Argument(..., metavar="OUT", help="Folder for all files."),
+    seed: int = Option(7, help="Another seed gives another world."),
+    articles: int = Option(700, help="Articles of the encyclopaedia."),
     as_json: AsJson = False,
 ) -> None:
     """Run the whole story on an invented world: no download, about a minute."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Option
 
 from stamo.cli import found as found_commands
 from stamo.cli.found import N_LISTED, Types, kinds_of, print_list
@@ -28,27 +29,22 @@ def register(app: typer.Typer) -> None:
 def discover(
     kb: KbPath,
     model: ModelPath,
-    source: Annotated[
-        list[str],
-        typer.Option("--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin."),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for the proposals and the decisions.")],
-    since: Annotated[
-        str, typer.Option(help="Leave out documents with an earlier date, such as 2024-05-31.")
-    ] = "",
-    documents: Annotated[int, typer.Option(min=2, help="Documents that a proposal needs.")] = 3,
-    kind: Annotated[
-        str, typer.Option(help="name: unknown names; meaning: new meanings of known ones; both.")
-    ] = "both",
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="A name never to propose, or @FILE; repeat it.")
-    ] = None,
+    source: list[str] = Option(
+        ..., "--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin."
+    ),
+    out: Path = Option(..., help="Folder for the proposals and the decisions."),
+    since: str = Option("", help="Leave out documents with an earlier date, such as 2024-05-31."),
+    documents: int = Option(3, min=2, help="Documents that a proposal needs."),
+    kind: str = Option(
+        "both", help="name: unknown names; meaning: new meanings of known ones; both."
+    ),
+    ignore: list[str] | None = Option(None, help="A name never to propose, or @FILE; repeat it."),
     types: Types = None,
-    most: Annotated[int, typer.Option(min=1, help="Proposals at most.")] = 1000,
-    encoder: Annotated[
-        bool, typer.Option("--encoder", help="Compare contexts by the sentence encoder too.")
-    ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    most: int = Option(1000, min=1, help="Proposals at most."),
+    encoder: bool = Option(
+        False, "--encoder", help="Compare contexts by the sentence encoder too."
+    ),
+    workers: int = Option(1, min=1, help="Processes."),
     as_json: AsJson = False,
 ) -> None:
     """Find entities that the knowledge base does not know: new names, new meanings."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 if TYPE_CHECKING:
     from stamo.build.engine import BuildEngine
@@ -24,19 +24,17 @@ class Engine(StrEnum):
     spark = "spark"
 
 
-EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="This machine's processes, or Spark.")
-]
+EngineOption = Annotated[Engine, Option("--engine", help="This machine's processes, or Spark.")]
 MasterOption = Annotated[
     str | None,
-    typer.Option("--master", help="Where Spark runs, such as local[2] or spark://host:7077."),
+    Option("--master", help="Where Spark runs, such as local[2] or spark://host:7077."),
 ]
 OutOption = Annotated[
-    str | None, typer.Option("--out", help="Folder or address of Parquet that Spark writes.")
+    str | None, Option("--out", help="Folder or address of Parquet that Spark writes.")
 ]
 SharedOption = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--shared/--ship",
         help="Whether Spark's machines see the same paths, or are sent KB and model.",
         show_default="shared inside this machine only",

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Argument, Option
 
 from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, source_reader
 from stamo.cli.options import AsJson, TextColumn
@@ -41,35 +42,24 @@ def register(app: typer.Typer) -> None:
 
 
 def new(
-    workspace: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="WORKSPACE", help="Folder of the new entity; with --from, of all of them."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="What the entity is called.")
-    ] = None,
-    alias: Annotated[
-        list[str] | None,
-        typer.Option(help="A name that texts use, at most ten; NAME itself is one if it fits."),
-    ] = None,
-    about: Annotated[
-        str, typer.Option(help="A line about it, or @FILE with one: strong where labels are few.")
-    ] = "",
-    id: Annotated[str, typer.Option("--id", help="Its id elsewhere, such as Q29584.")] = "",
-    type: Annotated[str, typer.Option("--type", help="What kind of thing it is.")] = "",
-    url: Annotated[str, typer.Option("--url", help="A page about it.")] = "",
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", help="CSV of entities: name, aliases (a|b), about, id, type, url, folder."
-        ),
-    ] = None,
-    kb: Annotated[
-        Path | None, typer.Option("--kb", help="Look the names up in this knowledge base.")
-    ] = None,
-    who: Annotated[str, typer.Option(help="Who starts it.")] = "",
+    workspace: Path | None = Argument(
+        None, metavar="WORKSPACE", help="Folder of the new entity; with --from, of all of them."
+    ),
+    name: str | None = Argument(None, metavar="NAME", help="What the entity is called."),
+    alias: list[str] | None = Option(
+        None, help="A name that texts use, at most ten; NAME itself is one if it fits."
+    ),
+    about: str = Option(
+        "", help="A line about it, or @FILE with one: strong where labels are few."
+    ),
+    id: str = Option("", "--id", help="Its id elsewhere, such as Q29584."),
+    type: str = Option("", "--type", help="What kind of thing it is."),
+    url: str = Option("", "--url", help="A page about it."),
+    table: Path | None = Option(
+        None, "--from", help="CSV of entities: name, aliases (a|b), about, id, type, url, folder."
+    ),
+    kb: Path | None = Option(None, "--kb", help="Look the names up in this knowledge base."),
+    who: str = Option("", help="Who starts it."),
     as_json: AsJson = False,
 ) -> None:
     """Start the workspace of an emerging entity, or those of a table."""
@@ -119,10 +109,9 @@ def _show_new(spaces: Sequence[Workspace], n_new: int, *, is_table: bool) -> Non
 
 
 def status(
-    workspaces: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[WORKSPACE]...", help="Workspaces, or folders of them; here."),
-    ] = None,
+    workspaces: list[Path] | None = Argument(
+        None, metavar="[WORKSPACE]...", help="Workspaces, or folders of them; here."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Say where workspaces stand and what comes next."""
@@ -146,17 +135,14 @@ def _print_overview(spaces: Sequence[Workspace]) -> None:
 
 def collect(
     workspaces: Folders,
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin."),
-    ] = None,
+    source: list[str] | None = Option(
+        None, "--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin."
+    ),
     kb: KbOption = None,
     model: ModelOption = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what was collected.")] = False,
-    casefold: Annotated[bool, typer.Option("--casefold", help="Find aliases in any case.")] = False,
-    most: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many kept documents of each.")
-    ] = None,
+    fresh: bool = Option(False, "--fresh", help="Forget what was collected."),
+    casefold: bool = Option(False, "--casefold", help="Find aliases in any case."),
+    most: int | None = Option(None, min=1, help="Stop after so many kept documents of each."),
     text_column: TextColumn = "",
     engine: EngineOption = Engine.embedded,
     master: MasterOption = None,
@@ -230,14 +216,12 @@ def collect_spaces(
 
 def update(
     workspaces: Folders,
-    source: Annotated[
-        list[str], typer.Option("--from", help="New documents, as `collect` takes them.")
-    ],
+    source: list[str] = Option(..., "--from", help="New documents, as `collect` takes them."),
     kb: KbOption = None,
     model: ModelOption = None,
-    folds: Annotated[
-        int | None, typer.Option(help="Parts for cross-validation, 0 for none; as before if not.")
-    ] = None,
+    folds: int | None = Option(
+        None, help="Parts for cross-validation, 0 for none; as before if not."
+    ),
     text_column: TextColumn = "",
     as_json: AsJson = False,
 ) -> None:

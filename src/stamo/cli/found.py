@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, add_group, bare_table, named_values, print_json, print_table
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import TrainedModel
 
-FoundPath = Annotated[Path, typer.Argument(metavar="FOUND", help="Folder of `stamo discover`.")]
+FoundPath = Annotated[Path, Argument(metavar="FOUND", help="Folder of `stamo discover`.")]
 Key = Annotated[
-    str, typer.Argument(metavar="PROPOSAL", help="Its id, its place in the list, or its name.")
+    str, Argument(metavar="PROPOSAL", help="Its id, its place in the list, or its name.")
 ]
-Who = Annotated[str, typer.Option(help="Your name, kept with the decision.")]
+Who = Annotated[str, Option(help="Your name, kept with the decision.")]
 Types = Annotated[
     list[str] | None,
-    typer.Option("--type", help="Only what the text calls so, such as film; repeat it."),
+    Option("--type", help="Only what the text calls so, such as film; repeat it."),
 ]
 N_LISTED = 30
 EXAMPLE_CHARACTERS = 70
@@ -45,10 +46,10 @@ def register(app: typer.Typer) -> None:
 
 def list_found(
     found: FoundPath,
-    kind: Annotated[str, typer.Option(help="name, meaning or both.")] = "both",
+    kind: str = Option("both", help="name, meaning or both."),
     types: Types = None,
-    most: Annotated[int, typer.Option(min=1, help="Proposals at most.")] = N_LISTED,
-    decided: Annotated[bool, typer.Option("--decided", help="Show decided ones too.")] = False,
+    most: int = Option(N_LISTED, min=1, help="Proposals at most."),
+    decided: bool = Option(False, "--decided", help="Show decided ones too."),
     as_json: AsJson = False,
 ) -> None:
     """List the open proposals, the best first."""
@@ -60,8 +61,8 @@ def list_found(
 
 def judged(
     found: FoundPath,
-    entities: Annotated[Path, typer.Option(help="File of entities, as `suite make wild` reads.")],
-    labels: Annotated[Path, typer.Option(help="Table of judged mentions, likewise.")],
+    entities: Path = Option(..., help="File of entities, as `suite make wild` reads."),
+    labels: Path = Option(..., help="Table of judged mentions, likewise."),
     as_json: AsJson = False,
 ) -> None:
     """Tell which entities whose mentions were judged are among the proposals, and where."""
@@ -97,10 +98,8 @@ def show(found: FoundPath, proposal: Key, as_json: AsJson = False) -> None:
 
 def review(
     found: FoundPath,
-    workspaces: Annotated[
-        Path, typer.Argument(metavar="WORKSPACES", help="Folder for what you accept.")
-    ],
-    kind: Annotated[str, typer.Option(help="name, meaning or both.")] = "both",
+    workspaces: Path = Argument(..., metavar="WORKSPACES", help="Folder for what you accept."),
+    kind: str = Option("both", help="name, meaning or both."),
     types: Types = None,
     who: Who = "",
 ) -> None:
@@ -119,17 +118,12 @@ def review(
 def accept(
     found: FoundPath,
     proposal: Key,
-    workspace: Annotated[
-        Path, typer.Argument(metavar="WORKSPACE", help="Folder for the new entity.")
-    ],
-    name: Annotated[str, typer.Option(help="What the entity is called.")] = "",
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--from", help="Where to collect from; where it was found by default."),
-    ] = None,
-    labels: Annotated[
-        bool, typer.Option("--labels", help="Keep the suggested labels as yours.")
-    ] = False,
+    workspace: Path = Argument(..., metavar="WORKSPACE", help="Folder for the new entity."),
+    name: str = Option("", help="What the entity is called."),
+    source: list[str] | None = Option(
+        None, "--from", help="Where to collect from; where it was found by default."
+    ),
+    labels: bool = Option(False, "--labels", help="Keep the suggested labels as yours."),
     who: Who = "",
     as_json: AsJson = False,
 ) -> None:
@@ -149,9 +143,7 @@ def accept(
 
 def reject(
     found: FoundPath,
-    proposals: Annotated[
-        list[str], typer.Argument(metavar="PROPOSALS...", help="Ids, places or names.")
-    ],
+    proposals: list[str] = Argument(..., metavar="PROPOSALS...", help="Ids, places or names."),
     who: Who = "",
     as_json: AsJson = False,
 ) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from stamo.build.kinds import SourceKind
 from stamo.cli.engines import (
@@ -37,64 +38,51 @@ def register(app: typer.Typer) -> None:
 
 
 def build(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOURCE",
-            help="MediaWiki XML dump (plain, bz2, gz, xz or zst), a folder of Markdown notes, or a "
-            "CSV, TSV or JSONL table of entities.",
-        ),
-    ],
-    kb: Annotated[Path, typer.Argument(metavar="KB", help="Directory to make.")],
-    kind: Annotated[
-        SourceKind | None,
-        typer.Option("--as", help="What SOURCE is, where its name does not tell."),
-    ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Language code, en by default; most dumps say it themselves.")
-    ] = None,
-    vectors: Annotated[
-        Path | None,
-        typer.Option(help="Word vectors (GloVe text, word2vec .bin, fastText .vec, .npz)."),
-    ] = None,
-    dimensions: Annotated[
-        int, typer.Option(help="Dimensions of vectors learned from the text; 0 for no vectors.")
-    ] = 100,
-    workers: Annotated[
-        int, typer.Option(help="Processes; the result is the same for any number.")
-    ] = os.cpu_count() or 1,
-    held_out: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of articles kept out of every statistic.",
-            show_default="0.1 of a dump, 0 of notes",
-        ),
-    ] = None,
-    missing_targets: Annotated[
-        bool, typer.Option(help="Whether link targets without a page are entities.")
-    ] = True,
-    guess_redirects: Annotated[
-        bool, typer.Option(help="Whether other spellings of titles are redirects.")
-    ] = True,
-    index: Annotated[
-        Path | None, typer.Option(help="Index of a multistream archive, found by itself beside it.")
-    ] = None,
-    ids: Annotated[
-        Path | None,
-        typer.Option(help="Ids of entities: page_props or wb_items_per_site SQL, or two columns."),
-    ] = None,
-    disambiguation_template: Annotated[
-        list[str] | None, typer.Option(help="Another template that marks disambiguation pages.")
-    ] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Memory for counting; by default what is enough.")
-    ] = None,
-    keep_staged: Annotated[
-        Path | None, typer.Option(help="Folder to make for pages, texts and links as Parquet.")
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a knowledge base of the same name.")
-    ] = False,
+    source: Path = Argument(
+        ...,
+        metavar="SOURCE",
+        help="MediaWiki XML dump (plain, bz2, gz, xz or zst), a folder of Markdown notes, or a "
+        "CSV, TSV or JSONL table of entities.",
+    ),
+    kb: Path = Argument(..., metavar="KB", help="Directory to make."),
+    kind: SourceKind | None = Option(
+        None, "--as", help="What SOURCE is, where its name does not tell."
+    ),
+    language: str | None = Option(
+        None, help="Language code, en by default; most dumps say it themselves."
+    ),
+    vectors: Path | None = Option(
+        None, help="Word vectors (GloVe text, word2vec .bin, fastText .vec, .npz)."
+    ),
+    dimensions: int = Option(
+        100, help="Dimensions of vectors learned from the text; 0 for no vectors."
+    ),
+    workers: int = Option(
+        os.cpu_count() or 1, help="Processes; the result is the same for any number."
+    ),
+    held_out: float | None = Option(
+        None,
+        help="Share of articles kept out of every statistic.",
+        show_default="0.1 of a dump, 0 of notes",
+    ),
+    missing_targets: bool = Option(True, help="Whether link targets without a page are entities."),
+    guess_redirects: bool = Option(True, help="Whether other spellings of titles are redirects."),
+    index: Path | None = Option(
+        None, help="Index of a multistream archive, found by itself beside it."
+    ),
+    ids: Path | None = Option(
+        None, help="Ids of entities: page_props or wb_items_per_site SQL, or two columns."
+    ),
+    disambiguation_template: list[str] | None = Option(
+        None, help="Another template that marks disambiguation pages."
+    ),
+    memory: str | None = Option(None, help="Memory for counting; by default what is enough."),
+    keep_staged: Path | None = Option(
+        None, help="Folder to make for pages, texts and links as Parquet."
+    ),
+    overwrite: bool = Option(
+        False, "--overwrite", help="Replace a knowledge base of the same name."
+    ),
     engine: EngineOption = Engine.embedded,
     master: MasterOption = None,
     as_json: AsJson = False,
@@ -130,12 +118,10 @@ def build(
 
 def info(
     kb: KbPath,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the ambiguity distribution (.png, .svg or .pdf).")
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare every file with its hash.")
-    ] = False,
+    figure: Path | None = Option(
+        None, help="Draw the ambiguity distribution (.png, .svg or .pdf)."
+    ),
+    verify: bool = Option(False, "--verify", help="Compare every file with its hash."),
     as_json: AsJson = False,
 ) -> None:
     """Tell what a knowledge base holds and how ambiguous its names are."""
@@ -161,8 +147,8 @@ def info(
 
 def show(
     kb: KbPath,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An alias or a title.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="Rows of each table.")] = 10,
+    name: str = Argument(..., metavar="NAME", help="An alias or a title."),
+    n: int = Option(10, "-n", min=1, help="Rows of each table."),
     as_json: AsJson = False,
 ) -> None:
     """Show what a name may mean, and the names and neighbours of an entity."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, add_group, bare_table, print_json, print_table
@@ -24,8 +25,8 @@ class Form(StrEnum):
     csv = "csv"
 
 
-WorkspacePath = Annotated[Path, typer.Argument(metavar="WORKSPACE", help="Folder of the entity.")]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="File of labels.")]
+WorkspacePath = Annotated[Path, Argument(metavar="WORKSPACE", help="Folder of the entity.")]
+File = Annotated[Path, Argument(metavar="FILE", help="File of labels.")]
 ENDINGS = {".csv": Form.csv, ".jsonl": Form.jsonl}
 """What a file of labels is by its name; anything else is Label Studio's."""
 
@@ -39,15 +40,12 @@ def register(app: typer.Typer) -> None:
 def export(
     workspace: WorkspacePath,
     file: File,
-    form: Annotated[
-        Form | None,
-        typer.Option(
-            "--as", help="Label Studio's JSON, the whole log, or a table; by the file's ending."
-        ),
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also documents without a label (Label Studio).")
-    ] = False,
+    form: Form | None = Option(
+        None, "--as", help="Label Studio's JSON, the whole log, or a table; by the file's ending."
+    ),
+    everything: bool = Option(
+        False, "--all", help="Also documents without a label (Label Studio)."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Write the labels of a workspace to a file, or - for standard output."""
@@ -82,10 +80,10 @@ def export(
 def import_(
     workspace: WorkspacePath,
     file: File,
-    form: Annotated[
-        Form | None, typer.Option("--as", help="What the file is; told by its beginning if not.")
-    ] = None,
-    who: Annotated[str, typer.Option(help="Who labelled, where the file does not say.")] = "import",
+    form: Form | None = Option(
+        None, "--as", help="What the file is; told by its beginning if not."
+    ),
+    who: str = Option("import", help="Who labelled, where the file does not say."),
     as_json: AsJson = False,
 ) -> None:
     """Add the labels of a file to a workspace; a file that does not fit adds nothing."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from stamo.cli.engines import (
     Engine,
@@ -50,9 +51,9 @@ class Output(StrEnum):
 
 
 LeastLinkProbability = Annotated[
-    float, typer.Option("--link-probability", help="How often a name must be a link to be found.")
+    float, Option("--link-probability", help="How often a name must be a link to be found.")
 ]
-NPasses = Annotated[int, typer.Option("--passes", help="1 links by prior alone, 2 by the model.")]
+NPasses = Annotated[int, Option("--passes", help="1 links by prior alone, 2 by the model.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -63,59 +64,43 @@ def register(app: typer.Typer) -> None:
 
 def link(
     kb: KbPath,
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[MODEL] [FILES]...",
-            help="A trained model (without one, prior and relatedness decide), then texts, JSON "
-            "lines, tables, web pages, feeds, or folders; - or none for stdin.",
-        ),
-    ] = None,
-    packs: Annotated[
-        list[Path] | None,
-        typer.Option("--with", help="An entity pack or a folder of packs; repeat it."),
-    ] = None,
-    jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Read stdin and all files as JSON lines.")
-    ] = False,
+    files: list[Path] | None = Argument(
+        None,
+        metavar="[MODEL] [FILES]...",
+        help="A trained model (without one, prior and relatedness decide), then texts, JSON "
+        "lines, tables, web pages, feeds, or folders; - or none for stdin.",
+    ),
+    packs: list[Path] | None = Option(
+        None, "--with", help="An entity pack or a folder of packs; repeat it."
+    ),
+    jsonl: bool = Option(False, "--jsonl", help="Read stdin and all files as JSON lines."),
     text_column: TextColumn = "",
-    threshold: Annotated[
-        float, typer.Option(help="Leave mentions below this confidence unlinked (NIL).")
-    ] = 0.0,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say which words, neighbours and scores decided.")
-    ] = False,
-    all_candidates: Annotated[
-        bool,
-        typer.Option("--all-candidates", help="Write the candidates that did not win, too."),
-    ] = False,
-    mentions: Annotated[
-        Mentions, typer.Option(help="Link given mentions, detect them, or detect where none are.")
-    ] = Mentions.auto,
-    output: Annotated[
-        Output,
-        typer.Option(
-            "--format",
-            "--output",
-            help="How to write; auto is coloured text in a terminal and JSON lines elsewhere.",
-        ),
-    ] = Output.auto,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON lines, in a terminal too.")
-    ] = False,
+    threshold: float = Option(0.0, help="Leave mentions below this confidence unlinked (NIL)."),
+    explain: bool = Option(
+        False, "--explain", help="Say which words, neighbours and scores decided."
+    ),
+    all_candidates: bool = Option(
+        False, "--all-candidates", help="Write the candidates that did not win, too."
+    ),
+    mentions: Mentions = Option(
+        Mentions.auto, help="Link given mentions, detect them, or detect where none are."
+    ),
+    output: Output = Option(
+        Output.auto,
+        "--format",
+        "--output",
+        help="How to write; auto is coloured text in a terminal and JSON lines elsewhere.",
+    ),
+    as_json: bool = Option(False, "--json", help="Write JSON lines, in a terminal too."),
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    batch_size: Annotated[int, typer.Option(help="Documents linked together.")] = 64,
-    window: Annotated[
-        int, typer.Option(help="Characters of a long text that are linked together.")
-    ] = 100_000,
+    workers: int = Option(1, min=1, help="Processes."),
+    batch_size: int = Option(64, help="Documents linked together."),
+    window: int = Option(100_000, help="Characters of a long text that are linked together."),
     engine: EngineOption = Engine.embedded,
     master: MasterOption = None,
     out: OutOption = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what is in --out.")
-    ] = False,
+    overwrite: bool = Option(False, "--overwrite", help="Replace what is in --out."),
     shared: SharedOption = None,
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
@@ -203,34 +188,24 @@ def _write_text(
 
 def evaluate(
     kb: KbPath,
-    model: Annotated[
-        Path | None,
-        typer.Argument(metavar="[MODEL]", help="Trained model; without it, prior and relatedness."),
-    ] = None,
-    held_out: Annotated[
-        bool, typer.Option("--held-out", help="Measure on the KB's held-out articles.")
-    ] = False,
-    folds: Annotated[
-        int,
-        typer.Option(help="Train anew in this many folds, to measure on all held-out articles."),
-    ] = 0,
-    zelda: Annotated[
-        list[Path] | None, typer.Option(help="Measure on a file in ZELDA's format; repeat it.")
-    ] = None,
-    nif: Annotated[
-        list[Path] | None, typer.Option(help="Measure on a file in GERBIL's format; repeat it.")
-    ] = None,
-    threshold: Annotated[
-        float, typer.Option(help="Leave mentions below this confidence unlinked, end to end.")
-    ] = 0.0,
+    model: Path | None = Argument(
+        None, metavar="[MODEL]", help="Trained model; without it, prior and relatedness."
+    ),
+    held_out: bool = Option(False, "--held-out", help="Measure on the KB's held-out articles."),
+    folds: int = Option(
+        0, help="Train anew in this many folds, to measure on all held-out articles."
+    ),
+    zelda: list[Path] | None = Option(None, help="Measure on a file in ZELDA's format; repeat it."),
+    nif: list[Path] | None = Option(None, help="Measure on a file in GERBIL's format; repeat it."),
+    threshold: float = Option(
+        0.0, help="Leave mentions below this confidence unlinked, end to end."
+    ),
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
-    samples: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
+    samples: int = Option(1000, help="Bootstrap samples for the intervals."),
     as_json: AsJson = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
-    figure: Annotated[
-        Path | None, typer.Option(help="Write the reliability curve to this PNG or SVG.")
-    ] = None,
+    markdown: bool = Option(False, "--markdown", help="Print Markdown tables."),
+    figure: Path | None = Option(None, help="Write the reliability curve to this PNG or SVG."),
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
     from stamo.errors import SettingsError

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 import typer
+from typer import Option
 
 from stamo import __version__
 from stamo.errors import MissingExtraError, StamoError
@@ -122,8 +123,8 @@ def create_app(modules: Iterable[str] = COMMAND_MODULES) -> typer.Typer:
 
     @app.callback(invoke_without_command=True)
     def options(
-        version: bool = typer.Option(False, "--version", "-V", help="Print the version and stop."),
-        verbose: bool = typer.Option(False, "--verbose", help="Log what happens to stderr."),
+        version: bool = Option(False, "--version", "-V", help="Print the version and stop."),
+        verbose: bool = Option(False, "--verbose", help="Log what happens to stderr."),
     ) -> None:
         logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
         if version:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 
@@ -19,18 +20,16 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    kb_path: Path = typer.Argument(..., metavar="KB", help="A knowledge base."),
-    model: str = typer.Option("deeped", "--model", help="deeped or yamada."),
-    out: Path = typer.Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
-    n_pairs: int = typer.Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
-    n_epochs: int = typer.Option(12, "--epochs", help="Epochs at most."),
-    features: list[str] = typer.Option(
+    kb_path: Path = Argument(..., metavar="KB", help="A knowledge base."),
+    model: str = Option("deeped", "--model", help="deeped or yamada."),
+    out: Path = Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
+    n_pairs: int = Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
+    n_epochs: int = Option(12, "--epochs", help="Epochs at most."),
+    features: list[str] = Option(
         [], "--feature", help="An extra feature: keyphrase, name (DeepED), relatedness (Yamada)."
     ),
-    words: str = typer.Option(
-        "weighted", help="Word vectors: weighted as entities' are, or plain."
-    ),
-    seed: int = typer.Option(0, help="Same seed, same bytes."),
+    words: str = Option("weighted", help="Word vectors: weighted as entities' are, or plain."),
+    seed: int = Option(0, help="Same seed, same bytes."),
     as_json: AsJson = False,
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, add_group, print_json
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry
     from stamo.packs.pack import EntityPack
 
-Packs = Annotated[Path, typer.Argument(metavar="PACKS", help="Folder of packs.")]
-PackPath = Annotated[Path, typer.Argument(metavar="PACK", help="File of a pack.")]
-PackKey = Annotated[str, typer.Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
+Packs = Annotated[Path, Argument(metavar="PACKS", help="Folder of packs.")]
+PackPath = Annotated[Path, Argument(metavar="PACK", help="File of a pack.")]
+PackKey = Annotated[str, Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -115,7 +116,7 @@ def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
 
 
 SpacePath = Annotated[
-    Path, typer.Argument(metavar="WORKSPACE", help="Workspace that the pack was learned in.")
+    Path, Argument(metavar="WORKSPACE", help="Workspace that the pack was learned in.")
 ]
 
 
@@ -142,7 +143,7 @@ def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
 
 def rollback(
     workspace: SpacePath,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="As `versions` shows it.")],
+    version: int = Argument(..., metavar="VERSION", help="As `versions` shows it."),
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version of a workspace's pack the current one."""
@@ -159,8 +160,8 @@ def rollback(
 
 
 def merge(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the joined workspace.")],
-    workspaces: Annotated[list[Path], typer.Argument(help="Workspaces of one entity.")],
+    out: Path = Argument(..., metavar="OUT", help="Folder of the joined workspace."),
+    workspaces: list[Path] = Argument(..., help="Workspaces of one entity."),
     as_json: AsJson = False,
 ) -> None:
     """Join the documents and labels of several workspaces of one entity."""
@@ -184,13 +185,11 @@ def merge(
 
 def graduate(
     pack: PackPath,
-    kb: Annotated[Path, typer.Argument(metavar="KB", help="A later knowledge base.")],
-    title: Annotated[
-        str | None, typer.Option(help="The entity's title there; the pack's name by default.")
-    ] = None,
-    learned_with: Annotated[
-        Path | None, typer.Option("--learned-with", help="The knowledge base of the pack.")
-    ] = None,
+    kb: Path = Argument(..., metavar="KB", help="A later knowledge base."),
+    title: str | None = Option(None, help="The entity's title there; the pack's name by default."),
+    learned_with: Path | None = Option(
+        None, "--learned-with", help="The knowledge base of the pack."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Compare what was learned with a later knowledge base that knows the entity."""

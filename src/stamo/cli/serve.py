@@ -8,9 +8,10 @@ import secrets
 import socket
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Option
 
 from stamo.cli.options import KbPath, ModelPath
 from stamo.cli.tables import Console
@@ -31,33 +32,25 @@ def register(app: typer.Typer) -> None:
 def serve(
     kb: KbPath,
     model: ModelPath,
-    packs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the packs to link with; packs, made when the first one comes."
-        ),
-    ] = None,
-    workspaces: Annotated[Path, typer.Option(help="Folder that holds the workspaces.")] = Path(),
-    found: Annotated[
-        Path | None, typer.Option(help="Folder of `stamo discover`: its proposals are shown.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8017,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="STAMO_TOKEN",
-            help="Needed for changes, and for all else when the address is not this machine's; "
-            "made up then.",
-        ),
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None, typer.Option(help="Another name that browsers use; repeat it.")
-    ] = None,
-    public_read: Annotated[
-        bool,
-        typer.Option("--public-read", help="Let everybody read and link without the token."),
-    ] = False,
+    packs: Path | None = Option(
+        None, help="Folder of the packs to link with; packs, made when the first one comes."
+    ),
+    workspaces: Path = Option(Path(), help="Folder that holds the workspaces."),
+    found: Path | None = Option(None, help="Folder of `stamo discover`: its proposals are shown."),
+    host: str = Option("127.0.0.1", help="Address to listen on."),
+    port: int = Option(8017, help="Port to listen on; 0 takes a free one."),
+    token: str | None = Option(
+        None,
+        envvar="STAMO_TOKEN",
+        help="Needed for changes, and for all else when the address is not this machine's; "
+        "made up then.",
+    ),
+    allowed_host: list[str] | None = Option(
+        None, help="Another name that browsers use; repeat it."
+    ),
+    public_read: bool = Option(
+        False, "--public-read", help="Let everybody read and link without the token."
+    ),
 ) -> None:
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
     from stamo.errors import SettingsError, need

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
@@ -35,48 +36,35 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite, or a folder of them.")],
+    suite: Annotated[Path, Argument(metavar="SUITE", help="A suite, or a folder of them.")],
     kb: SuiteKb,
-    out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
-    methods: Annotated[
-        str, typer.Option(help="Names with commas; `all` but the slowest ones and `quirks`.")
-    ] = "all",
-    models: Annotated[str, typer.Option(help="deeped, yamada or both.")] = "deeped,yamada",
-    seeds: Annotated[
-        int | None, typer.Option(help="Draws of labels; 3, of a wild suite 5 by default.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The first draw; the others follow it.")] = 0,
-    slow_seeds: Annotated[int, typer.Option(help="Draws for methods with many slots.")] = 1,
-    labels: Annotated[int, typer.Option(help="Labelled documents |L|.")] = 20,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            help="|L| of the figure on the labelled size, empty for none; of a wild suite all |L|, "
-            "0,5,20 by default."
-        ),
-    ] = None,
-    labels_by: Annotated[
-        LabelsBy, typer.Option(help="Who chooses the labels of a wild suite.")
-    ] = LabelsBy.random,
-    encoder: Annotated[
-        str, typer.Option(help="A folder with a sentence encoder, installed, or none.")
-    ] = "installed",
-    about: Annotated[
-        bool, typer.Option(help="Learn with the line about each entity of a wild suite.")
-    ] = True,
-    split: Annotated[str, typer.Option(help="development, held-out or all.")] = "held-out",
-    slots: Annotated[int, typer.Option(help="Slots T at most.")] = 100,
-    entities: Annotated[
-        int | None, typer.Option(help="Emerging entities at most; all by default.")
-    ] = None,
-    experiment: Annotated[
-        Path | None,
-        typer.Option(help="Run one row of a table: a name or a file like `table3-stamo-deeped`."),
-    ] = None,
-    bert: Annotated[bool, typer.Option("--bert", help="Also run BERT (slow).")] = False,
-    bert_weights: Annotated[
-        str, typer.Option(help="Folder or name of a BERT; by default a packaged MiniLM.")
-    ] = "",
+    out: Path = Option(..., help="Directory of the results; a run in it goes on."),
+    methods: str = Option(
+        "all", help="Names with commas; `all` but the slowest ones and `quirks`."
+    ),
+    models: str = Option("deeped,yamada", help="deeped, yamada or both."),
+    seeds: int | None = Option(None, help="Draws of labels; 3, of a wild suite 5 by default."),
+    seed: int = Option(0, "--seed", help="The first draw; the others follow it."),
+    slow_seeds: int = Option(1, help="Draws for methods with many slots."),
+    labels: int = Option(20, help="Labelled documents |L|."),
+    sizes: str | None = Option(
+        None,
+        help="|L| of the figure on the labelled size, empty for none; of a wild suite all |L|, "
+        "0,5,20 by default.",
+    ),
+    labels_by: LabelsBy = Option(LabelsBy.random, help="Who chooses the labels of a wild suite."),
+    encoder: str = Option(
+        "installed", help="A folder with a sentence encoder, installed, or none."
+    ),
+    about: bool = Option(True, help="Learn with the line about each entity of a wild suite."),
+    split: str = Option("held-out", help="development, held-out or all."),
+    slots: int = Option(100, help="Slots T at most."),
+    entities: int | None = Option(None, help="Emerging entities at most; all by default."),
+    experiment: Path | None = Option(
+        None, help="Run one row of a table: a name or a file like `table3-stamo-deeped`."
+    ),
+    bert: bool = Option(False, "--bert", help="Also run BERT (slow)."),
+    bert_weights: str = Option("", help="Folder or name of a BERT; by default a packaged MiniLM."),
     workers: WorkersOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -163,7 +151,7 @@ def _show_results(out: Path, targets: Sequence[Path], as_json: bool) -> None:
 
 
 def report(
-    out: Annotated[Path, typer.Argument(metavar="RESULTS", help="Directory of results.")],
+    out: Path = Argument(..., metavar="RESULTS", help="Directory of results."),
     as_json: AsJson = False,
 ) -> None:
     """Write tables and figures next to the printed numbers, and show the tables."""

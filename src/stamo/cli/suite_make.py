@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, print_json
@@ -39,60 +39,47 @@ class LevelChoice(StrEnum):
     all = "all"
 
 
-SuiteKb = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
-WorkersOption = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
+SuiteKb = Annotated[Path, Option("--kb", help="Directory of the knowledge base.")]
+WorkersOption = Annotated[int | None, Option(help="Processes; one for each core by default.")]
 
 
 def make(
-    kind: Annotated[SuiteKind, typer.Argument(help="conflated, natural, facc1 or wild.")],
+    kind: Annotated[SuiteKind, Argument(help="conflated, natural, facc1 or wild.")],
     kb: SuiteKb,
-    out: Annotated[Path, typer.Option(help="Directory to make.")],
-    corpus: Annotated[
-        list[Path] | None,
-        typer.Option(help="Later text (conflated, wild), or ClueWeb12 WARC (facc1)."),
-    ] = None,
-    level: Annotated[
-        LevelChoice, typer.Option(help="Of a conflated suite; `all` makes each of them below OUT.")
-    ] = LevelChoice.all,
-    entities: Annotated[
-        str | None,
-        typer.Option(help="Emerging entities at most; of a wild suite, the file of entities."),
-    ] = None,
-    labels: Annotated[Path | None, typer.Option(help="The file of judged mentions (wild).")] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="The linking model that links the context (wild).")
-    ] = None,
-    least_documents: Annotated[
-        int | None, typer.Option(help="Documents that must mention an emerging entity.")
-    ] = None,
-    frequency: Annotated[
-        tuple[int, int] | None, typer.Option(help="Bounds of the document frequency (natural).")
-    ] = None,
-    ambiguity: Annotated[
-        tuple[float, float] | None, typer.Option(help="Bounds of the ambiguity rate (natural).")
-    ] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(help="Links to missing pages: keep, drop namesakes or drop (natural)."),
-    ] = None,
-    annotations: Annotated[
-        list[Path] | None, typer.Option(help="FACC1 files that annotate the pages.")
-    ] = None,
-    freebase_keys: Annotated[
-        Path | None, typer.Option(help="Freebase ids with Wikipedia page ids (facc1).")
-    ] = None,
-    any_title: Annotated[
-        bool,
-        typer.Option(
-            "--any-title", help="Let dates, numbers, lists and common nouns play entities too."
-        ),
-    ] = False,
-    seed: Annotated[
-        int,
-        typer.Option("--seed", help="Another one takes other entities and other groups of them."),
-    ] = 0,
+    out: Path = Option(..., help="Directory to make."),
+    corpus: list[Path] | None = Option(
+        None, help="Later text (conflated, wild), or ClueWeb12 WARC (facc1)."
+    ),
+    level: LevelChoice = Option(
+        LevelChoice.all, help="Of a conflated suite; `all` makes each of them below OUT."
+    ),
+    entities: str | None = Option(
+        None, help="Emerging entities at most; of a wild suite, the file of entities."
+    ),
+    labels: Path | None = Option(None, help="The file of judged mentions (wild)."),
+    model: Path | None = Option(None, help="The linking model that links the context (wild)."),
+    least_documents: int | None = Option(
+        None, help="Documents that must mention an emerging entity."
+    ),
+    frequency: tuple[int, int] | None = Option(
+        None, help="Bounds of the document frequency (natural)."
+    ),
+    ambiguity: tuple[float, float] | None = Option(
+        None, help="Bounds of the ambiguity rate (natural)."
+    ),
+    missing: str | None = Option(
+        None, help="Links to missing pages: keep, drop namesakes or drop (natural)."
+    ),
+    annotations: list[Path] | None = Option(None, help="FACC1 files that annotate the pages."),
+    freebase_keys: Path | None = Option(None, help="Freebase ids with Wikipedia page ids (facc1)."),
+    any_title: bool = Option(
+        False, "--any-title", help="Let dates, numbers, lists and common nouns play entities too."
+    ),
+    seed: int = Option(
+        0, "--seed", help="Another one takes other entities and other groups of them."
+    ),
     workers: WorkersOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older suite.")] = False,
+    overwrite: bool = Option(False, "--overwrite", help="Replace an older suite."),
     as_json: AsJson = False,
 ) -> None:
     """Make a suite from a knowledge base and a pile of text."""

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, print_json
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 
-Folder = Annotated[Path, typer.Argument(metavar="WORKSPACE", help="Folder of the new entity.")]
+Folder = Annotated[Path, Argument(metavar="WORKSPACE", help="Folder of the new entity.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,12 +42,12 @@ def register(app: typer.Typer) -> None:
 
 def label(
     workspace: Folder,
-    terminal: Annotated[bool, typer.Option("--terminal", help="Label here, by keys.")] = False,
-    who: Annotated[str, typer.Option(help="Your name, kept with each label.")] = "",
+    terminal: bool = Option(False, "--terminal", help="Label here, by keys."),
+    who: str = Option("", help="Your name, kept with each label."),
     kb: KbOption = None,
     model: ModelOption = None,
-    port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    port: int = Option(0, help="Port of the page; 0 takes a free one."),
+    browser: bool = Option(True, help="Open the page in a browser."),
 ) -> None:
     """Label candidate mentions, those first that teach most."""
     from stamo.workspace.artifacts import open_artifacts
@@ -105,27 +106,23 @@ def _label_in_browser(
 
 def learn(
     workspaces: Folders,
-    reading: Annotated[
-        str, typer.Option(help="default, paper, published or a variant of the paper.")
-    ] = "default",
-    slots: Annotated[int | None, typer.Option(help="Slots at most.")] = None,
-    folds: Annotated[int, typer.Option(help="Parts for cross-validation; 0 for none.")] = 5,
-    decision: Annotated[
-        str, typer.Option(help="even: link what is more probable than not; f1: for the best F1.")
-    ] = "",
-    encoder: Annotated[
-        str, typer.Option(help="A folder with a sentence encoder, installed, or none.")
-    ] = "installed",
-    rollback: Annotated[
-        int | None, typer.Option(help="Write the pack as it was after this slot (0: labels alone).")
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="End with 10 (ship with care), 11 (label more), 12 (do not ship) by verdict.",
-        ),
-    ] = False,
+    reading: str = Option("default", help="default, paper, published or a variant of the paper."),
+    slots: int | None = Option(None, help="Slots at most."),
+    folds: int = Option(5, help="Parts for cross-validation; 0 for none."),
+    decision: str = Option(
+        "", help="even: link what is more probable than not; f1: for the best F1."
+    ),
+    encoder: str = Option(
+        "installed", help="A folder with a sentence encoder, installed, or none."
+    ),
+    rollback: int | None = Option(
+        None, help="Write the pack as it was after this slot (0: labels alone)."
+    ),
+    strict: bool = Option(
+        False,
+        "--strict",
+        help="End with 10 (ship with care), 11 (label more), 12 (do not ship) by verdict.",
+    ),
     kb: KbOption = None,
     model: ModelOption = None,
     as_json: AsJson = False,
@@ -167,14 +164,12 @@ def learn(
 
 def report(
     workspaces: Folders,
-    reference: Annotated[
-        list[str] | None,
-        typer.Option("--reference", help="Documents to look for collisions in; the pile if none."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Where to write one report; report.html in the workspace if not given."),
-    ] = None,
+    reference: list[str] | None = Option(
+        None, "--reference", help="Documents to look for collisions in; the pile if none."
+    ),
+    out: Path | None = Option(
+        None, help="Where to write one report; report.html in the workspace if not given."
+    ),
     kb: KbOption = None,
     model: ModelOption = None,
     as_json: AsJson = False,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
+from typer import Argument, Option
 
 from stamo.cli.tables import Console
 
@@ -21,13 +21,13 @@ NOTHING_KEPT = 3
 
 Folders = Annotated[
     list[Path],
-    typer.Argument(metavar="WORKSPACE...", help="Folders of new entities, or a folder of them."),
+    Argument(metavar="WORKSPACE...", help="Folders of new entities, or a folder of them."),
 ]
 KbOption = Annotated[
-    Path | None, typer.Option("--kb", help="Knowledge base; that of collecting by default.")
+    Path | None, Option("--kb", help="Knowledge base; that of collecting by default.")
 ]
 ModelOption = Annotated[
-    Path | None, typer.Option("--model", help="Linking model; that of collecting by default.")
+    Path | None, Option("--model", help="Linking model; that of collecting by default.")
 ]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, print_json, rich_table
@@ -21,12 +22,12 @@ def register(app: typer.Typer) -> None:
 
 
 def world(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for the files.")],
-    seed: Annotated[int, typer.Option(help="Another seed gives another world.")] = 7,
-    articles: Annotated[int, typer.Option(help="Articles of the dump.")] = 700,
-    emerging: Annotated[int, typer.Option(help="Entities that only the pile mentions.")] = 6,
-    documents: Annotated[int, typer.Option(help="Documents per emerging entity.")] = 300,
-    plain: Annotated[bool, typer.Option("--plain", help="Do not compress the dump.")] = False,
+    out: Path = Argument(..., metavar="OUT", help="Directory for the files."),
+    seed: int = Option(7, help="Another seed gives another world."),
+    articles: int = Option(700, help="Articles of the dump."),
+    emerging: int = Option(6, help="Entities that only the pile mentions."),
+    documents: int = Option(300, help="Documents per emerging entity."),
+    plain: bool = Option(False, "--plain", help="Do not compress the dump."),
     as_json: AsJson = False,
 ) -> None:
     """Write an invented encyclopaedia, later documents, and the answers."""
