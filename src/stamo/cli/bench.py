@@ -14,7 +14,7 @@ from typer import Argument, Option
 from stamo.cli.bench_discover import bench_discover
 from stamo.cli.bench_learn import bench_learn
 from stamo.cli.bench_link import bench_link
-from stamo.cli.options import AsJson
+from stamo.cli.options import AsJson, KbPath, open_both
 from stamo.cli.tables import Console, print_json, print_table, rich_table
 from stamo.errors import SettingsError
 
@@ -35,7 +35,7 @@ def bench_collect(
     as_json: AsJson = False,
 ) -> None:
     """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
-    from stamo.replication.bench_collect import measure_passes
+    from stamo.replication.bench_collect import measure_passes, measure_whole
 
     if (kb is None) != (model is None):
         raise SettingsError("--kb and --model belong together; give both or none of them.")
@@ -49,23 +49,14 @@ def bench_collect(
             on_pass=lambda size: status.update(f"searching for {size}"),
         )
         status.update(f"collecting for {max(sizes)}")
-        whole = _whole(sources, kb, model, max(sizes), aliases) if kb and model else ()
+        whole: tuple[WholeCollect, ...] = ()
+        if kb and model:
+            whole = measure_whole(sources, *open_both(kb, model), max(sizes), n_aliases=aliases)
     if as_json:
         print_json(asdict(speed) | {"whole": [asdict(one) for one in whole]})
     else:
         _print(speed)
         _print_whole(whole)
-
-
-def _whole(
-    sources: list[str], kb_path: Path, model_path: Path, n_entities: int, n_aliases: int
-) -> tuple[WholeCollect, ...]:
-    from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import load_model
-    from stamo.replication.bench_collect import measure_whole
-
-    kb, trained = KnowledgeBase.open(kb_path), load_model(model_path)
-    return measure_whole(sources, kb, trained, n_entities, n_aliases=n_aliases)
 
 
 def _print_whole(whole: tuple[WholeCollect, ...]) -> None:
@@ -120,7 +111,7 @@ def _print(speed: CollectSpeed) -> None:
 
 
 def bench_encode(
-    kb: Path = Argument(..., metavar="KB", help="Directory of a knowledge base."),
+    kb: KbPath,
     encoder: str | None = Option(
         None, help="Folder of an encoder; without it the packaged MiniLM."
     ),

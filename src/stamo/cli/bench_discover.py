@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from typer import Argument, Option
 
-from stamo.cli.options import AsJson, KbPath, ModelPath
+from stamo.cli.options import AsJson, KbPath, ModelPath, open_both
 from stamo.cli.tables import Console, print_json, print_table, rich_table
 
 
@@ -20,12 +20,9 @@ def bench_discover(
     as_json: AsJson = False,
 ) -> None:
     """Measure the pass of `stamo discover` beside linking the same documents, in turns."""
-    from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import load_model
     from stamo.replication.bench_discover import measure_pass
 
-    base, trained = KnowledgeBase.open(kb), load_model(model)
-    trained.check(base)
+    base, trained = open_both(kb, model)
     with Console(stderr=True).status("starting") as status:
         speed = measure_pass(
             sources,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from stamo.cli.options import AsJson
-from stamo.cli.tables import print_json, rich_table
+from stamo.cli.tables import Console, print_json, print_table, rich_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,6 @@ def bench_learn(
     """Measure a slot of the paper's work, by phase, and the default reading for one entity."""
     from dataclasses import asdict, replace
 
-    from stamo.cli.tables import Console, print_table
     from stamo.replication import bench_learn as bench
 
     args = bench.LearnBenchArgs(

@@ -20,6 +20,8 @@ from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, bare_table, print_json
+from stamo.errors import WorkspaceError
+from stamo.workspace.wording import cut_context
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Corpus
@@ -166,7 +168,6 @@ class _Story:
     def choose(self, folder: FoundFolder, world: World) -> tuple[Proposal, str]:
         """Take the first proposal of a name that the world's answers confirm."""
         from stamo.discovery.answers import confirmed
-        from stamo.errors import WorkspaceError
         from stamo.workspace.gold import read_answers
 
         emerging = {entry["id"]: entry for entry in world.describe()}
@@ -373,8 +374,6 @@ def _examples(
 
 
 def _context(text: str, mention: LinkedMention) -> Text:
-    from stamo.workspace.wording import cut_context
-
     before, surface, after = cut_context(text, mention.start, mention.end, SNIPPET_CHARACTERS)
     return Text(before).append(surface, style="bold").append(after)
 

@@ -13,8 +13,9 @@ from typer import Option
 
 from stamo.cli import found as found_commands
 from stamo.cli.found import N_LISTED, Types, kinds_of, print_list
-from stamo.cli.options import AsJson, KbPath, ModelPath
+from stamo.cli.options import AsJson, KbPath, ModelPath, open_both
 from stamo.cli.tables import Console
+from stamo.errors import CorpusFormatError, SettingsError
 
 if TYPE_CHECKING:
     from stamo.discovery.discover import Discovered
@@ -53,8 +54,6 @@ def discover(
     from stamo.discovery.found import FoundFolder
     from stamo.discovery.propose import ProposeSettings
     from stamo.features.encoder import load_encoder
-    from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import load_model
 
     settings = DiscoverSettings(
         since=_day(since),
@@ -70,7 +69,7 @@ def discover(
     folder = FoundFolder(out)
     folder.check()
     _check_sources(source)
-    base, trained = KnowledgeBase.open(kb), load_model(model)
+    base, trained = open_both(kb, model)
     reader = load_encoder() if encoder else None
     with _progress() as on_seen:
         found = run(source, base, trained, settings=settings, encoder=reader, on_seen=on_seen)
@@ -82,8 +81,6 @@ def discover(
 
 
 def _day(text: str) -> str:
-    from stamo.errors import SettingsError
-
     if not text:
         return ""
     try:
@@ -93,8 +90,6 @@ def _day(text: str) -> str:
 
 
 def _names(given: list[str]) -> frozenset[str]:
-    from stamo.errors import SettingsError
-
     names: list[str] = []
     for name in given:
         try:
@@ -105,8 +100,6 @@ def _names(given: list[str]) -> frozenset[str]:
 
 
 def _check_sources(sources: list[str]) -> None:
-    from stamo.errors import CorpusFormatError
-
     for source in sources:
         if source != "-" and not Path(source).exists():
             raise CorpusFormatError(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from stamo.errors import SettingsError
+
 if TYPE_CHECKING:
     from stamo.build.engine import BuildEngine
     from stamo.corpus.readers import SourceReader
@@ -48,8 +50,6 @@ def check_engine(engine: Engine, **only_spark: object) -> None:
     Raises:
         SettingsError: One is given, and the engine is another.
     """
-    from stamo.errors import SettingsError
-
     given = [f"--{name}" for name, value in only_spark.items() if value not in (None, False)]
     if engine is Engine.embedded and given:
         raise SettingsError(f"{given[0]} goes with --engine spark; add that, or leave it out.")
@@ -114,7 +114,6 @@ def link_by_spark(
         SettingsError: There is no model, nowhere to write to, or nothing to read.
     """
     from stamo.cli.tables import Console
-    from stamo.errors import SettingsError
 
     if model is None:
         raise SettingsError("Spark links with a model; give its file after the knowledge base.")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
+from stamo.cli import workspace_views as views
 from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, source_reader
 from stamo.cli.options import AsJson, TextColumn
-from stamo.cli.tables import Console, print_json, print_table
+from stamo.cli.tables import Console, print_json, print_table, say
 from stamo.cli.workspaces import (
     NOTHING_KEPT,
     Folders,
@@ -21,10 +22,12 @@ from stamo.cli.workspaces import (
     ModelOption,
     for_each,
     open_all,
-    say_next,
     user_name,
     warn,
 )
+from stamo.corpus.types import MAX_ABOUT, EmergingEntity
+from stamo.errors import CorpusFormatError, SettingsError
+from stamo.workspace.wording import count_of
 
 if TYPE_CHECKING:
     from stamo.corpus.readers import SourceReader
@@ -63,8 +66,6 @@ def new(
     as_json: AsJson = False,
 ) -> None:
     """Start the workspace of an emerging entity, or those of a table."""
-    from stamo.corpus.types import EmergingEntity
-    from stamo.errors import SettingsError
     from stamo.kb.base import KnowledgeBase
     from stamo.workspace.declared import create_workspaces, read_entities
     from stamo.workspace.folder import Workspace
@@ -94,18 +95,14 @@ def new(
 
 
 def _show_new(spaces: Sequence[Workspace], n_new: int, *, is_table: bool) -> None:
-    from stamo.cli.workspace_views import status_table
-    from stamo.workspace.wording import count_of
-
-    console = Console(highlight=False)
     if not is_table:
-        print_table(status_table(spaces[0].status()))
+        print_table(views.status_table(spaces[0].status()))
         return
     _print_overview(spaces)
     there = len(spaces) - n_new
     line = f"{count_of(n_new, 'new workspace')}"
     line += f", {there} {'was' if there == 1 else 'were'} there already." if there else "."
-    console.print(line)
+    say(line)
 
 
 def status(
@@ -115,22 +112,18 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Say where workspaces stand and what comes next."""
-    from stamo.cli.workspace_views import status_table
-
     given = workspaces or [Path()]
     spaces = open_all(given)
     if as_json:
         print_json([_record(space, space.status()) for space in spaces])
     elif len(given) == 1 and [space.path for space in spaces] == given:
-        print_table(status_table(spaces[0].status()))
+        print_table(views.status_table(spaces[0].status()))
     else:
         _print_overview(spaces)
 
 
 def _print_overview(spaces: Sequence[Workspace]) -> None:
-    from stamo.cli.workspace_views import overview_table
-
-    print_table(overview_table([(space, space.status()) for space in spaces]))
+    print_table(views.overview_table([(space, space.status()) for space in spaces]))
 
 
 def collect(
@@ -172,7 +165,7 @@ def collect(
         _show_collected(spaces, collected)
         _warn(spaces, warnings)
         if len(spaces) == 1:
-            say_next(spaces[0], Console(highlight=False))
+            say(spaces[0].status().next_step)
     if not any(one.n_kept for one in collected):
         raise typer.Exit(NOTHING_KEPT)
 
@@ -188,7 +181,6 @@ def collect_spaces(
     reader: SourceReader | None = None,
 ) -> tuple[list[Collected], dict[str, list[str]]]:
     """Collect for workspaces, with a bar; return what was collected and what to worry about."""
-    from stamo.cli.workspace_views import collect_view
     from stamo.corpus.readers import SourceReader
     from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.collect import collect_many
@@ -197,7 +189,7 @@ def collect_spaces(
     artifacts = open_artifacts(spaces, kb, model)
     title = spaces[0].entity.id if len(spaces) == 1 else f"{len(spaces)} entities"
     warnings = {str(space.path): weigh_names(space.entity, artifacts.kb) for space in spaces}
-    with collect_view(Console(stderr=True), f"Collecting {title}") as show:
+    with views.collect_view(Console(stderr=True), f"Collecting {title}") as show:
         collected = collect_many(
             spaces,
             sources,
@@ -272,14 +264,13 @@ def _learn_again(
     space: Workspace, artifacts: Artifacts, settings: LearnSettings
 ) -> tuple[int, PackChange | None]:
     """Learn a workspace anew; return its pack's version and what changed."""
-    from stamo.cli.workspace_views import learn_view
     from stamo.workspace.changes import compare_packs, former_pack
     from stamo.workspace.learn import learn_pack
     from stamo.workspace.versions import pack_versions
 
     kb, trained = artifacts.kb, artifacts.trained
     before = former_pack(space, kb, trained.fingerprint)
-    with learn_view(Console(stderr=True)) as show:
+    with views.learn_view(Console(stderr=True)) as show:
         learned = learn_pack(space, kb, trained, settings, on_step=show)
     version = next(v.number for v in pack_versions(space) if v.is_current)
     if before is None:
@@ -288,13 +279,6 @@ def _learn_again(
 
 
 def _show_change(space: Workspace, n_new: int, version: int, change: PackChange | None) -> None:
-    from stamo.workspace.wording import count_of
-
-    console = Console(highlight=False)
-
-    def say(line: str) -> None:
-        console.print(line, soft_wrap=True, markup=False)
-
     say(f"{space.entity.id}: {count_of(n_new, 'new document')}, pack version {version}.")
     if change is None:
         return
@@ -310,12 +294,10 @@ def _show_change(space: Workspace, n_new: int, version: int, change: PackChange 
 
 
 def _show_collected(spaces: Sequence[Workspace], collected: Sequence[Collected]) -> None:
-    from stamo.cli.workspace_views import collected_overview, collected_table
-
     if len(spaces) == 1:
-        Console(highlight=False).print(collected_table(collected[0]))
+        Console(highlight=False).print(views.collected_table(collected[0]))
     else:
-        print_table(collected_overview(list(zip(spaces, collected, strict=True))))
+        print_table(views.collected_overview(list(zip(spaces, collected, strict=True))))
 
 
 def _warn(spaces: Sequence[Workspace], warnings: dict[str, list[str]]) -> None:
@@ -358,8 +340,6 @@ def _about(text: str) -> str:
     if not text.startswith("@"):
         return " ".join(text.split())
     from stamo.corpus.readers import read_documents
-    from stamo.corpus.types import MAX_ABOUT
-    from stamo.errors import CorpusFormatError
 
     document = next(iter(read_documents([text[1:]])), None)
     if document is None:

@@ -13,8 +13,13 @@ import typer
 from rich.text import Text
 from typer import Argument, Option
 
-from stamo.cli.options import AsJson
+from stamo.cli.options import AsJson, open_both
 from stamo.cli.tables import Console, add_group, bare_table, named_values, print_json, print_table
+from stamo.corpus.types import EmergingEntity
+from stamo.discovery.found import FoundFolder
+from stamo.discovery.proposal import KINDS
+from stamo.errors import SettingsError
+from stamo.workspace.wording import cut_context, printable
 
 if TYPE_CHECKING:
     from stamo.discovery.accept import Accepted
@@ -53,8 +58,6 @@ def list_found(
     as_json: AsJson = False,
 ) -> None:
     """List the open proposals, the best first."""
-    from stamo.discovery.found import FoundFolder
-
     proposals = FoundFolder(found).proposals(decided=decided)
     print_list(_chosen(proposals, kind, types)[:most], as_json=as_json)
 
@@ -66,7 +69,6 @@ def judged(
     as_json: AsJson = False,
 ) -> None:
     """Tell which entities whose mentions were judged are among the proposals, and where."""
-    from stamo.discovery.found import FoundFolder
     from stamo.replication.wild.found import find_judged
     from stamo.replication.wild.suite import read_wild_entities, read_wild_labels
 
@@ -87,8 +89,6 @@ def judged(
 
 def show(found: FoundPath, proposal: Key, as_json: AsJson = False) -> None:
     """Show all about one proposal, with examples from the text."""
-    from stamo.discovery.found import FoundFolder
-
     chosen = FoundFolder(found).get(proposal)
     if as_json:
         print_json(chosen.to_json())
@@ -104,7 +104,6 @@ def review(
     who: Who = "",
 ) -> None:
     """Decide about one proposal after the other, by one key each."""
-    from stamo.discovery.found import FoundFolder
     from stamo.workspace.labels.terminal import read_one_key
 
     folder = FoundFolder(found)
@@ -128,8 +127,6 @@ def accept(
     as_json: AsJson = False,
 ) -> None:
     """Make the workspace of a proposal: names, line, documents and suggested labels."""
-    from stamo.discovery.found import FoundFolder
-
     folder = FoundFolder(found)
     desk = _Desk(folder, who, Console(highlight=False))
     chosen, sources = folder.get(proposal), source or []
@@ -148,8 +145,6 @@ def reject(
     as_json: AsJson = False,
 ) -> None:
     """Leave proposals out from now on."""
-    from stamo.discovery.found import FoundFolder
-
     folder = FoundFolder(found)
     chosen = [folder.get(key) for key in proposals]
     _Desk(folder, who, Console(stderr=as_json, highlight=False)).reject(*chosen)
@@ -168,13 +163,8 @@ class _Desk:
     @cached_property
     def artifacts(self) -> tuple[KnowledgeBase, TrainedModel]:
         """The knowledge base and the model that the proposals were found with."""
-        from stamo.kb.base import KnowledgeBase
-        from stamo.models.store import load_model
-
         origin = self.folder.origin
-        base, trained = KnowledgeBase.open(origin["kb"]), load_model(origin["model"])
-        trained.check(base)
-        return base, trained
+        return open_both(origin["kb"], origin["model"])
 
     def ask(self, proposal: Proposal, workspaces: Path, read_key: Callable[[], str]) -> bool:
         """Show a proposal and do what is wanted; False when the person stops."""
@@ -238,7 +228,6 @@ class _Desk:
 
 def _free_path(workspaces: Path, proposal: Proposal) -> Path:
     """Return a folder for a new workspace, called after the proposal."""
-    from stamo.corpus.types import EmergingEntity
     from stamo.workspace.declared import free_folder
 
     taken = {path.name.lower() for path in workspaces.iterdir()} if workspaces.is_dir() else set()
@@ -252,9 +241,6 @@ def _chosen(proposals: list[Proposal], kind: str, types: list[str] | None) -> li
 
 def kinds_of(text: str) -> tuple[ProposalKind, ...]:
     """Return the kinds that an option names."""
-    from stamo.discovery.proposal import KINDS
-    from stamo.errors import SettingsError
-
     chosen = tuple(kind for kind in KINDS if text in (kind, "both"))
     if not chosen:
         raise SettingsError(f"There is no kind {text!r}; give name, meaning or both.")
@@ -299,8 +285,6 @@ def _facts(p: Proposal) -> list[tuple[str, str]]:
 
 
 def _examples(p: Proposal) -> Iterator[Text]:
-    from stamo.workspace.wording import cut_context, printable
-
     for occurrence in p.occurrences:
         if not occurrence.text:
             continue
@@ -312,6 +296,4 @@ def _examples(p: Proposal) -> Iterator[Text]:
 
 
 def _plain(text: str) -> Text:
-    from stamo.workspace.wording import printable
-
     return Text(printable(text))

@@ -11,7 +11,10 @@ import typer
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, add_group, bare_table, print_json, print_table
+from stamo.cli.tables import add_group, bare_table, print_json, print_table, tell
+from stamo.corpus.types import Corpus
+from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.workspace.wording import count_of
 
 if TYPE_CHECKING:
     from stamo.workspace.folder import Workspace
@@ -49,12 +52,10 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the labels of a workspace to a file, or - for standard output."""
-    from stamo.corpus.types import Corpus
     from stamo.integrations.label_studio import export_tasks, tasks_json
     from stamo.system.files import write_atomic
     from stamo.workspace.folder import Workspace
     from stamo.workspace.labels.export import to_csv, to_jsonl
-    from stamo.workspace.wording import count_of
 
     opened = Workspace.open(workspace)
     form = form or ENDINGS.get(file.suffix.lower(), Form.label_studio)
@@ -71,10 +72,8 @@ def export(
         typer.echo(text, nl=False)
         return
     write_atomic(file, text.encode("utf-8"))
-    if as_json:
-        print_json({"file": str(file), "format": form.value, "labels": n})
-        return
-    Console(highlight=False).print(f"Wrote {count_of(n, 'label')} to {file}.", soft_wrap=True)
+    record = {"file": str(file), "format": form.value, "labels": n}
+    tell(f"Wrote {count_of(n, 'label')} to {file}.", record, as_json=as_json)
 
 
 def import_(
@@ -87,9 +86,7 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Add the labels of a file to a workspace; a file that does not fit adds nothing."""
-    from stamo.errors import CorpusFormatError, WorkspaceError
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.wording import count_of
 
     opened = Workspace.open(workspace)
     try:
@@ -104,11 +101,8 @@ def import_(
     except CorpusFormatError as error:
         said = str(error).rstrip(".")
         raise CorpusFormatError(f"{file}: {said}. Nothing was added.") from error
-    if as_json:
-        print_json({"file": str(file), "workspace": str(workspace), "added": n})
-        return
-    said = f"Added {count_of(n, 'label event')} from {file}."
-    Console(highlight=False).print(said, soft_wrap=True)
+    record = {"file": str(file), "workspace": str(workspace), "added": n}
+    tell(f"Added {count_of(n, 'label event')} from {file}.", record, as_json=as_json)
 
 
 def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
@@ -144,7 +138,6 @@ def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
 
 def _add(opened: Workspace, text: str, form: Form | None, who: str) -> int:
     """Add what a file says, all of it or nothing; return how many events."""
-    from stamo.corpus.types import Corpus
     from stamo.integrations.label_studio import import_tasks
     from stamo.workspace.labels.export import detect_form, from_csv, from_jsonl
     from stamo.workspace.labels.foreign import add_changes

@@ -23,6 +23,7 @@ from stamo.cli.engines import (
     link_by_spark,
 )
 from stamo.cli.options import AsJson, KbPath, TextColumn
+from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
@@ -105,7 +106,6 @@ def link(
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.readers import read_parts
-    from stamo.errors import SettingsError
     from stamo.linking.opening import open_linker
     from stamo.linking.output import write_links
     from stamo.linking.settings import DetectionSettings, LinkerSettings
@@ -208,7 +208,6 @@ def evaluate(
     figure: Path | None = Option(None, help="Write the reliability curve to this PNG or SVG."),
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
-    from stamo.errors import SettingsError
     from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.tables import save_reliability

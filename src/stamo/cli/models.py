@@ -9,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
+from stamo.cli.tables import Console, print_json
 
 if TYPE_CHECKING:
     from stamo.models.training import Epoch
@@ -35,7 +36,6 @@ def train(
     """Train a linking model on the held-out articles of a knowledge base."""
     from rich.progress import Progress
 
-    from stamo.cli.tables import Console, print_json
     from stamo.kb.base import KnowledgeBase
     from stamo.models.tables import check_kind
     from stamo.models.trainer import train_linking_model

@@ -11,7 +11,9 @@ import typer
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, add_group, print_json
+from stamo.cli.tables import Console, add_group, print_json, print_table, say, tell
+from stamo.cli.workspace_views import graduation_table, pack_table, packs_table, versions_table
+from stamo.workspace.wording import count_of
 
 if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry
@@ -53,8 +55,6 @@ def _pack_record(pack: EntityPack) -> dict[str, Any]:
 
 def list_packs(packs: Packs, as_json: AsJson = False) -> None:
     """List the packs of a folder; damaged ones with what is wrong."""
-    from stamo.cli.tables import print_table
-    from stamo.cli.workspace_views import packs_table
     from stamo.packs.folder import PackFolder
 
     entries = PackFolder.existing(packs).entries()
@@ -63,15 +63,11 @@ def list_packs(packs: Packs, as_json: AsJson = False) -> None:
     elif entries:
         print_table(packs_table(entries))
     else:
-        Console(highlight=False).print(
-            f"There is no pack in {packs}; put one there with: stamo packs add {packs} PACK",
-            soft_wrap=True,
-        )
+        say(f"There is no pack in {packs}; put one there with: stamo packs add {packs} PACK")
 
 
 def inspect(pack: PackPath, as_json: AsJson = False) -> None:
     """Show what a pack holds."""
-    from stamo.cli.workspace_views import pack_table
     from stamo.packs.pack import EntityPack
 
     loaded = EntityPack.load(pack)
@@ -98,10 +94,7 @@ def _put(packs: Path, pack: Path, *, replace: bool, as_json: bool) -> None:
     from stamo.packs.pack_bytes import read_bytes
 
     entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
-    if as_json:
-        print_json(_entry_record(entry))
-        return
-    Console(highlight=False).print(f"{entry.path}", soft_wrap=True, markup=False)
+    tell(f"{entry.path}", _entry_record(entry), as_json=as_json)
 
 
 def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
@@ -109,10 +102,7 @@ def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
     from stamo.packs.folder import PackFolder
 
     PackFolder.existing(packs).remove(key)
-    if as_json:
-        print_json({"removed": key})
-        return
-    Console(highlight=False).print(f"Removed {key}.", markup=False)
+    tell(f"Removed {key}.", {"removed": key}, as_json=as_json)
 
 
 SpacePath = Annotated[
@@ -122,8 +112,6 @@ SpacePath = Annotated[
 
 def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
     """List the versions of a workspace's pack: each one that was learned."""
-    from stamo.cli.tables import print_table
-    from stamo.cli.workspace_views import versions_table
     from stamo.workspace.folder import Workspace
     from stamo.workspace.versions import pack_versions
 
@@ -138,7 +126,7 @@ def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
     elif found:
         print_table(versions_table(found))
     else:
-        Console(highlight=False).print("No version yet: `stamo learn` writes the first one.")
+        say("No version yet: `stamo learn` writes the first one.")
 
 
 def rollback(
@@ -152,11 +140,8 @@ def rollback(
 
     space = Workspace.open(workspace)
     pack = restore_version(space, version)
-    if as_json:
-        print_json({"path": str(space.pack_path), "version": version} | _pack_record(pack))
-        return
-    line = f"{space.pack_path} is version {version} again."
-    Console(highlight=False).print(line, soft_wrap=True, markup=False)
+    record = {"path": str(space.pack_path), "version": version} | _pack_record(pack)
+    tell(f"{space.pack_path} is version {version} again.", record, as_json=as_json)
 
 
 def merge(
@@ -167,7 +152,6 @@ def merge(
     """Join the documents and labels of several workspaces of one entity."""
     from stamo.workspace.folder import Workspace
     from stamo.workspace.lifecycle import merge_workspaces
-    from stamo.workspace.wording import count_of
 
     opened = [Workspace.open(path) for path in workspaces]
     merged = merge_workspaces(out, opened, at=datetime.now(UTC))
@@ -175,12 +159,11 @@ def merge(
         counts = {"documents": merged.n_documents, "copies": merged.n_copies}
         print_json({"workspace": str(out), **counts, "label_events": merged.n_events})
         return
-    console = Console(highlight=False)
-    console.print(
+    say(
         f"{count_of(merged.n_documents, 'document')} ({count_of(merged.n_copies, 'copy')} left "
         f"out) and {count_of(merged.n_events, 'label event')}."
     )
-    console.print(merged.workspace.status().next_step, soft_wrap=True, markup=False)
+    say(merged.workspace.status().next_step)
 
 
 def graduate(
@@ -193,7 +176,6 @@ def graduate(
     as_json: AsJson = False,
 ) -> None:
     """Compare what was learned with a later knowledge base that knows the entity."""
-    from stamo.cli.workspace_views import graduation_table
     from stamo.kb.base import KnowledgeBase
     from stamo.packs.pack import EntityPack
     from stamo.workspace.lifecycle import compare_with_kb

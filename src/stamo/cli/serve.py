@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import typer
 from typer import Option
 
-from stamo.cli.options import KbPath, ModelPath
+from stamo.cli.options import KbPath, ModelPath, open_both
 from stamo.cli.tables import Console
+from stamo.errors import SettingsError, need
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -53,12 +54,8 @@ def serve(
     ),
 ) -> None:
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
-    from stamo.errors import SettingsError, need
-
     need("fastapi", "torch,serve", "The service")
     from stamo.discovery.found import FoundFolder
-    from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import load_model
     from stamo.packs.folder import PackFolder
     from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings, is_loopback
@@ -81,7 +78,7 @@ def serve(
         FoundFolder(found).proposals()  # what is wrong with it is told before anything starts
     listener = listen(host, port)
     with Console(stderr=True).status("Opening the knowledge base and the model"):
-        base, trained = KnowledgeBase.open(kb), load_model(model)
+        base, trained = open_both(kb, model)
     learn = partial(learn_job, kb=base, trained=trained)
     parts = wire(base, trained, packs or Path("packs"), workspaces, learn, security, found)
     parts.jobs.start()  # here, a second service on the folder is refused with one line
@@ -134,8 +131,6 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         SettingsError: It cannot be used.
     """
-    from stamo.errors import SettingsError
-
     name = host.strip("[]")
     family = socket.AF_INET6 if ":" in name else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

@@ -12,6 +12,7 @@ from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, print_json
+from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document
@@ -116,7 +117,6 @@ def _conflated(
     options: dict[str, Any],
 ) -> list[Suite]:
     from stamo.corpus.readers import read_documents
-    from stamo.errors import SettingsError
     from stamo.replication.suites.conflated import LEVELS, ConflatedSettings
     from stamo.replication.suites.make import make_conflated
 
@@ -137,7 +137,6 @@ def _facc1_documents(
 ) -> Iterator[Document]:
     from stamo.corpus.formats.facc1 import read_facc1
     from stamo.corpus.formats.freebase import read_freebase_keys
-    from stamo.errors import SettingsError
 
     if not warcs or not annotations or freebase_keys is None:
         raise SettingsError(
@@ -163,7 +162,6 @@ def _wild(
     out: Path,
     options: dict[str, Any],
 ) -> WildSuite:
-    from stamo.errors import SettingsError
     from stamo.models.store import load_model
     from stamo.replication.wild.suite import make_wild, read_wild_entities, read_wild_labels
 
@@ -185,8 +183,6 @@ def _wild(
 
 
 def _whole_number(text: str | None) -> int | None:
-    from stamo.errors import SettingsError
-
     if text is None or text.isdecimal():
         return None if text is None else int(text)
     raise SettingsError(f"The number of entities is {text!r}; give a whole number.")

@@ -66,6 +66,19 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=1, ensure_ascii=not is_wide))
 
 
+def say(line: str) -> None:
+    """Print a line for people as it is, however long."""
+    Console(highlight=False).print(line, soft_wrap=True, markup=False)
+
+
+def tell(line: str, record: object, *, as_json: bool) -> None:
+    """Print a line for people, or a record for programs."""
+    if as_json:
+        print_json(record)
+    else:
+        say(line)
+
+
 def named_values(rows: Iterable[tuple[str, str]]) -> Table:
     """Show values beside their names."""
     table = Table.grid(padding=(0, 2))

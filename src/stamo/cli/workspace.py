@@ -13,16 +13,10 @@ from rich.markup import escape
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, print_json
-from stamo.cli.workspaces import (
-    Folders,
-    KbOption,
-    ModelOption,
-    for_each,
-    open_all,
-    say_next,
-    user_name,
-)
+from stamo.cli.tables import Console, print_json, say
+from stamo.cli.workspace_views import learn_view, learned_record, show_learned, verdict_view
+from stamo.cli.workspaces import Folders, KbOption, ModelOption, for_each, open_all, user_name
+from stamo.errors import SettingsError, need
 
 if TYPE_CHECKING:
     from stamo.workspace.artifacts import Artifacts
@@ -51,18 +45,22 @@ def label(
 ) -> None:
     """Label candidate mentions, those first that teach most."""
     from stamo.workspace.artifacts import open_artifacts
+    from stamo.workspace.folder import Workspace
 
-    opened = _open(workspace)
+    opened = Workspace.open(workspace)
     with Console(stderr=True).status("Opening the knowledge base and the model"):
         artifacts = open_artifacts(opened, kb, model)
     if terminal:
         from stamo.workspace.labels.terminal import label_in_terminal
 
-        console = Console(highlight=False)
         label_in_terminal(
-            opened, artifacts.kb, artifacts.trained, console=console, labeller=who or user_name()
+            opened,
+            artifacts.kb,
+            artifacts.trained,
+            console=Console(highlight=False),
+            labeller=who or user_name(),
         )
-        say_next(opened, console)
+        say(opened.status().next_step)
     else:
         _label_in_browser(opened, artifacts, port, browser, who)
 
@@ -71,8 +69,6 @@ def _label_in_browser(
     opened: Workspace, artifacts: Artifacts, port: int, browser: bool, who: str
 ) -> None:
     """Serve the labelling page of one workspace until Ctrl-C."""
-    from stamo.errors import need
-
     need("fastapi", "torch,serve", "The labelling page")
     from functools import partial
 
@@ -97,7 +93,7 @@ def _label_in_browser(
     number = listener.getsockname()[1]
     asked = {"workspace": folder.name} | ({"who": who} if who else {})
     address = f"http://{HOST}:{number}/label?{urlencode(asked)}"
-    Console(highlight=False).print(f"Label at {address}", soft_wrap=True, markup=False)
+    say(f"Label at {address}")
     if browser:
         # The listener takes connections already; the page waits until the service answers.
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
@@ -128,7 +124,6 @@ def learn(
     as_json: AsJson = False,
 ) -> None:
     """Learn entities from their labels and their piles; write their packs, say if they are fit."""
-    from stamo.cli.workspace_views import learn_view, learned_record, show_learned
     from stamo.workspace import learn as learning
     from stamo.workspace.artifacts import open_artifacts, verify_unchanged
 
@@ -175,8 +170,6 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML file for each entity about what was learned, and what it changes."""
-    from stamo.cli.workspace_views import verdict_view
-    from stamo.errors import SettingsError
     from stamo.system.files import check_writable
     from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.report import Written, write_report
@@ -216,9 +209,3 @@ def report(
             console.print(str(path), soft_wrap=True)
     if len(written) < len(spaces):
         raise typer.Exit(1)
-
-
-def _open(path: Path) -> Workspace:
-    from stamo.workspace.folder import Workspace
-
-    return Workspace.open(path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from typer import Argument, Option
 
 from stamo.cli.tables import Console
+from stamo.errors import StamoError
 
 if TYPE_CHECKING:
     from stamo.workspace.folder import Workspace
@@ -37,7 +38,6 @@ def open_all(paths: Sequence[Path]) -> list[Workspace]:
     Raises:
         WorkspaceError: One is missing or damaged.
     """
-    from stamo.errors import StamoError
     from stamo.workspace.folder import Workspace, workspace_folders
 
     opened: list[Workspace] = []
@@ -67,8 +67,6 @@ def for_each(
     Raises:
         StamoError: There is one workspace, and it fails.
     """
-    from stamo.errors import StamoError
-
     done = []
     for space in spaces:
         try:
@@ -78,11 +76,6 @@ def for_each(
                 raise
             warn(f"{space.path}: {error}")
     return done
-
-
-def say_next(workspace: Workspace, console: Console) -> None:
-    """Print what comes next."""
-    console.print(workspace.status().next_step, soft_wrap=True, markup=False)
 
 
 def user_name() -> str:

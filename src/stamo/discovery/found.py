@@ -10,13 +10,15 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stamo.discovery.discover import Discovered
 from stamo.discovery.proposal import DECISIONS, Proposal, ProposalDecision, proposal_from_json
 from stamo.errors import UnknownEntityError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
 from stamo.system.lines import append_line, whole_lines
+
+if TYPE_CHECKING:
+    from stamo.discovery.discover import Discovered
 
 FOUND_FORMAT = "stamo-found"
 FOUND_VERSION = 1
