@@ -15,7 +15,7 @@ from stamo.cli import found as found_commands
 from stamo.cli.found import N_LISTED, Types, kinds_of, print_list
 from stamo.cli.options import AsJson, KbPath, ModelPath, open_both
 from stamo.cli.tables import Console
-from stamo.errors import CorpusFormatError, SettingsError
+from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.discovery.discover import Discovered
@@ -49,6 +49,7 @@ def discover(
     as_json: AsJson = False,
 ) -> None:
     """Find entities that the knowledge base does not know: new names, new meanings."""
+    from stamo.corpus.readers import check_sources
     from stamo.discovery.discover import DiscoverSettings
     from stamo.discovery.discover import discover as run
     from stamo.discovery.found import FoundFolder
@@ -68,7 +69,7 @@ def discover(
     )
     folder = FoundFolder(out)
     folder.check()
-    _check_sources(source)
+    check_sources(source)
     base, trained = open_both(kb, model)
     reader = load_encoder() if encoder else None
     with _progress() as on_seen:
@@ -97,15 +98,6 @@ def _names(given: list[str]) -> frozenset[str]:
         except ValueError as error:
             raise SettingsError(f"{name[1:]!r} is no file of names in UTF-8 ({error}).") from error
     return frozenset(name.strip() for name in names if name.strip())
-
-
-def _check_sources(sources: list[str]) -> None:
-    for source in sources:
-        if source != "-" and not Path(source).exists():
-            raise CorpusFormatError(
-                f"There is no file or folder {source!r}; give the path of existing documents "
-                'or "-" for standard input.'
-            )
 
 
 @contextmanager

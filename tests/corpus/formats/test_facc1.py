@@ -42,9 +42,9 @@ def write(tmp_path, pages, tsv, name="0000tw-00"):
     return warc, annotations
 
 
-def read(warcs, annotations, **options):
+def read(warcs, annotations):
     skips = SkipCounter()
-    return list(read_facc1(warcs, annotations, TITLES, on_skip=skips, **options)), skips
+    return list(read_facc1(warcs, annotations, TITLES, on_skip=skips)), skips
 
 
 def test_mentions_find_their_place_in_the_main_content(tmp_path):
@@ -105,11 +105,10 @@ def test_mentions_that_cannot_be_placed_are_counted(tmp_path):
         + annotate(trec(1), raw, "Earth", "/m/02j71", shift=3)
         + annotate(trec(1), raw, "Rey", "/m/0dl567", occurrence=1)
         + annotate(trec(1), raw, "Rey", "/m/0unknown", occurrence=6)
-        + annotate(trec(1), raw, "Rey", "/m/0dl567", occurrence=6, confidence=0.1)
         + "a line without columns\n"
     )
     warc, annotations = write(tmp_path, {trec(1): raw, trec(2): page("No annotations")}, tsv)
-    (document,), skips = read([warc], [annotations], min_confidence=0.5)
+    (document,), skips = read([warc], [annotations])
     assert [m.surface for m in document.mentions] == ["Earth"]
     assert skips.skipped == {
         "mention not at its byte offsets": 1,

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from stamo.corpus.formats import html_process
-from stamo.corpus.formats.html import extract_html
+from stamo.corpus.formats.html_process import extract_html
 from stamo.corpus.formats.warc import read_records
 from stamo.corpus.readers import read_documents
 from stamo.corpus.skips import ReadLimits, SkipCounter

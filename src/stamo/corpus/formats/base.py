@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.parts import ReadPart
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip, clean_id, make_id
 from stamo.corpus.types import Document
+from stamo.errors import CorpusFormatError
 
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -60,6 +61,22 @@ class ReadTask:
         if self.window is not None:
             return given or where
         return clean_id(given) or make_id(self.place, text)
+
+    def take(
+        self, where: str, make: Callable[..., Document | None], *record: Any
+    ) -> Document | None:
+        """Make a document of a record, which the maker gets with place and task; or count why not.
+
+        Args:
+            where: Where the record is, for a person to look up.
+            make: Raises a `CorpusFormatError` where the record is none; its message is the reason.
+            record: The record, as the maker takes it.
+        """
+        try:
+            return make(*record, where, self)
+        except CorpusFormatError as error:
+            self.skip(str(error), where, advice=getattr(error, "advice", ""))
+            return None
 
     def skip(self, reason: str, where: str, count: int = 1, advice: str = "") -> None:
         """Count records that are left out."""

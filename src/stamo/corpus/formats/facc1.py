@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stamo.corpus.formats.freebase import Annotation, AnnotationIndex
-from stamo.corpus.formats.html import extract_html
+from stamo.corpus.formats.html_process import extract_html
 from stamo.corpus.formats.http import header_size, parse_http
 from stamo.corpus.formats.warc import read_records
 from stamo.corpus.skips import OnSkip, ReadLimits, Skip, clean_surrogates, ignore_skips
@@ -41,9 +41,7 @@ def read_facc1(
     annotation_paths: Sequence[str | Path],
     title_by_mid: Mapping[str, str],
     *,
-    min_confidence: float = 0.0,
     on_skip: OnSkip = ignore_skips,
-    limits: ReadLimits | None = None,
 ) -> Iterator[Document]:
     """Join ClueWeb12 pages with their annotations; pages without any linked mention are left out.
 
@@ -51,15 +49,12 @@ def read_facc1(
         warc_paths: ClueWeb12 files (`0000tw-00.warc.gz`), whose records carry a `WARC-TREC-ID`.
         annotation_paths: FACC1 files that annotate these pages, divided in any way.
         title_by_mid: See `read_freebase_keys`.
-        min_confidence: Leave out mentions whose posterior is lower.
         on_skip: Called for every page and mention that is left out.
-        limits: How much of one page is read at most.
     """
-    index = AnnotationIndex(annotation_paths, on_skip)
-    limits = limits or ReadLimits()
+    index, limits = AnnotationIndex(annotation_paths, on_skip), ReadLimits()
     for path in map(Path, warc_paths):
         for trec_id, block in _read_pages(path, limits, on_skip):
-            annotations = [a for a in index.of(trec_id) if a.confidence >= min_confidence]
+            annotations = index.of(trec_id)
             if not annotations:
                 on_skip(Skip("page without annotations", trec_id))
                 continue

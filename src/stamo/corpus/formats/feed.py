@@ -14,10 +14,10 @@ from xml.sax import SAXException
 from xml.sax.handler import ContentHandler, feature_namespaces
 
 from stamo.corpus.formats.base import ReadItem, ReadTask
-from stamo.corpus.formats.html import extract_html
+from stamo.corpus.formats.html_process import extract_html
 from stamo.corpus.formats.rows import row_document
 from stamo.corpus.types import Document
-from stamo.errors import CorpusFormatError, MissingExtraError
+from stamo.errors import need
 
 if TYPE_CHECKING:
     from xml.sax.xmlreader import IncrementalParser
@@ -62,7 +62,8 @@ class NewsFeed:
         for block in blocks:
             for item in feed.items_of(block):
                 number += 1
-                yield number, _document(item, number, task) if number > task.first else None
+                where, is_new = task.where("item", number), number > task.first
+                yield number, task.take(where, _document, item, number) if is_new else None
             if feed.fault:
                 break
         feed.end()
@@ -76,10 +77,7 @@ class _FeedStream:
     """Reads a feed piece by piece; at a fault it says what is wrong and ends."""
 
     def __init__(self, max_item: int) -> None:
-        try:
-            from defusedxml.sax import make_parser
-        except ImportError as error:
-            raise MissingExtraError("defusedxml", "web", "A feed") from error
+        make_parser = need("defusedxml.sax", "web", "A feed", package="defusedxml").make_parser
         self.fault = ""
         self._items = _Items(max_item)
         self._size = 0
@@ -140,16 +138,10 @@ def _decoder_of(start: bytes) -> Callable[[bytes], bytes | str]:
     return codecs.getincrementaldecoder(codec)("replace").decode if codec else bytes
 
 
-def _document(item: dict[str, str], number: int, task: ReadTask) -> Document | None:
-    where = task.where("item", number)
+def _document(item: dict[str, str], number: int, where: str, task: ReadTask) -> Document:
     texts = [item[name] for name in _TEXTS if item.get(name, "").strip()]
-    title = item.get("title", "")
-    try:
-        body = plain_text(max(texts, key=len)) if texts else ""
-        title = " ".join(plain_text(title).split())
-    except CorpusFormatError as error:
-        task.skip(str(error), where)
-        return None
+    body = plain_text(max(texts, key=len)) if texts else ""
+    title = " ".join(plain_text(item.get("title", "")).split())
     # A headline is part of what an item says, and often all of it.
     text = f"{title}\n\n{body}".strip() if not body.startswith(title) else body
     id = next((item[name].strip() for name in _IDS if item.get(name, "").strip()), "")

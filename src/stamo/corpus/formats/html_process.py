@@ -18,7 +18,7 @@ import threading
 import time
 from typing import IO, NamedTuple
 
-from stamo.errors import CorpusFormatError, MissingExtraError
+from stamo.errors import CorpusFormatError, need
 
 CPU_SECONDS = 5
 """What one page may take; a page of a megabyte takes some 30 ms."""
@@ -42,15 +42,22 @@ class _Reply(NamedTuple):
     second: bytes
 
 
-def extract(page: bytes | str, charset: str | None = None) -> tuple[str, str]:
-    """Return title and main content of a page.
+class HtmlPage(NamedTuple):
+    """What a reader of a web page sees."""
+
+    title: str
+    text: str
+
+
+def extract_html(page: bytes | str, charset: str | None = None) -> HtmlPage:
+    """Extract title and main content; nothing in the page is run or fetched.
 
     Args:
         page: The page as it was sent, or decoded.
         charset: What the HTTP header says, if anything; it wins over the page's own declaration.
 
     Raises:
-        CorpusFormatError: The page reached a limit; the message is a short reason.
+        CorpusFormatError: The page takes too much time or memory; the message is a short reason.
     """
     kind = _DETECT if isinstance(page, bytes) else _DECODED
     raw = page if isinstance(page, bytes) else page.encode("utf-8", "replace")
@@ -59,7 +66,7 @@ def extract(page: bytes | str, charset: str | None = None) -> tuple[str, str]:
     first, second = (part.decode("utf-8", "replace") for part in reply[1:])
     if reply.kind != b"+":
         raise CorpusFormatError(first)
-    return first, second
+    return HtmlPage(first, second)
 
 
 class _Child:
@@ -120,10 +127,7 @@ def _child_of_this_process() -> _Child:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    try:
-        import resiliparse  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("resiliparse", "web") from error
+    need("resiliparse", "web")
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
         [sys.executable, "-c", _CODE],

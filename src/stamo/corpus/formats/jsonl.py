@@ -50,7 +50,8 @@ class JsonLines:
             n_lines = block.count(b"\n")
             if n + n_lines > task.first:
                 for number, line, is_checked in _suspects(block, n, task):
-                    yield number, _read_line(line, number, task, is_checked)
+                    where = task.where("line", number)
+                    yield number, task.take(where, _read_line, line, number, is_checked)
             n += n_lines
             yield n, None
 
@@ -97,33 +98,17 @@ def _most(task: ReadTask) -> int:
     return task.limits.max_line_bytes or task.limits.max_record_bytes
 
 
-def _read_line(line: bytes, number: int, task: ReadTask, is_checked: bool) -> Document | None:
-    where = task.where("line", number)
+def _read_line(line: bytes, number: int, is_checked: bool, where: str, task: ReadTask) -> Document:
+    """Make a document of a line as the task wants it."""
     if len(line) > _most(task):
-        task.skip(_LONG_LINE, where, advice=_LONG_ADVICE)
-        return None
+        raise BadRecordError(_LONG_LINE, _LONG_ADVICE)
     if task.matcher and not is_checked and _is_ruled_out(line, task.matcher):
-        task.skip(NO_MENTION, where)
-        return None
+        raise BadRecordError(NO_MENTION)
     line = line.removeprefix(UTF8_MARK)
-    try:
-        text = _decode(line) if task.window is not None else decode_utf8(line, where, task.on_skip)
-        record = parse_json(text)
-    except BadRecordError as error:
-        task.skip(str(error), where, advice=error.advice)
-        return None
-    return _read_record(record, number, where, task)
-
-
-def _read_record(record: Any, number: int, where: str, task: ReadTask) -> Document | None:
-    """Make a document of plain values as the task wants it; what is none is counted and None."""
-    try:
-        if task.window is not None:
-            return document_as_written(record, where)
-        document = document_from_json(record, f"{task.place}#{number}")
-    except BadRecordError as error:
-        task.skip(str(error), where, advice=error.advice)
-        return None
+    if task.window is not None:
+        return document_as_written(parse_json(_decode(line)), where)
+    record = parse_json(decode_utf8(line, where, task.on_skip))
+    document = document_from_json(record, f"{task.place}#{number}")
     if len(document.text) > task.limits.max_characters:
         text = cut_text(document.text, task.limits, where, task.on_skip)
         inside = tuple(m for m in document.mentions if m.end <= len(text))

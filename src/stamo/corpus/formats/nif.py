@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stamo.corpus.formats.base import UTF8_MARK, ReadItem, ReadTask, read_whole
-from stamo.corpus.skips import cut_text
+from stamo.corpus.skips import BadRecordError, cut_text
 from stamo.corpus.types import Document, Mention
-from stamo.errors import CorpusFormatError, MissingExtraError
+from stamo.errors import CorpusFormatError, need
 
 if TYPE_CHECKING:
     from rdflib import Graph, Literal, URIRef
@@ -64,17 +64,17 @@ class NifFile:
             task.skip(str(error).rstrip("."), task.file)
             return
         for number, document in enumerate(documents, start=1):
-            yield number, _prepared(document, task) if number > task.first else None
+            is_new = number > task.first
+            yield number, task.take(document.id, _prepared, document) if is_new else None
 
 
-def _prepared(document: Document, task: ReadTask) -> Document | None:
+def _prepared(document: Document, where: str, task: ReadTask) -> Document:
     if task.window is not None:
         blank = tuple(replace(mention, entity=None) for mention in document.mentions)
         return replace(document, mentions=blank)
     if not document.text.strip():
-        task.skip("empty text", document.id)
-        return None
-    text = cut_text(document.text, task.limits, document.id, task.on_skip)
+        raise BadRecordError("empty text")
+    text = cut_text(document.text, task.limits, where, task.on_skip)
     inside = tuple(m for m in document.mentions if m.end <= len(text))
     return replace(document, id=task.id_of(document.id, "", text), text=text, mentions=inside)
 
@@ -118,11 +118,9 @@ def parse_nif(data: bytes, max_triples: int | None = None) -> list[Document]:
 
 
 def _parse(data: bytes, max_triples: int | None) -> Graph:
-    try:
-        from rdflib import Graph, Literal
-        from rdflib.plugins.parsers.notation3 import RDFSink, SinkParser
-    except ImportError as error:
-        raise MissingExtraError("rdflib", "nif", "NIF") from error
+    need("rdflib", "nif", "NIF")
+    from rdflib import Graph, Literal
+    from rdflib.plugins.parsers.notation3 import RDFSink, SinkParser
 
     class BoundedSink(RDFSink):
         n_statements = 0
@@ -249,10 +247,9 @@ def format_nif(documents: Iterable[tuple[str, str, Iterable[NifPhrase]]]) -> byt
     Raises:
         MissingExtraError: rdflib is not installed.
     """
-    try:
-        from rdflib import RDF, XSD, Graph, Literal, URIRef
-    except ImportError as error:
-        raise MissingExtraError("rdflib", "nif", "NIF") from error
+    need("rdflib", "nif", "NIF")
+    from rdflib import RDF, XSD, Graph, Literal, URIRef
+
     graph = Graph(bind_namespaces="none")
     for prefix, namespace in (("nif", NIF), ("itsrdf", ITSRDF), ("xsd", XSD)):
         graph.bind(prefix, namespace)

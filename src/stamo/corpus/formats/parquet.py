@@ -114,7 +114,7 @@ def _read_groups(file: pq.ParquetFile, names: dict[str, str], task: ReadTask) ->
                         _text(values[role][row], where, task) if role in values else ""
                         for role in ("text", "id", "title")
                     )
-                    yield number, row_document(text, id, title, number, where, task)
+                    yield number, task.take(where, row_document, text, id, title, number)
         yield number, None
 
 

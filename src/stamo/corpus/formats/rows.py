@@ -53,8 +53,8 @@ def choose_columns(names: Sequence[str], wanted: str = "") -> RowColumns:
 
 def row_document(
     text: str, id: str, title: str, number: int, where: str, task: ReadTask
-) -> Document | None:
-    """Turn one record into a document, or count why not.
+) -> Document:
+    """Turn one record into a document.
 
     Args:
         text: The text.
@@ -63,16 +63,17 @@ def row_document(
         number: Its number in the file.
         where: Where it is, for a person to look up.
         task: The file being read.
+
+    Raises:
+        BadRecordError: It is left out; the message is a short reason.
     """
     if task.window is not None:
         return Document(id or where, text, title=title or None)
     text, id, title = map(clean_surrogates, (text, id, title))
     if not text.strip():
-        task.skip("empty text", where)
-        return None
+        raise BadRecordError("empty text")
     if task.matcher and not task.matcher.may_be_in_text(text.encode()):
-        task.skip(NO_MENTION, where)
-        return None
+        raise BadRecordError(NO_MENTION)
     text = cut_text(text, task.limits, where, task.on_skip)
     id = task.id_of(id, where, text) if id else make_id(f"{task.place}#{number}", text)
     return Document(id, text, title=title or None)

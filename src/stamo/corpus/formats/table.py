@@ -36,10 +36,9 @@ class TextTable:
             columns = choose_columns(names, task.text_column)
             for number, row in enumerate(rows, start=1):
                 lines.n_held = 0
-                if number > task.first and row:
-                    yield number, _document(row, len(names), columns, number, task)
-                else:
-                    yield number, None
+                where, is_new = task.where("row", number), number > task.first and row
+                record = (row, len(names), columns, number)
+                yield number, task.take(where, _document, *record) if is_new else None
         except BadRecordError as error:
             where = task.file if number < 0 else task.where("row", number + 1)
             task.skip(str(error), where, advice=error.advice)
@@ -48,13 +47,11 @@ class TextTable:
 
 
 def _document(
-    row: list[str], n_columns: int, columns: RowColumns, number: int, task: ReadTask
-) -> Document | None:
-    where = task.where("row", number)
+    row: list[str], n_columns: int, columns: RowColumns, number: int, where: str, task: ReadTask
+) -> Document:
     if len(row) != n_columns:
         reason = "row with another number of columns than the header"
-        task.skip(reason, where, advice=f"it has {len(row)}, the header has {n_columns}")
-        return None
+        raise BadRecordError(reason, f"it has {len(row)}, the header has {n_columns}")
     id = row[columns.id] if columns.id is not None else ""
     title = row[columns.title] if columns.title is not None else ""
     return row_document(row[columns.text], id, title, number, where, task)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from stamo.corpus.formats.base import UTF8_MARK, UTF16_MARKS, ReadItem, ReadTask, read_whole
 from stamo.corpus.parts import Part, ReadPart, Unreadable, find_cut
-from stamo.corpus.skips import NO_MENTION, cut_text, decode_utf8, make_id
+from stamo.corpus.skips import NO_MENTION, BadRecordError, cut_text, decode_utf8, make_id
 from stamo.corpus.types import Document
 
 _CHUNK_BYTES = 1 << 16
@@ -26,21 +26,19 @@ class PlainText:
             return
         # Four bytes hold any character of UTF-8; one more tells that there is more.
         raw = read_whole(blocks, 4 * task.limits.max_characters + 1)
-        yield 1, _tidy(raw, task) if task.first < 1 else None
+        yield 1, task.take(task.file, _tidy, raw) if task.first < 1 else None
 
 
-def _tidy(raw: bytes, task: ReadTask) -> Document | None:
+def _tidy(raw: bytes, where: str, task: ReadTask) -> Document:
     if raw.startswith(UTF16_MARKS):
         text = raw.decode("utf-16", "replace")
     elif task.matcher and not task.matcher.may_be_in_text(raw):
-        task.skip(NO_MENTION, task.file)
-        return None
+        raise BadRecordError(NO_MENTION)
     else:
-        text = decode_utf8(raw.removeprefix(UTF8_MARK), task.file, task.on_skip)
-    text = cut_text(text, task.limits, task.file, task.on_skip)
+        text = decode_utf8(raw.removeprefix(UTF8_MARK), where, task.on_skip)
+    text = cut_text(text, task.limits, where, task.on_skip)
     if not text.strip():
-        task.skip("empty text", task.file)
-        return None
+        raise BadRecordError("empty text")
     return Document(make_id(task.place, text), text)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from stamo.corpus.formats.base import ReadItem, ReadTask
 from stamo.corpus.formats.html import read_page
 from stamo.corpus.formats.http import header_fields, parse_http, split_head
-from stamo.corpus.skips import NO_MENTION, cut_text, decode_utf8
+from stamo.corpus.skips import NO_MENTION, BadRecordError, cut_text, decode_utf8
 from stamo.corpus.types import Document
 
 MAX_HEADER_BYTES = 1 << 16
@@ -212,7 +212,7 @@ class WebArchive:
         for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
             n += 1
             if n > task.first and record is not None:
-                yield n, _read_record(record, task.where("record", n), task)
+                yield n, task.take(task.where("record", n), _read_record, record)
 
 
 def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Document | None:
@@ -223,28 +223,23 @@ def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Document | N
         return None
     message = parse_http(record.block, task.limits.max_record_bytes + 1)
     if message is None:
-        task.skip("response that is not HTTP", where)
-        return None
+        raise BadRecordError("response that is not HTTP")
     if message.status != 200:
-        task.skip("HTTP status other than 200", where)
-        return None
+        raise BadRecordError("HTTP status other than 200")
     return _read_payload(message.body, message.content_type, message.charset, record, where, task)
 
 
 def _read_payload(
     raw: bytes, kind: str, charset: str | None, record: WarcRecord, where: str, task: ReadTask
-) -> Document | None:
+) -> Document:
     if kind in _PAGE_TYPES:
-        return read_page(raw, task, where, id=record.id, charset=charset)
+        return read_page(raw, where, task, id=record.id, charset=charset)
     if kind != "text/plain":
-        task.skip("neither HTML nor plain text", where)
-        return None
+        raise BadRecordError("neither HTML nor plain text")
     if task.matcher and not task.matcher.may_be_in_text(raw):
-        task.skip(NO_MENTION, where)
-        return None
+        raise BadRecordError(NO_MENTION)
     text = decode_utf8(raw, where, task.on_skip)
     text = cut_text(text, task.limits, where, task.on_skip)
     if not text.strip():
-        task.skip("empty text", where)
-        return None
+        raise BadRecordError("empty text")
     return Document(task.id_of(record.id, where, text), text)

@@ -37,19 +37,15 @@ class ScannedPiece:
     """Records of the file up to the end of the piece."""
 
 
-def spark_reader(
-    spark: SparkSession, *, piece_bytes: int = PIECE_BYTES, workers: SpreadsWork | None = None
-) -> SourceReader:
+def spark_reader(spark: SparkSession, *, piece_bytes: int = PIECE_BYTES) -> SourceReader:
     """Return what reads sources on Spark.
 
     Args:
         spark: A session, local or of a cluster.
         piece_bytes: What one task reads.
-        workers: What runs the tasks; the session by default.
     """
-    spread = workers or SparkWorkers(spark)
     return SourceReader(
-        partial(_read, workers=spread, piece_bytes=piece_bytes),
+        partial(_read, workers=SparkWorkers(spark), piece_bytes=piece_bytes),
         _check,
         lambda sources: sum(piece.size for piece in list_pieces(sources)),
     )

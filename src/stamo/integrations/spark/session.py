@@ -13,12 +13,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stamo.errors import MissingExtraError, SettingsError, WorkerError
+from stamo.errors import SettingsError, WorkerError, need
 from stamo.system.processes import Item, Result
 
 if TYPE_CHECKING:
@@ -51,11 +52,10 @@ def spark_session(
         MissingExtraError: pyspark is not installed.
         SettingsError: Spark does not start.
     """
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingExtraError("pyspark", "spark", "Spark as the engine") from error
+    need("pyspark", "spark", "Spark as the engine")
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("stamo")
     if master is not None:
@@ -231,22 +231,17 @@ class Shipment:
         self._folder.cleanup()
 
 
+@dataclass(frozen=True)
 class ShippedPath:
     """Where executors find a file; small, and made to travel with a task."""
 
-    def __init__(self, name: str, *, is_here: bool = False) -> None:
-        self._name, self._is_here = name, is_here
-
-    def __hash__(self) -> int:
-        return hash((self._name, self._is_here))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShippedPath) and hash(self) == hash(other)
+    name: str
+    is_here: bool = False
 
     def path(self) -> Path:
         """Return the path on the machine where this is asked."""
-        if self._is_here:
-            return Path(self._name)
+        if self.is_here:
+            return Path(self.name)
         from pyspark import SparkFiles
 
-        return Path(SparkFiles.get(self._name))
+        return Path(SparkFiles.get(self.name))
