@@ -206,7 +206,7 @@ def test_accepting_makes_a_workspace_with_documents_and_suggested_labels(folder,
     workspace = Workspace.open(tmp_path / "zweb")
     assert workspace.entity.aliases == new.aliases
     assert done.collected.n_kept == 5
-    assert {s.target.document for s in done.suggested} == {f"new-{i}" for i in range(5)}
+    assert {target.document for target in done.suggested} == {f"new-{i}" for i in range(5)}
     assert len(json.loads((workspace.path / SUGGESTED_FILE).read_text())) == 5
     assert workspace.status().labels.n_labelled == 0
     assert folder.get(new.id).decision == "accepted"

@@ -126,7 +126,7 @@ def test_a_lease_ends(monkeypatch):
     """A mention that somebody walked away from is free again after a while."""
     now = [0.0]
     leases = Leases(600, clock=lambda: now[0])
-    leases.take("rey", ("doc", 0), "page-1")
+    leases.keep("rey", [("doc", 0)], "page-1")
     assert leases.held_by_others("rey", "page-2") == {("doc", 0)}
     assert leases.held_by_others("other", "page-2") == frozenset()
     now[0] = 601.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,10 +26,9 @@ if TYPE_CHECKING:
     from stamo.corpus.types import Corpus
     from stamo.discovery.found import FoundFolder
     from stamo.discovery.proposal import Proposal
-    from stamo.kb.base import KnowledgeBase
     from stamo.linking.results import LinkedDocument, LinkedMention
-    from stamo.models.store import TrainedModel
     from stamo.packs.pack import EntityPack
+    from stamo.workspace.artifacts import Artifacts
     from stamo.workspace.folder import Workspace
     from stamo.workspace.gold import Agreement, Gold
     from stamo.world.settings import World
@@ -58,14 +56,14 @@ def demo(
 
     story = _Story(Console(highlight=False, stderr=as_json), out, time.perf_counter())
     world = story.invent(seed, articles)
-    kb, trained = story.prepare(world)
-    found = story.discover(world, kb, trained)
+    base = story.prepare(world)
+    found = story.discover(world, base)
     proposal, entity = story.choose(found, world)
-    workspace, corpus = story.accept(found, proposal, entity, kb, trained)
-    gold = story.label(world, workspace, corpus, kb, trained)
-    pack = story.learn(workspace, kb, trained)
-    rows = story.compare(workspace, corpus, gold, kb, trained, pack)
-    report = story.finish(workspace, kb, trained)
+    workspace, corpus = story.accept(found, proposal, entity, base)
+    gold = story.label(world, workspace, corpus, base)
+    pack = story.learn(workspace, base)
+    rows = story.compare(workspace, corpus, gold, base, pack)
+    report = story.finish(workspace, base)
     if as_json:
         print_json(
             {
@@ -86,18 +84,14 @@ class _Story:
     out: Path
     began: float
 
-    @contextmanager
-    def chapter(self, title: str, command: str) -> Iterator[None]:
+    def begin(self, title: str, command: str) -> None:
+        """Begin a chapter, with the command that does the same."""
         self.console.print()
         self.console.print(Text(title, style="bold cyan"))
         self.console.print(Text(f"$ {command}", style="dim"), soft_wrap=True)
-        yield
 
-    def say(self, text: str) -> None:
-        self.console.print(Padding(text, (0, 0, 0, 2)))
-
-    def show(self, table: Table) -> None:
-        self.console.print(Padding(table, (0, 0, 0, 2)))
+    def say(self, what: str | Text | Table) -> None:
+        self.console.print(Padding(what, (0, 0, 0, 2)))
 
     def invent(self, seed: int, articles: int) -> World:
         """Generate the world."""
@@ -107,62 +101,58 @@ class _Story:
             seed=seed, n_articles=articles, n_emerging=min(6, articles // 50), compress=False
         )
         folder = self.out / "world"
-        with self.chapter(
-            "1. An encyclopaedia, and what was written after it", f"stamo world {folder}"
-        ):
-            world = generate_world(settings, folder)
-            self.say(
-                f"Everything in it is invented. The later documents speak of {len(world.emerging)} "
-                "entities that it is too old for, under names that mean other things as well."
-            )
+        self.begin("1. An encyclopaedia, and what was written after it", f"stamo world {folder}")
+        world = generate_world(settings, folder)
+        self.say(
+            f"Everything in it is invented. The later documents speak of {len(world.emerging)} "
+            "entities that it is too old for, under names that mean other things as well."
+        )
         return world
 
-    def prepare(self, world: World) -> tuple[KnowledgeBase, TrainedModel]:
+    def prepare(self, world: World) -> Artifacts:
         """Build the knowledge base and train the linking model; both are frozen afterwards."""
         from stamo.build.build import build_knowledge_base
         from stamo.build.settings import BuildSettings
         from stamo.kb.base import KnowledgeBase
         from stamo.models.trainer import train_linking_model
         from stamo.models.training import TrainingArgs
+        from stamo.workspace.artifacts import Artifacts
 
         kb_path, model_path = self.out / "kb", self.out / "deeped.safetensors"
-        with self.chapter(
-            "2. A knowledge base from its dump", f"stamo build {world.paths.dump_path} {kb_path}"
-        ):
-            settings = BuildSettings(held_out=0.3, overwrite=True)
-            counts = build_knowledge_base(world.paths.dump_path, kb_path, settings).counts
-            kb = KnowledgeBase.open(kb_path)
-            self.say(
-                f"{counts['articles']:,} articles, {counts['entities']:,} entities, "
-                f"{counts['aliases']:,} names, fingerprint {kb.fingerprint[:12]}."
-            )
-        with self.chapter("3. A linking model", f"stamo train {kb_path} --out {model_path}"):
-            args = TrainingArgs(n_pairs=N_PAIRS, n_epochs=N_EPOCHS)
-            trained = train_linking_model(kb, "deeped", args)
-            trained.save(model_path)
-            report = trained.report
-            self.say(
-                f"DeepED links {report['test_accuracy']:.0%} of the ambiguous mentions in unseen "
-                f"articles right (the most frequent meaning: {report['test_prior_accuracy']:.0%})."
-            )
-        return kb, trained
+        dump = world.paths.dump_path
+        self.begin("2. A knowledge base from its dump", f"stamo build {dump} {kb_path}")
+        settings = BuildSettings(held_out=0.3, overwrite=True)
+        counts = build_knowledge_base(dump, kb_path, settings).counts
+        kb = KnowledgeBase.open(kb_path)
+        self.say(
+            f"{counts['articles']:,} articles, {counts['entities']:,} entities, "
+            f"{counts['aliases']:,} names, fingerprint {kb.fingerprint[:12]}."
+        )
+        self.begin("3. A linking model", f"stamo train {kb_path} --out {model_path}")
+        args = TrainingArgs(n_pairs=N_PAIRS, n_epochs=N_EPOCHS)
+        trained = train_linking_model(kb, "deeped", args)
+        trained.save(model_path)
+        report = trained.report
+        self.say(
+            f"DeepED links {report['test_accuracy']:.0%} of the ambiguous mentions in unseen "
+            f"articles right (the most frequent meaning: {report['test_prior_accuracy']:.0%})."
+        )
+        return Artifacts(kb, trained, kb_path, model_path)
 
-    def discover(self, world: World, kb: KnowledgeBase, trained: TrainedModel) -> FoundFolder:
+    def discover(self, world: World, base: Artifacts) -> FoundFolder:
         """Scan the later documents for what the knowledge base does not know."""
         from stamo.discovery.discover import discover
         from stamo.discovery.found import FoundFolder
 
-        paths = {"kb": self.out / "kb", "model": self.out / "deeped.safetensors"}
         pile, path = world.paths.pile_path, self.out / "found"
         if path.exists():
             shutil.rmtree(path)
-        command = f"stamo discover {paths['kb']} {paths['model']} --from {pile} --out {path}"
-        with self.chapter("4. What the later documents speak of that it does not know", command):
-            found, folder = discover([pile], kb, trained), FoundFolder(path)
-            origin = {name: str(place.resolve()) for name, place in paths.items()}
-            n = folder.save(found, {"sources": [str(pile.resolve())], **origin})
-            self.say(f"{found.n_documents:,} documents give {n} proposals; the first ones:")
-            self.show(_proposals_table(folder.proposals()[:N_PROPOSALS]))
+        command = f"stamo discover {base.kb_path} {base.model_path} --from {pile} --out {path}"
+        self.begin("4. What the later documents speak of that it does not know", command)
+        found, folder = discover([pile], base.kb, base.trained), FoundFolder(path)
+        n = folder.save(found, {"sources": [str(pile.resolve())], **base.origin})
+        self.say(f"{found.n_documents:,} documents give {n} proposals; the first ones:")
+        self.say(_proposals_table(folder.proposals()[:N_PROPOSALS]))
         return folder
 
     def choose(self, folder: FoundFolder, world: World) -> tuple[Proposal, str]:
@@ -197,12 +187,7 @@ class _Story:
         return proposal, entity
 
     def accept(
-        self,
-        folder: FoundFolder,
-        proposal: Proposal,
-        entity: str,
-        kb: KnowledgeBase,
-        trained: TrainedModel,
+        self, folder: FoundFolder, proposal: Proposal, entity: str, base: Artifacts
     ) -> tuple[Workspace, Corpus]:
         """Make the workspace of a proposal, with its documents."""
         from stamo.cli.workspace_views import collect_view, collected_table
@@ -212,71 +197,62 @@ class _Story:
         if (path / "entity.json").exists():
             shutil.rmtree(path)
         command = f"stamo found accept {folder.path} {proposal.id} {path} --name {entity!r}"
-        with self.chapter("5. From the proposal to a workspace with its documents", command):
-            with collect_view(self.console, f"Collecting {entity}") as show:
-                done = accept(
-                    folder,
-                    proposal,
-                    path,
-                    kb,
-                    trained,
-                    by="demo",
-                    at=datetime.now(UTC),
-                    name=entity,
-                    on_progress=show,
-                )
-            self.show(collected_table(done.collected))
+        self.begin("5. From the proposal to a workspace with its documents", command)
+        kb, trained, now = base.kb, base.trained, datetime.now(UTC)
+        with collect_view(self.console, f"Collecting {entity}") as show:
+            done = accept(
+                folder,
+                proposal,
+                path,
+                kb,
+                trained,
+                by="demo",
+                at=now,
+                name=entity,
+                on_progress=show,
+            )
+        self.say(collected_table(done.collected))
         return done.workspace, done.workspace.documents.read()
 
-    def label(
-        self,
-        world: World,
-        workspace: Workspace,
-        corpus: Corpus,
-        kb: KnowledgeBase,
-        trained: TrainedModel,
-    ) -> Gold:
+    def label(self, world: World, workspace: Workspace, corpus: Corpus, base: Artifacts) -> Gold:
         """Label twenty mentions, chosen by the advisor, with the world's answers."""
         from stamo.workspace.folder import N_LABELS
         from stamo.workspace.gold import label_by_gold, read_answers
         from stamo.workspace.labels.queue import LEAST_LABELS, LabelQueue
 
-        gold = read_answers(world.paths.gold_path)
-        with self.chapter("6. Twenty labels", f"stamo label {workspace.path}"):
-            queue = LabelQueue(workspace.entity, corpus, kb, trained)
-            n = 0
-            while n < N_LABELS:
-                events = workspace.current_labels()
-                step = LEAST_LABELS if n < LEAST_LABELS else 2
-                keys = queue.order(events)[: min(step, N_LABELS - n)]
-                if not keys:
-                    break
-                n += label_by_gold(workspace, corpus, gold, keys, at=datetime.now(UTC))
-            with workspace.read_labels() as store:
-                progress, advice = store.progress(), queue.advise(store.current())
-            self.say(
-                f"The world's own answers label again: {progress.n_labelled} "
-                f"mentions, of which {progress.n_emerging} mean {escape(workspace.entity.id)}."
-            )
-            self.say(f"The advisor chose which ones. {advice.text}")
+        gold, n = read_answers(world.paths.gold_path), 0
+        self.begin("6. Twenty labels", f"stamo label {workspace.path}")
+        queue = LabelQueue(workspace.entity, corpus, base.kb, base.trained)
+        while n < N_LABELS:
+            events = workspace.current_labels()
+            step = LEAST_LABELS if n < LEAST_LABELS else 2
+            keys = queue.order(events)[: min(step, N_LABELS - n)]
+            if not keys:
+                break
+            n += label_by_gold(workspace, corpus, gold, keys, at=datetime.now(UTC))
+        with workspace.read_labels() as store:
+            progress, advice = store.progress(), queue.advise(store.current())
+        self.say(
+            f"The world's own answers label again: {progress.n_labelled} "
+            f"mentions, of which {progress.n_emerging} mean {escape(workspace.entity.id)}."
+        )
+        self.say(f"The advisor chose which ones. {advice.text}")
         return gold
 
-    def learn(self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:
+    def learn(self, workspace: Workspace, base: Artifacts) -> EntityPack:
         """Learn the entity."""
         from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table
         from stamo.workspace.learn import learn_pack
 
-        with self.chapter(
-            "7. Learning from the labels and the pile", f"stamo learn {workspace.path}"
-        ):
-            with learn_view(self.console) as show:
-                outcome = learn_pack(workspace, kb, trained, on_step=show)
-            self.show(slots_table(outcome.records))
-            self.say(
-                "[dim]Slot 0: the labels alone. P, R, F1: on left-out labels (cross-validation).[/]"
-            )
-            for line in outcome_lines(outcome):
-                self.console.print(Padding(line, (0, 0, 0, 2)))
+        self.begin("7. Learning from the labels and the pile", f"stamo learn {workspace.path}")
+        with learn_view(self.console) as show:
+            outcome = learn_pack(workspace, base.kb, base.trained, on_step=show)
+        self.say(slots_table(outcome.records))
+        self.say(
+            "[dim]Slot 0: the labels alone. P, R, F1: on left-out labels (cross-validation).[/]"
+        )
+        for line in outcome_lines(outcome):
+            self.say(line)
         return outcome.pack
 
     def compare(
@@ -284,8 +260,7 @@ class _Story:
         workspace: Workspace,
         corpus: Corpus,
         gold: Gold,
-        kb: KnowledgeBase,
-        trained: TrainedModel,
+        base: Artifacts,
         pack: EntityPack,
     ) -> dict[str, Agreement]:
         """Link the documents without a label, before and after; return how far each is right."""
@@ -295,46 +270,45 @@ class _Story:
         from stamo.workspace.gold import compare_with_gold, unlabelled_texts
         from stamo.workspace.learn import estimation_pack
 
-        entity = workspace.entity
+        entity, kb, trained = workspace.entity, base.kb, base.trained
         labelled = {event.target.document for event in workspace.current_labels()}
         texts = unlabelled_texts(corpus, labelled)
-        model_path, pack_file = self.out / "deeped.safetensors", workspace.pack_path
-        command = f"stamo link {self.out / 'kb'} {model_path} --with {pack_file} TEXT"
-        with self.chapter("8. Linking before and after", command):
-            linker = Linker(kb, trained, extra_aliases=entity.aliases)
-            reader = remembering(encoder_of(INSTALLED), workspace.readings_path)
-            before = list(linker.link_documents(texts))
-            after = list(PackedLinker(linker, [pack], reader).link_documents(texts))
-            only_labels = estimation_pack(workspace, kb, trained)
-            estimated = list(PackedLinker(linker, [only_labels], reader).link_documents(texts))
-            self.show(_examples(before, after, gold, entity.aliases))
-            rows = {
-                "without the pack": compare_with_gold(before, gold, entity.id, entity.aliases),
-                "estimated on the labels": compare_with_gold(
-                    estimated, gold, entity.id, entity.aliases
-                ),
-                "with the learned pack": compare_with_gold(after, gold, entity.id, entity.aliases),
-            }
-            self.console.print()
-            self.show(_agreement_table(rows, entity.id))
+        paths = f"{base.kb_path} {base.model_path} --with {workspace.pack_path}"
+        self.begin("8. Linking before and after", f"stamo link {paths} TEXT")
+        linker = Linker(kb, trained, extra_aliases=entity.aliases)
+        reader = remembering(encoder_of(INSTALLED), workspace.readings_path)
+        before = list(linker.link_documents(texts))
+        after = list(PackedLinker(linker, [pack], reader).link_documents(texts))
+        only_labels = estimation_pack(workspace, kb, trained)
+        estimated = list(PackedLinker(linker, [only_labels], reader).link_documents(texts))
+        self.say(_examples(before, after, gold, entity.aliases))
+        ways = {
+            "without the pack": before,
+            "estimated on the labels": estimated,
+            "with the learned pack": after,
+        }
+        rows = {
+            name: compare_with_gold(linked, gold, entity.id, entity.aliases)
+            for name, linked in ways.items()
+        }
+        self.console.print()
+        self.say(_agreement_table(rows, entity.id))
         return rows
 
-    def finish(self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> Path:
+    def finish(self, workspace: Workspace, base: Artifacts) -> Path:
         """Write the report and check that nothing else changed; return the report."""
         from stamo.workspace.artifacts import open_artifacts, verify_unchanged
         from stamo.workspace.report import write_report
 
-        with self.chapter("9. The report", f"stamo report {workspace.path}"):
-            written = write_report(workspace, kb, trained)
-            found = verify_unchanged(workspace, open_artifacts(workspace))
-            self.say(
-                f"Nothing else changed: knowledge base {found['kb'][:12]}, "
-                f"model {found['model'][:12]}."
-            )
-            seconds = time.perf_counter() - self.began
-            self.say(f"All of this took {seconds:.0f} seconds. Open the report:")
-            self.console.print()
-            self.console.print(Text(str(written.path.resolve()), style="bold"), soft_wrap=True)
+        self.begin("9. The report", f"stamo report {workspace.path}")
+        written = write_report(workspace, base.kb, base.trained)
+        found = verify_unchanged(workspace, open_artifacts(workspace))
+        kb, model = (found[name][:12] for name in ("kb", "model"))
+        self.say(f"Nothing else changed: knowledge base {kb}, model {model}.")
+        seconds = time.perf_counter() - self.began
+        self.say(f"All of this took {seconds:.0f} seconds. Open the report:")
+        self.console.print()
+        self.console.print(Text(str(written.path.resolve()), style="bold"), soft_wrap=True)
         return written.path
 
 

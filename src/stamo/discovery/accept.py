@@ -25,20 +25,13 @@ SUGGESTED_FILE = "suggested.json"
 
 
 @dataclass(frozen=True)
-class Suggested:
-    """A mention that the proposal was made from: most likely the new entity."""
-
-    target: LabelTarget
-    choice: str = EMERGING_CHOICE
-
-
-@dataclass(frozen=True)
 class Accepted:
     """What became of a proposal."""
 
     workspace: Workspace
     collected: Collected
-    suggested: tuple[Suggested, ...]
+    suggested: tuple[LabelTarget, ...]
+    """Mentions that the proposal was made from: most likely the new entity."""
 
 
 def accept(
@@ -92,8 +85,8 @@ def accept(
     write_atomic(workspace.path / SUGGESTED_FILE, to_json([_to_json(s) for s in suggested]))
     if take_labels:
         with workspace.open_labels() as store:
-            for label in suggested:
-                store.add(label.target, label.choice, labeller=by, at=at)
+            for target in suggested:
+                store.add(target, EMERGING_CHOICE, labeller=by, at=at)
     folder.decide(proposal, "accepted", by=by, at=at)
     return Accepted(workspace, collected, suggested)
 
@@ -122,7 +115,7 @@ def entity_name(proposal: Proposal, kb: KnowledgeBase) -> str:
     return f"{proposal.name} (new)"
 
 
-def suggest_labels(workspace: Workspace, proposal: Proposal) -> tuple[Suggested, ...]:
+def suggest_labels(workspace: Workspace, proposal: Proposal) -> tuple[LabelTarget, ...]:
     """Return the collected mentions that the proposal was made from."""
     places = {o.document: o for o in proposal.occurrences}
     found = []
@@ -133,17 +126,16 @@ def suggest_labels(workspace: Workspace, proposal: Proposal) -> tuple[Suggested,
         for index, mention in enumerate(document.mentions):
             overlaps = mention.start < occurrence.end and occurrence.start < mention.end
             if mention.entity is None and overlaps:
-                found.append(Suggested(LabelTarget.of(document.id, index, mention)))
+                found.append(LabelTarget.of(document.id, index, mention))
                 break
     return tuple(found)
 
 
-def _to_json(suggested: Suggested) -> dict[str, Any]:
-    target = suggested.target
+def _to_json(target: LabelTarget) -> dict[str, Any]:
     return {
         "document": target.document,
         "start": target.start,
         "end": target.end,
         "surface": target.surface,
-        "choice": suggested.choice,
+        "choice": EMERGING_CHOICE,
     }

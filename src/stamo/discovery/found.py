@@ -59,16 +59,8 @@ class FoundFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-
-    @property
-    def proposals_path(self) -> Path:
-        """Where the proposals are."""
-        return self.path / "proposals.json"
-
-    @property
-    def decisions_path(self) -> Path:
-        """Where the decisions are."""
-        return self.path / "decisions.jsonl"
+        self.proposals_path = self.path / "proposals.json"
+        self.decisions_path = self.path / "decisions.jsonl"
 
     def check(self) -> None:
         """Check before a long run that proposals can be written here.
@@ -191,16 +183,8 @@ class FoundFolder:
                     raise ValueError(value["decision"])
                 texts = {name: str(value[name]) for name in ("id", "kind", "name", "by", "at")}
                 lists = {name: tuple(map(str, value[name])) for name in ("words", "documents")}
-                last[texts["id"]] = PastDecision(
-                    texts["id"],
-                    value["decision"],
-                    texts["kind"],
-                    texts["name"],
-                    lists["words"],
-                    lists["documents"],
-                    texts["by"],
-                    texts["at"],
-                )
+                decided = PastDecision(decision=value["decision"], **texts, **lists)
+                last[decided.id] = decided
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise WorkspaceError(
                     f"Line {number} of {self.decisions_path} is no decision; restore or remove it."

@@ -29,17 +29,9 @@ class Leases:
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._lock = threading.RLock()
-        self._held: dict[str, dict[LabelKey, _Lease]] = {}
-
-    @property
-    def lock(self) -> threading.RLock:
+        self.lock = threading.RLock()
         """Held while a mention is chosen, so that two people never choose at the same time."""
-        return self._lock
-
-    def take(self, workspace: str, key: LabelKey, client: str, address: str = "") -> None:
-        """Give one mention to a client and release what it held before."""
-        self.keep(workspace, [key], client, address)
+        self._held: dict[str, dict[LabelKey, _Lease]] = {}
 
     def keep(
         self, workspace: str, keys: Sequence[LabelKey], client: str, address: str = ""
@@ -49,7 +41,7 @@ class Leases:
         One address holds `MAX_PER_ADDRESS` mentions of a workspace at most, however many clients
         it says it is; the oldest lease ends then.
         """
-        with self._lock:
+        with self.lock:
             self.release(workspace, client)
             held = self._held.setdefault(workspace, {})
             own = [k for k, lease in self._live(workspace).items() if lease.address == address]
@@ -61,26 +53,26 @@ class Leases:
 
     def release(self, workspace: str, client: str) -> None:
         """Forget what a client holds."""
-        with self._lock:
+        with self.lock:
             held = self._held.get(workspace, {})
             for key in [key for key, lease in held.items() if lease.client == client]:
                 del held[key]
 
     def release_one(self, workspace: str, key: LabelKey, client: str) -> None:
         """Forget that a client holds a mention; what else it holds stays."""
-        with self._lock:
+        with self.lock:
             held = self._held.get(workspace, {})
             if key in held and held[key].client == client:
                 del held[key]
 
     def held_by(self, workspace: str, client: str) -> list[LabelKey]:
         """Return the mentions that a client holds, the first taken first."""
-        with self._lock:
+        with self.lock:
             return [k for k, lease in self._live(workspace).items() if lease.client == client]
 
     def held_by_others(self, workspace: str, client: str) -> frozenset[LabelKey]:
         """Return the mentions that other clients hold."""
-        with self._lock:
+        with self.lock:
             live = self._live(workspace)
             return frozenset(key for key, lease in live.items() if lease.client != client)
 

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from stamo import __version__
 from stamo.errors import CorpusFormatError, PackError
+from stamo.packs.folder import PackEntry
 from stamo.service.link_pool import LinkPool
 from stamo.service.parts import ServiceParts
 from stamo.service.schemas import LinkIn, LinkOut, MentionOut, PackDetailOut, PackOut, StatusOut
@@ -78,22 +79,22 @@ def pack_routes(parts: ServiceParts) -> APIRouter:
         """List the packs, also those that cannot be used."""
         return [PackOut.of(entry) for entry in packs.entries()]
 
-    @router.get("/{key}")
-    def inspect_pack(key: str) -> PackDetailOut:
-        """Show what a pack holds."""
+    def usable(key: str) -> PackEntry:
         entry = packs.inspect(key)
         if entry.pack is None:
             raise PackError(entry.problem)
-        return PackDetailOut.of(entry)
+        return entry
+
+    @router.get("/{key}")
+    def inspect_pack(key: str) -> PackDetailOut:
+        """Show what a pack holds."""
+        return PackDetailOut.of(usable(key))
 
     @router.get("/{key}/file")
     def download_pack(key: str) -> Response:
         """Give the pack's file."""
-        entry = packs.inspect(key)
-        if entry.pack is None:
-            raise PackError(entry.problem)
+        data = usable(key).path.read_bytes()
         headers = {"Content-Disposition": 'attachment; filename="entity.stamo"'}
-        data = entry.path.read_bytes()
         return Response(data, media_type="application/octet-stream", headers=headers)
 
     @router.post("", status_code=201, openapi_extra=_PACK_BODY)

@@ -113,14 +113,8 @@ def load_lexicon() -> WorldWords:
 
 
 def _topic(name: str, raw: Mapping[str, Any]) -> Topic:
-    return Topic(
-        name,
-        nouns=tuple(raw["nouns"]),
-        adjs=tuple(raw["adjs"]),
-        acts=tuple(raw["acts"]),
-        wiki=tuple(raw["filler"]["wiki"]),
-        news=tuple(raw["filler"]["news"]),
-    )
+    words = {kind: tuple(raw[kind]) for kind in ("nouns", "adjs", "acts")}
+    return Topic(name, **words, **{kind: tuple(raw["filler"][kind]) for kind in ("wiki", "news")})
 
 
 def _kind(name: str, topic: str, raw: Mapping[str, Any]) -> EntityKind:
