@@ -30,12 +30,7 @@ from stamo.discovery.groups import (
     seen_inside,
 )
 from stamo.discovery.proposal import Proposal, ProposalKind
-from stamo.discovery.score import (
-    Found,
-    Past,
-    surprise,
-    without_copies,
-)
+from stamo.discovery.score import Found, Past, surprise, without_copies
 from stamo.discovery.sightings import Sighting, draw
 from stamo.discovery.tally import NameTally, Tally
 from stamo.discovery.time import LATER

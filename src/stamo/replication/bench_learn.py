@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -34,7 +35,7 @@ from stamo.learning.paper import StamoArgs
 from stamo.models.base import PlainScorer
 from stamo.models.deeped.model import DeepED
 from stamo.models.tables import Tables
-from stamo.system.arrays import Float32, Int32, Int64
+from stamo.system.arrays import Float32
 from stamo.system.processes import Workers
 
 
@@ -59,40 +60,28 @@ class LearnBenchArgs:
             raise SettingsError("The bench needs at least one entity, label, slot and worker.")
 
 
-@dataclass(frozen=True)
-class GeneratedKnowledgeBase:
-    """The part of a knowledge base that learning looks at, filled with generated numbers."""
+def generate_knowledge_base(args: LearnBenchArgs) -> KnowledgeBase:
+    """Generate unit vectors, Zipf word counts and document frequencies.
 
-    n_documents: int
-    dimensions: int
-    document_frequency: Int32
-    word_vectors: Float32
-    word_counts: Int64
-    word_weights: Float32
-    background: Float32
-    vectors: Float32
-
-    def entity_vectors(self) -> Float32:
-        """Return the vectors of all entities."""
-        return self.vectors
-
-
-def generate_knowledge_base(args: LearnBenchArgs) -> GeneratedKnowledgeBase:
-    """Generate unit vectors, Zipf word counts and document frequencies."""
+    It has no more of a knowledge base than what learning looks at.
+    """
     rng = np.random.default_rng(args.seed)
     counts = (1e8 / np.arange(10, args.n_words + 10)).astype(np.int64)
     words = _unit(rng, args.n_words, args.dimensions)
     weights = word_weights(counts)
-    return GeneratedKnowledgeBase(
+    frequency = rng.integers(1, 2000, args.n_kb_entities).astype(np.int32)
+    vectors = _unit(rng, args.n_kb_entities, args.dimensions)
+    generated = SimpleNamespace(
         n_documents=1_000_000,
         dimensions=args.dimensions,
-        document_frequency=rng.integers(1, 2000, args.n_kb_entities).astype(np.int32),
+        document_frequency=frequency,
         word_vectors=words,
         word_counts=counts,
         word_weights=weights,
         background=background_vector(words, weights, counts),
-        vectors=_unit(rng, args.n_kb_entities, args.dimensions),
+        entity_vectors=lambda: vectors,
     )
+    return cast("KnowledgeBase", generated)
 
 
 def _unit(rng: np.random.Generator, n: int, q: int) -> Float32:
@@ -101,7 +90,7 @@ def _unit(rng: np.random.Generator, n: int, q: int) -> Float32:
     return rows
 
 
-def generate_task(args: LearnBenchArgs, kb: GeneratedKnowledgeBase, number: int) -> Task:
+def generate_task(args: LearnBenchArgs, kb: KnowledgeBase, number: int) -> Task:
     """Generate the documents of one emerging entity: half of them mean it and share its words."""
     rng = np.random.default_rng([args.seed, number])
     n = args.n_labelled + args.n_unlabelled
@@ -142,16 +131,15 @@ def generate_task(args: LearnBenchArgs, kb: GeneratedKnowledgeBase, number: int)
         Embedding(max_margin=MaxMargin() if args.max_margin else None),
     )
     model = DeepED(args.dimensions, features).eval().requires_grad_(False)
-    real_kb = cast("KnowledgeBase", kb)
-    pile = make_pile([EmergingEntity("New", ("Name",))], mentions, pairs, n, real_kb)
+    pile = make_pile([EmergingEntity("New", ("Name",))], mentions, pairs, n, kb)
     return Task(
         pile=pile,
         labels=(means_it & labelled)[:, None].astype(np.float32),
         labelled=labelled,
         model=model,
-        tables=Tables(kb.word_vectors, kb.vectors),
+        tables=Tables(kb.word_vectors, kb.entity_vectors()),
         features=features,
-        kb=real_kb,
+        kb=kb,
         temperature=0.01,
     )
 
@@ -177,7 +165,7 @@ def _run_entities(args: LearnBenchArgs, numbers: list[int]) -> dict[str, Any]:
 
 
 def _run_entity(
-    args: LearnBenchArgs, kb: GeneratedKnowledgeBase, number: int
+    args: LearnBenchArgs, kb: KnowledgeBase, number: int
 ) -> tuple[float, list[Mapping[str, float]]]:
     """Return the seconds of all slots of one entity, and those of each phase slot by slot."""
     task = generate_task(args, kb, number)

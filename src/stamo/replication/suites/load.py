@@ -26,7 +26,7 @@ from stamo.replication.suites.encode import EncodedProblem, SuiteCorpus, encode_
 from stamo.replication.suites.library import Library, rest_of_name
 from stamo.replication.suites.names import NameSettings, unambiguous_names, words_of_names
 from stamo.replication.suites.store import TEST_SETS, Problem, SetName, Suite
-from stamo.system.arrays import Bools, Float64, Int32
+from stamo.system.arrays import Bools, Int32
 
 
 @dataclass(frozen=True)
@@ -156,33 +156,15 @@ class SuiteData:
         web, wiki = self.corpora.web, self.corpora.wiki
         return Phrasebook.of(wiki.flat, wiki.titles, self.kb, web.flat, web.titles)
 
-    @cached_property
-    def _web_frequency(self) -> Float64:
-        entities = self.corpora.web.pairs[:, 1]
-        return np.bincount(entities, minlength=self.kb.n_entities).astype(np.float64)
-
-    def background(self, neighbours: Int32) -> Float64 | None:
-        """Return how many documents of the crawl link each neighbour, and how many there are."""
-        if self.suite.corpus_of("W") == "wiki":
-            return None
-        n_documents = self.corpora.web.flat.n_documents
-        return np.append(self._web_frequency[neighbours], n_documents)
-
 
 def load_problem(
-    data: SuiteData,
-    problem: Problem,
-    *,
-    background: bool = False,
-    features: Sequence[Feature] = (Surface(),),
+    data: SuiteData, problem: Problem, *, features: Sequence[Feature] = (Surface(),)
 ) -> LoadedProblem:
     """Encode W and the test sets of one problem.
 
     Args:
         data: The suite.
         problem: One of its problems.
-        background: Take the neighbours' frequencies from the crawl that W was found in instead
-            of the knowledge base.
         features: What the models that will score the mentions look up of known candidates.
     """
     if not len(problem.rows["W"]):
@@ -197,9 +179,6 @@ def load_problem(
 
     learning = encode("W", None)
     neighbours = learning.pile.neighbours
-    if background:
-        pile = replace(learning.pile, background=data.background(neighbours))
-        learning = replace(learning, pile=pile)
     tests = {name: encode(name, neighbours) for name in TEST_SETS if len(problem.rows[name])}
     return LoadedProblem(problem, learning, _with_words_of(learning.pile, tests, data.kb))
 

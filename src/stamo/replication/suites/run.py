@@ -84,8 +84,6 @@ class RunSettings:
     """T at most."""
     n_problems: int | None = None
     """Problems at most, the first of the split; None runs all."""
-    background: bool = False
-    """Take the neighbours' frequencies from the crawl instead of the knowledge base."""
     encoder: str | None = INSTALLED
     """The folder of a sentence encoder, for the methods that read; None for none."""
     bert: BertArgs = field(default_factory=BertArgs)
@@ -171,7 +169,7 @@ def _run_cells(
 ) -> list[Row]:
     data, tables, models = _open(place)
     problem = data.suite.problems[work.number]
-    loaded = _load(place, work.number, work.settings.background)
+    loaded = _load(place, work.number)
     rows: list[Row] = []
     for cell in work.cells:
         if cell.n_labels > loaded.learning.pile.n_documents:
@@ -207,12 +205,11 @@ _NO_SLOTS: Row = {"n_slots": 0, "slot_seconds": 0.0, "pile_helped": None, "curve
 
 
 @lru_cache(maxsize=1)
-def _load(place: Place, number: int, background: bool) -> LoadedProblem:
+def _load(place: Place, number: int) -> LoadedProblem:
     """Encode a problem; the parts of its work follow one another."""
     data, _, models = _open(place)
     found = {f.name: f for t in models.values() for f in t.model.encoded_features}
-    problem, features = data.suite.problems[number], tuple(found.values())
-    return load_problem(data, problem, background=background, features=features)
+    return load_problem(data, data.suite.problems[number], features=tuple(found.values()))
 
 
 def _is_watched(cell: Cell) -> bool:
@@ -257,7 +254,7 @@ def run_suite(
         fixed={
             "suite": suite.checksum,
             "n_slots": settings.n_slots,
-            "bg": settings.background,
+            "bg": False,  # the neighbours' frequencies are those of the knowledge base
             "encoder": settings.encoder,
         },
         about={"suite": suite.name, "problems": suite.manifest.get("counts", {})},

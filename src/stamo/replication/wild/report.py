@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -14,18 +12,10 @@ from typing import Any
 from stamo.errors import SuiteError
 from stamo.evaluation.tables import Table
 from stamo.replication.suites.cells import Row, finite, read_results
+from stamo.replication.suites.report import write_run_report
+from stamo.replication.wild import measures
 from stamo.replication.wild.draws import ADVISOR, IN_HALF
-from stamo.replication.wild.measures import (
-    METRIC_OF_SUMS,
-    agreement,
-    at_draws,
-    by_entity,
-    difference_of,
-    f1_of_entities,
-    measure_rows,
-    none_of_these,
-    trust,
-)
+from stamo.replication.wild.measures import METRIC_OF_SUMS, difference_of
 
 Setting = tuple[str, int]
 """Who chose the labels, and how many."""
@@ -56,7 +46,7 @@ class WildResults:
                 draws = next(iter(methods.values()))
                 for method, rows in free.items():
                     name = method if method not in methods else f"{method}, no label"
-                    methods[name] = at_draws(rows, draws)
+                    methods[name] = measures.at_draws(rows, draws)
         return dict(sorted(found.items()))
 
 
@@ -74,7 +64,7 @@ def method_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     columns = ("method", *METRIC_OF_SUMS, "ECE", "right at p >= .9", "right at .5 to .9", "s")
     rows = []
     for method, own in methods.items():
-        metrics, sure = measure_rows(own), trust(own)
+        metrics, sure = measures.measure_rows(own), measures.trust(own)
         rows.append(
             (
                 method,
@@ -105,7 +95,7 @@ def agreement_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table
     rows = [
         (f"{method}, {rate}", *map(_number, (a.told, a.tested, a.agree)), str(a.n_runs))
         for method, own in methods.items()
-        for rate, a in agreement(own).items()
+        for rate, a in measures.agreement(own).items()
     ]
     columns = ("rate", "told", "tested", "agree within both samples", "runs")
     return Table(f"What left-out labels tell, {_title(setting)}", columns, tuple(rows))
@@ -116,7 +106,7 @@ def none_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     rows = [
         (method, str(told.n), *map(_number, (told.share, told.right)))
         for method, own in methods.items()
-        if (told := none_of_these(own)) is not None
+        if (told := measures.none_of_these(own)) is not None
     ]
     columns = ("method", "other mentions", "mean nothing known", "told rightly")
     return Table(f"None of these, {_title(setting)}", columns, tuple(rows))
@@ -139,9 +129,9 @@ def advisor_table(results: WildResults) -> Table:
 
 def entity_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     """Return the F1 of every entity, the worst of the first method first."""
-    scores = {method: f1_of_entities(rows) for method, rows in methods.items()}
+    scores = {method: measures.f1_of_entities(rows) for method, rows in methods.items()}
     first = next(iter(scores.values()), {})
-    about = {e: own[0] for rows in methods.values() for e, own in by_entity(rows).items()}
+    about = {e: own[0] for rows in methods.values() for e, own in measures.by_entity(rows).items()}
     rows = [
         (
             entity,
@@ -176,16 +166,14 @@ def write_wild_report(out: Path) -> list[Table]:
         raise SuiteError(f"The run in {out} has no results yet; run `stamo suite run` to its end.")
     tables = wild_tables(results)
     n_entities = len({row["problem"] for row in results.rows})
-    text = [f"# wild: {n_entities} real new entities", "", *(table.markdown() for table in tables)]
-    failed = Counter(
+    failed = (
         f"{row['method']} ({_title((row['labels_by'], row['n_labels']))})"
         for row in results.rows
         if row.get("error")
     )
-    text += [f"- {name} could not learn in {n} runs\n" for name, n in sorted(failed.items())]
-    (out / "report.md").write_text("\n".join(text), encoding="utf-8")
     values = {"suite": "wild", "n_problems": n_entities, "summaries": _values(results)}
-    (out / "report.json").write_text(json.dumps(finite(values), indent=1), encoding="utf-8")
+    heading = f"wild: {n_entities} real new entities"
+    write_run_report(out, heading, tables, failed, finite(values))
     return tables
 
 
@@ -193,8 +181,8 @@ def _values(results: WildResults) -> dict[str, Any]:
     """Return every metric with its interval as plain values, for programs."""
     return {
         _title(setting): {
-            method: {name: asdict(metric) for name, metric in measure_rows(rows).items()}
-            | {"trust": asdict(trust(rows))}
+            method: {name: asdict(metric) for name, metric in measures.measure_rows(rows).items()}
+            | {"trust": asdict(measures.trust(rows))}
             for method, rows in methods.items()
         }
         for setting, methods in results.settings.items()
