@@ -11,8 +11,8 @@ import pytest
 import stamo
 from stamo.cli.main import create_app
 
-EVERYWHERE = {"logger", "register", "create_app"}
-"""What each module of its kind has: its logger, how it adds commands or makes an application."""
+EVERYWHERE = {"logger", "create_app"}
+"""What each module of its kind has: its logger, how it makes an application."""
 
 
 def public_names(path):

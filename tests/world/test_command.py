@@ -1,17 +1,14 @@
 """The command `stamo world`."""
 
-import typer
 from typer.testing import CliRunner
 
-from stamo.cli.world import register
+from stamo.cli.main import create_app
 from stamo.world import World
 
 
 def test_command_writes_a_world_and_shows_its_emerging_entities(tmp_path):
     """`stamo world OUT` writes the four files and prints who emerges."""
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    register(app)
+    app = create_app(["world"])
     arguments = ["world", str(tmp_path), "--articles", "260", "--emerging", "2", "--documents", "9"]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output

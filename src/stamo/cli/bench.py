@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 from typer import Argument, Option
 
@@ -15,7 +14,7 @@ from stamo.cli.bench_discover import bench_discover
 from stamo.cli.bench_learn import bench_learn
 from stamo.cli.bench_link import bench_link
 from stamo.cli.options import AsJson, KbPath, open_both
-from stamo.cli.tables import Console, print_json, print_table, rich_table
+from stamo.cli.tables import Console, command_group, print_json, print_table, rich_table
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -138,21 +137,6 @@ def bench_encode(
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of benchmarks to an application."""
-    sub = typer.Typer(no_args_is_help=True, help="Measure speed and memory on this machine.")
-    for command in (
-        bench_build,
-        bench_collect,
-        bench_link,
-        bench_learn,
-        bench_encode,
-        bench_discover,
-    ):
-        sub.command(command.__name__.removeprefix("bench_"))(command)
-    app.add_typer(sub, name="bench")
-
-
 def bench_build(
     dump: Path = Argument(..., metavar="DUMP", help="MediaWiki XML dump."),
     workers: int = Option(2, help="Processes of each program."),
@@ -238,3 +222,10 @@ def _sizes_table(bench: BuildBench) -> Table:
             f"{measured.disk / 1e6:,.0f}",
         )
     return table
+
+
+bench = command_group(
+    "Measure speed and memory on this machine.",
+    *(bench_build, bench_collect, bench_link, bench_learn, bench_encode, bench_discover),
+    prefix="bench_",
+)

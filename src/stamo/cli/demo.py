@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -38,11 +37,6 @@ N_PROPOSALS = 5
 N_PAIRS = 4000
 N_EPOCHS = 12
 SNIPPET_CHARACTERS = 32
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to an application."""
-    app.command("demo")(demo)
 
 
 def demo(

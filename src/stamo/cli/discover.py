@@ -8,10 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from typer import Option
 
-from stamo.cli import found as found_commands
 from stamo.cli.found import N_LISTED, Types, kinds_of, print_list
 from stamo.cli.options import AsJson, KbPath, ModelPath, open_both
 from stamo.cli.tables import Console
@@ -19,12 +17,6 @@ from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.discovery.discover import Discovered
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    app.command("discover")(discover)
-    found_commands.register(app)
 
 
 def discover(

@@ -38,12 +38,6 @@ if TYPE_CHECKING:
     from stamo.workspace.learn import LearnSettings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    for command in (new, status, collect, update):
-        app.command(command.__name__)(command)
-
-
 def new(
     workspace: Path | None = Argument(
         None, metavar="WORKSPACE", help="Folder of the new entity; with --from, of all of them."

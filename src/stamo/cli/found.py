@@ -9,12 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.text import Text
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson, open_both
-from stamo.cli.tables import Console, add_group, bare_table, named_values, print_json, print_table
+from stamo.cli.tables import (
+    Console,
+    bare_table,
+    command_group,
+    named_values,
+    print_json,
+    print_table,
+)
 from stamo.corpus.types import EmergingEntity
 from stamo.discovery.found import FoundFolder
 from stamo.discovery.proposal import KINDS
@@ -41,12 +47,6 @@ N_LISTED = 30
 EXAMPLE_CHARACTERS = 70
 JUDGED_AMONG = (200, 500, 1000)
 REVIEW_KEYS = "a accept   l accept, its places are my labels   r reject   s skip   q stop"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    commands = (list_found, show, review, accept, reject, judged)
-    add_group(app, "found", "Decide about discovered entities.", *commands)
 
 
 def list_found(
@@ -297,3 +297,8 @@ def _examples(p: Proposal) -> Iterator[Text]:
 
 def _plain(text: str) -> Text:
     return Text(printable(text))
+
+
+found = command_group(
+    "Decide about discovered entities.", list_found, show, review, accept, reject, judged
+)

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.table import Table
 from typer import Argument, Option
 
@@ -28,13 +27,6 @@ if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
     from stamo.kb.base import KnowledgeBase
     from stamo.kb.report import AliasView, AmbiguityClass, EntityView
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    app.command("build")(build)
-    app.command("info")(info)
-    app.command("show")(show)
 
 
 def build(

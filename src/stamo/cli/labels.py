@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
-from stamo.cli.tables import add_group, bare_table, print_json, print_table, tell
+from stamo.cli.tables import bare_table, command_group, print_json, print_table, tell
 from stamo.corpus.types import Corpus
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.wording import count_of
@@ -32,12 +32,6 @@ WorkspacePath = Annotated[Path, Argument(metavar="WORKSPACE", help="Folder of th
 File = Annotated[Path, Argument(metavar="FILE", help="File of labels.")]
 ENDINGS = {".csv": Form.csv, ".jsonl": Form.jsonl}
 """What a file of labels is by its name; anything else is Label Studio's."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    about = "Export, import and compare labels."
-    add_group(app, "labels", about, export, import_, agreement)
 
 
 def export(
@@ -151,3 +145,6 @@ def _add(opened: Workspace, text: str, form: Form | None, who: str) -> int:
             return add_changes(store, from_csv(text, corpus, labeller=who, at=now))
         report = import_tasks(store, text, corpus, labeller=who, at=now)
         return report.n_events + report.n_changes
+
+
+labels = command_group("Export, import and compare labels.", export, import_, agreement)

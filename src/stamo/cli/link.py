@@ -57,12 +57,6 @@ LeastLinkProbability = Annotated[
 NPasses = Annotated[int, Option("--passes", help="1 links by prior alone, 2 by the model.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    app.command("link")(link)
-    app.command("evaluate")(evaluate)
-
-
 def link(
     kb: KbPath,
     files: list[Path] | None = Argument(

@@ -25,7 +25,8 @@ COMMAND_MODULES = {
     "world": ("world",),
     "models": ("train",),
     "link": ("link", "evaluate"),
-    "discover": ("discover", "found"),
+    "discover": ("discover",),
+    "found": ("found",),
     "suite": ("suite",),
     "entities": ("new", "status", "collect", "update"),
     "workspace": ("label", "learn", "report"),
@@ -35,7 +36,7 @@ COMMAND_MODULES = {
     "bench": ("bench",),
     "demo": ("demo",),
 }
-"""The modules of this package that register commands, and which; each has `register(app)`."""
+"""The modules of this package with commands, and which: functions, or groups of them."""
 
 INTERRUPTED = 130
 """The exit code of a command that was stopped."""
@@ -132,7 +133,13 @@ def create_app(modules: Iterable[str] = COMMAND_MODULES) -> typer.Typer:
             raise typer.Exit
 
     for module in modules:
-        importlib.import_module(f"stamo.cli.{module}").register(app)
+        loaded = importlib.import_module(f"stamo.cli.{module}")
+        for name in COMMAND_MODULES[module]:
+            part = getattr(loaded, name)
+            if isinstance(part, typer.Typer):
+                app.add_typer(part, name=name)
+            else:
+                app.command(name)(part)
     return app
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
@@ -13,11 +12,6 @@ from stamo.cli.tables import Console, print_json
 
 if TYPE_CHECKING:
     from stamo.models.training import Epoch
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this group."""
-    app.command("train")(train)
 
 
 def train(

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, add_group, print_json, print_table, say, tell
+from stamo.cli.tables import Console, command_group, print_json, print_table, say, tell
 from stamo.cli.workspace_views import graduation_table, pack_table, packs_table, versions_table
 from stamo.workspace.wording import count_of
 
@@ -22,12 +21,6 @@ if TYPE_CHECKING:
 Packs = Annotated[Path, Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, Argument(metavar="PACK", help="File of a pack.")]
 PackKey = Annotated[str, Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    commands = (list_packs, inspect, add, replace, remove, versions, rollback, merge, graduate)
-    add_group(app, "packs", "Look after entity packs.", *commands)
 
 
 def _entry_record(entry: PackEntry) -> dict[str, Any]:
@@ -188,3 +181,9 @@ def graduate(
         print_json(asdict(compared))
         return
     Console(highlight=False).print(graduation_table(compared))
+
+
+packs = command_group(
+    "Look after entity packs.",
+    *(list_packs, inspect, add, replace, remove, versions, rollback, merge, graduate),
+)

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from typer import Option
 
 from stamo.cli.options import KbPath, ModelPath, open_both
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
     from stamo.service.security import SecuritySettings
 
 SHUTDOWN_SECONDS = 10
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    app.command("serve")(serve)
 
 
 def serve(

@@ -9,13 +9,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
-from stamo.cli.tables import Console, add_group, print_json, print_table
+from stamo.cli.tables import Console, command_group, print_json, print_table
 
 if TYPE_CHECKING:
     from stamo.evaluation.tables import Table as ResultTable
@@ -28,11 +27,6 @@ class LabelsBy(StrEnum):
 
     random = "random"
     advisor = "advisor"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    add_group(app, "suite", "Make, run and report benchmark suites.", make, run, report)
 
 
 def run(
@@ -207,3 +201,6 @@ def _rich(table: ResultTable) -> Table:
         shown = {"F1": current + name, "AUC": current + name, "avg F1": name}
         labels.append(shown.get(name))
     return table.rich(labels)
+
+
+suite = command_group("Make, run and report benchmark suites.", make, run, report)

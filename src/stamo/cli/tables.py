@@ -18,12 +18,12 @@ from stamo.workspace.wording import printable
 PIPE_WIDTH = 100_000
 
 
-def add_group(app: typer.Typer, name: str, about: str, *commands: Callable[..., None]) -> None:
-    """Add a group of commands; each is called as its function is, up to an underscore."""
+def command_group(about: str, *commands: Callable[..., None], prefix: str = "") -> typer.Typer:
+    """Make a group of commands; each is called as its function is, up to an underscore."""
     group = typer.Typer(no_args_is_help=True, help=about)
     for command in commands:
-        group.command(command.__name__.partition("_")[0])(command)
-    app.add_typer(group, name=name)
+        group.command(command.__name__.removeprefix(prefix).partition("_")[0])(command)
+    return group
 
 
 class Console(rich.console.Console):

@@ -28,12 +28,6 @@ HOST = "127.0.0.1"
 Folder = Annotated[Path, Argument(metavar="WORKSPACE", help="Folder of the new entity.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    for command in (label, learn, report):
-        app.command(command.__name__)(command)
-
-
 def label(
     workspace: Folder,
     terminal: bool = Option(False, "--terminal", help="Label here, by keys."),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 from typer import Argument, Option
 
@@ -14,11 +13,6 @@ from stamo.cli.tables import Console, print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.world.settings import World
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    app.command("world")(world)
 
 
 def world(

@@ -181,9 +181,10 @@ class FoundFolder:
                 value = json.loads(line)
                 if value["decision"] not in DECISIONS:
                     raise ValueError(value["decision"])
-                texts = {name: str(value[name]) for name in ("id", "kind", "name", "by", "at")}
-                lists = {name: tuple(map(str, value[name])) for name in ("words", "documents")}
-                decided = PastDecision(decision=value["decision"], **texts, **lists)
+                fields: dict[str, Any] = {"decision": value["decision"]}
+                fields |= {name: str(value[name]) for name in ("id", "kind", "name", "by", "at")}
+                fields |= {name: tuple(map(str, value[name])) for name in ("words", "documents")}
+                decided = PastDecision(**fields)
                 last[decided.id] = decided
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise WorkspaceError(

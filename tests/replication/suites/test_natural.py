@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
-from stamo.cli import suite as suite_commands
+from stamo.cli.main import create_app
 from stamo.corpus.types import Document, Mention
 from stamo.errors import SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
@@ -191,8 +190,7 @@ def test_command_reads_the_paper_s_own_formats(tmp_path):
         pages[trec(n)] = raw
         lines += annotate(trec(n), raw, alias, f"/m/0{n % 2}")
     warc, annotations = write(tmp_path, pages, lines)
-    app = typer.Typer()
-    suite_commands.register(app)
+    app = create_app(["suite"])
     out = tmp_path / "suite"
     line = (
         f"suite make facc1 --kb {kb.path} --corpus {warc} --annotations {annotations} "

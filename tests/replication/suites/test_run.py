@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-import typer
 from typer.testing import CliRunner
 
-from stamo.cli import suite as suite_commands
+from stamo.cli.main import create_app
 from stamo.errors import ArtifactMismatchError, DivergenceError, SettingsError, SuiteError
 from stamo.features.encoder import load_encoder
 from stamo.features.encoder_choice import CachedEncoder
@@ -334,8 +333,7 @@ def test_commands_make_run_and_report(models, tmp_path, monkeypatch):
     """The three commands work one after the other."""
     from stamo.replication.suites import conflated
 
-    app = typer.Typer()
-    suite_commands.register(app)
+    app = create_app(["suite"])
     monkeypatch.setattr(
         conflated.ConflatedSettings,
         "of_level",

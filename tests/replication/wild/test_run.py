@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from stamo.cli import suite as suite_commands
+from stamo.cli.main import create_app
 from stamo.errors import SettingsError, StamoError
 from stamo.features.encoding import EMERGING, OTHER
 from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
@@ -312,8 +311,7 @@ def test_methods_without_labels_run_once():
 
 def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, tmp_path):
     """The three commands work one after the other, also with the advisor's labels."""
-    app = typer.Typer()
-    suite_commands.register(app)
+    app = create_app(["suite"])
     world_model.save(tmp_path / "model.safetensors")
     entities, labels = wild_files
     made, out = tmp_path / "wild", tmp_path / "out"
@@ -332,8 +330,7 @@ def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, 
 
 def test_wild_suite_names_what_it_needs(world_kb, tmp_path):
     """One sentence lists the options."""
-    app = typer.Typer()
-    suite_commands.register(app)
+    app = create_app(["suite"])
     line = f"make wild --kb {world_kb.path} --out {tmp_path / 'x'}"
     done = CliRunner().invoke(app, ["suite", *line.split()])
     assert isinstance(done.exception, SettingsError)
