@@ -35,7 +35,7 @@ def tally_of(counts, **more):
     for name, n in counts.items():
         for i in range(n):
             document = f"{name}-{i}"
-            tally.add(Seen(document, "", [pack(*sighting(name, document, **more))], []))
+            tally.add(Seen(document, [pack(*sighting(name, document, **more))], []))
     return tally
 
 

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from typer import Option
 
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
-    from stamo.build.engine import BuildEngine
-    from stamo.corpus.readers import SourceReader
+    from pyspark.sql import SparkSession
+
     from stamo.linking.settings import LinkerSettings
+
+_Part = TypeVar("_Part")
 
 
 class Engine(StrEnum):
@@ -56,41 +58,29 @@ def check_engine(engine: Engine, **only_spark: object) -> None:
 
 
 @contextmanager
-def tasks_view(title: str) -> Iterator[Callable[[int, int], None]]:
+def tasks_view(title: str, *, stays: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Show how many tasks are done, on stderr."""
     from rich.progress import Progress
 
     from stamo.cli.tables import Console
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=Console(stderr=True), transient=not stays) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 @contextmanager
-def build_engine(engine: Engine, master: str | None) -> Iterator[BuildEngine | None]:
-    """Start what a build runs on; None is this machine's processes."""
+def start_engine(
+    engine: Engine, master: str | None, on_spark: Callable[[SparkSession], _Part]
+) -> Iterator[_Part | None]:
+    """Start Spark and what does the work on it; None is this machine's processes."""
     if engine is Engine.embedded:
         yield None
         return
-    from stamo.integrations.spark.building import spark_engine
     from stamo.integrations.spark.session import spark_session
 
     with spark_session(master) as spark:
-        yield spark_engine(spark)
-
-
-@contextmanager
-def source_reader(engine: Engine, master: str | None) -> Iterator[SourceReader | None]:
-    """Start what reads documents to collect; None is this process."""
-    if engine is Engine.embedded:
-        yield None
-        return
-    from stamo.integrations.spark.collecting import spark_reader
-    from stamo.integrations.spark.session import spark_session
-
-    with spark_session(master) as spark:
-        yield spark_reader(spark)
+        yield on_spark(spark)
 
 
 def link_by_spark(

@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from stamo.cli import workspace_views as views
-from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, source_reader
+from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, start_engine
 from stamo.cli.options import AsJson, TextColumn
 from stamo.cli.tables import Console, print_json, print_table, say
 from stamo.cli.workspaces import (
@@ -139,12 +139,13 @@ def collect(
 
     All workspaces are fed in one pass over the documents.
     """
+    from stamo.integrations.spark.collecting import spark_reader
     from stamo.workspace.intake import CollectSettings
 
     spaces = open_all(workspaces)
     settings = CollectSettings(casefold=casefold, max_documents=most, text_column=text_column)
     check_engine(engine, master=master)
-    with source_reader(engine, master) as reader:
+    with start_engine(engine, master, spark_reader) as reader:
         collected, warnings = collect_spaces(
             spaces, source or [], kb, model, settings, fresh=fresh, reader=reader
         )

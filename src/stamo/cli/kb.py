@@ -13,13 +13,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from stamo.build.kinds import SourceKind
-from stamo.cli.engines import (
-    Engine,
-    EngineOption,
-    MasterOption,
-    build_engine,
-    check_engine,
-)
+from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, start_engine
 from stamo.cli.options import AsJson, KbPath
 from stamo.cli.tables import Console, print_json, print_table, rich_table
 
@@ -82,6 +76,7 @@ def build(
     """Build a knowledge base from a MediaWiki dump, Markdown notes or a table of entities."""
     from stamo.build.build import build_knowledge_base
     from stamo.build.settings import BuildSettings
+    from stamo.integrations.spark.building import spark_engine
 
     settings = BuildSettings(
         source=kind,
@@ -100,7 +95,7 @@ def build(
         overwrite=overwrite,
     )
     check_engine(engine, master=master)
-    with build_engine(engine, master) as chosen, _progress() as progress:
+    with start_engine(engine, master, spark_engine) as chosen, _progress() as progress:
         summary = build_knowledge_base(source, kb, settings, progress, chosen)
     if as_json:
         print_json(asdict(summary) | {"path": str(summary.path)})

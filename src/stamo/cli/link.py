@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +20,7 @@ from stamo.cli.engines import (
     SharedOption,
     check_engine,
     link_by_spark,
+    tasks_view,
 )
 from stamo.cli.options import AsJson, KbPath, TextColumn
 from stamo.errors import SettingsError
@@ -223,9 +223,15 @@ def evaluate(
     )
     report = None
     if folds:
-        with _fold_progress(folds) as on_fold:
+        with tasks_view("Training and linking, fold by fold", stays=True) as show:
+            show(0, folds)
             report = evaluate_in_folds(
-                base, trained, folds, settings=settings, n_samples=samples, on_fold=on_fold
+                base,
+                trained,
+                folds,
+                settings=settings,
+                n_samples=samples,
+                on_fold=lambda n_done: show(n_done, folds),
             )
     elif held_out:
         report = evaluate_held_out(base, trained, settings=settings, n_samples=samples)
@@ -237,17 +243,6 @@ def evaluate(
     if figure is not None and report is not None:
         save_reliability(report.confidence, figure)
     _print_reports(report, others, as_json=as_json, markdown=markdown)
-
-
-@contextmanager
-def _fold_progress(n_folds: int) -> Iterator[Callable[[int], None]]:
-    from rich.progress import Progress
-
-    from stamo.cli.tables import Console
-
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("Training and linking, fold by fold", total=n_folds)
-        yield lambda n_done: progress.update(task, completed=n_done)
 
 
 def _print_reports(

@@ -61,7 +61,6 @@ class Discovered:
     n_documents: int
     n_names: int
     """Names that no known meaning explains."""
-    n_forgotten: int
     errors: dict[str, int]
     year: int | None
     """The last year that the knowledge base speaks of."""
@@ -100,9 +99,7 @@ def discover(
     articles = islice(article_parts(kb, linker.window), settings.max_articles)
     past = _count(Observer(linker, EVERYTHING, wanted), articles, settings, on_seen)
     proposals = propose(tally, Past(past, year), ContextReader.of(kb, encoder), settings.propose)
-    return Discovered(
-        proposals, tally.n_documents, len(tally.names), tally.n_forgotten, tally.errors, year
-    )
+    return Discovered(proposals, tally.n_documents, len(tally.names), tally.errors, year)
 
 
 def make_observer(kb: KnowledgeBase, trained: TrainedModel, settings: DiscoverSettings) -> Observer:

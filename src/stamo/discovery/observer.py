@@ -85,7 +85,7 @@ class Observer:
         parts = [source for source in sources if isinstance(source, Part)]
         seen = iter(self._see(parts) if parts else [])
         return [
-            next(seen) if isinstance(s, Part) else Seen(s.id, "", [], [], s.error) for s in sources
+            next(seen) if isinstance(s, Part) else Seen(s.id, [], [], s.error) for s in sources
         ]
 
     def _see(self, parts: Sequence[Part]) -> list[Seen]:
@@ -103,7 +103,7 @@ class Observer:
         explained = np.flatnonzero(is_explained & is_wanted)
         chosen = np.flatnonzero(~is_explained & is_wanted)
         near = companions(names, chosen, scores.linked, found.numbers, found.documents)
-        seen = [Seen(part.id, part.document.date or "", [], []) for part in parts]
+        seen = [Seen(part.id, [], []) for part in parts]
         for document, name in zip(
             *_lists(names.documents, names.names, rows=explained), strict=True
         ):

@@ -112,7 +112,6 @@ class Seen(NamedTuple):
     """What a document, or a part of a long one, holds."""
 
     document: str
-    date: str
     sightings: list[PackedSighting]
     explained: list[str]
     """Known names whose context fits a known meaning."""

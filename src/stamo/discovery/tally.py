@@ -44,7 +44,6 @@ class NameTally:
     n_mentions: int = 0
     n_explained: int = 0
     """Documents in which a known meaning fits."""
-    first_date: str = ""
     last_seen: int = 0
     last_document: str = ""
     sample: list[tuple[float, bytes]] = field(default_factory=list)
@@ -55,7 +54,7 @@ class NameTally:
         """The kept contexts, in a fixed order."""
         return [unpack(packed) for _, packed in self.sample]
 
-    def add(self, sighting: PackedSighting, document: str, date: str, size: int) -> None:
+    def add(self, sighting: PackedSighting, document: str, size: int) -> None:
         """Count a sighting, and keep it if it is drawn."""
         _, _, n_mentions, key, packed = sighting
         self.n_mentions += n_mentions
@@ -63,8 +62,6 @@ class NameTally:
             return
         self.last_document = document
         self.n_documents += 1
-        if date and (not self.first_date or date < self.first_date):
-            self.first_date = date
         if not self.sample:
             self.sample.append((key, packed))
         elif len(self.sample) < size or key <= self.sample[-1][0]:
@@ -98,7 +95,7 @@ class Tally:
             if tally is None:
                 tally = self.names[sighting.name] = NameTally(sighting.name, sighting.alias)
             tally.last_seen = self.n_documents
-            tally.add(sighting, seen.document, seen.date, self.settings.sample_size)
+            tally.add(sighting, seen.document, self.settings.sample_size)
         for name in seen.explained:
             if name in self.names:  # else nothing is unexplained yet
                 self.names[name].n_explained += 1

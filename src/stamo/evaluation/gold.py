@@ -87,7 +87,7 @@ def read_zelda(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
     Raises:
         CorpusFormatError: A line is not of the format.
     """
-    documents, n_dropped = [], 0
+    found = []
     for number, line in enumerate(_lines(path), start=1):
         name = f"{path.name}:{number}"
         try:
@@ -100,9 +100,8 @@ def read_zelda(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
                 f"{name} is not of ZELDA's format ({error!r}); give text, index and "
                 "wikipedia_titles."
             ) from error
-        documents.append(_gold_document(name, text, pairs, kb))
-        n_dropped += len(pairs) - len(documents[-1].entities)
-    return documents, n_dropped
+        found.append((name, text, pairs))
+    return _gold_documents(found, kb)
 
 
 def read_nif(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
@@ -121,22 +120,22 @@ def read_nif(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
         found = parse_nif(data)
     except CorpusFormatError as error:
         raise CorpusFormatError(f"{path.name} cannot be read as NIF: {error}") from error
+    # A phrase without an entity, or with one of no encyclopaedia, is in no knowledge base.
+    pairs = [[((m.start, m.end), m.entity or NOT_IN_KB) for m in d.mentions] for d in found]
+    return _gold_documents([(d.id, d.text, p) for d, p in zip(found, pairs, strict=True)], kb)
+
+
+def _gold_documents(
+    found: Iterable[tuple[str, str, Sequence[tuple[Offsets, str]]]], kb: KnowledgeBase
+) -> tuple[list[GoldDocument], int]:
     documents, n_dropped = [], 0
-    for document in found:
-        # A phrase without an entity, or with one of no encyclopaedia, is in no knowledge base.
-        pairs = [((m.start, m.end), m.entity or NOT_IN_KB) for m in document.mentions]
-        documents.append(_gold_document(document.id, document.text, pairs, kb))
-        n_dropped += len(pairs) - len(documents[-1].entities)
+    for name, text, pairs in found:
+        kept = _usable(pairs, len(text))
+        mentions = tuple(Mention(text[a:b], a, b, title) for (a, b), title in kept)
+        ids = kb.entity_ids([title for _, title in kept])
+        documents.append(GoldDocument(Document(name, text, mentions), tuple(ids.tolist())))
+        n_dropped += len(pairs) - len(kept)
     return documents, n_dropped
-
-
-def _gold_document(
-    name: str, text: str, pairs: Iterable[tuple[Offsets, str]], kb: KnowledgeBase
-) -> GoldDocument:
-    kept = _usable(pairs, len(text))
-    mentions = tuple(Mention(text[a:b], a, b, title) for (a, b), title in kept)
-    ids = kb.entity_ids([title for _, title in kept])
-    return GoldDocument(Document(name, text, mentions), tuple(ids.tolist()))
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
