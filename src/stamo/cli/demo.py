@@ -250,12 +250,7 @@ class _Story:
         return outcome.pack
 
     def compare(
-        self,
-        workspace: Workspace,
-        corpus: Corpus,
-        gold: Gold,
-        base: Artifacts,
-        pack: EntityPack,
+        self, workspace: Workspace, corpus: Corpus, gold: Gold, base: Artifacts, pack: EntityPack
     ) -> dict[str, Agreement]:
         """Link the documents without a label, before and after; return how far each is right."""
         from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering

@@ -30,8 +30,7 @@ class Engine(StrEnum):
 
 EngineOption = Annotated[Engine, Option("--engine", help="This machine's processes, or Spark.")]
 MasterOption = Annotated[
-    str | None,
-    Option("--master", help="Where Spark runs, such as local[2] or spark://host:7077."),
+    str | None, Option("--master", help="Where Spark runs, such as local[2] or spark://host:7077.")
 ]
 OutOption = Annotated[
     str | None, Option("--out", help="Folder or address of Parquet that Spark writes.")

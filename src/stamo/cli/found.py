@@ -40,8 +40,7 @@ Key = Annotated[
 ]
 Who = Annotated[str, Option(help="Your name, kept with the decision.")]
 Types = Annotated[
-    list[str] | None,
-    Option("--type", help="Only what the text calls so, such as film; repeat it."),
+    list[str] | None, Option("--type", help="Only what the text calls so, such as film; repeat it.")
 ]
 N_LISTED = 30
 EXAMPLE_CHARACTERS = 70

@@ -204,9 +204,7 @@ def _documents_bar() -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def problems_bar(
-    name: str,
-) -> Iterator[tuple[Callable[[str], None], Callable[[int, int], None]]]:
+def problems_bar(name: str) -> Iterator[tuple[Callable[[str], None], Callable[[int, int], None]]]:
     """Show which model is trained and how many problems are done."""
     from rich.progress import Progress
 

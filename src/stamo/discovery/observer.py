@@ -84,9 +84,7 @@ class Observer:
         """See the names of a batch of documents; one that cannot be read gives its error."""
         parts = [source for source in sources if isinstance(source, Part)]
         seen = iter(self._see(parts) if parts else [])
-        return [
-            next(seen) if isinstance(s, Part) else Seen(s.id, [], [], s.error) for s in sources
-        ]
+        return [next(seen) if isinstance(s, Part) else Seen(s.id, [], [], s.error) for s in sources]
 
     def _see(self, parts: Sequence[Part]) -> list[Seen]:
         joined = join_texts([part.document.text for part in parts])

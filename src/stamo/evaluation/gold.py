@@ -187,10 +187,7 @@ def evaluate_gold(
 
 
 def _evaluate_file(
-    path: Path,
-    read: tuple[list[GoldDocument], int],
-    linkers: tuple[Linker, ...],
-    n_samples: int,
+    path: Path, read: tuple[list[GoldDocument], int], linkers: tuple[Linker, ...], n_samples: int
 ) -> GoldReport:
     (gold, n_dropped), (scorer, first_pass, linker) = read, linkers
     kb, by_model, by_prior = scorer.kb, _best(scorer, gold), _best(first_pass, gold)

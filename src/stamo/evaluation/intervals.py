@@ -40,11 +40,7 @@ class Interval:
 
 
 def bootstrap(
-    columns: Float64,
-    statistic: Statistic,
-    rng: np.random.Generator,
-    *,
-    n_samples: int = 1000,
+    columns: Float64, statistic: Statistic, rng: np.random.Generator, *, n_samples: int = 1000
 ) -> Interval:
     """Estimate a statistic of summed columns and its percentile interval (95 %).
 

@@ -26,14 +26,7 @@ from stamo.build.dump.reader import Chunk, DumpReader, RawPage, parse_chunk
 from stamo.build.dump.site import Site
 from stamo.build.wikitext.clean import find_redirect
 from stamo.errors import SettingsError, SuiteError
-from stamo.replication.usage import (
-    MB,
-    Say,
-    Usage,
-    measure,
-    one_after_the_other,
-    timed_and_watched,
-)
+from stamo.replication.usage import MB, Say, Usage, measure, one_after_the_other, timed_and_watched
 
 COPY_CHUNK_BYTES = 1 << 20
 

@@ -43,11 +43,7 @@ def shared_problems(results: Results, methods: Sequence[str]) -> frozenset[str]:
 
 
 def curve(
-    results: Results,
-    method: str,
-    set_name: SetName,
-    slots: Sequence[int],
-    problems: frozenset[str],
+    results: Results, method: str, set_name: SetName, slots: Sequence[int], problems: frozenset[str]
 ) -> dict[int, Summary]:
     """Return the metrics after some slots; runs that stopped earlier keep their last result."""
     rows = [r for r in results.of(method, "deeped") if r["curve"] and r["problem"] in problems]

@@ -116,9 +116,7 @@ def _learned_pack(workspace: Workspace) -> OwnPack | None:
         return None
     verdict = judge(summary.findings)
     return OwnPack(
-        fingerprint=summary.pack,
-        is_fit=verdict.decision is Decision.ship,
-        verdict=verdict.sentence,
+        fingerprint=summary.pack, is_fit=verdict.decision is Decision.ship, verdict=verdict.sentence
     )
 
 

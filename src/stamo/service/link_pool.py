@@ -71,8 +71,7 @@ class Line:
             return await asyncio.wait_for(one.answer, limits.link_seconds)
         except TimeoutError:
             raise HTTPException(
-                503,
-                f"Linking took more than {limits.link_seconds:g} seconds; send a shorter text.",
+                503, f"Linking took more than {limits.link_seconds:g} seconds; send a shorter text."
             ) from None
 
     def _has_room(self, size: int) -> bool:

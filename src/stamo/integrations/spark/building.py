@@ -68,11 +68,7 @@ def _read_in_tasks(build: BuildState, report: Report) -> Site:
         language=settings.language,
     ) as reader:
         site = reader.site
-        stage = partial(
-            stage_chunk,
-            settings=extract_settings(build, site),
-            work=build.work,
-        )
+        stage = partial(stage_chunk, settings=extract_settings(build, site), work=build.work)
         for skipped in build.workers.map(stage, reader.chunks()):
             build.skipped.update(skipped)
             report(reader.progress())

@@ -50,10 +50,7 @@ class Phrasebook:
         other_titles: Sequence[str],
     ) -> Phrasebook:
         """Index the dump's articles, and other documents, by the entity that they are about."""
-        sources = (
-            (articles, _numbers(titles, kb)),
-            (others, _numbers(other_titles, kb)),
-        )
+        sources = ((articles, _numbers(titles, kb)), (others, _numbers(other_titles, kb)))
         return cls(sources, articles, titles, Lexicon.of(kb))
 
     def phrases(self, entity: int, masked: Int32) -> list[Phrase]:

@@ -238,11 +238,7 @@ def _known(
 
 
 def _relatedness(
-    context: Int32,
-    rivals: Int32,
-    inside: Bools,
-    leave_out: Bools,
-    kb: KnowledgeBase,
+    context: Int32, rivals: Int32, inside: Bools, leave_out: Bools, kb: KnowledgeBase
 ) -> Float32:
     """Return the mean relatedness of each rival to the context, as if the document were unseen."""
     others, place = np.unique(context, return_inverse=True)

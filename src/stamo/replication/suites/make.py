@@ -13,11 +13,7 @@ import numpy as np
 from stamo.corpus.types import Document
 from stamo.errors import SuiteError
 from stamo.kb.base import KnowledgeBase
-from stamo.replication.suites.conflated import (
-    ConflatedSettings,
-    EntityOccurrences,
-    GroupMaker,
-)
+from stamo.replication.suites.conflated import ConflatedSettings, EntityOccurrences, GroupMaker
 from stamo.replication.suites.corpora import (
     DOCUMENTS,
     FLAT_ARTICLES,

@@ -208,11 +208,7 @@ class _Divide:
     """Divides the candidate mentions of an entity into W and the test sets, by document."""
 
     def __init__(
-        self,
-        corpora: Corpora,
-        settings: NaturalSettings,
-        takes_part: Bools,
-        from_web: bool,
+        self, corpora: Corpora, settings: NaturalSettings, takes_part: Bools, from_web: bool
     ) -> None:
         self._corpora, self._settings, self._from_web = corpora, settings, from_web
         self._takes_part = takes_part

@@ -37,12 +37,7 @@ class LabelDraw:
 
 
 def draw_labels(
-    loaded: LoadedWild,
-    n: int,
-    seed: int,
-    labels_by: str,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
+    loaded: LoadedWild, n: int, seed: int, labels_by: str, kb: KnowledgeBase, trained: TrainedModel
 ) -> LabelDraw:
     """Choose labels and test mentions.
 
