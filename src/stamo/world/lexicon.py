@@ -9,20 +9,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-TOPICS = (
-    "geography",
-    "football",
-    "film",
-    "music",
-    "politics",
-    "technology",
-    "finance",
-    "history",
-    "biology",
-    "food",
-    "medicine",
-    "literature",
-)
 PERSON_ERA = (1930, 1992)
 THING_ERA = (1890, 2010)
 IRREGULAR_PLURALS = {"larva": "larvae", "leaf": "leaves", "loaf": "loaves"}
@@ -89,6 +75,10 @@ def read_words(name: str) -> dict[str, Any]:
     """Read a file in `text/`."""
     path = resources.files("stamo.world") / "text" / f"{name}.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+TOPICS: tuple[str, ...] = tuple(read_words("general")["topics"])
+"""In their order, by which they are drawn."""
 
 
 @cache

@@ -12,22 +12,6 @@ from stamo.world.catalogue import Catalogue, Entity
 from stamo.world.lexicon import Topic, load_lexicon, plural
 from stamo.world.template import Piece, render
 
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
 DUMP_YEAR = 2018
 AFTER_ARTICLE = re.compile(r"\b(?:the|an?|a tame) $", re.IGNORECASE)
 PATTERN = re.compile(r"([A-Za-z]+)(\d?)(?:([:+])(.*))?")
@@ -174,14 +158,14 @@ class Scene:
         return self._chance(name)
 
     def _chance(self, name: str) -> str:
-        rng = self.rng
+        rng, general = self.rng, self.catalogue.lexicon.general
         match name:
             case "name":
                 return self.subject.name
             case "someone":
                 return rng.choice(self.catalogue.bystanders)
             case "ordinal":
-                return rng.choice(ORDINALS)
+                return rng.choice(general["ordinals"])
             case "pct":
                 return f"{rng.randint(2, 69)}{rng.choice(['', '', '.5', '.2', '.7'])} per cent"
             case "money":
@@ -192,7 +176,7 @@ class Scene:
         return self._time(name)
 
     def _time(self, name: str) -> str:
-        rng = self.rng
+        rng, general = self.rng, self.catalogue.lexicon.general
         match name:
             case "year":
                 return str(self._year())
@@ -200,11 +184,11 @@ class Scene:
                 year = max(1890, self._year())
                 return f"{year}–{(year + 1) % 100:02d}"
             case "born":
-                return f"{rng.randint(1, 28)} {rng.choice(MONTHS)} {self.subject.year}"
+                return f"{rng.randint(1, 28)} {rng.choice(general['months'])} {self.subject.year}"
             case "month":
-                return rng.choice(MONTHS)
+                return rng.choice(general["months"])
             case "weekday":
-                return rng.choice(WEEKDAYS)
+                return rng.choice(general["weekdays"])
             case "day":
                 return str(rng.randint(1, 28))
         raise ValueError(f"Unknown slot {name!r} in a template.")

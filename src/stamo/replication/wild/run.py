@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from stamo.replication.suites.cells import (
 )
 from stamo.replication.wild.draws import ADVISOR, LABELS_BY, RANDOM, LabelDraw, draw_labels
 from stamo.replication.wild.load import LoadedWild, load_wild
-from stamo.replication.wild.methods import ABLATIONS, WILD_METHODS, WildMethod, WildTrial
+from stamo.replication.wild.methods import ABLATIONS, WILD_METHODS, WildTrial
 from stamo.replication.wild.suite import WILD, WildSuite, open_wild
 
 WILD_SIZES = (0, 5, 20)
@@ -74,24 +75,17 @@ class WildCell:
 def wild_cells(settings: WildSettings) -> list[WildCell]:
     """Return what is run on each entity; a draw of labels after the other."""
     cells: dict[WildCell, None] = {}
-    for labels_by in settings.labels_by:
-        for seed in range(settings.seed, settings.seed + settings.n_draws):
-            for n_labels in settings.sizes:
-                for name in settings.methods:
-                    for cell in _cells_of(WILD_METHODS[name], labels_by, n_labels, seed, settings):
-                        cells[cell] = None
+    seeds = range(settings.seed, settings.seed + settings.n_draws)
+    for labels_by, seed, size, name in product(
+        settings.labels_by, seeds, settings.sizes, settings.methods
+    ):
+        method = WILD_METHODS[name]
+        n_labels = size if method.uses_labels else 0
+        if n_labels or (not method.needs_labels and labels_by == RANDOM):
+            # Without labels every draw is the same.
+            own_seed = seed if n_labels else settings.seed
+            cells[WildCell(name, labels_by, n_labels, own_seed)] = None
     return list(cells)
-
-
-def _cells_of(
-    method: WildMethod, labels_by: str, n_labels: int, seed: int, settings: WildSettings
-) -> Iterator[WildCell]:
-    if not method.uses_labels:
-        n_labels = 0
-    if not n_labels and (method.needs_labels or labels_by != RANDOM):
-        return
-    # Without labels every draw is the same.
-    yield WildCell(method.name, labels_by, n_labels, seed if n_labels else settings.seed)
 
 
 @cache
