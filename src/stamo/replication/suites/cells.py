@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
 from stamo.features.encoder_choice import CachedEncoder, encoder_of
 from stamo.features.pile import TextEncoder
+from stamo.system.lines import append_line, whole_lines
 from stamo.system.processes import Workers
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def read_run(out: Path) -> dict[str, Any]:
 def read_results(out: Path) -> list[Row]:
     """Return the results so far, without a last line that is not complete."""
     path = out / RESULTS
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    whole, _, _ = text.rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines() if line]
+    return [json.loads(line) for line in whole_lines(path)] if path.is_file() else []
 
 
 @contextmanager
@@ -95,17 +94,9 @@ def kept_readings(encoder: str | None, suite: Path, number: int) -> Iterator[Tex
         kept.save()
 
 
-def _drop_cut_line(path: Path) -> None:
-    """Remove a last line that an interruption cut off, so that new ones start afresh."""
-    if path.is_file():
-        whole, mark, cut = path.read_bytes().rpartition(b"\n")
-        if cut:
-            path.write_bytes(whole + mark)
-
-
 def to_line(row: Row) -> str:
     """Return a result as a line of JSON."""
-    return json.dumps(finite(row), ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(finite(row), ensure_ascii=False, allow_nan=False)
 
 
 def finite(value: Any) -> Any:
@@ -175,13 +166,12 @@ class CellRun(Generic[C, S]):
             works = self.missing(read_results(out))
             left = Counter(work.number for work in works)
             on_problem(n - len(left), n)
-            _drop_cut_line(out / RESULTS)
             n_workers = min(n_workers or os.cpu_count() or 1, max(len(left), 1))
-            with Workers(n_workers) as workers, (out / RESULTS).open("a", encoding="utf-8") as file:
+            with Workers(n_workers) as workers:
                 done = workers.map(partial(self.run, self.place), works)
                 for work, rows in zip(works, done, strict=True):
-                    file.writelines(to_line(row) for row in rows)
-                    file.flush()
+                    for row in rows:
+                        append_line(out / RESULTS, to_line(row))
                     left -= Counter({work.number: 1})
                     on_problem(n - len(left), n)
         return out / RESULTS
