@@ -305,11 +305,7 @@ def _record(space: Workspace, status: Status, warnings: Sequence[str] = ()) -> d
     entity = status.entity
     return {
         "workspace": str(space.path),
-        "entity": entity.id,
-        "id": entity.external_id or None,
-        "type": entity.type or None,
-        "url": entity.url or None,
-        "about": entity.about,
+        **views.entity_record(entity),
         "aliases": list(entity.aliases),
         "documents": status.n_documents,
         "mentions": status.n_mentions,

@@ -11,7 +11,13 @@ from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, command_group, print_json, print_table, say, tell
-from stamo.cli.workspace_views import graduation_table, pack_table, packs_table, versions_table
+from stamo.cli.workspace_views import (
+    entity_record,
+    graduation_table,
+    pack_table,
+    packs_table,
+    versions_table,
+)
 from stamo.workspace.wording import count_of
 
 if TYPE_CHECKING:
@@ -32,11 +38,7 @@ def _entry_record(entry: PackEntry) -> dict[str, Any]:
 def _pack_record(pack: EntityPack) -> dict[str, Any]:
     entity = pack.entity
     return {
-        "entity": entity.id,
-        "id": entity.external_id or None,
-        "type": entity.type or None,
-        "url": entity.url or None,
-        "about": entity.about,
+        **entity_record(entity),
         "priors": dict(zip(entity.aliases, map(float, pack.priors), strict=True)),
         "kb": pack.kb_fingerprint,
         "model": pack.model_fingerprint,

@@ -25,6 +25,7 @@ from stamo.cli.tables import bare_table, named_values, print_table
 from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:
+    from stamo.corpus.types import EmergingEntity
     from stamo.packs.folder import PackEntry
     from stamo.packs.pack import EntityPack
     from stamo.workspace.collect import CollectProgress, OnCollect
@@ -38,6 +39,13 @@ if TYPE_CHECKING:
 
 HEADINGS = {"relatedness": "rel", "embedding": "emb"}
 """Short headings of groups of θ(e*); the evidence has one for all of its views."""
+
+
+def entity_record(entity: EmergingEntity) -> dict[str, str | None]:
+    """Return what is known of an entity, for programs."""
+    identity = {"id": entity.external_id, "type": entity.type, "url": entity.url}
+    given = {name: value or None for name, value in identity.items()}
+    return {"entity": entity.id, **given, "about": entity.about}
 
 
 def status_table(status: Status) -> Table:

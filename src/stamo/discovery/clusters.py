@@ -60,8 +60,7 @@ class ContextReader:
     def _read(self, sighting: Sighting) -> tuple[Int32, int]:
         """Return the content words around a name, and how many of them stand before it."""
         found = self.lexicon.encode(sighting.window)
-        end = sighting.at + sighting.end - sighting.start
-        outside = (found.ends <= sighting.at) | (found.starts >= end)
+        outside = (found.ends <= sighting.at) | (found.starts >= sighting.stop)
         kept = outside & ~np.isin(found.ids, self._own_words(sighting.name))
         return found.ids[kept], int((found.ends[kept] <= sighting.at).sum())
 
@@ -113,14 +112,13 @@ class ContextReader:
 
 def masked(sighting: Sighting) -> str:
     """Return the window without the name, so that contexts are not alike by it."""
-    end = sighting.at + sighting.end - sighting.start
-    return f"{sighting.window[: sighting.at]}it{sighting.window[end:]}"
+    return f"{sighting.window[: sighting.at]}it{sighting.window[sighting.stop :]}"
 
 
 def is_quoted(sighting: Sighting) -> bool:
     """Tell whether a name stands in quotation marks, as titles of works do."""
     before = sighting.window[max(0, sighting.at - 1) : sighting.at]
-    after = sighting.window[sighting.at + sighting.end - sighting.start :][:1]
+    after = sighting.window[sighting.stop :][:1]
     return bool(before and after) and before in "\"“«‘'" and after in "\"”»’',"
 
 

@@ -112,7 +112,7 @@ def about_line(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> s
 
 
 def _definition(sighting: Sighting, pattern: re.Pattern[str], is_sentence: bool) -> str:
-    window, end = sighting.window, sighting.at + sighting.end - sighting.start
+    window, end = sighting.window, sighting.stop
     match = pattern.match(window, end)
     if match is None:
         return ""
@@ -132,7 +132,7 @@ def kinds_of_thing(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) 
     """
     counts: Counter[str] = Counter()
     for s in sightings:
-        said = _SAYS_KIND.match(s.window, s.at + s.end - s.start)
+        said = _SAYS_KIND.match(s.window, s.stop)
         counts.update([said["kind"].split()[-1]] if said else [])
     for text, n in _beside(name, sightings).items():
         word = text.removeprefix(name).removesuffix(name).strip()
@@ -153,7 +153,7 @@ def _beside(name: str, sightings: Sequence[Sighting]) -> Counter[str]:
     """Count a name with the small word before or after it."""
     counts: Counter[str] = Counter()
     for s in sightings:
-        end = s.at + s.end - s.start
+        end = s.stop
         before, after = _KIND_BEFORE.search(s.window[: s.at]), _KIND_AFTER.match(s.window[end:])
         if before:
             counts[f"{before[1].split()[-1]} {name}"] += 1

@@ -27,7 +27,7 @@ _JOINERS = frozenset(
 
 def own_year(sighting: Sighting) -> int | None:
     """Return the year in brackets right after a name, as titles have it: "Gravity" (2013)."""
-    match = _OWN_YEAR.match(sighting.window, sighting.at + sighting.end - sighting.start)
+    match = _OWN_YEAR.match(sighting.window, sighting.stop)
     return int(match[1]) if match else None
 
 
@@ -46,9 +46,8 @@ def repeated_frame(sightings: Sequence[Sighting]) -> float:
 
 def _sides(s: Sighting) -> tuple[list[str], list[str]]:
     """Return the words and signs before a name, the nearest first, and those after it."""
-    end = s.at + s.end - s.start
     before = _TOKEN.findall(s.window[max(0, s.at - SIDE) : s.at])[::-1]
-    return ["<", *before], [">", *_TOKEN.findall(s.window[end : end + SIDE])]
+    return ["<", *before], [">", *_TOKEN.findall(s.window[s.stop : s.stop + SIDE])]
 
 
 def _frames(side: Sequence[str]) -> Iterable[tuple[str, ...]]:

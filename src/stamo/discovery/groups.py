@@ -164,7 +164,7 @@ def is_phrase(tallies: Sequence[NameTally]) -> bool:
     name = tallies[0].name
     if " " in name or len(name) > ABBREVIATION:
         return False
-    after = [s.window[s.at + s.end - s.start :][:2] for s in sightings]
+    after = [s.window[s.stop :][:2] for s in sightings]
     return sum(text[:1] == "." for text in after) > len(after) / 2
 
 
@@ -195,11 +195,10 @@ def seen_inside(sightings: Iterable[Sighting], word: str, alias: int) -> Iterato
     """Yield sightings of longer names as sightings of a known word at one of their ends."""
     n = len(word)
     for s in sightings:
-        end = s.at + s.end - s.start
         if s.window[s.at : s.at + n] == word:
             yield s._replace(name=word, alias=alias, end=s.start + n, form=s.name, fit=0.0)
-        elif s.window[end - n : end] == word:
-            start, at = s.end - n, end - n
+        elif s.window[s.stop - n : s.stop] == word:
+            start, at = s.end - n, s.stop - n
             yield s._replace(name=word, alias=alias, start=start, at=at, form=s.name, fit=0.0)
 
 
@@ -228,8 +227,7 @@ def completed(sightings: Sequence[Sighting]) -> list[Sighting]:
 
 
 def _joined(s: Sighting, pattern: re.Pattern[str], is_after: bool) -> str:
-    end = s.at + s.end - s.start
-    match = pattern.match(s.window, end) if is_after else pattern.search(s.window[: s.at])
+    match = pattern.match(s.window, s.stop) if is_after else pattern.search(s.window[: s.at])
     return match[0] if match else ""
 
 

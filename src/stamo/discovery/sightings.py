@@ -52,6 +52,11 @@ class Sighting(NamedTuple):
     form: str = ""
     """The longer name that a known name was seen in; empty where it stands alone."""
 
+    @property
+    def stop(self) -> int:
+        """Where the name ends in the window."""
+        return self.at + self.end - self.start
+
 
 class PackedSighting(NamedTuple):
     """A sighting as it is kept, with what is counted of it."""
