@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -16,7 +17,7 @@ from stamo.errors import SettingsError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stamo.linking.settings import LinkerSettings
+    from stamo.integrations.spark.linking import LinkJob
 
 _Part = TypeVar("_Part")
 
@@ -83,38 +84,28 @@ def start_engine(
 
 
 def link_by_spark(
-    kb: Path,
-    model: Path | None,
+    job: LinkJob,
     files: list[Path],
-    packs: list[Path],
-    settings: LinkerSettings,
     out: str | None,
     master: str | None,
     *,
-    everything: bool,
-    json_lines: bool,
-    text_column: str,
     overwrite: bool,
     shared: bool | None,
 ) -> tuple[int, int]:
     """Link files on Spark; return how many documents were linked and how many failed.
 
     Raises:
-        SettingsError: There is no model, nowhere to write to, or nothing to read.
+        SettingsError: There is nowhere to write to, or nothing to read.
     """
     from stamo.cli.tables import Console
 
-    if model is None:
-        raise SettingsError("Spark links with a model; give its file after the knowledge base.")
     if out is None or not files:
         raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
-    from stamo.integrations.spark.linking import LinkJob, link_on_spark
+    from stamo.integrations.spark.linking import link_on_spark
     from stamo.integrations.spark.session import spark_session
     from stamo.linking.opening import pack_files
 
-    job = LinkJob(
-        kb, model, tuple(pack_files(packs)), settings, everything, json_lines, text_column
-    )
+    job = replace(job, packs=tuple(pack_files(job.packs)))
     with spark_session(master) as spark, tasks_view("Linking on Spark") as show:
         run = link_on_spark(
             spark, addresses(files), out, job, overwrite=overwrite, shared=shared, on_task=show

@@ -124,19 +124,13 @@ def link(
         )
     check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
     if engine is Engine.spark:
+        from stamo.integrations.spark.linking import LinkJob
+
+        if model is None:
+            raise SettingsError("Spark links with a model; give its file after the knowledge base.")
+        job = LinkJob(kb, model, tuple(packs or ()), settings, everything, jsonl, text_column)
         n_linked, n_failed = link_by_spark(
-            kb,
-            model,
-            files,
-            packs or [],
-            settings,
-            out,
-            master,
-            everything=everything,
-            json_lines=jsonl,
-            text_column=text_column,
-            overwrite=overwrite,
-            shared=shared,
+            job, files, out, master, overwrite=overwrite, shared=shared
         )
     else:
         sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)

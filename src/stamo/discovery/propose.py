@@ -35,7 +35,7 @@ from stamo.discovery.sightings import Sighting, draw
 from stamo.discovery.tally import NameTally, Tally
 from stamo.discovery.time import LATER
 from stamo.errors import SettingsError
-from stamo.system.arrays import Float32
+from stamo.system.arrays import Float32, Int64
 
 REPEATED = 0.4
 """A proposal that shares so many of its places with a better one repeats it."""
@@ -188,10 +188,7 @@ class _Search:
         vectors = self.contexts.word_vectors(sightings)
         plain = (vectors @ vectors.T).astype(np.float64)
         is_one = kind == "name" and " " in name
-        clusters = [np.arange(len(sightings))]
-        if not is_one:
-            agreement = self.settings.agreement * (NAME_AGREEMENT if kind == "name" else 1)
-            clusters = cluster(self.contexts.likeness(sightings, vectors), agreement)
+        clusters = [np.arange(len(sightings))] if is_one else self._cut(kind, sightings, vectors)
         clusters = [without_copies(rows, plain) for rows in clusters]
         clusters = [rows for rows in clusters if len(rows) >= self.settings.least_documents]
         then = self.past.sightings(t.name for t in tallies) if clusters else []
@@ -212,6 +209,12 @@ class _Search:
             yield Found(
                 kind, tallies, name, chosen, share, evidence, agreement, new, fit, best, rise, doubt
             )
+
+    def _cut(
+        self, kind: ProposalKind, sightings: Sequence[Sighting], vectors: Float32
+    ) -> list[Int64]:
+        agreement = self.settings.agreement * (NAME_AGREEMENT if kind == "name" else 1)
+        return cluster(self.contexts.likeness(sightings, vectors), agreement)
 
     def _is_titled(self, name: str, vectors: Float32) -> bool:
         """Tell whether a name is a known one with a title in front, by what its contexts fit."""
