@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import stamo
-from stamo.cli.bench_link import print_speeds
+from stamo.cli.bench_speed import print_speeds
 from stamo.cli.main import create_app
 from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_nif, parse_nif
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError

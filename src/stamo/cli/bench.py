@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from typer import Argument, Option
 
-from stamo.cli.bench_discover import bench_discover
-from stamo.cli.bench_learn import bench_learn
-from stamo.cli.bench_link import bench_link
+from stamo.cli.bench_speed import bench_discover, bench_learn, bench_link
 from stamo.cli.options import AsJson, KbPath, open_both
 from stamo.cli.tables import Console, command_group, print_json, print_table, rich_table
 from stamo.errors import SettingsError

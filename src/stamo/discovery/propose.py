@@ -13,22 +13,11 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
+from stamo.discovery import groups
 from stamo.discovery.clusters import ContextReader, cluster, coherence
 from stamo.discovery.describe import describe_found
 from stamo.discovery.doubt import doubt_meaning
-from stamo.discovery.groups import (
-    NameGroup,
-    completed,
-    group_names,
-    is_date,
-    is_phrase,
-    is_piece,
-    is_variant,
-    longer_names,
-    opens_sentences,
-    parts_of,
-    seen_inside,
-)
+from stamo.discovery.groups import NameGroup
 from stamo.discovery.proposal import Proposal, ProposalKind
 from stamo.discovery.score import Found, Past, surprise, without_copies
 from stamo.discovery.sightings import Sighting, draw
@@ -119,7 +108,7 @@ class _Search:
     @cached_property
     def longer(self) -> dict[str, list[NameTally]]:
         """Unknown longer names by the single words at their ends."""
-        return longer_names(self.tally.names.values())
+        return groups.longer_names(self.tally.names.values())
 
     def run(self) -> Iterator[Found]:
         if "name" in self.settings.kinds:
@@ -129,20 +118,20 @@ class _Search:
             names = [
                 NameGroup((tally,))
                 for tally in self.tally.names.values()
-                if tally.alias >= 0 and not is_date(tally.name)
+                if tally.alias >= 0 and not groups.is_date(tally.name)
             ]
             for group in self._promising(names):
                 yield from self._new_meanings(group.tallies[0])
 
     def _groups(self) -> list[NameGroup]:
         least = self.settings.least_documents
-        groups = (g for g in group_names(self.tally.names) if g.n_documents >= least)
-        return [g for g in groups if not is_piece(g.tallies[0], self.longer)]
+        found = (g for g in groups.group_names(self.tally.names) if g.n_documents >= least)
+        return [g for g in found if not groups.is_piece(g.tallies[0], self.longer)]
 
-    def _promising(self, groups: Iterable[NameGroup]) -> list[NameGroup]:
+    def _promising(self, found: Iterable[NameGroup]) -> list[NameGroup]:
         """Return the groups that could rank among the first, by what is cheap to know of them."""
         least, ranked = self.settings.least_documents, []
-        for group in groups:
+        for group in found:
             n = group.n_documents
             if group.tallies[0].alias >= 0:
                 n += sum(t.n_documents for t in self.longer.get(group.name, ()))
@@ -155,11 +144,13 @@ class _Search:
 
     def _new_names(self, group: NameGroup) -> Iterator[Found]:
         """Yield a name of several words as it is, and each meaning of a single word."""
-        if is_phrase(group.tallies) or opens_sentences(group.tallies[0], self._is_seen):
+        if groups.is_phrase(group.tallies) or groups.opens_sentences(
+            group.tallies[0], self._is_seen
+        ):
             return
-        sightings = completed(_distinct(s for t in group.tallies for s in t.sightings))
+        sightings = groups.completed(_distinct(s for t in group.tallies for s in t.sightings))
         name = next((s.name for s in sightings if s.name.startswith(group.name)), group.name)
-        if is_variant(name, self.contexts.kb):
+        if groups.is_variant(name, self.contexts.kb):
             return
         yield from self._clusters("name", group.tallies, name, sightings, [])
 
@@ -169,7 +160,7 @@ class _Search:
     def _new_meanings(self, tally: NameTally) -> Iterator[Found]:
         """Yield what a known name means here, alone and inside longer unknown names."""
         inside = (s for t in self.longer.get(tally.name, ()) for s in t.sightings)
-        every = _distinct((*tally.sightings, *seen_inside(inside, tally.name, tally.alias)))
+        every = _distinct((*tally.sightings, *groups.seen_inside(inside, tally.name, tally.alias)))
         every = sorted(every, key=draw)[: self.tally.settings.sample_size]
         known = self.contexts.kb.candidates(tally.name).ids.tolist()
         yield from self._clusters("meaning", (tally,), tally.name, every, known)
@@ -219,7 +210,7 @@ class _Search:
     def _is_titled(self, name: str, vectors: Float32) -> bool:
         """Tell whether a name is a known one with a title in front, by what its contexts fit."""
         kb = self.contexts.kb
-        for part in parts_of(name):
+        for part in groups.parts_of(name):
             # "Space Telescope" is a kind of thing, which new things are of; "Obama" is none.
             if not name.endswith(f" {part}") or kb.alias_id(part.lower()) >= 0:
                 continue
