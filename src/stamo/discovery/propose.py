@@ -144,9 +144,8 @@ class _Search:
 
     def _new_names(self, group: NameGroup) -> Iterator[Found]:
         """Yield a name of several words as it is, and each meaning of a single word."""
-        if groups.is_phrase(group.tallies) or groups.opens_sentences(
-            group.tallies[0], self._is_seen
-        ):
+        opens = groups.opens_sentences(group.tallies[0], self._is_seen)
+        if opens or groups.is_phrase(group.tallies):
             return
         sightings = groups.completed(_distinct(s for t in group.tallies for s in t.sightings))
         name = next((s.name for s in sightings if s.name.startswith(group.name)), group.name)
