@@ -59,7 +59,7 @@ class ScriptSteps(Steps[Estimate]):
 
     def finish(self, first, last, t):
         assert float(first.theta["slot"]) == 0.0
-        return Learned(last.theta, self.task.model, lambda: self.task.labels, t, (0.0,))
+        return Learned(last.theta, self.task.model, self.task.labels, t, (0.0,), (0.0,))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_labels_alone_are_kept_where_the_pile_did_not_help(task):
     assert learned.used_slot == (3 if learned.pile_weight else 0) or learned.stopped == NO_CHANGE
     forced = self_train(task, CorrectedArgs().until(2))
     assert forced.used_slot == 2
-    alone = self_train(task, CorrectedArgs().labels_alone())
+    alone = self_train(task, CorrectedArgs(n_slots=0))
     assert (alone.used_slot, alone.shifts) == (0, (0.0,))
 
 

@@ -14,7 +14,6 @@ from stamo.workspace.learn import (
     FoldDone,
     LearnSettings,
     learn_pack,
-    rollback,
 )
 from stamo.workspace.learn_job import learn_job
 from stamo.workspace.left_out import make_folds, rates
@@ -130,7 +129,7 @@ def test_new_labels_start_a_new_run(labelled, kb, trained):
         target = LabelTarget.of(document.id, index, document.mentions[index])
         store.add(target, EMERGING_CHOICE, labeller="ada", at=NOON)
     with pytest.raises(WorkspaceError, match="other labels"):
-        rollback(labelled, kb, trained, 1, FEW)
+        learn_pack(labelled, kb, trained, FEW, until=1)
     second = learn_pack(labelled, kb, trained, FEW)
     assert first.pack.labels_fingerprint != second.pack.labels_fingerprint
 
@@ -139,15 +138,15 @@ def test_rollback_writes_the_pack_of_a_slot(labelled, kb, trained):
     """Slot 0 holds the labels alone, the last slot nothing of them; the pack lies between."""
     learned = learn_pack(labelled, kb, trained, FEW)
     last = learned.records[-1].number
-    whole = rollback(labelled, kb, trained, last, FEW)
-    alone = rollback(labelled, kb, trained, 0, FEW)
+    whole = learn_pack(labelled, kb, trained, FEW, until=last)
+    alone = learn_pack(labelled, kb, trained, FEW, until=0)
     assert (alone.used_slot, whole.used_slot) == (0, last)
     sides = np.stack([pack.vector @ learned.pack.vector for pack in (alone.pack, whole.pack)])
     assert (sides >= alone.pack.vector @ whole.pack.vector - 1e-6).all()
     assert not np.array_equal(alone.pack.vector, whole.pack.vector)
     assert EntityPack.load(labelled.pack_path).fingerprint == alone.pack.fingerprint
     with pytest.raises(WorkspaceError, match=f"slots 1 to {last}"):
-        rollback(labelled, kb, trained, 99, FEW)
+        learn_pack(labelled, kb, trained, FEW, until=99)
 
 
 def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
@@ -157,7 +156,7 @@ def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
     assert summary is not None
     assert len(summary.findings.probabilities) == len(summary.findings.labels) == 14
     assert summary.findings == outcome.findings
-    other = rollback(labelled, kb, trained, 0, FEW).pack
+    other = learn_pack(labelled, kb, trained, FEW, until=0).pack
     assert read_summary(labelled.slots_dir, outcome.pack) is None
     assert read_summary(labelled.slots_dir, other) is not None
 

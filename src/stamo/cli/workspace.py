@@ -146,11 +146,9 @@ def learn(
     )
 
     def run(space: Workspace) -> LearnedPack:
-        if rollback is not None:
-            return learning.rollback(space, artifacts.kb, artifacts.trained, rollback, settings)
         with learn_view(Console(stderr=True)) as show:
             return learning.learn_pack(
-                space, artifacts.kb, artifacts.trained, settings, on_step=show
+                space, artifacts.kb, artifacts.trained, settings, on_step=show, until=rollback
             )
 
     learned = for_each(spaces, run)

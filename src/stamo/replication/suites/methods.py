@@ -150,7 +150,7 @@ def _read(reading: Reading, trial: Trial) -> Answer:
     seconds, curve = [], {}
 
     def on_slot(slot: Slot) -> None:
-        seconds.append(sum(slot.seconds.values()))
+        seconds.append(slot.seconds)
         if slot.number in trial.watch:
             curve[slot.number] = judge.outcomes(slot.theta)
 

@@ -110,7 +110,7 @@ def _check(reading: Reading, trial: WildTrial) -> WildAnswer:
     task = reading.task(trial.task)
     learned = self_train(task, reading.args)
     found = predict_left_out(task, reading.args, LearnSettings().n_folds)
-    labels, _, links = found.of(learned)
+    labels, _, links = found.at(learned.used_slot, learned.pile_weight, learned.line[0])
     counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
     answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))
     return replace(answer, left_out=counts)
