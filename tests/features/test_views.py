@@ -18,7 +18,7 @@ from stamo.features.views.base import (
     unit_rows,
     view_mentions,
 )
-from stamo.features.views.neighbours import _read
+from stamo.features.views.names import _read
 from stamo.learning.learn import encode_pile
 
 

@@ -25,7 +25,7 @@ from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
-from stamo.workspace.labels.events import labels_fingerprint
+from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack
 from stamo.workspace.material import load_material
 from tests.workspace.small_world import copy_labelled

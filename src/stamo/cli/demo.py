@@ -261,7 +261,7 @@ class _Story:
 
     def learn(self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:
         """Learn the entity."""
-        from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table
+        from stamo.cli.learn import learn_view, outcome_lines, slots_table
         from stamo.workspace.learn import learn_pack
 
         with self.chapter(

@@ -288,7 +288,7 @@ def _learn_again(
     space: Workspace, artifacts: Artifacts, settings: LearnSettings
 ) -> tuple[int, PackChange | None]:
     """Learn a workspace anew; return its pack's version and what changed."""
-    from stamo.cli.workspace_views import learn_view
+    from stamo.cli.learn import learn_view
     from stamo.workspace.changes import compare_packs, former_pack
     from stamo.workspace.learn import learn_pack
     from stamo.workspace.versions import pack_versions

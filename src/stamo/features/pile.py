@@ -109,6 +109,11 @@ class Pile:
         return self.is_alias.T[self.alias]
 
     @cached_property
+    def is_absent(self) -> Bools:
+        """Where no candidate stands, known or emerging, (M, C + E)."""
+        return ~np.hstack([self.mentions.mask, self.is_candidate])
+
+    @cached_property
     def votes(self) -> tuple[Int64, Int64, Int64]:
         """The votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
         _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)

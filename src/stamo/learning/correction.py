@@ -19,8 +19,8 @@ from scipy.special import expit
 from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
-from stamo.features.views.about import About
 from stamo.features.views.base import View, ViewRows, combined, group_of, products
+from stamo.features.views.context import About
 from stamo.models.evidence import BIAS, SCALE
 from stamo.system.arrays import Bools, Float64, Int64
 

@@ -29,7 +29,8 @@ from stamo.learning.loop import Learned, OnSlot, Task
 from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import OWN_FIELDS, SHIFT, group_name
+from stamo.packs.pack_bytes import OWN_FIELDS, group_name
+from stamo.packs.theta import SHIFT
 from stamo.system.arrays import Int32
 from stamo.system.runtime import one_thread
 

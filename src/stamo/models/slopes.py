@@ -102,8 +102,3 @@ class ScoredFeatures(ABC):
     def combine(self) -> CombineSlope:
         """Return Γ with its gradient."""
         return CombineSlope.of(self.model.combine)
-
-    @cached_property
-    def absent(self) -> Bools:
-        """Return where no candidate stands, (M, C + E)."""
-        return ~np.hstack([self.pile.mentions.mask, self.pile.is_candidate])

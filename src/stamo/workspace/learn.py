@@ -25,7 +25,7 @@ from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import labels_fingerprint
+from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, find_out, predict_left_out
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm

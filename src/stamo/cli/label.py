@@ -1,0 +1,102 @@
+"""The command label: a page or a terminal that asks for labels."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
+
+import typer
+
+from stamo.cli.tables import Console
+from stamo.cli.workspaces import (
+    KbOption,
+    ModelOption,
+    say_next,
+    user_name,
+)
+
+if TYPE_CHECKING:
+    from stamo.workspace.artifacts import Artifacts
+    from stamo.workspace.folder import Workspace
+
+HOST = "127.0.0.1"
+
+Folder = Annotated[Path, typer.Argument(metavar="WORKSPACE", help="Folder of the new entity.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application."""
+    app.command("label")(label)
+
+
+def label(
+    workspace: Folder,
+    terminal: Annotated[bool, typer.Option("--terminal", help="Label here, by keys.")] = False,
+    who: Annotated[str, typer.Option(help="Your name, kept with each label.")] = "",
+    kb: KbOption = None,
+    model: ModelOption = None,
+    port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Label candidate mentions, those first that teach most."""
+    from stamo.workspace.artifacts import open_artifacts
+
+    opened = _open(workspace)
+    with Console(stderr=True).status("Opening the knowledge base and the model"):
+        artifacts = open_artifacts(opened, kb, model)
+    if terminal:
+        from stamo.workspace.labels.terminal import label_in_terminal
+
+        console = Console(highlight=False)
+        label_in_terminal(
+            opened, artifacts.kb, artifacts.trained, console=console, labeller=who or user_name()
+        )
+        say_next(opened, console)
+    else:
+        _label_in_browser(opened, artifacts, port, browser, who)
+
+
+def _label_in_browser(
+    opened: Workspace, artifacts: Artifacts, port: int, browser: bool, who: str
+) -> None:
+    """Serve the labelling page of one workspace until Ctrl-C."""
+    from stamo.errors import need
+
+    need("fastapi", "torch,serve", "The labelling page")
+    from functools import partial
+
+    from stamo.cli.serve import listen, run
+    from stamo.service.app import create_app
+    from stamo.service.security import SecuritySettings
+    from stamo.service.wiring import wire
+    from stamo.workspace.learn_job import learn_job
+
+    folder = opened.path.resolve()
+    jobs = partial(learn_job, kb=artifacts.kb, trained=artifacts.trained)
+    parts = wire(
+        artifacts.kb,
+        artifacts.trained,
+        opened.packs_dir,
+        folder.parent,
+        jobs,
+        SecuritySettings(HOST),
+    )
+    parts.jobs.start()  # here, a second service on the folder is refused with one line
+    listener = listen(HOST, port)
+    number = listener.getsockname()[1]
+    asked = {"workspace": folder.name} | ({"who": who} if who else {})
+    address = f"http://{HOST}:{number}/label?{urlencode(asked)}"
+    Console(highlight=False).print(f"Label at {address}", soft_wrap=True, markup=False)
+    if browser:
+        # The listener takes connections already; the page waits until the service answers.
+        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+    run(create_app(parts), listener, parts.security)
+
+
+def _open(path: Path) -> Workspace:
+    from stamo.workspace.folder import Workspace
+
+    return Workspace.open(path)
