@@ -15,10 +15,15 @@ from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs, intra_slot
-from stamo.learning.learn import encode_pile, learn, sharing_aliases
-from stamo.learning.loop import Estimate, self_train
+from stamo.learning.learn import (
+    encode_pile,
+    learn,
+    reading_named,
+    run_reading,
+    sharing_aliases,
+)
+from stamo.learning.loop import Estimate, Reading, self_train
 from stamo.learning.paper import StamoArgs
-from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.learning.variants import QUIRKS, READINGS
 from stamo.models.evidence import CorrectedScorer, mention_views
 from tests.synthetic import objective

@@ -19,7 +19,7 @@ from scipy.special import expit
 from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
-from stamo.features.views.base import View, ViewRows, combined, group_of, products
+from stamo.features.views.base import Rows, View, ViewRows, group_of
 from stamo.features.views.context import About
 from stamo.models.evidence import BIAS, SCALE
 from stamo.system.arrays import Bools, Float64, Int64
@@ -112,6 +112,20 @@ def fit_correction(
     groups[SCALE] = np.array([trust - 1 + args.scale**2 * float(margin @ alpha)])
     groups[BIAS] = np.array([bias])
     return Correction(groups, left_out)
+
+
+def products(a: Rows, b: Rows, variance: float = 1.0) -> Float64:
+    """Return the products of all rows of `a` with all rows of `b`, times `variance`, (n, m)."""
+    if isinstance(a, np.ndarray):
+        return np.asarray(variance * a @ b.T)
+    return np.asarray(variance * np.asarray((a @ b.T).todense()))
+
+
+def combined(rows: Rows, weights: Float64, variance: float = 1.0) -> Float64:
+    """Return the sum of rows (n, m), each times its weight (n,) and `variance`, (m,)."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(variance * weights @ rows)
+    return np.asarray(variance * np.asarray(rows.T @ weights).ravel())
 
 
 def _newton(

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -146,6 +146,49 @@ class LoopArgs(ABC):
     def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""
         return (0.0,) * int(posterior.shape[1])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to learn: which features estimate θ(e*), and which steps follow."""
+
+    name: str
+    features: Mapping[str, Feature]
+    """Features that replace the model's own of the same name."""
+    args: LoopArgs
+    """The loop and its steps."""
+    adapt_model: Callable[[LinkingModel], LinkingModel] | None = field(default=None, repr=False)
+    """Changes how the model scores, φ being shared and unchanged; None leaves it as it is."""
+
+    def task(self, task: Task) -> Task:
+        """Return a task with the model as this reading uses it; φ is shared and unchanged."""
+        features = tuple(self.features.get(f.name, f) for f in task.model.features)
+        model = task.model.with_features(features)
+        if self.adapt_model is not None:
+            model = self.adapt_model(model)
+        return replace(task, model=model, features=model.features)
+
+    def with_decision(self, decision: str) -> Reading:
+        """Return the reading with another line between the entity and the rest.
+
+        Raises:
+            SettingsError: It draws no line of its own, or there is no such one.
+        """
+        return replace(self, args=self.args.with_decision(decision))
+
+    def without_view(self, name: str) -> Reading:
+        """Return the reading with one view of a mention less in its evidence."""
+        return replace(self, args=self.args.without_view(name))
+
+    def with_slots(self, n_slots: int) -> Reading:
+        """Return the reading with another number of slots; one without any stays so."""
+        if not self.args.n_slots:
+            return self
+        return replace(self, args=replace(self.args, n_slots=n_slots))
+
+    def at_most(self, n_slots: int) -> Reading:
+        """Return the reading with no more slots than these; the few of the default stay."""
+        return replace(self, args=self.args.at_most(n_slots))
 
 
 @dataclass(frozen=True)

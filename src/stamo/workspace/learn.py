@@ -18,9 +18,8 @@ from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import INSTALLED
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import LearnedEntity
-from stamo.learning.loop import Learned, Slot, self_train
-from stamo.learning.readings import Reading, reading_named
+from stamo.learning.learn import LearnedEntity, reading_named
+from stamo.learning.loop import Learned, Reading, Slot, self_train
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
@@ -223,7 +222,7 @@ class _Run:
         notes = {
             "reading": self.reading.name,
             "slot": str(learned.used_slot),
-            "documents": f"{len(self.material.corpus)} from {', '.join(names)}"[:2000],
+            "documents": f"{len(self.material.corpus.documents)} from {', '.join(names)}"[:2000],
             "labelled by": ", ".join(people)[:2000],
         }
         if learned.left_out_likelihood is not None:
@@ -231,7 +230,7 @@ class _Run:
             weight = f"helped, and is {learned.pile_weight:.0%} of the pack"
             notes["pile"] = weight if learned.pile_helped else "did not help"
             notes["left-out likelihood"] = f"{alone:.4f} labels alone, {with_pile:.4f} with pile"
-        return LearnedEntity.of(learned, task.pile, self.trained).to_pack(
+        return LearnedEntity(learned, task.pile, self.trained).to_pack(
             labels_fingerprint=labels_fingerprint(self.material.labels),
             history=tuple(record.to_json() for record in self.records),
             description=f"Learned from {int(task.labelled.sum())} labelled and "
@@ -244,7 +243,7 @@ class _Run:
         names, pack = self.workspace.entity.aliases, done.pack
         places = [
             (document.id, mention.start)
-            for document in self.material.corpus
+            for document in self.material.corpus.documents
             for mention in document.mentions
             if mention.surface in names
         ]
@@ -280,4 +279,4 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     """
     reading = reading_named("estimation")
     task = load_material(workspace, kb, trained, reading).task
-    return LearnedEntity.of(self_train(task, reading.args), task.pile, trained).to_pack()
+    return LearnedEntity(self_train(task, reading.args), task.pile, trained).to_pack()

@@ -15,8 +15,7 @@ from stamo.features.views.base import view_mentions
 from stamo.features.views.context import Sentence
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import encode_pile
-from stamo.learning.loop import Task
-from stamo.learning.readings import Reading
+from stamo.learning.loop import Reading, Task
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import NONE, LabelEvent

@@ -17,8 +17,7 @@ from stamo.features.base import FeatureParams, estimate
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
-from stamo.learning.loop import Slot, Task, self_train
-from stamo.learning.readings import Reading
+from stamo.learning.loop import Reading, Slot, Task, self_train
 from stamo.learning.variants import FEATURE_QUIRKS, QUIRKS, READINGS
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views

@@ -12,8 +12,8 @@ from scipy.special import expit, logit
 from stamo.errors import LearningError
 from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.loop import Learned, Task, self_train
-from stamo.learning.readings import Reading, run_reading
+from stamo.learning.learn import run_reading
+from stamo.learning.loop import Learned, Reading, Task, self_train
 from stamo.learning.variants import READINGS
 from stamo.models.evidence import BIAS, margins_under, mention_views, none_odds
 from stamo.models.store import TrainedModel
