@@ -91,6 +91,19 @@ def test_flips_are_counted_from_slot_to_slot(task):
     assert seen == [len(task.pile), 2, 0, 4]
 
 
+def test_the_labels_alone_are_slot_0(task):
+    """They are shown before any slot, also of a run that goes on, and are no slot themselves."""
+    first, slots = [], []
+    args = StamoArgs(n_slots=2)
+    self_train(task, args, on_first=first.append, on_slot=slots.append)
+    self_train(task, args, on_first=first.append, resume=slots[0].checkpoint)
+    assert [slot.number for slot in (*first, *slots)] == [0, 0, 1, 2]
+    alone = self_train(task, replace(args, n_slots=0))
+    for slot in first:
+        torch.testing.assert_close(dict(slot.theta.groups), dict(alone.theta.groups))
+        np.testing.assert_array_equal(slot.pseudo_labels, alone.posterior)
+
+
 def test_steps_that_cannot_go_on_say_so(task):
     """The default starts anew instead of going on after a slot."""
     slots = []

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from stamo.errors import LearningError, SettingsError, WorkspaceError
 from stamo.packs.pack import EntityPack
@@ -19,7 +20,7 @@ from stamo.workspace.learn_job import learn_job
 from stamo.workspace.left_out import make_folds, rates
 from stamo.workspace.material import load_material
 from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm
-from stamo.workspace.verdict import SUMMARY, read_summary
+from stamo.workspace.summary import SUMMARY, read_summary
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
@@ -118,6 +119,23 @@ def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monke
     outcome = learn_pack(labelled, kb, trained, STAMO)
     assert resumed[-1].number == 2
     assert [record.number for record in outcome.records] == [0, 1, 2, 3, 4]
+
+
+def test_cross_validation_learns_each_fold_once(labelled, kb, trained, monkeypatch):
+    """The labels alone of a fold are slot 0 of its one run; what is said does not need threads."""
+    from stamo.workspace import left_out as module
+
+    runs, self_train = [], module.self_train
+
+    def spy(task, args, **kwargs):
+        runs.append(threadpool_info())
+        return self_train(task, args, **kwargs)
+
+    monkeypatch.setattr(module, "self_train", spy)
+    outcome = learn_pack(labelled, kb, trained, FEW)
+    assert len(runs) == FEW.n_folds
+    assert all(pool["num_threads"] == 1 for pools in runs for pool in pools)
+    assert min(outcome.left_out.odds) == 0
 
 
 def test_new_labels_start_a_new_run(labelled, kb, trained):

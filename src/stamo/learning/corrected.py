@@ -35,6 +35,7 @@ from stamo.features.views.base import view_mentions
 from stamo.learning.correction import (
     Correction,
     EvidenceArgs,
+    f1_shift,
     fit_correction,
     with_evidence,
 )
@@ -312,32 +313,11 @@ class CorrectedSteps(Steps[Corrected]):
         views = tuple(view for view in evidence.views if not view.mean)
         args = replace(evidence, rare=0.0, views=views)
         fitted = fit_correction(self.views, rows, np.zeros(len(rows)), is_none, weight, args)
-        n = self.task.labels.shape[1]
-        return {
-            name.replace("evidence", "none", 1): torch.as_tensor(
-                np.tile(values, (n, 1)), dtype=torch.float32
-            )
-            for name, values in fitted.groups.items()
-            if name != SCALE
-        }
+        found = with_evidence(FeatureParams({}), [fitted] * self.task.labels.shape[1]).groups
+        return {n.replace("evidence", "none", 1): v for n, v in found.items() if n != SCALE}
 
     def _label_likelihoods(self, fits: tuple[Correction, ...]) -> Float64:
         """Return the mean log likelihood of each left-out label, (n,)."""
         labels = self.task.labels[self.rows] > 0.5
         odds = np.stack([fit.left_out for fit in fits], axis=1).clip(-6, 6)
         return np.asarray(-np.logaddexp(0, np.where(labels, -odds, odds)).mean(axis=1))
-
-
-def f1_shift(posterior: Float32) -> float:
-    """Return the log odds to add so that the best threshold for expected F1 becomes 0.
-
-    The threshold stays within [0.2, 0.5]: the optimum for F1 is never above one half.
-    """
-    ranked = np.sort(posterior.astype(np.float64))[::-1]
-    if not len(ranked) or ranked.sum() <= 0:
-        return 0.0
-    n = np.arange(1, len(ranked) + 1)
-    best = int((2 * np.cumsum(ranked) / (n + ranked.sum())).argmax())
-    threshold = (ranked[best] + ranked[min(best + 1, len(ranked) - 1)]) / 2
-    threshold = float(np.clip(threshold, 0.2, 0.5))
-    return float(np.log((1 - threshold) / threshold))

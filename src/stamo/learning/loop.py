@@ -176,19 +176,11 @@ class Reading:
         """
         return replace(self, args=self.args.with_decision(decision))
 
-    def without_view(self, name: str) -> Reading:
-        """Return the reading with one view of a mention less in its evidence."""
-        return replace(self, args=self.args.without_view(name))
-
     def with_slots(self, n_slots: int) -> Reading:
         """Return the reading with another number of slots; one without any stays so."""
         if not self.args.n_slots:
             return self
         return replace(self, args=replace(self.args, n_slots=n_slots))
-
-    def at_most(self, n_slots: int) -> Reading:
-        """Return the reading with no more slots than these; the few of the default stay."""
-        return replace(self, args=self.args.at_most(n_slots))
 
 
 @dataclass(frozen=True)

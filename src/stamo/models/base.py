@@ -234,8 +234,5 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 def mean_vectors(table: Vectors, ids: Int32, block: int = 256) -> Tensor:
     """Return the mean vector of each row of ids, (M, Q); blocks keep memory small."""
-    means = torch.zeros(len(ids), table.shape[1])
-    for start in range(0, len(ids), block):
-        rows = ids[start : start + block]
-        means[start : start + block] = masked_mean(gather(table, rows), torch.from_numpy(rows >= 0))
-    return means
+    parts = [ids[start : start + block] for start in range(0, max(len(ids), 1), block)]
+    return torch.cat([masked_mean(gather(table, i), torch.from_numpy(i >= 0)) for i in parts])

@@ -28,7 +28,8 @@ from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, find_out, predict_left_out
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
-from stamo.workspace.verdict import SUMMARY, Findings, LearnSummary, Verdict, judge, read_summary
+from stamo.workspace.summary import SUMMARY, LearnSummary, read_summary
+from stamo.workspace.verdict import Findings, Verdict, judge
 from stamo.workspace.versions import write_version
 
 

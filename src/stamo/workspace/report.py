@@ -37,7 +37,8 @@ from stamo.workspace.material import read_corpus
 from stamo.workspace.report_examples import example_sections
 from stamo.workspace.seen import SeenMention, score_corpus
 from stamo.workspace.slots import SlotRecord
-from stamo.workspace.verdict import LearnSummary, Verdict, judge, read_summary
+from stamo.workspace.summary import LearnSummary, read_summary
+from stamo.workspace.verdict import Verdict, judge
 from stamo.workspace.wording import count_of
 
 N_NEIGHBOURS = 10

@@ -153,7 +153,7 @@ def _read(reading: Reading, trial: Trial) -> Answer:
         if slot.number in trial.watch:
             curve[slot.number] = judge.outcomes(slot.theta)
 
-    learned = self_train(task, reading.at_most(trial.n_slots).args, on_slot=on_slot)
+    learned = self_train(task, reading.args.at_most(trial.n_slots), on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
     return Answer(
         judge.scores(learned.theta), len(seconds), slot_seconds, curve, learned.pile_helped
