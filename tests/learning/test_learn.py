@@ -167,7 +167,7 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(task, stop_after):
     args = StamoArgs(n_slots=5, patience=None)
     slots = []
     whole = self_train(task, args, on_slot=slots.append)
-    resumed = self_train(task, args, resume=slots[stop_after - 1].checkpoint)
+    resumed = self_train(task, args, resume=slots[stop_after - 1])
     assert resumed.stopped == whole.stopped
     for name, values in whole.theta.groups.items():
         assert torch.equal(values, resumed.theta[name]), name

@@ -96,7 +96,7 @@ def test_the_labels_alone_are_slot_0(task):
     first, slots = [], []
     args = StamoArgs(n_slots=2)
     self_train(task, args, on_first=first.append, on_slot=slots.append)
-    self_train(task, args, on_first=first.append, resume=slots[0].checkpoint)
+    self_train(task, args, on_first=first.append, resume=slots[0])
     assert [slot.number for slot in (*first, *slots)] == [0, 0, 1, 2]
     alone = self_train(task, replace(args, n_slots=0))
     for slot in first:
@@ -110,7 +110,7 @@ def test_steps_that_cannot_go_on_say_so(task):
     self_train(task, CorrectedArgs(n_slots=1), on_slot=slots.append)
     assert not CorrectedArgs.resumes
     with pytest.raises(LearningError, match="run all of them"):
-        self_train(task, CorrectedArgs(), resume=slots[0].checkpoint)
+        self_train(task, CorrectedArgs(), resume=slots[0])
 
 
 @pytest.mark.parametrize("args", [StamoArgs(n_slots=2), CorrectedArgs(n_slots=2, patience=None)])

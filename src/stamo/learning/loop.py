@@ -189,24 +189,21 @@ class Checkpoint:
 
     number: int
     theta_hat: FeatureParams
-    pseudo_labels: Float32  # (M, E)
+    pseudo_labels: Float32  # (M, E) of all mentions; those of L carry their labels
     moments: Moments | None = None
     n_unchanged: int = 0
     """Slots since a pseudo-label changed."""
 
 
-@dataclass(frozen=True)
-class Slot:
-    """What one slot did."""
+@dataclass(frozen=True, kw_only=True)
+class Slot(Checkpoint):
+    """What one slot did; a run can go on after it."""
 
-    number: int
     theta: FeatureParams
     """θ̂(e*) at its end, as the model looks it up."""
-    pseudo_labels: Float32  # (M, E) of all mentions; those of L carry their labels
-    n_flipped: int
+    n_flipped: int = 0
     """Mentions whose entity changed since the slot before."""
-    seconds: float
-    checkpoint: Checkpoint
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -264,8 +261,8 @@ def self_train(
     theta = steps.estimate(labelled, None)  # 1   θ⁰
     theta_hat = first = steps.fit(theta, labelled, None)  # 2   θ̂⁰, Eq. 13
     if on_first is not None:
-        alone = Checkpoint(0, theta_hat.theta, steps.label(theta_hat))
-        on_first(Slot(0, steps.looked_up(theta_hat), alone.pseudo_labels, 0, 0.0, alone))
+        alone, weights = steps.looked_up(theta_hat), steps.label(theta_hat)
+        on_first(Slot(0, theta_hat.theta, weights, theta=alone))
     t, before, unchanged = 0, None, 0
     if resume is not None:
         theta_hat = steps.take_up(resume)
@@ -281,7 +278,16 @@ def self_train(
         seconds, hard = time.perf_counter() - start, weights > 0.5
         n_flipped = len(hard) if before is None else int((before != hard).any(axis=1).sum())
         before, unchanged = hard, 0 if n_flipped else unchanged + 1
-        now = Checkpoint(t, theta_hat.theta, weights, theta_hat.moments, unchanged)
-        on_slot(Slot(t, steps.looked_up(theta_hat), weights, n_flipped, seconds, now))  # 14
+        now = Slot(
+            number=t,
+            theta_hat=theta_hat.theta,
+            pseudo_labels=weights,
+            moments=theta_hat.moments,
+            n_unchanged=unchanged,
+            theta=steps.looked_up(theta_hat),
+            n_flipped=n_flipped,
+            seconds=seconds,
+        )
+        on_slot(now)  # 14
     stopped = ALL_SLOTS if t >= args.n_slots else NO_CHANGE
     return replace(steps.finish(first, theta_hat, t), stopped=stopped)  # 15  θ̂ᵀ

@@ -146,11 +146,6 @@ class LinkingModel(nn.Module, ABC):
         """
         return tuple(feature for feature in self.features if feature.name != "embedding")
 
-    def named(self, *names: str) -> tuple[Feature, ...]:
-        """Return features of the model by their names."""
-        by_name = {feature.name: feature for feature in self.features}
-        return tuple(by_name[name] for name in names)
-
     def with_features(self, features: tuple[Feature, ...]) -> Self:
         """Return the same model, sharing φ, that looks its features up in another way."""
         if {f.name for f in features} != {f.name for f in self.features}:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from stamo.features.base import Lookup, lookup_slope
+from stamo.features.base import Feature, Lookup, lookup_slope
 from stamo.features.pile import Pile
 from stamo.models.base import Combine
 from stamo.models.tables import MASKED
@@ -82,21 +81,25 @@ class Unit:
         return gradient
 
 
-class ScoredFeatures(ABC):
-    """What prepared scorers share: the features that are scores themselves, and Γ."""
+class ScoredFeatures:
+    """What prepared scorers share: the features that are scores themselves, and Γ.
+
+    The model names those of its own in `scored`.
+    """
 
     model: Any
     pile: Pile
 
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
+    @cached_property
+    def scored(self) -> tuple[Feature, ...]:
         """Return the features that are scores themselves."""
+        by_name = {feature.name: feature for feature in self.model.features}
+        return tuple(by_name[name] for name in (*self.model.scored, *self.model.extra))
 
     @cached_property
     def lookups(self) -> dict[str, Lookup]:
         """Return how these features are looked up with their slope."""
-        return {f.name: lookup_slope(f) for f in self.model.named(*self.names)}
+        return {f.name: lookup_slope(f) for f in self.scored}
 
     @cached_property
     def combine(self) -> CombineSlope:

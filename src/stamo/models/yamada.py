@@ -53,8 +53,7 @@ class YamadaScorer(ScoredFeatures):
         )
         psi2 = torch.cat([known2, words @ vectors.T], dim=1)
         psi3 = torch.cat([known3, context @ vectors.T], dim=1)
-        features = self.model.named(*self.names)
-        prior, surface, *extra = (f.lookup(theta[f.name], self.pile) for f in features)
+        prior, surface, *extra = (f.lookup(theta[f.name], self.pile) for f in self.scored)
         psi = torch.stack([prior, psi2, psi3, *surface.unbind(-1), *extra], dim=-1)
         scores: Tensor = self.model.combine(psi).squeeze(-1)
         return scores.masked_fill(torch.from_numpy(self.pile.is_absent), MASKED)
@@ -95,11 +94,6 @@ class YamadaScorer(ScoredFeatures):
         arrays = (self.words, self.context, self.psi2, self.psi3)
         return YamadaScorer(self.model, self.pile.take(rows), *(array[rows] for array in arrays))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the features that are scores themselves."""
-        return ("prior", "surface", *self.model.extra)
-
 
 @torch.no_grad()
 def prepare_yamada(model: Yamada, pile: Pile, tables: Tables) -> YamadaScorer:
@@ -133,6 +127,7 @@ class Yamada(LinkingModel):
     """g(e; m) = Γ(Ψ₁ prior, Ψ₂ context, Ψ₃ coherence, Ψ₄-₆ surface similarity)."""
 
     name: ClassVar[str] = "yamada"
+    scored: ClassVar[tuple[str, ...]] = ("prior", "surface")
 
     def __init__(
         self, dimensions: int, features: tuple[Feature, ...] = (Prior(), Surface(), Embedding())

@@ -27,7 +27,7 @@ from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, find_out, predict_left_out
 from stamo.workspace.material import Material, load_material
-from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
+from stamo.workspace.slots import SlotRecord, SlotStore, collapse_alarm
 from stamo.workspace.summary import SUMMARY, LearnSummary, read_summary
 from stamo.workspace.verdict import Findings, Verdict, judge
 from stamo.workspace.versions import write_version
@@ -173,12 +173,12 @@ class _Run:
 
         def on_first(slot: Slot) -> None:
             self._note(slot)
-            for done in saved:
-                self.records.append(done.record)
-                self.on_step(done.record)
-                self.last = done.checkpoint.theta_hat
+            for record, checkpoint in saved:
+                self.records.append(record)
+                self.on_step(record)
+                self.last = checkpoint.theta_hat
 
-        task, resume = self.material.task, saved[-1].checkpoint if saved else None
+        task, resume = self.material.task, saved[-1][1] if saved else None
         learned = self_train(
             task, self.reading.args, on_first=on_first, on_slot=self._note, resume=resume
         )
@@ -203,7 +203,7 @@ class _Run:
     def _note(self, slot: Slot) -> None:
         """Record what a slot did, show it and keep it; slot 0 is the labels alone."""
         number, weights, rest = slot.number, slot.pseudo_labels, ~self.material.task.labelled
-        theta = slot.checkpoint.theta_hat if number else slot.theta
+        theta = slot.theta_hat if number else slot.theta
         line = float(expit(-self.reading.args.shifts(weights)[0]))
         share = float((weights[rest, 0] > line).mean()) if rest.any() else 0.0
         n_flipped = slot.n_flipped if number > 1 else 0
@@ -213,7 +213,7 @@ class _Run:
         self.records.append(record)
         self.on_step(record)
         if number and self.store is not None:
-            self.store.save(SavedSlot(record, slot.checkpoint))
+            self.store.save(record, slot)
 
     def _pack(self, learned: Learned) -> EntityPack:
         """Return the pack, with notes on what it was learned from."""

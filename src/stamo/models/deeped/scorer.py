@@ -48,7 +48,7 @@ class DeepEDScorer(ScoredFeatures):
         a score), and packs are compared by their bytes.
         """
         model, pile = self.model, self.pile
-        prior, *others = (f.lookup(theta[f.name], pile) for f in model.named(*self.names))
+        prior, *others = (f.lookup(theta[f.name], pile) for f in self.scored)
         distinct, word, phi = map(torch.from_numpy, (self.distinct, self.word, self.phi))
         vectors = normalize(theta["embedding"], dim=1)
         by_word = (phi * vectors) @ distinct.T  # (2, E, V')
@@ -122,11 +122,6 @@ class DeepEDScorer(ScoredFeatures):
             self.coherence[rows],
             self.context[rows],
         )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the features that are scores themselves."""
-        return ("prior", "relatedness", *self.model.extra)
 
     @cached_property
     def phi(self) -> Float32:
