@@ -108,6 +108,8 @@ class LinkingModel(nn.Module, ABC):
 
     name: ClassVar[str]
     features: tuple[Feature, ...]
+    scored: ClassVar[tuple[str, ...]] = ()
+    """Names of the model's own features whose values are scores Ψ as they are."""
     extra: tuple[str, ...] = ()
     """Names of features beyond the model's own; each one adds a score."""
 
@@ -145,6 +147,12 @@ class LinkingModel(nn.Module, ABC):
         Embeddings are not among them: a model gathers them from its tables.
         """
         return tuple(feature for feature in self.features if feature.name != "embedding")
+
+    @property
+    def scored_features(self) -> tuple[Feature, ...]:
+        """Return the features that are scores themselves: those of `scored`, and all extra ones."""
+        by_name = {feature.name: feature for feature in self.features}
+        return tuple(by_name[name] for name in (*self.scored, *self.extra))
 
     def with_features(self, features: tuple[Feature, ...]) -> Self:
         """Return the same model, sharing φ, that looks its features up in another way."""

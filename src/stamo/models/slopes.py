@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from stamo.features.base import Feature, Lookup, lookup_slope
+from stamo.features.base import Lookup, lookup_slope
 from stamo.features.pile import Pile
 from stamo.models.base import Combine
 from stamo.models.tables import MASKED
@@ -82,24 +82,15 @@ class Unit:
 
 
 class ScoredFeatures:
-    """What prepared scorers share: the features that are scores themselves, and Γ.
-
-    The model names those of its own in `scored`.
-    """
+    """What prepared scorers share: the features that are scores themselves, and Γ."""
 
     model: Any
     pile: Pile
 
     @cached_property
-    def scored(self) -> tuple[Feature, ...]:
-        """Return the features that are scores themselves."""
-        by_name = {feature.name: feature for feature in self.model.features}
-        return tuple(by_name[name] for name in (*self.model.scored, *self.model.extra))
-
-    @cached_property
     def lookups(self) -> dict[str, Lookup]:
         """Return how these features are looked up with their slope."""
-        return {f.name: lookup_slope(f) for f in self.scored}
+        return {f.name: lookup_slope(f) for f in self.model.scored_features}
 
     @cached_property
     def combine(self) -> CombineSlope:

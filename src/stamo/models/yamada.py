@@ -53,7 +53,9 @@ class YamadaScorer(ScoredFeatures):
         )
         psi2 = torch.cat([known2, words @ vectors.T], dim=1)
         psi3 = torch.cat([known3, context @ vectors.T], dim=1)
-        prior, surface, *extra = (f.lookup(theta[f.name], self.pile) for f in self.scored)
+        prior, surface, *extra = (
+            f.lookup(theta[f.name], self.pile) for f in self.model.scored_features
+        )
         psi = torch.stack([prior, psi2, psi3, *surface.unbind(-1), *extra], dim=-1)
         scores: Tensor = self.model.combine(psi).squeeze(-1)
         return scores.masked_fill(torch.from_numpy(self.pile.is_absent), MASKED)

@@ -48,7 +48,7 @@ class DeepEDScorer(ScoredFeatures):
         a score), and packs are compared by their bytes.
         """
         model, pile = self.model, self.pile
-        prior, *others = (f.lookup(theta[f.name], pile) for f in self.scored)
+        prior, *others = (f.lookup(theta[f.name], pile) for f in model.scored_features)
         distinct, word, phi = map(torch.from_numpy, (self.distinct, self.word, self.phi))
         vectors = normalize(theta["embedding"], dim=1)
         by_word = (phi * vectors) @ distinct.T  # (2, E, V')
