@@ -134,6 +134,11 @@ class LearnedEntity:
         return self.pile.neighbours
 
     @property
+    def vocabularies(self) -> dict[str, tuple[str, ...]]:
+        """What the columns of views of words stand for, by view."""
+        return {v.name: self.pile.vocabulary(v.name) for v in VIEWS if v.has_vocabulary}
+
+    @property
     def pile_helped(self) -> bool | None:
         """Whether the unlabelled documents helped; None where the reading does not ask."""
         return self.learned.pile_helped
@@ -156,11 +161,10 @@ class LearnedEntity:
         own = {name: values for name, values in rows.items() if name not in OWN_FIELDS}
         groups = {group_name(name): values.astype(np.float32) for name, values in own.items()}
         vocabularies = {}
-        for view in (view.name for view in VIEWS if view.has_vocabulary):
+        for view, words in self.vocabularies.items():
             keys = [key for kind in ("evidence", "none") if (key := f"{kind}-{view}") in groups]
             if keys:
                 used = np.flatnonzero(np.any([groups[key] for key in keys], axis=0))
-                words = pile.vocabulary(view)
                 vocabularies[view] = tuple(words[i] for i in used.tolist())
                 groups |= {key: groups[key][used] for key in keys}
         reads = any(group_name(group_of(view)) in groups for view in VIEWS if view.reads_text)
