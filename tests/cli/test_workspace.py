@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
-from stamo.cli import entities, packs, workspace
+from stamo.cli import entities, label, learn, packs
 from stamo.errors import StamoError, WorkspaceError
 from stamo.linking.opening import open_linker
 from stamo.packs.pack import EntityPack
@@ -38,7 +38,7 @@ def small(tmp_path_factory):
 @pytest.fixture(scope="module")
 def app():
     made = typer.Typer()
-    for commands in (entities, workspace, packs):
+    for commands in (entities, label, learn, packs):
         commands.register(made)
     return made
 
