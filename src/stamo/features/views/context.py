@@ -1,7 +1,7 @@
 """What stands around a mention: its words, its entities, and what all of it says together.
 
 The words and entities as vectors and one by one; the text as a frozen sentence encoder reads it,
-alone and beside the line that a person wrote about the entity.
+alone and beside the line about the entity, or what its name says of it.
 """
 
 from __future__ import annotations
