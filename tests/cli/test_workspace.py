@@ -36,7 +36,7 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app():
-    return create_app(["entities", "workspace", "packs"])
+    return create_app(["entities", "label", "learn", "packs"])
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_errors_are_errors_of_ours(run, small, tmp_path):
 def test_commands_start_without_heavy_parts():
     """Importing the commands loads neither torch nor the numeric stack."""
     code = (
-        "import sys, stamo.cli.workspace, stamo.cli.packs, stamo.cli.demo\n"
+        "import sys, stamo.cli.label, stamo.cli.learn, stamo.cli.packs, stamo.cli.demo\n"
         "import stamo.cli.workspace_views\n"
         "print(sorted({'torch', 'numpy', 'matplotlib', 'scipy'} & set(sys.modules)))"
     )
@@ -165,7 +165,7 @@ def test_the_slot_table_follows_the_groups_of_theta():
     """Every group that moved has a column, one of an added feature too; all evidence has one."""
     from rich.console import Console
 
-    from stamo.cli.workspace_views import slots_table
+    from stamo.cli.learn import slots_table
     from stamo.workspace.slots import SlotRecord
 
     moved = {"prior": 0.0, "evidence context": 0.25, "evidence bias": 0.1, "my feature": 0.5}

@@ -7,10 +7,8 @@ import pytest
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.surroundings import Surroundings
-from stamo.features.views.about import About
-from stamo.features.views.longer_name import LongerName
-from stamo.features.views.neighbours import NextWords
-from stamo.features.views.sentence import Sentence
+from stamo.features.views.context import About, Sentence
+from stamo.features.views.names import LongerName, NextWords
 from tests.features.by_hand import pile_of
 
 TEXTS = (

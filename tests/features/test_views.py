@@ -12,13 +12,12 @@ from stamo.features.views import VIEWS
 from stamo.features.views.base import (
     TermedView,
     View,
-    combined,
     group_of,
-    products,
     unit_rows,
     view_mentions,
 )
-from stamo.features.views.neighbours import _read
+from stamo.features.views.names import _read
+from stamo.learning.correction import combined, products
 from stamo.learning.learn import encode_pile
 
 

@@ -9,8 +9,13 @@ from scipy import optimize, sparse
 from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
-from stamo.learning.corrected import f1_shift
-from stamo.learning.correction import EvidenceArgs, _newton, fit_correction, with_evidence
+from stamo.learning.correction import (
+    EvidenceArgs,
+    _newton,
+    f1_shift,
+    fit_correction,
+    with_evidence,
+)
 from stamo.models.evidence import BIAS, GROUPS, SCALE, log_odds
 
 

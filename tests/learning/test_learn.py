@@ -15,10 +15,15 @@ from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.inter import InterSlotArgs
 from stamo.learning.intra import IntraSlotArgs, intra_slot
-from stamo.learning.learn import encode_pile, learn, sharing_aliases
-from stamo.learning.loop import Estimate, self_train
+from stamo.learning.learn import (
+    encode_pile,
+    learn,
+    reading_named,
+    run_reading,
+    sharing_aliases,
+)
+from stamo.learning.loop import Estimate, Reading, self_train
 from stamo.learning.paper import StamoArgs
-from stamo.learning.readings import Reading, reading_named, run_reading
 from stamo.learning.variants import QUIRKS, READINGS
 from stamo.models.evidence import CorrectedScorer, mention_views
 from tests.synthetic import objective
@@ -162,7 +167,7 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(task, stop_after):
     args = StamoArgs(n_slots=5, patience=None)
     slots = []
     whole = self_train(task, args, on_slot=slots.append)
-    resumed = self_train(task, args, resume=slots[stop_after - 1].checkpoint)
+    resumed = self_train(task, args, resume=slots[stop_after - 1])
     assert resumed.stopped == whole.stopped
     for name, values in whole.theta.groups.items():
         assert torch.equal(values, resumed.theta[name]), name

@@ -10,9 +10,9 @@ from stamo.errors import LearningError, SettingsError
 from stamo.features.base import FeatureParams
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
+from stamo.learning.learn import run_reading
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train
 from stamo.learning.paper import StamoArgs
-from stamo.learning.readings import run_reading
 from stamo.learning.variants import READINGS
 from stamo.models.evidence import BIAS
 from stamo.replication.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
@@ -59,7 +59,7 @@ class ScriptSteps(Steps[Estimate]):
 
     def finish(self, first, last, t):
         assert float(first.theta["slot"]) == 0.0
-        return Learned(last.theta, self.task.model, lambda: self.task.labels, t, (0.0,))
+        return Learned(last.theta, self.task.model, self.task.labels, t, (0.0,), (0.0,))
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,26 @@ def test_flips_are_counted_from_slot_to_slot(task):
     assert seen == [len(task.pile), 2, 0, 4]
 
 
+def test_the_labels_alone_are_slot_0(task):
+    """They are shown before any slot, also of a run that goes on, and are no slot themselves."""
+    first, slots = [], []
+    args = StamoArgs(n_slots=2)
+    self_train(task, args, on_first=first.append, on_slot=slots.append)
+    self_train(task, args, on_first=first.append, resume=slots[0])
+    assert [slot.number for slot in (*first, *slots)] == [0, 0, 1, 2]
+    alone = self_train(task, replace(args, n_slots=0))
+    for slot in first:
+        torch.testing.assert_close(dict(slot.theta.groups), dict(alone.theta.groups))
+        np.testing.assert_array_equal(slot.pseudo_labels, alone.posterior)
+
+
 def test_steps_that_cannot_go_on_say_so(task):
     """The default starts anew instead of going on after a slot."""
     slots = []
     self_train(task, CorrectedArgs(n_slots=1), on_slot=slots.append)
     assert not CorrectedArgs.resumes
     with pytest.raises(LearningError, match="run all of them"):
-        self_train(task, CorrectedArgs(), resume=slots[0].checkpoint)
+        self_train(task, CorrectedArgs(), resume=slots[0])
 
 
 @pytest.mark.parametrize("args", [StamoArgs(n_slots=2), CorrectedArgs(n_slots=2, patience=None)])
@@ -125,7 +138,7 @@ def test_the_labels_alone_are_kept_where_the_pile_did_not_help(task):
     assert learned.used_slot == (3 if learned.pile_weight else 0) or learned.stopped == NO_CHANGE
     forced = self_train(task, CorrectedArgs().until(2))
     assert forced.used_slot == 2
-    alone = self_train(task, CorrectedArgs().labels_alone())
+    alone = self_train(task, CorrectedArgs(n_slots=0))
     assert (alone.used_slot, alone.shifts) == (0, (0.0,))
 
 

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from stamo.errors import LearningError, SettingsError, WorkspaceError
 from stamo.packs.pack import EntityPack
@@ -14,13 +15,12 @@ from stamo.workspace.learn import (
     FoldDone,
     LearnSettings,
     learn_pack,
-    rollback,
 )
 from stamo.workspace.learn_job import learn_job
 from stamo.workspace.left_out import make_folds, rates
 from stamo.workspace.material import load_material
 from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm
-from stamo.workspace.verdict import SUMMARY, read_summary
+from stamo.workspace.summary import SUMMARY, read_summary
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
@@ -121,6 +121,23 @@ def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monke
     assert [record.number for record in outcome.records] == [0, 1, 2, 3, 4]
 
 
+def test_cross_validation_learns_each_fold_once(labelled, kb, trained, monkeypatch):
+    """The labels alone of a fold are slot 0 of its one run; what is said does not need threads."""
+    from stamo.workspace import left_out as module
+
+    runs, self_train = [], module.self_train
+
+    def spy(task, args, **kwargs):
+        runs.append(threadpool_info())
+        return self_train(task, args, **kwargs)
+
+    monkeypatch.setattr(module, "self_train", spy)
+    outcome = learn_pack(labelled, kb, trained, FEW)
+    assert len(runs) == FEW.n_folds
+    assert all(pool["num_threads"] == 1 for pools in runs for pool in pools)
+    assert min(outcome.left_out.odds) == 0
+
+
 def test_new_labels_start_a_new_run(labelled, kb, trained):
     """Slots of other labels are dropped, so none of them enters the new pack."""
     first = learn_pack(labelled, kb, trained, FEW)
@@ -130,7 +147,7 @@ def test_new_labels_start_a_new_run(labelled, kb, trained):
         target = LabelTarget.of(document.id, index, document.mentions[index])
         store.add(target, EMERGING_CHOICE, labeller="ada", at=NOON)
     with pytest.raises(WorkspaceError, match="other labels"):
-        rollback(labelled, kb, trained, 1, FEW)
+        learn_pack(labelled, kb, trained, FEW, until=1)
     second = learn_pack(labelled, kb, trained, FEW)
     assert first.pack.labels_fingerprint != second.pack.labels_fingerprint
 
@@ -139,15 +156,15 @@ def test_rollback_writes_the_pack_of_a_slot(labelled, kb, trained):
     """Slot 0 holds the labels alone, the last slot nothing of them; the pack lies between."""
     learned = learn_pack(labelled, kb, trained, FEW)
     last = learned.records[-1].number
-    whole = rollback(labelled, kb, trained, last, FEW)
-    alone = rollback(labelled, kb, trained, 0, FEW)
+    whole = learn_pack(labelled, kb, trained, FEW, until=last)
+    alone = learn_pack(labelled, kb, trained, FEW, until=0)
     assert (alone.used_slot, whole.used_slot) == (0, last)
     sides = np.stack([pack.vector @ learned.pack.vector for pack in (alone.pack, whole.pack)])
     assert (sides >= alone.pack.vector @ whole.pack.vector - 1e-6).all()
     assert not np.array_equal(alone.pack.vector, whole.pack.vector)
     assert EntityPack.load(labelled.pack_path).fingerprint == alone.pack.fingerprint
     with pytest.raises(WorkspaceError, match=f"slots 1 to {last}"):
-        rollback(labelled, kb, trained, 99, FEW)
+        learn_pack(labelled, kb, trained, FEW, until=99)
 
 
 def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
@@ -157,7 +174,7 @@ def test_what_the_report_needs_is_kept_with_the_pack(labelled, kb, trained):
     assert summary is not None
     assert len(summary.findings.probabilities) == len(summary.findings.labels) == 14
     assert summary.findings == outcome.findings
-    other = rollback(labelled, kb, trained, 0, FEW).pack
+    other = learn_pack(labelled, kb, trained, FEW, until=0).pack
     assert read_summary(labelled.slots_dir, outcome.pack) is None
     assert read_summary(labelled.slots_dir, other) is not None
 

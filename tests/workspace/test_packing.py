@@ -12,10 +12,9 @@ from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import encoder_of
 from stamo.features.encoding import Lexicon, flatten
 from stamo.features.pile import positions
-from stamo.learning.learn import LearnedEntity, entity_numbers
+from stamo.learning.learn import LearnedEntity, entity_numbers, run_reading
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
-from stamo.learning.readings import run_reading
 from stamo.learning.variants import READINGS
 from stamo.linking import packed as packed_module
 from stamo.linking.linker import Linker
@@ -25,7 +24,7 @@ from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
-from stamo.workspace.labels.events import labels_fingerprint
+from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack
 from stamo.workspace.material import load_material
 from tests.workspace.small_world import copy_labelled
@@ -291,7 +290,7 @@ def test_published_odds_become_probabilities(learned, kb, trained):
     task = load_material(space, kb, trained, reading).task
     learned = run_reading(task, reading)
     odds = learned.theta.replace(prior=learned.theta["prior"] * 0 + 3.0)
-    pack = LearnedEntity.of(replace(learned, theta=odds), task.pile, trained).to_pack()
+    pack = LearnedEntity(replace(learned, theta=odds), task.pile, trained).to_pack()
     np.testing.assert_allclose(pack.priors, 0.75)
 
 
@@ -320,7 +319,7 @@ def test_a_model_without_relatedness_packs_none(learned, kb, trained):
     learned = run_reading(task, FEW.to_reading())
     groups = {n: v for n, v in learned.theta.groups.items() if n != "relatedness"}
     learned = replace(learned, theta=FeatureParams(groups))
-    pack = LearnedEntity.of(learned, task.pile, trained).to_pack()
+    pack = LearnedEntity(learned, task.pile, trained).to_pack()
     assert len(pack.titles) == len(pack.relatedness)
     assert not pack.relatedness.any()
 

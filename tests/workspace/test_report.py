@@ -13,7 +13,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.workspace.figures import COLOURS, INK
 from stamo.workspace.labels.events import NONE
-from stamo.workspace.learn import LearnSettings, learn_pack, rollback
+from stamo.workspace.learn import LearnSettings, learn_pack
 from stamo.workspace.report import nearest_entities, write_report
 from stamo.workspace.report_html import with_links
 from stamo.workspace.seen import score_corpus
@@ -233,7 +233,7 @@ def test_hostile_documents_stay_text(small, kb, trained, tmp_path):
 def test_a_rolled_back_pack_is_reported_as_it_is(labelled, kb, trained):
     """After a rollback the report speaks of the labels alone."""
     learn_pack(labelled, kb, trained, FEW)
-    rollback(labelled, kb, trained, 0, FEW)
+    learn_pack(labelled, kb, trained, FEW, until=0)
     text = write_report(labelled, kb, trained).path.read_text()
     assert "labels alone" in text
 

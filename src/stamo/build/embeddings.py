@@ -16,7 +16,8 @@ from scipy.sparse import csr_array
 
 from stamo.corpus.tokenizer import UNKNOWN_WORD
 from stamo.errors import VectorsError
-from stamo.system.arrays import Float32, Float64, Int32, Int64
+from stamo.kb.word_weights import entity_directions
+from stamo.system.arrays import Float32, Int32, Int64
 
 CONTEXT_WINDOW = 50
 """Words on either side of a link that belong to its context (Section 2.2 (3))."""
@@ -24,26 +25,6 @@ CONTEXT_WINDOW = 50
 _SCALE = float(1 << 24)
 _BLOCK_WORDS = 1 << 16
 _BLOCK_ROWS = 1 << 15
-
-
-def entity_directions(sums: Float64, mass: Float64, background: Float32) -> Float32:
-    """Turn sums of context words into entity vectors: mean minus background, at unit norm.
-
-    Args:
-        sums: Weighted sums of word vectors, shape (n, Q).
-        mass: Total word weight behind each sum, shape (n,).
-        background: Mean vector of running text, shape (Q,).
-
-    Returns:
-        Unit vectors, shape (n, Q); zeros where there is no word or nothing but background.
-    """
-    has_words = mass > 0
-    means = sums / np.where(has_words, mass, 1.0)[:, None] - background
-    means[~has_words] = 0.0
-    norms = np.sqrt((means * means).sum(axis=1))
-    # Below this length rounding decides the direction.
-    norms[norms < 1e-9] = np.inf
-    return np.asarray(means / norms[:, None], dtype=np.float32)
 
 
 @dataclass(frozen=True)

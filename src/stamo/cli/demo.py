@@ -235,7 +235,7 @@ class _Story:
 
     def learn(self, workspace: Workspace, base: Artifacts) -> EntityPack:
         """Learn the entity."""
-        from stamo.cli.workspace_views import learn_view, outcome_lines, slots_table
+        from stamo.cli.learn import learn_view, outcome_lines, slots_table
         from stamo.workspace.learn import learn_pack
 
         self.begin("7. Learning from the labels and the pile", f"stamo learn {workspace.path}")

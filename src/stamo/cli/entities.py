@@ -259,13 +259,14 @@ def _learn_again(
     space: Workspace, artifacts: Artifacts, settings: LearnSettings
 ) -> tuple[int, PackChange | None]:
     """Learn a workspace anew; return its pack's version and what changed."""
+    from stamo.cli.learn import learn_view
     from stamo.workspace.changes import compare_packs, former_pack
     from stamo.workspace.learn import learn_pack
     from stamo.workspace.versions import pack_versions
 
     kb, trained = artifacts.kb, artifacts.trained
     before = former_pack(space, kb, trained.fingerprint)
-    with views.learn_view(Console(stderr=True)) as show:
+    with learn_view(Console(stderr=True)) as show:
         learned = learn_pack(space, kb, trained, settings, on_step=show)
     version = next(v.number for v in pack_versions(space) if v.is_current)
     if before is None:

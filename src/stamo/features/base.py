@@ -140,12 +140,6 @@ class HasPacked(Protocol):
         ...
 
 
-def packed(theta: FeatureParams, features: Iterable[Feature]) -> FeatureParams:
-    """Return θ(e*) as an entity pack holds it."""
-    own = {f.name: f.packed(theta[f.name]) for f in features if isinstance(f, HasPacked)}
-    return theta.replace(**own)
-
-
 def append_emerging(known: Float32, emerging: Tensor) -> Tensor:
     """Put the columns of the emerging entities behind those of the known candidates."""
     import torch  # here, so that linking loads without it

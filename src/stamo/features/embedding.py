@@ -9,13 +9,13 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from stamo.build.embeddings import entity_directions
 from stamo.errors import SettingsError
 from stamo.features.about import about_vector
 from stamo.features.encoding import EncodedMentions
 from stamo.features.max_margin import MaxMargin
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
+from stamo.kb.word_weights import entity_directions
 from stamo.system.arrays import Float32, Int64
 
 

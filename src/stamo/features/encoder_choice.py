@@ -36,21 +36,20 @@ class CachedEncoder:
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return one unit row for each text, (n, d)."""
-        keys = [_key(text) for text in texts]
-        return self._rows_of(keys, lambda rows: self._encoder.encode([texts[i] for i in rows]))
+        return self._rows_of(texts, lambda rows: self._encoder.encode([texts[i] for i in rows]))
 
     def encode_spans(
         self, texts: Sequence[str], starts: Int64, ends: Int64
     ) -> tuple[Float32, Float32]:
         """Return a row for each text and one for the words in and near its span, (n, d) each."""
         spans = zip(texts, starts.tolist(), ends.tolist(), strict=True)
-        keys = [_key(f"{start} {end} {text}") for text, start, end in spans]
+        marked = [f"{start} {end} {text}" for text, start, end in spans]
 
         def read(rows: list[int]) -> Float32:
             chosen = [texts[i] for i in rows]
             return np.hstack(self._encoder.encode_spans(chosen, starts[rows], ends[rows]))
 
-        both = self._rows_of(keys, read)
+        both = self._rows_of(marked, read)
         return both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :]
 
     def save(self) -> None:
@@ -66,7 +65,10 @@ class CachedEncoder:
         write_atomic(self._path, save(tensors, {"encoder": self.fingerprint}))
         self._n_saved = len(self._rows)
 
-    def _rows_of(self, keys: list[bytes], read: Callable[[list[int]], Float32]) -> Float32:
+    def _rows_of(self, said: Sequence[str], read: Callable[[list[int]], Float32]) -> Float32:
+        """Return the row of each of what is said; `read` makes those that are not known."""
+        texts = (text.encode("utf-8", "replace") for text in said)
+        keys = [hashlib.blake2b(text, digest_size=_KEY_BYTES).digest() for text in texts]
         place = {key: i for i, key in enumerate(keys) if key not in self._rows}
         missing = sorted(place.values())
         if missing:
@@ -80,10 +82,6 @@ class CachedEncoder:
 def remembering(encoder: TextEncoder | None, path: Path) -> CachedEncoder | None:
     """Return an encoder that remembers what a file keeps; None of none."""
     return None if encoder is None else CachedEncoder(encoder, path)
-
-
-def _key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_KEY_BYTES).digest()
 
 
 def _read_rows(path: Path, fingerprint: str) -> dict[bytes, Float32]:

@@ -109,6 +109,11 @@ class Pile:
         return self.is_alias.T[self.alias]
 
     @cached_property
+    def is_absent(self) -> Bools:
+        """Where no candidate stands, known or emerging, (M, C + E)."""
+        return ~np.hstack([self.mentions.mask, self.is_candidate])
+
+    @cached_property
     def votes(self) -> tuple[Int64, Int64, Int64]:
         """The votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
         _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
@@ -150,12 +155,17 @@ def make_pile(
             many documents the sample has, (R + 1,).
         text: What views of the text need: `text`, `encoder` and `vocabularies` of the pile.
     """
+    from scipy import sparse
+
     aliases = tuple(dict.fromkeys(alias for entity in entities for alias in entity.aliases))
     by_alias = {alias: i for i, alias in enumerate(aliases)}
     alias_of_surface = np.array([by_alias[s] for s in mentions.surface_table], dtype=np.int32)
     alias = alias_of_surface[mentions.surfaces] if len(mentions) else np.zeros(0, dtype=np.int32)
     if neighbours is None:
         neighbours = np.unique(pairs[:, 1]).astype(np.int32)
+    column = positions(neighbours, pairs[:, 1].astype(np.int32))
+    kept = column >= 0
+    ones, cells = np.ones(int(kept.sum())), (pairs[kept, 0], column[kept])
     return Pile(
         entities=tuple(entities),
         aliases=aliases,
@@ -164,7 +174,7 @@ def make_pile(
         neighbours=neighbours,
         context=positions(neighbours, mentions.context),
         groups=mentions.documents.astype(np.int64) * len(aliases) + alias,
-        occurrence=occurrence_matrix(pairs, neighbours, n_documents),
+        occurrence=sparse.csr_matrix((ones, cells), shape=(n_documents, len(neighbours))),
         kb=kb,
         background=background,
         **text,
@@ -192,17 +202,6 @@ def linked_pairs(documents: Int32, entities: Int32) -> Int64:
     linked = (documents >= 0) & (entities >= 0)
     pairs = np.stack([documents[linked], entities[linked]], axis=1).astype(np.int64)
     return np.unique(pairs, axis=0)
-
-
-def occurrence_matrix(pairs: Int64, neighbours: Int32, n_documents: int) -> sparse.csr_matrix:
-    """Return which document links which neighbour, (documents, R)."""
-    from scipy import sparse
-
-    column = positions(neighbours, pairs[:, 1].astype(np.int32))
-    kept = column >= 0
-    ones = np.ones(int(kept.sum()), dtype=np.float64)
-    shape = (n_documents, len(neighbours))
-    return sparse.csr_matrix((ones, (pairs[kept, 0], column[kept])), shape=shape)
 
 
 def positions(keys: Int32, values: Int32) -> Int32:

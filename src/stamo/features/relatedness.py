@@ -61,7 +61,15 @@ class Relatedness:
         mentioned, counted = by_document  # (documents, E), (documents,)
         scale = self._documents_per_count(pile, counted)
         joint = np.asarray((pile.occurrence.T @ mentioned).T)  # (E, R)
-        others, total = self._background(pile, counted * scale, kb)
+        # |D(e)| of every neighbour, (R,), and |D|, on one scale. A sample of the crawl that the
+        # pile was found in is the best background; else the knowledge base's articles and the pile.
+        if pile.background is not None:
+            others, total = pile.background[:-1], float(pile.background[-1])
+        else:
+            others = kb.document_frequency[pile.neighbours].astype(np.float64)
+            others = others + np.asarray(pile.occurrence.T @ (counted * scale))
+            total = float(kb.n_documents + (counted * scale).sum())
+        others = np.maximum(others, 1.0)
         frequency = mentioned.sum(axis=0)[:, None]  # (E, 1)
         chance = others / total  # (R,) how often any document links each neighbour
         share = (joint + self.shrinkage * chance) / np.maximum(frequency + self.shrinkage, 1e-9)
@@ -76,18 +84,6 @@ class Relatedness:
         if self.match_pile and counted.sum() > 0:
             return float(pile.n_documents / counted.sum())
         return 1.0
-
-    def _background(self, pile: Pile, counted: Float64, kb: KnowledgeBase) -> tuple[Float64, float]:
-        """Return |D(e)| of every neighbour, (R,), and |D|, on one scale.
-
-        A sample of the crawl that the pile was found in is the best background; without one the
-        articles of the knowledge base together with the pile serve.
-        """
-        if pile.background is not None:
-            return np.maximum(pile.background[:-1], 1.0), float(pile.background[-1])
-        in_kb = kb.document_frequency[pile.neighbours].astype(np.float64)
-        in_pile = np.asarray(pile.occurrence.T @ counted)
-        return np.maximum(in_kb + in_pile, 1.0), float(kb.n_documents + counted.sum())
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
         """Return the mean relatedness to the entity context of all candidates, (M, C + E)."""

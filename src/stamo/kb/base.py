@@ -19,7 +19,6 @@ from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.candidates import Candidates, CandidateTable, normalise_surface, normalise_surfaces
 from stamo.kb.external_ids import EXTERNAL_IDS, ExternalIds
 from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS, MATCHER, Manifest
-from stamo.kb.matching import NameMatcher
 from stamo.kb.relatedness import Incidence, shared_articles, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array
 from stamo.kb.word_weights import background_vector, word_weights
@@ -27,6 +26,8 @@ from stamo.system.arrays import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from stamo.kb.matching import NameMatcher
 
 
 __all__ = ["Candidates", "KnowledgeBase"]
@@ -204,6 +205,8 @@ class KnowledgeBase:
     @cached_property
     def matcher(self) -> NameMatcher:
         """Finds aliases that links use, and titles of several words, as numbers of aliases."""
+        from stamo.kb.matching import NameMatcher  # here: only who reads plain text looks for names
+
         return NameMatcher.open(self.path, MATCHER)
 
     def candidate_table(

@@ -6,7 +6,7 @@ import numpy as np
 
 from stamo.errors import SettingsError
 from stamo.kb.storage import VectorTable
-from stamo.system.arrays import Bools, Float32, Int64
+from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 STOP_WORD_FREQUENCY = 1e-3
 """A word above this share of the running text is a stop word: about 100 words in English."""
@@ -89,3 +89,23 @@ def background_vector(
         rows = i + np.flatnonzero(mass[i : i + _BLOCK_ROWS])
         total += (word_vectors[rows] * mass[rows, None]).sum(axis=0)
     return np.asarray(total / max(mass.sum(), 1e-300), dtype=np.float32)
+
+
+def entity_directions(sums: Float64, mass: Float64, background: Float32) -> Float32:
+    """Turn sums of context words into entity vectors: mean minus background, at unit norm.
+
+    Args:
+        sums: Weighted sums of word vectors, shape (n, Q).
+        mass: Total word weight behind each sum, shape (n,).
+        background: Mean vector of running text, shape (Q,).
+
+    Returns:
+        Unit vectors, shape (n, Q); zeros where there is no word or nothing but background.
+    """
+    has_words = mass > 0
+    means = sums / np.where(has_words, mass, 1.0)[:, None] - background
+    means[~has_words] = 0.0
+    norms = np.sqrt((means * means).sum(axis=1))
+    # Below this length rounding decides the direction.
+    norms[norms < 1e-9] = np.inf
+    return np.asarray(means / norms[:, None], dtype=np.float32)

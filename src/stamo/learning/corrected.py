@@ -35,6 +35,7 @@ from stamo.features.views.base import view_mentions
 from stamo.learning.correction import (
     Correction,
     EvidenceArgs,
+    f1_shift,
     fit_correction,
     with_evidence,
 )
@@ -43,8 +44,8 @@ from stamo.models.base import Scorer
 from stamo.models.evidence import BIAS, SCALE, agree, log_odds, margins_under
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
-ScoredPart: TypeAlias = tuple[Int64, Bools, Scorer]
-"""Mentions that are linked with features estimated on the others: rows, mask, scorer."""
+ScoredPart: TypeAlias = tuple[Bools, Scorer]
+"""Mentions that are linked with features estimated on the others: mask and scorer."""
 
 _RANGES = {
     "least_right": (0.0, 1.0),
@@ -121,10 +122,6 @@ class CorrectedArgs(LoopArgs):
         """Return the settings of a run that ends with a slot, whatever it gave."""
         return replace(self, n_slots=slot, choose=False)
 
-    def labels_alone(self) -> Self:
-        """Return the settings of a run without any slot that draws no line of its own."""
-        return replace(self, n_slots=0, decision="even")
-
     def shifts(self, posterior: Float32) -> tuple[float, ...]:
         """Return what the decision on each entity adds to its log odds."""
         return tuple(f1_shift(p) if self.decision == "f1" else 0.0 for p in posterior.T)
@@ -172,21 +169,14 @@ class CorrectedSteps(Steps[Corrected]):
     @cached_property
     def folds(self) -> list[ScoredPart]:
         """The pile, divided at random by documents."""
-        pile, n = self.task.pile, self.args.n_folds
-        rng = np.random.default_rng(self.args.seed)
-        fold = rng.permutation(pile.n_documents)[pile.mentions.documents] % n
-        return self._parts([fold == k for k in range(n)])
+        pile, rng = self.task.pile, np.random.default_rng(self.args.seed)
+        fold = rng.permutation(pile.n_documents)[pile.mentions.documents]
+        return self._parts(fold % self.args.n_folds)
 
-    @cached_property
-    def labelled_folds(self) -> list[ScoredPart]:
-        """L, each document by itself."""
-        documents, labelled = self.task.pile.mentions.documents, self.task.labelled
-        distinct = np.unique(documents[self.rows]).tolist()
-        return self._parts([labelled & (documents == d) for d in distinct])
-
-    def _parts(self, masks: list[Bools]) -> list[ScoredPart]:
-        parts = [(np.flatnonzero(mask), mask) for mask in masks if mask.any()]
-        return [(rows, mask, self.task.scorer.take(rows)) for rows, mask in parts]
+    def _parts(self, part: Int64) -> list[ScoredPart]:
+        """Divide the mentions by the number of their part; those with -1 are in none."""
+        masks = [part == k for k in np.unique(part[part >= 0]).tolist()]
+        return [(mask, self.task.scorer.take(np.flatnonzero(mask))) for mask in masks]
 
     def label(self, now: Corrected) -> Float32:
         """Return the posterior of every mention, (M, E); L keeps its labels.
@@ -226,11 +216,13 @@ class CorrectedSteps(Steps[Corrected]):
 
     def fit(self, theta: FeatureParams, sample: Sample, before: Corrected | None) -> Corrected:
         """Link every part of W without its own labels, and fit the evidence on L and sure ones."""
-        temperature, counting = self.task.temperature, self._counting(sample, before)
-        margin = margins_under(self.task.scorer, theta, temperature)
-        for rows, mask, scorer in self.labelled_folds if before is None else self.folds:
+        task, temperature = self.task, self.task.temperature
+        counting = self._counting(sample, before)
+        margin = margins_under(task.scorer, theta, temperature)
+        documents = np.where(task.labelled, task.pile.mentions.documents, -1)
+        for mask, scorer in self._parts(documents) if before is None else self.folds:
             without = self._estimate_on(counting.without(mask), before)
-            margin[rows] = margins_under(scorer, without, temperature)
+            margin[mask] = margins_under(scorer, without, temperature)
         scaled = np.ascontiguousarray(margin.T, dtype=np.float64) / temperature
         fits, sure = [], [self._sure(column, before) for column in sample.weights.T]
         for own, column, pseudo in zip(scaled, sample.weights.T, sure, strict=True):
@@ -273,7 +265,7 @@ class CorrectedSteps(Steps[Corrected]):
         return Learned(
             theta=chosen.shifted(np.array(shifts)).theta.replace(**self._none()),
             model=self.task.model,
-            label=lambda: posterior,
+            posterior=posterior,
             used_slot=t if weight else 0,
             shifts=shifts,
             pile_helped=share > 0,
@@ -321,32 +313,11 @@ class CorrectedSteps(Steps[Corrected]):
         views = tuple(view for view in evidence.views if not view.mean)
         args = replace(evidence, rare=0.0, views=views)
         fitted = fit_correction(self.views, rows, np.zeros(len(rows)), is_none, weight, args)
-        n = self.task.labels.shape[1]
-        return {
-            name.replace("evidence", "none", 1): torch.as_tensor(
-                np.tile(values, (n, 1)), dtype=torch.float32
-            )
-            for name, values in fitted.groups.items()
-            if name != SCALE
-        }
+        found = with_evidence(FeatureParams({}), [fitted] * self.task.labels.shape[1]).groups
+        return {n.replace("evidence", "none", 1): v for n, v in found.items() if n != SCALE}
 
     def _label_likelihoods(self, fits: tuple[Correction, ...]) -> Float64:
         """Return the mean log likelihood of each left-out label, (n,)."""
         labels = self.task.labels[self.rows] > 0.5
         odds = np.stack([fit.left_out for fit in fits], axis=1).clip(-6, 6)
         return np.asarray(-np.logaddexp(0, np.where(labels, -odds, odds)).mean(axis=1))
-
-
-def f1_shift(posterior: Float32) -> float:
-    """Return the log odds to add so that the best threshold for expected F1 becomes 0.
-
-    The threshold stays within [0.2, 0.5]: the optimum for F1 is never above one half.
-    """
-    ranked = np.sort(posterior.astype(np.float64))[::-1]
-    if not len(ranked) or ranked.sum() <= 0:
-        return 0.0
-    n = np.arange(1, len(ranked) + 1)
-    best = int((2 * np.cumsum(ranked) / (n + ranked.sum())).argmax())
-    threshold = (ranked[best] + ranked[min(best + 1, len(ranked) - 1)]) / 2
-    threshold = float(np.clip(threshold, 0.2, 0.5))
-    return float(np.log((1 - threshold) / threshold))

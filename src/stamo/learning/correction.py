@@ -19,10 +19,10 @@ from scipy.special import expit
 from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
-from stamo.features.views.about import About
-from stamo.features.views.base import View, ViewRows, combined, group_of, products
+from stamo.features.views.base import Rows, View, ViewRows, group_of
+from stamo.features.views.context import About
 from stamo.models.evidence import BIAS, SCALE
-from stamo.system.arrays import Bools, Float64, Int64
+from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,20 @@ def fit_correction(
     return Correction(groups, left_out)
 
 
+def products(a: Rows, b: Rows, variance: float = 1.0) -> Float64:
+    """Return the products of all rows of `a` with all rows of `b`, times `variance`, (n, m)."""
+    if isinstance(a, np.ndarray):
+        return np.asarray(variance * a @ b.T)
+    return np.asarray(variance * np.asarray((a @ b.T).todense()))
+
+
+def combined(rows: Rows, weights: Float64, variance: float = 1.0) -> Float64:
+    """Return the sum of rows (n, m), each times its weight (n,) and `variance`, (m,)."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(variance * weights @ rows)
+    return np.asarray(variance * np.asarray(rows.T @ weights).ravel())
+
+
 def _newton(
     kernel: Float64, margin: Float64, label: Float64, weight: Float64
 ) -> tuple[Float64, Float64]:
@@ -141,3 +155,18 @@ def with_evidence(theta: FeatureParams, corrections: Sequence[Correction]) -> Fe
         for name in corrections[0].groups
     }
     return theta.replace(**groups)
+
+
+def f1_shift(posterior: Float32) -> float:
+    """Return the log odds to add so that the best threshold for expected F1 becomes 0.
+
+    The threshold stays within [0.2, 0.5]: the optimum for F1 is never above one half.
+    """
+    ranked = np.sort(posterior.astype(np.float64))[::-1]
+    if not len(ranked) or ranked.sum() <= 0:
+        return 0.0
+    n = np.arange(1, len(ranked) + 1)
+    best = int((2 * np.cumsum(ranked) / (n + ranked.sum())).argmax())
+    threshold = (ranked[best] + ranked[min(best + 1, len(ranked) - 1)]) / 2
+    threshold = float(np.clip(threshold, 0.2, 0.5))
+    return float(np.log((1 - threshold) / threshold))

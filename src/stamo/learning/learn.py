@@ -1,17 +1,21 @@
-"""From documents to θ(e*): encode W once, then learn."""
+"""From documents to θ(e*): encode W once, then learn the way a reading of the paper says.
+
+The default reading is here; `stamo.learning.variants` has the others.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity
-from stamo.errors import LearningError
-from stamo.features.base import Feature, FeatureParams, encode_features, packed
+from stamo.errors import LearningError, SettingsError
+from stamo.features.base import Feature, FeatureParams, HasPacked, encode_features
+from stamo.features.embedding import Embedding
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.encoding import (
     EMERGING,
@@ -22,14 +26,17 @@ from stamo.features.encoding import (
     flatten,
 )
 from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile, share_labels
+from stamo.features.prior import Prior
+from stamo.features.relatedness import Relatedness
 from stamo.features.views import VIEWS
 from stamo.features.views.base import group_of
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.loop import Learned, OnSlot, Task
-from stamo.learning.readings import Reading, reading_named, run_reading
+from stamo.learning.corrected import CorrectedArgs
+from stamo.learning.loop import Checkpoint, Learned, OnSlot, Reading, Task, self_train
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import OWN_FIELDS, SHIFT, group_name
+from stamo.packs.pack_bytes import OWN_FIELDS, group_name
+from stamo.packs.theta import SHIFT
 from stamo.system.arrays import Int32
 from stamo.system.runtime import one_thread
 
@@ -93,63 +100,64 @@ def entity_numbers(
     return numbers | {entity.id: EMERGING - i for i, entity in enumerate(entities)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LearnedEntity:
-    """What was learned of one emerging entity: all that an entity pack holds."""
+    """What was learned of one of a pile's emerging entities."""
 
-    entity: EmergingEntity
-    theta: FeatureParams
-    """θ̂(e*); the first axis of every group is 1."""
-    aliases: tuple[str, ...]
-    """What the prior's columns stand for."""
-    neighbours: Int32
-    """What the relatedness row's columns stand for."""
-    pile_helped: bool | None
-    """Whether the unlabelled documents helped; None where the reading does not ask."""
-    stopped: str
-    """Why learning ended: `max slots` or `no change`."""
-    shift: float
-    """What the decision added to the log odds; confidences leave it out."""
-    vocabularies: Mapping[str, tuple[str, ...]]
-    """What the columns of views of words stand for, by view."""
-    encoder: str
-    """The fingerprint of the sentence encoder, empty where none was used."""
-    features: tuple[Feature, ...] = field(repr=False)
-    """How θ̂(e*) is looked up."""
-    kb: KnowledgeBase = field(repr=False)
-    model_fingerprint: str
+    learned: Learned
+    pile: Pile
+    trained: TrainedModel
+    number: int = 0
+    """Which of the pile's entities it is."""
 
     def __repr__(self) -> str:
         return f"<LearnedEntity {self.entity.id!r}: {self.stopped}>"
 
-    @classmethod
-    def of(
-        cls, learned: Learned, pile: Pile, trained: TrainedModel, number: int = 0
-    ) -> LearnedEntity:
-        """Take what was learned of one of a pile's entities."""
-        known = {view.name: pile.vocabulary(view.name) for view in VIEWS if view.has_vocabulary}
-        return cls(
-            entity=pile.entities[number],
-            theta=learned.theta.map(lambda values: values[number : number + 1]),
-            aliases=pile.aliases,
-            neighbours=pile.neighbours,
-            pile_helped=learned.pile_helped,
-            stopped=learned.stopped,
-            shift=learned.shifts[number],
-            vocabularies=known,
-            encoder=pile.encoder.fingerprint if pile.encoder is not None else "",
-            features=learned.model.features,
-            kb=pile.kb,
-            model_fingerprint=trained.fingerprint,
-        )
+    @property
+    def entity(self) -> EmergingEntity:
+        """The entity."""
+        return self.pile.entities[self.number]
+
+    @property
+    def theta(self) -> FeatureParams:
+        """θ̂(e*); the first axis of every group is 1."""
+        return self.learned.theta.map(lambda values: values[self.number : self.number + 1])
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """What the prior's columns stand for."""
+        return self.pile.aliases
+
+    @property
+    def neighbours(self) -> Int32:
+        """What the relatedness row's columns stand for."""
+        return self.pile.neighbours
+
+    @property
+    def vocabularies(self) -> dict[str, tuple[str, ...]]:
+        """What the columns of views of words stand for, by view."""
+        return {v.name: self.pile.vocabulary(v.name) for v in VIEWS if v.has_vocabulary}
+
+    @property
+    def pile_helped(self) -> bool | None:
+        """Whether the unlabelled documents helped; None where the reading does not ask."""
+        return self.learned.pile_helped
+
+    @property
+    def stopped(self) -> str:
+        """Why learning ended: `max slots` or `no change`."""
+        return self.learned.stopped
 
     def to_pack(self, **about: Any) -> EntityPack:
         """Return the entity pack, ready to link with; `about` are notes and other fields of it.
 
         Words without a weight are left out, and so is an encoder that no group reads with.
         """
-        theta = packed(self.theta, self.features)
-        rows = {name: values[0].numpy() for name, values in theta.groups.items()}
+        pile, theta = self.pile, dict(self.learned.theta.groups)
+        for feature in self.learned.model.features:
+            if isinstance(feature, HasPacked):
+                theta[feature.name] = feature.packed(theta[feature.name])
+        rows = {name: values[self.number].numpy() for name, values in theta.items()}
         own = {name: values for name, values in rows.items() if name not in OWN_FIELDS}
         groups = {group_name(name): values.astype(np.float32) for name, values in own.items()}
         vocabularies = {}
@@ -160,21 +168,54 @@ class LearnedEntity:
                 vocabularies[view] = tuple(words[i] for i in used.tolist())
                 groups |= {key: groups[key][used] for key in keys}
         reads = any(group_name(group_of(view)) in groups for view in VIEWS if view.reads_text)
-        groups[SHIFT] = np.array([self.shift], dtype=np.float32)
+        groups[SHIFT] = np.array([self.learned.shifts[self.number]], dtype=np.float32)
+        entity = pile.entities[self.number]
         return EntityPack.project(
-            self.entity,
-            self.kb,
-            priors=rows["prior"][[self.aliases.index(alias) for alias in self.entity.aliases]],
-            neighbours=self.neighbours,
+            entity,
+            pile.kb,
+            priors=rows["prior"][[pile.aliases.index(alias) for alias in entity.aliases]],
+            neighbours=pile.neighbours,
             # A model without relatedness (Yamada's) learns none.
-            relatedness=rows.get("relatedness", np.zeros(len(self.neighbours))),
+            relatedness=rows.get("relatedness", np.zeros(len(pile.neighbours))),
             vector=rows["embedding"],
-            model_fingerprint=self.model_fingerprint,
+            model_fingerprint=self.trained.fingerprint,
             groups=groups,
             vocabularies=vocabularies,
-            encoder=self.encoder if reads else "",
+            encoder=pile.encoder.fingerprint if reads and pile.encoder is not None else "",
             **about,
         )
+
+
+CLOSED_FORM: Mapping[str, Feature] = {
+    "prior": Prior(),
+    "relatedness": Relatedness(),
+    "embedding": Embedding(),
+}
+"""Our estimators: smoothed and renormalised prior, shrunk relatedness on one scale, closed form."""
+
+DEFAULT_READING = Reading("default", CLOSED_FORM, CorrectedArgs())
+
+
+def reading_named(name: str) -> Reading:
+    """Return a reading by its name."""
+    if name == DEFAULT_READING.name:
+        return DEFAULT_READING
+    from stamo.learning.variants import READINGS  # who learns by the default needs none of them
+
+    if name not in READINGS:
+        raise SettingsError(f"There is no reading {name!r}; choose one of: {', '.join(READINGS)}.")
+    return READINGS[name]
+
+
+def run_reading(
+    task: Task,
+    reading: Reading,
+    *,
+    on_slot: OnSlot = lambda slot: None,
+    resume: Checkpoint | None = None,
+) -> Learned:
+    """Learn θ̂(e*) the way a reading says; model and knowledge base stay as they are."""
+    return self_train(reading.task(task), reading.args, on_slot=on_slot, resume=resume)
 
 
 def learn(
@@ -201,7 +242,7 @@ def learn(
         unlabelled: U; its candidate mentions carry no entity.
         trained: The linking model, frozen.
         kb: The knowledge base, frozen.
-        reading: How to learn; see `stamo.learning.readings`.
+        reading: How to learn: a name of `stamo.learning.variants.READINGS`, or a reading.
         source: Gives the candidates of a name; the knowledge base by default.
         encoder: Reads the text around mentions: the one that is installed by default, a folder
             with another, or None for none.
@@ -219,7 +260,7 @@ def learn(
         task = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
         learned = run_reading(task, chosen, on_slot=on_slot)
         for i, entity in enumerate(group):
-            by_id[entity.id] = LearnedEntity.of(learned, task.pile, trained, i)
+            by_id[entity.id] = LearnedEntity(learned, task.pile, trained, i)
     return [by_id[entity.id] for entity in everyone]
 
 

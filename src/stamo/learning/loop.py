@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -128,10 +127,6 @@ class LoopArgs(ABC):
         """Return the settings of a run that ends with a slot, whatever it gave."""
         return replace(self, n_slots=slot)
 
-    def labels_alone(self) -> Self:
-        """Return the settings of a run without any slot."""
-        return replace(self, n_slots=0)
-
     def at_most(self, n_slots: int) -> Self:
         """Return settings with no more slots than these, where slots are what takes time."""
         return self
@@ -154,29 +149,61 @@ class LoopArgs(ABC):
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How to learn: which features estimate θ(e*), and which steps follow."""
+
+    name: str
+    features: Mapping[str, Feature]
+    """Features that replace the model's own of the same name."""
+    args: LoopArgs
+    """The loop and its steps."""
+    adapt_model: Callable[[LinkingModel], LinkingModel] | None = field(default=None, repr=False)
+    """Changes how the model scores, φ being shared and unchanged; None leaves it as it is."""
+
+    def task(self, task: Task) -> Task:
+        """Return a task with the model as this reading uses it; φ is shared and unchanged."""
+        features = tuple(self.features.get(f.name, f) for f in task.model.features)
+        model = task.model.with_features(features)
+        if self.adapt_model is not None:
+            model = self.adapt_model(model)
+        return replace(task, model=model, features=model.features)
+
+    def with_decision(self, decision: str) -> Reading:
+        """Return the reading with another line between the entity and the rest.
+
+        Raises:
+            SettingsError: It draws no line of its own, or there is no such one.
+        """
+        return replace(self, args=self.args.with_decision(decision))
+
+    def with_slots(self, n_slots: int) -> Reading:
+        """Return the reading with another number of slots; one without any stays so."""
+        if not self.args.n_slots:
+            return self
+        return replace(self, args=replace(self.args, n_slots=n_slots))
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """What the loop needs to go on after a slot."""
 
     number: int
     theta_hat: FeatureParams
-    pseudo_labels: Float32  # (M, E)
+    pseudo_labels: Float32  # (M, E) of all mentions; those of L carry their labels
     moments: Moments | None = None
     n_unchanged: int = 0
     """Slots since a pseudo-label changed."""
 
 
-@dataclass(frozen=True)
-class Slot:
-    """What one slot did."""
+@dataclass(frozen=True, kw_only=True)
+class Slot(Checkpoint):
+    """What one slot did; a run can go on after it."""
 
-    number: int
     theta: FeatureParams
     """θ̂(e*) at its end, as the model looks it up."""
-    pseudo_labels: Float32  # (M, E) of all mentions; those of L carry their labels
-    n_flipped: int
+    n_flipped: int = 0
     """Mentions whose entity changed since the slot before."""
-    seconds: Mapping[str, float]
-    checkpoint: Checkpoint
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -186,26 +213,22 @@ class Learned:
     theta: FeatureParams
     """As the model looks it up."""
     model: LinkingModel
-    label: Callable[[], Float32]
+    posterior: Float32
+    """How far each mention of W is each entity by θ̂(e*), (M, E); L keeps its labels."""
     used_slot: int
     """The slot that θ̂(e*) is of; 0 for the labels alone."""
     shifts: tuple[float, ...]
     """What the decision added to the log odds of each entity; confidences leave it out."""
+    line: tuple[float, ...]
+    """What was added to the log odds of each entity after labels and pile were put together."""
     pile_helped: bool | None = None
     """Whether the unlabelled documents helped; None where the steps do not ask."""
     pile_weight: float = 1.0
     """How much of θ̂(e*) is of `used_slot`; the rest is of the labels alone."""
-    line: tuple[float, ...] = ()
-    """What was added to the log odds of each entity after labels and pile were put together."""
     left_out_likelihood: tuple[float, float] | None = None
     """Mean log likelihood of the left-out labels: with the labels alone, and with the pile."""
     stopped: str = ALL_SLOTS
     """Why the loop ended: `max slots` or `no change`."""
-
-    @cached_property
-    def posterior(self) -> Float32:
-        """How far each mention of W is each entity by θ̂(e*), (M, E); L keeps its labels."""
-        return self.label()
 
 
 OnSlot = Callable[[Slot], None]
@@ -217,12 +240,13 @@ def self_train(
     args: LoopArgs,
     *,
     on_slot: OnSlot = lambda slot: None,
+    on_first: OnSlot | None = None,
     resume: Checkpoint | None = None,
 ) -> Learned:
     """Learn θ̂(e*) by self-training as multiple optimisations (Algorithm 1).
 
     A run that stopped after any slot goes on from its checkpoint, and ends with the same θ̂(e*) as
-    if it had never stopped.
+    if it had never stopped. `on_first` sees the labels alone as slot 0, `on_slot` all that follow.
 
     Raises:
         LearningError: There is nothing to learn from: neither a label nor a line about an entity.
@@ -232,41 +256,38 @@ def self_train(
             "None of the candidate mentions is labelled; label about twenty documents first, or "
             "write a line about the entity."
         )
-    steps = args.steps(task)
+    steps, labelled = args.steps(task), task.labelled_sample
     everything = np.ones(len(task.pile), dtype=np.float32)
-    if resume is None:
-        theta = steps.estimate(task.labelled_sample, None)  # 1   θ⁰
-        theta_hat = steps.fit(theta, task.labelled_sample, None)  # 2   θ̂⁰, Eq. 13
-        t, before, unchanged = 0, None, 0
-    else:
+    theta = steps.estimate(labelled, None)  # 1   θ⁰
+    theta_hat = first = steps.fit(theta, labelled, None)  # 2   θ̂⁰, Eq. 13
+    if on_first is not None:
+        alone, weights = steps.looked_up(theta_hat), steps.label(theta_hat)
+        on_first(Slot(0, theta_hat.theta, weights, theta=alone))
+    t, before, unchanged = 0, None, 0
+    if resume is not None:
         theta_hat = steps.take_up(resume)
         t, before, unchanged = resume.number, resume.pseudo_labels > 0.5, resume.n_unchanged
-    first, stopped = theta_hat, ALL_SLOTS
-    while t < args.n_slots:  # 4
-        if args.patience is not None and unchanged >= args.patience:
-            stopped = NO_CHANGE
-            break
-        t, seconds = t + 1, dict[str, float]()
-        with _timed(seconds, "link"):
-            weights = steps.label(theta_hat)  # 5   ê, m ∈ U
-        with _timed(seconds, "estimate"):
-            sample = Sample(task.pile, weights, everything)
-            theta = steps.estimate(sample, theta_hat)  # 6   θᵗ
-        with _timed(seconds, "intra"):
-            theta_intra = steps.fit(theta, sample, theta_hat)  # 7   Eq. 13
-        with _timed(seconds, "inter"):
-            theta_hat = steps.move(theta_hat, theta_intra, t)  # 8 to 13, Eq. 17
+    while t < args.n_slots and (args.patience is None or unchanged < args.patience):  # 4
+        t, start = t + 1, time.perf_counter()
+        weights = steps.label(theta_hat)  # 5   ê, m ∈ U
+        sample = Sample(task.pile, weights, everything)
+        theta = steps.estimate(sample, theta_hat)  # 6   θᵗ
+        theta_intra = steps.fit(theta, sample, theta_hat)  # 7   Eq. 13
+        theta_hat = steps.move(theta_hat, theta_intra, t)  # 8 to 13, Eq. 17
         theta_hat.theta.check_finite(f"Slot {t}")
-        hard = weights > 0.5
+        seconds, hard = time.perf_counter() - start, weights > 0.5
         n_flipped = len(hard) if before is None else int((before != hard).any(axis=1).sum())
         before, unchanged = hard, 0 if n_flipped else unchanged + 1
-        now = Checkpoint(t, theta_hat.theta, weights, theta_hat.moments, unchanged)
-        on_slot(Slot(t, steps.looked_up(theta_hat), weights, n_flipped, seconds, now))  # 14
+        now = Slot(
+            number=t,
+            theta_hat=theta_hat.theta,
+            pseudo_labels=weights,
+            moments=theta_hat.moments,
+            n_unchanged=unchanged,
+            theta=steps.looked_up(theta_hat),
+            n_flipped=n_flipped,
+            seconds=seconds,
+        )
+        on_slot(now)  # 14
+    stopped = ALL_SLOTS if t >= args.n_slots else NO_CHANGE
     return replace(steps.finish(first, theta_hat, t), stopped=stopped)  # 15  θ̂ᵀ
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[phase] = time.perf_counter() - start

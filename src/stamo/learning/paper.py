@@ -105,7 +105,8 @@ class StamoSteps(Steps[Estimate]):
         return Learned(
             theta=self.looked_up(last),
             model=self.task.model,
-            label=lambda: self.label(last),
+            posterior=self.label(last),
             used_slot=t,
             shifts=(0.0,) * self.task.labels.shape[1],
+            line=(0.0,) * self.task.labels.shape[1],
         )

@@ -1,7 +1,7 @@
 """What the published experiments are known to have done differently from the paper.
 
 Every quirk is a class of its own over what it changes, so that nothing else knows of it. The
-reading `published` has all of them; `QUIRKS` of `stamo.learning.readings` has them one by one.
+reading `published` has all of them; `QUIRKS` of `stamo.learning.variants` has them one by one.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ from stamo.learning import published
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
 from stamo.learning.inter import InterSlotArgs
+from stamo.learning.learn import CLOSED_FORM, DEFAULT_READING
+from stamo.learning.loop import Reading
 from stamo.learning.paper import NO_INTRA, StamoArgs
-from stamo.learning.readings import CLOSED_FORM, DEFAULT_READING, Reading
 
 AS_PRINTED: Mapping[str, Feature] = {
     "prior": Prior(smoothing=0.0, renormalise=False),

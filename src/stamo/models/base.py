@@ -108,6 +108,8 @@ class LinkingModel(nn.Module, ABC):
 
     name: ClassVar[str]
     features: tuple[Feature, ...]
+    scored: ClassVar[tuple[str, ...]] = ()
+    """Names of the model's own features whose values are scores Ψ as they are."""
     extra: tuple[str, ...] = ()
     """Names of features beyond the model's own; each one adds a score."""
 
@@ -146,10 +148,11 @@ class LinkingModel(nn.Module, ABC):
         """
         return tuple(feature for feature in self.features if feature.name != "embedding")
 
-    def named(self, *names: str) -> tuple[Feature, ...]:
-        """Return features of the model by their names."""
+    @property
+    def scored_features(self) -> tuple[Feature, ...]:
+        """Return the features that are scores themselves: those of `scored`, and all extra ones."""
         by_name = {feature.name: feature for feature in self.features}
-        return tuple(by_name[name] for name in names)
+        return tuple(by_name[name] for name in (*self.scored, *self.extra))
 
     def with_features(self, features: tuple[Feature, ...]) -> Self:
         """Return the same model, sharing φ, that looks its features up in another way."""
@@ -234,8 +237,5 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 def mean_vectors(table: Vectors, ids: Int32, block: int = 256) -> Tensor:
     """Return the mean vector of each row of ids, (M, Q); blocks keep memory small."""
-    means = torch.zeros(len(ids), table.shape[1])
-    for start in range(0, len(ids), block):
-        rows = ids[start : start + block]
-        means[start : start + block] = masked_mean(gather(table, rows), torch.from_numpy(rows >= 0))
-    return means
+    parts = [ids[start : start + block] for start in range(0, max(len(ids), 1), block)]
+    return torch.cat([masked_mean(gather(table, i), torch.from_numpy(i >= 0)) for i in parts])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,28 +81,18 @@ class Unit:
         return gradient
 
 
-class ScoredFeatures(ABC):
+class ScoredFeatures:
     """What prepared scorers share: the features that are scores themselves, and Γ."""
 
     model: Any
     pile: Pile
 
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """Return the features that are scores themselves."""
-
     @cached_property
     def lookups(self) -> dict[str, Lookup]:
         """Return how these features are looked up with their slope."""
-        return {f.name: lookup_slope(f) for f in self.model.named(*self.names)}
+        return {f.name: lookup_slope(f) for f in self.model.scored_features}
 
     @cached_property
     def combine(self) -> CombineSlope:
         """Return Γ with its gradient."""
         return CombineSlope.of(self.model.combine)
-
-    @cached_property
-    def absent(self) -> Bools:
-        """Return where no candidate stands, (M, C + E)."""
-        return ~np.hstack([self.pile.mentions.mask, self.pile.is_candidate])

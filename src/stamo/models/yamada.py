@@ -53,11 +53,12 @@ class YamadaScorer(ScoredFeatures):
         )
         psi2 = torch.cat([known2, words @ vectors.T], dim=1)
         psi3 = torch.cat([known3, context @ vectors.T], dim=1)
-        features = self.model.named(*self.names)
-        prior, surface, *extra = (f.lookup(theta[f.name], self.pile) for f in features)
+        prior, surface, *extra = (
+            f.lookup(theta[f.name], self.pile) for f in self.model.scored_features
+        )
         psi = torch.stack([prior, psi2, psi3, *surface.unbind(-1), *extra], dim=-1)
         scores: Tensor = self.model.combine(psi).squeeze(-1)
-        return scores.masked_fill(torch.from_numpy(self.absent), MASKED)
+        return scores.masked_fill(torch.from_numpy(self.pile.is_absent), MASKED)
 
     def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
         """Return g(e; m) of all candidates and the way back from their gradient."""
@@ -65,7 +66,7 @@ class YamadaScorer(ScoredFeatures):
         looked_up = [look(theta[name], self.pile) for name, look in self.lookups.items()]
         (prior, _), (surface, _), *extra = looked_up
         n_known = self.psi2.shape[1]
-        psi = np.empty((*self.absent.shape, 4 + len(self.lookups)), dtype=np.float32)
+        psi = np.empty((*self.pile.is_absent.shape, 4 + len(self.lookups)), dtype=np.float32)
         psi[..., 0] = prior
         for i, (known, means) in enumerate(
             ((self.psi2, self.words), (self.psi3, self.context)), start=1
@@ -75,7 +76,7 @@ class YamadaScorer(ScoredFeatures):
         psi[..., 3:6] = surface
         for i, (values, _) in enumerate(extra, start=6):
             psi[..., i] = values
-        scores, combined = self.combine(psi, self.absent, rng)
+        scores, combined = self.combine(psi, self.pile.is_absent, rng)
 
         def back(by_score: Float32) -> dict[str, Float32]:
             by_psi = combined(by_score)
@@ -94,11 +95,6 @@ class YamadaScorer(ScoredFeatures):
         """Return a scorer of some of the mentions."""
         arrays = (self.words, self.context, self.psi2, self.psi3)
         return YamadaScorer(self.model, self.pile.take(rows), *(array[rows] for array in arrays))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the features that are scores themselves."""
-        return ("prior", "surface", *self.model.extra)
 
 
 @torch.no_grad()
@@ -133,6 +129,7 @@ class Yamada(LinkingModel):
     """g(e; m) = Γ(Ψ₁ prior, Ψ₂ context, Ψ₃ coherence, Ψ₄-₆ surface similarity)."""
 
     name: ClassVar[str] = "yamada"
+    scored: ClassVar[tuple[str, ...]] = ("prior", "surface")
 
     def __init__(
         self, dimensions: int, features: tuple[Feature, ...] = (Prior(), Surface(), Embedding())

@@ -150,7 +150,7 @@ class EntityPack:
 
     def _check_encoder(self) -> None:
         from stamo.features.encoder_choice import encoder_for  # with torch
-        from stamo.features.views.sentence import n_columns
+        from stamo.features.views.context import n_columns
 
         encoder = encoder_for(self.encoder)
         assert encoder is not None

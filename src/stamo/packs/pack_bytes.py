@@ -179,10 +179,17 @@ WORD_VIEWS = ("neighbours",)
 """Views whose columns are words; a pack names them."""
 RESERVED = frozenset({"prior", "neighbours", "titles", "relatedness", "embedding"})
 """The arrays that are fields of a pack."""
+OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
+"""The groups of θ(e*) that are fields of a pack; all others are stored by name."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 _EVIDENCE = "evidence-"
 _ALWAYS = frozenset({"evidence-scale", "evidence-bias"})
 """Where there is any evidence, there are these."""
+
+
+def group_name(name: str) -> str:
+    """Return the name that a group of θ(e*) has in a pack."""
+    return name.replace(" ", "-")
 
 
 def check_groups(groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> None:

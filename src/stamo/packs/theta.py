@@ -8,17 +8,11 @@ import torch
 from stamo.features.base import FeatureParams
 from stamo.models.evidence import GROUPS, NONE_GROUPS
 from stamo.packs.pack import EntityPack
+from stamo.packs.pack_bytes import group_name
 from stamo.system.arrays import Int64
 
 SHIFT = "decision-shift"
 """The group of a pack that holds what was added to the log odds to draw the line for F1."""
-OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
-"""The groups of θ(e*) that are fields of a pack; all others are stored by name."""
-
-
-def group_name(name: str) -> str:
-    """Return the name that a group of θ(e*) has in a pack."""
-    return name.replace(" ", "-")
 
 
 def pack_theta(pack: EntityPack) -> FeatureParams:

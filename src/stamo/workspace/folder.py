@@ -23,9 +23,10 @@ from stamo.packs.pack import EntityPack
 from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.files import read_json, sweep, to_json, write_new
 from stamo.workspace.documents import DocumentParts
-from stamo.workspace.labels.events import LabelEvent, labels_fingerprint
-from stamo.workspace.labels.store import LabelProgress, LabelStore
-from stamo.workspace.verdict import Decision, Verdict, judge, read_summary
+from stamo.workspace.labels.events import LabelEvent
+from stamo.workspace.labels.store import LabelProgress, LabelStore, labels_fingerprint
+from stamo.workspace.summary import read_summary
+from stamo.workspace.verdict import Decision, Verdict, judge
 from stamo.workspace.wording import count_of
 
 FORMAT = "stamo-workspace"

@@ -6,12 +6,11 @@ after them, and ends with the same bytes as one that was not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from scipy.special import expit
 
@@ -19,30 +18,18 @@ from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import INSTALLED
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import LearnedEntity
-from stamo.learning.loop import Checkpoint, Learned, Slot, self_train
-from stamo.learning.readings import Reading, reading_named
+from stamo.learning.learn import LearnedEntity, reading_named
+from stamo.learning.loop import Learned, Reading, Slot, self_train
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import labels_fingerprint
-from stamo.workspace.left_out import (
-    LABELS_ALONE,
-    LeftOut,
-    find_out,
-    predict_left_out,
-)
+from stamo.workspace.labels.store import labels_fingerprint
+from stamo.workspace.left_out import LeftOut, find_out, predict_left_out
 from stamo.workspace.material import Material, load_material
-from stamo.workspace.slots import SavedSlot, SlotRecord, SlotStore, collapse_alarm
-from stamo.workspace.verdict import (
-    SUMMARY,
-    Findings,
-    LearnSummary,
-    Verdict,
-    judge,
-    read_summary,
-)
+from stamo.workspace.slots import SlotRecord, SlotStore, collapse_alarm
+from stamo.workspace.summary import SUMMARY, LearnSummary, read_summary
+from stamo.workspace.verdict import Findings, Verdict, judge
 from stamo.workspace.versions import write_version
 
 
@@ -122,66 +109,50 @@ def learn_pack(
     settings: LearnSettings = LearnSettings(),
     *,
     on_step: OnStep = lambda step: None,
+    until: int | None = None,
 ) -> LearnedPack:
     """Learn the entity of a workspace and write its pack.
 
+    Args:
+        workspace: The folder.
+        kb: The knowledge base that its documents were linked with.
+        trained: The model that linked them.
+        settings: How to learn.
+        on_step: Sees every fold, the labels alone, and every slot.
+        until: End with this slot of the last run, whatever it gave; 0 keeps the labels alone.
+
     Raises:
         LearningError: The labels do not suffice.
-        WorkspaceError: Nothing is collected, or another process learns here.
+        WorkspaceError: Nothing is collected, or another process learns here; or the last run with
+            these labels and documents has no such slot.
     """
     with workspace.lock("learn"):
-        reading = settings.to_reading()
+        reading, is_new = settings.to_reading(), until is None
         material = load_material(
             workspace, kb, trained, reading, [settings.n_folds], settings.encoder
         )
         store = SlotStore(workspace.slots_dir, material.key)
-        n_done = store.start()
+        n_done = store.start() if is_new else 0
+        if until:
+            store.load(until)
 
         def on_fold(folds: dict[str, Any], number: int, n_folds: int) -> None:
-            store.save_folds(folds)
+            if is_new:
+                store.save_folds(folds)
             on_step(FoldDone(number, n_folds))
 
         left_out = predict_left_out(
-            material.task,
-            reading.args,
-            settings.n_folds,
-            done=store.load_folds(),
-            on_fold=on_fold,
+            material.task, reading.args, settings.n_folds, done=store.load_folds(), on_fold=on_fold
         )
-        packing = _Packing(workspace, material, trained, reading, left_out, on_step, settings)
-        return packing.finish(store, n_done)
-
-
-def rollback(
-    workspace: Workspace,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    slot: int,
-    settings: LearnSettings = LearnSettings(),
-) -> LearnedPack:
-    """Write the pack as if learning had ended after a slot; 0 keeps the labels alone.
-
-    Raises:
-        WorkspaceError: The last run with these labels and documents has no such slot.
-    """
-    with workspace.lock("learn"):
-        full = settings.to_reading()
-        material = load_material(workspace, kb, trained, full, [settings.n_folds], settings.encoder)
-        store = SlotStore(workspace.slots_dir, material.key)
-        if slot:
-            store.load(slot)
-        reading = replace(full, args=full.args.until(slot))
-        left_out = predict_left_out(
-            material.task, full.args, settings.n_folds, done=store.load_folds()
-        )
-        packing = _Packing(
-            workspace, material, trained, reading, left_out, lambda step: None, settings
-        )
-        return packing.finish(None, 0)
+        if until is not None:
+            reading = replace(reading, args=reading.args.until(until))
+        keeps = store if is_new else None
+        run = _Run(workspace, material, trained, reading, left_out, on_step, settings, keeps)
+        return run.finish(n_done if reading.args.resumes else 0)
 
 
 @dataclass
-class _Packing:
+class _Run:
     """The slots on all labels, and the pack at their end."""
 
     workspace: Workspace
@@ -191,83 +162,31 @@ class _Packing:
     left_out: LeftOut
     on_step: OnStep
     settings: LearnSettings
+    store: SlotStore | None
+    """Keeps the slots, where they are to be kept."""
     records: list[SlotRecord] = field(default_factory=list)
     last: FeatureParams | None = None
 
-    def finish(self, store: SlotStore | None, n_done: int) -> LearnedPack:
-        """Run what is left of the slots and write the pack."""
-        task, args = self.material.task, self.reading.args
-        alone = args.labels_alone()
-        learned = self_train(task, alone)
-        self._note(LABELS_ALONE, learned.theta, learned.posterior, 0)
-        resume = None
-        if store is not None and n_done and args.resumes:
-            resume = self._take_up([store.load(number) for number in range(1, n_done + 1)])
+    def finish(self, n_done: int) -> LearnedPack:
+        """Run the slots behind those that an interrupted run finished, and write the pack."""
+        saved = [self.store.load(n) for n in range(1, n_done + 1)] if self.store else []
 
-        def on_slot(slot: Slot) -> None:
-            n_flipped = slot.n_flipped if slot.number > 1 else 0
-            theta_hat = slot.checkpoint.theta_hat
-            record = self._note(slot.number, theta_hat, slot.pseudo_labels, n_flipped)
-            if store is not None:
-                store.save(SavedSlot(record, slot.checkpoint))
+        def on_first(slot: Slot) -> None:
+            self._note(slot)
+            for record, checkpoint in saved:
+                self.records.append(record)
+                self.on_step(record)
+                self.last = checkpoint.theta_hat
 
-        if args != alone:
-            learned = self_train(task, args, on_slot=on_slot, resume=resume)
-        done = self._pack(learned)
-        data, checked = done.pack.to_bytes(), self._checked(done.used_slot)
-        summary = LearnSummary(
-            done.pack.fingerprint,
-            done.pack.labels_fingerprint,
-            done.pile_helped,
-            done.used_slot,
-            done.findings,
-            checked,
-            asdict(self.settings),
+        task, resume = self.material.task, saved[-1][1] if saved else None
+        learned = self_train(
+            task, self.reading.args, on_first=on_first, on_slot=self._note, resume=resume
         )
-        self.workspace.slots_dir.mkdir(exist_ok=True)
-        write_atomic(self.workspace.slots_dir / SUMMARY, to_json(asdict(summary)))
-        write_version(self.workspace, data)
-        return done
-
-    def _take_up(self, saved: list[SavedSlot]) -> Checkpoint:
-        """Show the slots of an interrupted run again; return what it goes on from."""
-        for slot in saved:
-            self.records.append(slot.record)
-            self.on_step(slot.record)
-        self.last = saved[-1].checkpoint.theta_hat
-        return saved[-1].checkpoint
-
-    def _note(
-        self,
-        number: int,
-        theta: FeatureParams,
-        weights: np.ndarray[Any, Any],
-        n_flipped: int,
-    ) -> SlotRecord:
-        rest = ~self.material.task.labelled
-        line = float(expit(-self.reading.args.shifts(weights)[0]))
-        share = float((weights[rest, 0] > line).mean()) if rest.any() else 0.0
-        moved = {} if self.last is None else _movement(self.last, theta)
-        record = SlotRecord(number, share, n_flipped, moved, self.left_out.rates(number))
-        self.last = theta
-        self.records.append(record)
-        self.on_step(record)
-        return record
-
-    def _pack(self, learned: Learned) -> LearnedPack:
-        task, used, notes = self.material.task, learned.used_slot, self._notes(learned)
+        used = learned.used_slot
         alarm = collapse_alarm(self.records[: used + 1])
         findings = find_out(self.material, learned, self.left_out, alarm)
-        verdict = judge(findings)
-        pack = LearnedEntity.of(learned, task.pile, self.trained).to_pack(
-            labels_fingerprint=labels_fingerprint(self.material.labels),
-            history=tuple(record.to_json() for record in self.records),
-            description=f"Learned from {int(task.labelled.sum())} labelled and "
-            f"{int((~task.labelled).sum())} unlabelled mentions.",
-            notes=notes,
-        )
-        return LearnedPack(
-            pack=pack,
+        done = LearnedPack(
+            pack=self._pack(learned),
             path=self.workspace.pack_path,
             records=tuple(self.records),
             left_out=self.left_out,
@@ -275,25 +194,31 @@ class _Packing:
             used_slot=used,
             n_stale=self.material.n_stale,
             findings=findings,
-            verdict=verdict,
+            verdict=judge(findings),
             stopped=learned.stopped,
         )
+        self._write(done)
+        return done
 
-    def _checked(self, slot: int) -> list[tuple[str, int]]:
-        """Return where the left-out labels are."""
-        aliases = self.workspace.entity.aliases
-        places = [
-            (document.id, mention.start)
-            for document in self.material.corpus.documents
-            for mention in document.mentions
-            if mention.surface in aliases
-        ]
-        n = len(self.left_out.at(slot)[0])
-        return [places[row] for row in self.left_out.rows[:n].tolist()]
+    def _note(self, slot: Slot) -> None:
+        """Record what a slot did, show it and keep it; slot 0 is the labels alone."""
+        number, weights, rest = slot.number, slot.pseudo_labels, ~self.material.task.labelled
+        theta = slot.theta_hat if number else slot.theta
+        line = float(expit(-self.reading.args.shifts(weights)[0]))
+        share = float((weights[rest, 0] > line).mean()) if rest.any() else 0.0
+        n_flipped = slot.n_flipped if number > 1 else 0
+        moved = {} if self.last is None else _movement(self.last, theta)
+        record = SlotRecord(number, share, n_flipped, moved, self.left_out.rates(number))
+        self.last = theta
+        self.records.append(record)
+        self.on_step(record)
+        if number and self.store is not None:
+            self.store.save(record, slot)
 
-    def _notes(self, learned: Learned) -> Mapping[str, str]:
-        state = self.workspace.documents.manifest.state
-        names = [Path(str(source)).name for source in state.get("sources", [])]
+    def _pack(self, learned: Learned) -> EntityPack:
+        """Return the pack, with notes on what it was learned from."""
+        task, documents = self.material.task, self.workspace.documents
+        names = [Path(str(name)).name for name in documents.manifest.state.get("sources", [])]
         people = sorted({event.labeller for event in self.material.labels})
         notes = {
             "reading": self.reading.name,
@@ -306,7 +231,36 @@ class _Packing:
             weight = f"helped, and is {learned.pile_weight:.0%} of the pack"
             notes["pile"] = weight if learned.pile_helped else "did not help"
             notes["left-out likelihood"] = f"{alone:.4f} labels alone, {with_pile:.4f} with pile"
-        return notes
+        return LearnedEntity(learned, task.pile, self.trained).to_pack(
+            labels_fingerprint=labels_fingerprint(self.material.labels),
+            history=tuple(record.to_json() for record in self.records),
+            description=f"Learned from {int(task.labelled.sum())} labelled and "
+            f"{int((~task.labelled).sum())} unlabelled mentions.",
+            notes=notes,
+        )
+
+    def _write(self, done: LearnedPack) -> None:
+        """Write the pack, and beside the slots what was found of it."""
+        names, pack = self.workspace.entity.aliases, done.pack
+        places = [
+            (document.id, mention.start)
+            for document in self.material.corpus.documents
+            for mention in document.mentions
+            if mention.surface in names
+        ]
+        summary = LearnSummary(
+            pack.fingerprint,
+            pack.labels_fingerprint,
+            done.pile_helped,
+            done.used_slot,
+            done.findings,
+            [places[row] for row in self.left_out.rows.tolist()],
+            asdict(self.settings),
+        )
+        data = pack.to_bytes()  # what cannot be written is told before anything is
+        self.workspace.slots_dir.mkdir(exist_ok=True)
+        write_atomic(self.workspace.slots_dir / SUMMARY, to_json(asdict(summary)))
+        write_version(self.workspace, data)
 
 
 def _movement(before: FeatureParams, after: FeatureParams) -> dict[str, float]:
@@ -326,4 +280,4 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     """
     reading = reading_named("estimation")
     task = load_material(workspace, kb, trained, reading).task
-    return LearnedEntity.of(self_train(task, reading.args), task.pile, trained).to_pack()
+    return LearnedEntity(self_train(task, reading.args), task.pile, trained).to_pack()

@@ -15,20 +15,17 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
 from stamo.features.views.base import view_mentions
-from stamo.learning.loop import Learned, LoopArgs, Task, self_train
-from stamo.models.base import Scorer
+from stamo.learning.loop import Learned, LoopArgs, Slot, Task, self_train
 from stamo.models.evidence import agree, log_odds, margins_under
-from stamo.system.arrays import Bools, Float32, Float64, Int64
+from stamo.system.arrays import Bools, Float64, Int64
+from stamo.system.runtime import one_thread
 from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP
 from stamo.workspace.material import Material
 from stamo.workspace.slots import Rates
 from stamo.workspace.verdict import Findings
 
-LABELS_ALONE = 0
-"""The slot before the first one: what the labels say without the pile."""
 DOUBTFUL = 3.0
 """A label is doubtful where the run that did not see it gives it less than one in twenty."""
 UNSURE = 0.2
@@ -43,11 +40,6 @@ class LeftOut:
     labels: Bools  # (n,) whether each means e*
     odds: Mapping[int, Float64]  # slot -> (n,) calibrated log odds
     shifts: Mapping[int, Float64]  # slot -> (n,) what the decision adds to them
-
-    def of(self, learned: Learned) -> tuple[Bools, Float64, Bools]:
-        """Return labels, log odds and decisions of what a run gave."""
-        line = learned.line[0] if learned.line else 0.0  # there is one entity
-        return self.at(learned.used_slot, learned.pile_weight, line)
 
     def at(self, slot: int, weight: float = 1.0, line: float = 0.0) -> tuple[Bools, Float64, Bools]:
         """Return labels, log odds and decisions after a slot; nothing where nothing was checked.
@@ -94,6 +86,7 @@ def make_folds(task: Task, n_folds: int) -> list[Int64]:
     return [rows[fold == k] for k in range(min(n_folds, len(ordered))) if (fold == k).any()]
 
 
+@one_thread()
 def predict_left_out(
     task: Task,
     args: LoopArgs,
@@ -116,45 +109,37 @@ def predict_left_out(
     _, vote, _ = task.pile.votes
     judged = [rows[np.sort(np.unique(vote[rows], return_index=True)[1])] for rows in folds]
     results: dict[str, Any] = dict(done or {})
-    scorer: Scorer | None = None
     for k, rows in enumerate(folds):
         rest = task.labelled.copy()
         rest[rows] = False
         if not rest.any():
             continue
         if str(k) not in results:
-            scorer = scorer or task.model.prepare(task.pile, task.tables)
-            results[str(k)] = _run_fold(task, args, rest, judged[k], scorer)
+            results[str(k)] = _run_fold(task, args, rest, judged[k])
         on_fold(results, k + 1, len(folds))
     return _join(task, judged, results)
 
 
-def _run_fold(
-    task: Task, args: LoopArgs, rest: Bools, rows: Int64, scorer: Scorer
-) -> dict[str, list[list[float]]]:
+def _run_fold(task: Task, args: LoopArgs, rest: Bools, rows: Int64) -> dict[str, list[list[float]]]:
     """Return slot -> [log odds, shift] of each left-out mention."""
     found: dict[str, list[list[float]]] = {}
     # As in linking, the mentions of one name in one document meet half-way.
     _, vote, _ = task.pile.votes
     together = np.flatnonzero(np.isin(vote, vote[rows]))
     asked = np.searchsorted(together, rows)
-    part = scorer.take(together)
+    part = task.scorer.take(together)
     views = {
         name: view[together] for name, view in view_mentions(task.pile, task.kb, VIEWS).items()
     }
 
-    def see(slot: int, theta: FeatureParams, posterior: Float32) -> None:
-        margin = margins_under(part, theta, task.temperature)
-        every = log_odds(margin, theta, views, task.temperature)
-        shift = args.shifts(posterior)[0]
-        found[str(slot)] = [[float(f), shift] for f in agree(every, part.pile)[asked, 0]]
+    def see(slot: Slot) -> None:
+        margin = margins_under(part, slot.theta, task.temperature)
+        every = log_odds(margin, slot.theta, views, task.temperature)
+        shift = args.shifts(slot.pseudo_labels)[0]
+        found[str(slot.number)] = [[float(f), shift] for f in agree(every, part.pile)[asked, 0]]
 
     labels = np.where(rest[:, None], task.labels, np.float32(0))
-    fold = replace(task, labels=labels, labelled=rest)
-    alone = self_train(fold, args.labels_alone())
-    see(LABELS_ALONE, alone.theta, alone.posterior)
-    if args.n_slots:
-        self_train(fold, args, on_slot=lambda s: see(s.number, s.theta, s.pseudo_labels))
+    self_train(replace(task, labels=labels, labelled=rest), args, on_first=see, on_slot=see)
     return found
 
 
@@ -179,11 +164,12 @@ def find_out(
     material: Material, learned: Learned, left_out: LeftOut, alarm: str | None
 ) -> Findings:
     """Put together what the verdict needs to know, on the pile as it was encoded for learning."""
-    labels, odds, decisions = left_out.of(learned)
+    # There is one entity.
+    weight, line, shift = learned.pile_weight, learned.line[0], learned.shifts[0]
+    labels, odds, decisions = left_out.at(learned.used_slot, weight, line)
     choices = [event.choice for event in material.labels if event.choice != SKIP]
     n_emerging = choices.count(EMERGING_CHOICE)
     contradicted = np.flatnonzero(np.where(labels, odds, -odds) < -DOUBTFUL)
-    shift = learned.shifts[0]
     pile_odds, rivals = _link_pile(material, learned)
     free = ~material.task.labelled
     p = expit(pile_odds[free] - shift)

@@ -12,15 +12,14 @@ from stamo.errors import LearningError, WorkspaceError
 from stamo.features.encoder_choice import encoder_of, remembering
 from stamo.features.pile import TextEncoder
 from stamo.features.views.base import view_mentions
-from stamo.features.views.sentence import Sentence
+from stamo.features.views.context import Sentence
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import encode_pile
-from stamo.learning.loop import Task
-from stamo.learning.readings import Reading
+from stamo.learning.loop import Reading, Task
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import NONE, LabelEvent, labels_fingerprint
-from stamo.workspace.labels.store import find_labelled
+from stamo.workspace.labels.events import NONE, LabelEvent
+from stamo.workspace.labels.store import find_labelled, labels_fingerprint
 
 
 @dataclass(frozen=True)

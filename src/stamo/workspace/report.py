@@ -31,12 +31,14 @@ from stamo.workspace.changes import PackChange, change_since_last
 from stamo.workspace.collisions import Collisions, find_collisions
 from stamo.workspace.figures import Panel, confidence_panels, convergence_panels, to_png, to_svg
 from stamo.workspace.folder import REPORT, Workspace
-from stamo.workspace.labels.events import SKIP, LabelEvent, labels_fingerprint
+from stamo.workspace.labels.events import SKIP, LabelEvent
+from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.material import read_corpus
 from stamo.workspace.report_examples import example_sections
 from stamo.workspace.seen import SeenMention, score_corpus
 from stamo.workspace.slots import SlotRecord
-from stamo.workspace.verdict import LearnSummary, Verdict, judge, read_summary
+from stamo.workspace.summary import LearnSummary, read_summary
+from stamo.workspace.verdict import Verdict, judge
 from stamo.workspace.wording import count_of
 
 N_NEIGHBOURS = 10

@@ -75,14 +75,6 @@ class SlotRecord:
 
 
 @dataclass(frozen=True)
-class SavedSlot:
-    """A slot as it is on disk."""
-
-    record: SlotRecord
-    checkpoint: Checkpoint
-
-
-@dataclass(frozen=True)
 class SlotStore:
     """The slots of one run in a folder."""
 
@@ -100,10 +92,9 @@ class SlotStore:
                 path.unlink()
         return n
 
-    def save(self, saved: SavedSlot) -> None:
+    def save(self, record: SlotRecord, slot: Checkpoint) -> None:
         """Write a slot."""
-        slot = saved.checkpoint
-        metadata: dict[str, Any] = {"key": self.key, "record": saved.record.to_json()}
+        metadata: dict[str, Any] = {"key": self.key, "record": record.to_json()}
         metadata["n_unchanged"] = slot.n_unchanged
         sets = {"theta": slot.theta_hat}
         if slot.moments is not None:
@@ -117,7 +108,7 @@ class SlotStore:
         data = bytes(save(tensors, {"stamo": json.dumps(metadata, sort_keys=True)}))
         write_atomic(self._path(slot.number), data)
 
-    def load(self, number: int) -> SavedSlot:
+    def load(self, number: int) -> tuple[SlotRecord, Checkpoint]:
         """Read a slot.
 
         Raises:
@@ -144,7 +135,7 @@ class SlotStore:
             moments=moments,
             n_unchanged=int(metadata["n_unchanged"]),
         )
-        return SavedSlot(record, checkpoint)
+        return record, checkpoint
 
     def save_folds(self, folds: Mapping[str, Any]) -> None:
         """Keep what cross-validation found so far."""

@@ -7,18 +7,14 @@ all rates are of labels that were left out, so that none is judged by a run that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stamo.evaluation.intervals import Interval, wilson
-from stamo.packs.pack import EntityPack
 from stamo.system.arrays import Bools
-from stamo.system.files import read_json
-from stamo.workspace.labels.history import Check
 from stamo.workspace.wording import count_of
 
 LEAST_PRECISION = 0.8
@@ -35,8 +31,6 @@ MANY_LABELS = 20
 """With as many labels, what is bad stays bad."""
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
 N_RIVALS = 3
-SUMMARY = ".summary.json"
-"""What is kept of a learning run, in the folder of its slots."""
 
 
 class Decision(StrEnum):
@@ -106,48 +100,6 @@ class Findings:
         }
         plain["taken_from"] = tuple((str(name), int(n)) for name, n in value["taken_from"])
         return cls(**plain)
-
-
-@dataclass(frozen=True)
-class LearnSummary:
-    """What is kept of a run beside its pack, for the report."""
-
-    pack: str
-    """The fingerprint of the pack that it belongs to."""
-    labels: str
-    """The fingerprint of the labels that it knew."""
-    pile_helped: bool
-    used_slot: int
-    findings: Findings
-    checked: list[tuple[str, int]]
-    """Document and start of each left-out label, in the order of the findings."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """What it learned with, as plain values."""
-
-    @property
-    def checks(self) -> dict[tuple[str, int], Check]:
-        """What a run without each label says of it."""
-        found = zip(self.findings.probabilities, self.findings.decisions, strict=True)
-        return {place: Check(*said) for place, said in zip(self.checked, found, strict=True)}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> LearnSummary:
-        """Read it from plain values."""
-        findings = Findings.from_json(value["findings"])
-        checked = [(str(document), int(start)) for document, start in value["checked"]]
-        return cls(**value | {"findings": findings, "checked": checked})
-
-
-def read_summary(slots_dir: Path, pack: EntityPack | None = None) -> LearnSummary | None:
-    """Return what was kept of the last run; None where it wrote another pack or is missing."""
-    path = slots_dir / SUMMARY
-    if not path.exists():
-        return None
-    try:
-        summary = LearnSummary.from_json(read_json(path))
-    except (TypeError, KeyError, ValueError):
-        return None  # of another version
-    return summary if pack is None or summary.pack == pack.fingerprint else None
 
 
 @dataclass(frozen=True)

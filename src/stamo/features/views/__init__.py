@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from stamo.features.views.about import About
 from stamo.features.views.base import View
-from stamo.features.views.context import EntityContext, SingleEntities, Words
-from stamo.features.views.longer_name import LongerName
-from stamo.features.views.neighbours import NextWords
-from stamo.features.views.sentence import Sentence
+from stamo.features.views.context import About, EntityContext, Sentence, SingleEntities, Words
+from stamo.features.views.names import LongerName, NextWords
 
 VIEWS: tuple[View, ...] = (
     Words(),

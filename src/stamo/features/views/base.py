@@ -84,20 +84,6 @@ def single_columns(row: sparse.csr_matrix) -> list[sparse.csr_matrix]:
     ]
 
 
-def products(a: Rows, b: Rows, variance: float = 1.0) -> Float64:
-    """Return the products of all rows of `a` with all rows of `b`, times `variance`, (n, m)."""
-    if isinstance(a, np.ndarray):
-        return np.asarray(variance * a @ b.T)
-    return np.asarray(variance * np.asarray((a @ b.T).todense()))
-
-
-def combined(rows: Rows, weights: Float64, variance: float = 1.0) -> Float64:
-    """Return the sum of rows (n, m), each times its weight (n,) and `variance`, (m,)."""
-    if isinstance(rows, np.ndarray):
-        return np.asarray(variance * weights @ rows)
-    return np.asarray(variance * np.asarray(rows.T @ weights).ravel())
-
-
 def unit_rows(rows: Float64) -> Float64:
     """Divide each row by its norm."""
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))

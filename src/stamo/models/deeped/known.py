@@ -40,11 +40,6 @@ class KnownDeepED:
     encoded_features: ClassVar[tuple[Feature, ...]] = (Prior(), Relatedness())
     """The features that are looked up once, when mentions are encoded."""
 
-    @property
-    def dimensions(self) -> int:
-        """Return Q."""
-        return len(self.state["phi1"])
-
     def check(self, dimensions: int) -> None:
         """Refuse arrays that are not those of a model for vectors of `dimensions`.
 
@@ -69,7 +64,7 @@ class KnownDeepED:
 
         from stamo.models.deeped.model import DeepED
 
-        model = DeepED(self.dimensions, n_attended=self.n_attended)
+        model = DeepED(len(self.state["phi1"]), n_attended=self.n_attended)
         model.load_state_dict({name: torch.from_numpy(v) for name, v in self.state.items()})
         return model.eval().requires_grad_(False)
 

@@ -26,6 +26,7 @@ class DeepED(LinkingModel):
     """g(e; m) = Γ(Ψ₁ prior, Ψ₂ context, Ψ₃ coherence of embeddings, Ψ₄ relatedness)."""
 
     name: ClassVar[str] = "deeped"
+    scored: ClassVar[tuple[str, ...]] = ("prior", "relatedness")
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class DeepED(LinkingModel):
         psi2 = (batch.vectors @ (self.phi1 * attended)[..., None])[..., 0]  # (B, C)
         coherence = masked_mean(batch.context, batch.context_mask)  # (B, Q)
         psi3 = (batch.vectors @ (self.phi3 * coherence)[..., None])[..., 0]
-        names = ("prior", "relatedness", *self.extra)
+        names = (*self.scored, *self.extra)
         prior, relatedness, *extra = (batch.features[name] for name in names)
         return torch.stack([prior, psi2, psi3, relatedness, *extra], dim=-1)
 

@@ -48,7 +48,7 @@ class DeepEDScorer(ScoredFeatures):
         a score), and packs are compared by their bytes.
         """
         model, pile = self.model, self.pile
-        prior, *others = (f.lookup(theta[f.name], pile) for f in model.named(*self.names))
+        prior, *others = (f.lookup(theta[f.name], pile) for f in model.scored_features)
         distinct, word, phi = map(torch.from_numpy, (self.distinct, self.word, self.phi))
         vectors = normalize(theta["embedding"], dim=1)
         by_word = (phi * vectors) @ distinct.T  # (2, E, V')
@@ -62,7 +62,7 @@ class DeepEDScorer(ScoredFeatures):
         emerging = torch.from_numpy(self.context) @ (vectors * model.phi3).T
         psi3 = torch.cat([torch.from_numpy(self.coherence), emerging], dim=1)
         scores: Tensor = model.combine(torch.stack([prior, psi2, psi3, *others], dim=-1))
-        return scores.squeeze(-1).masked_fill(torch.from_numpy(self.absent), MASKED)
+        return scores.squeeze(-1).masked_fill(torch.from_numpy(self.pile.is_absent), MASKED)
 
     def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
         """Return g(e; m) of all candidates and the way back from their gradient.
@@ -79,7 +79,7 @@ class DeepEDScorer(ScoredFeatures):
             by_entity = np.where(self.not_candidate, np.float32(MASKED), by_entity)
         alpha = self._attend(by_entity)  # (M, H)
         n_known = self.coherence.shape[1]
-        psi = np.empty((*self.absent.shape, 2 + len(looked_up)), dtype=np.float32)
+        psi = np.empty((*self.pile.is_absent.shape, 2 + len(looked_up)), dtype=np.float32)
         psi[..., 0] = prior
         psi[:, :n_known, 1] = (self.similarity @ alpha[..., None])[..., 0]
         psi[:, n_known:, 1] = (similarity * alpha).sum(axis=2).T
@@ -87,7 +87,7 @@ class DeepEDScorer(ScoredFeatures):
         psi[:, n_known:, 2] = self.context @ (vectors.unit * self.phi3).T
         for i, (values, _) in enumerate(others, start=3):
             psi[..., i] = values
-        scores, combined = self.combine(psi, self.absent, rng)
+        scores, combined = self.combine(psi, self.pile.is_absent, rng)
 
         def back(by_score: Float32) -> dict[str, Float32]:
             by_psi = combined(by_score)
@@ -122,11 +122,6 @@ class DeepEDScorer(ScoredFeatures):
             self.coherence[rows],
             self.context[rows],
         )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the features that are scores themselves."""
-        return ("prior", "relatedness", *self.model.extra)
 
     @cached_property
     def phi(self) -> Float32:

@@ -17,8 +17,7 @@ from stamo.features.base import FeatureParams, estimate
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
 from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
-from stamo.learning.loop import Slot, Task, self_train
-from stamo.learning.readings import Reading
+from stamo.learning.loop import Reading, Slot, Task, self_train
 from stamo.learning.variants import FEATURE_QUIRKS, QUIRKS, READINGS
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
@@ -150,11 +149,11 @@ def _read(reading: Reading, trial: Trial) -> Answer:
     seconds, curve = [], {}
 
     def on_slot(slot: Slot) -> None:
-        seconds.append(sum(slot.seconds.values()))
+        seconds.append(slot.seconds)
         if slot.number in trial.watch:
             curve[slot.number] = judge.outcomes(slot.theta)
 
-    learned = self_train(task, reading.at_most(trial.n_slots).args, on_slot=on_slot)
+    learned = self_train(task, reading.args.at_most(trial.n_slots), on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
     return Answer(
         judge.scores(learned.theta), len(seconds), slot_seconds, curve, learned.pile_helped

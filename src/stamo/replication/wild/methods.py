@@ -12,8 +12,8 @@ from scipy.special import expit, logit
 from stamo.errors import LearningError
 from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.loop import Learned, Task, self_train
-from stamo.learning.readings import Reading, run_reading
+from stamo.learning.learn import DEFAULT_READING
+from stamo.learning.loop import Learned, Reading, Task, self_train
 from stamo.learning.variants import READINGS
 from stamo.models.evidence import BIAS, margins_under, mention_views, none_odds
 from stamo.models.store import TrainedModel
@@ -92,7 +92,7 @@ class WildMethod:
 
 def _read(reading: Reading, trial: WildTrial) -> WildAnswer:
     """Learn the way a reading says; the pile's own posterior answers."""
-    learned = run_reading(trial.task, reading.at_most(trial.n_slots))
+    learned = self_train(reading.task(trial.task), reading.args.at_most(trial.n_slots))
     rows = trial.loaded.rows
     if BIAS not in learned.theta.groups:
         return WildAnswer.of(_model_probability(learned, trial.task)[rows])
@@ -110,7 +110,7 @@ def _check(reading: Reading, trial: WildTrial) -> WildAnswer:
     task = reading.task(trial.task)
     learned = self_train(task, reading.args)
     found = predict_left_out(task, reading.args, LearnSettings().n_folds)
-    labels, _, links = found.of(learned)
+    labels, _, links = found.at(learned.used_slot, learned.pile_weight, learned.line[0])
     counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
     answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))
     return replace(answer, left_out=counts)
@@ -139,7 +139,10 @@ def _about(trial: WildTrial) -> WildAnswer:
 
 
 ABLATIONS = {
-    f"default without {view.name}": READINGS["default"].without_view(view.name) for view in VIEWS
+    f"default without {view.name}": replace(
+        DEFAULT_READING, args=DEFAULT_READING.args.without_view(view.name)
+    )
+    for view in VIEWS
 }
 """The default without each view of a mention."""
 _IN_ALL = {"default", "estimation+evidence", "estimation+bias", "estimation", "self-training"}

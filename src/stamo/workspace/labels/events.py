@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -170,11 +167,3 @@ def check_event(event: LabelEvent) -> None:
         )
     if (event.choice == UNDO) != (event.undoes is not None):
         raise CorpusFormatError("An undo must name the event that it undoes, and only an undo may.")
-
-
-def labels_fingerprint(events: Iterable[LabelEvent]) -> str:
-    """Return a hash of what is labelled as what, whoever said so and when."""
-    lines = sorted(
-        json.dumps([e.target.document, e.target.start, e.target.end, e.choice]) for e in events
-    )
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

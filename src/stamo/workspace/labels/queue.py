@@ -22,9 +22,10 @@ import numpy as np
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
 from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering
 from stamo.features.pile import Pile, TextEncoder
-from stamo.features.views.base import ViewRows, products
+from stamo.features.views.base import ViewRows
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.corrected import CorrectedArgs
+from stamo.learning.correction import products
 from stamo.learning.learn import encode_pile
 from stamo.learning.loop import Task, self_train
 from stamo.models.evidence import mention_views

@@ -10,6 +10,7 @@ for one mention, the latest choice that is not a skip.
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
@@ -228,6 +229,14 @@ def find_labelled(
         elif chosen is not None:
             labels[key] = chosen
     return LabelledMentions(labels, n_stale)
+
+
+def labels_fingerprint(events: Iterable[LabelEvent]) -> str:
+    """Return a hash of what is labelled as what, whoever said so and when."""
+    lines = sorted(
+        json.dumps([e.target.document, e.target.start, e.target.end, e.choice]) for e in events
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _append(

@@ -1,0 +1,89 @@
+"""The command label: a page or a terminal that asks for labels."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
+
+from typer import Argument, Option
+
+from stamo.cli.tables import Console, say
+from stamo.cli.workspaces import KbOption, ModelOption, user_name
+from stamo.errors import need
+
+if TYPE_CHECKING:
+    from stamo.workspace.artifacts import Artifacts
+    from stamo.workspace.folder import Workspace
+
+HOST = "127.0.0.1"
+
+Folder = Annotated[Path, Argument(metavar="WORKSPACE", help="Folder of the new entity.")]
+
+
+def label(
+    workspace: Folder,
+    terminal: bool = Option(False, "--terminal", help="Label here, by keys."),
+    who: str = Option("", help="Your name, kept with each label."),
+    kb: KbOption = None,
+    model: ModelOption = None,
+    port: int = Option(0, help="Port of the page; 0 takes a free one."),
+    browser: bool = Option(True, help="Open the page in a browser."),
+) -> None:
+    """Label candidate mentions, those first that teach most."""
+    from stamo.workspace.artifacts import open_artifacts
+    from stamo.workspace.folder import Workspace
+
+    opened = Workspace.open(workspace)
+    with Console(stderr=True).status("Opening the knowledge base and the model"):
+        artifacts = open_artifacts(opened, kb, model)
+    if terminal:
+        from stamo.workspace.labels.terminal import label_in_terminal
+
+        label_in_terminal(
+            opened,
+            artifacts.kb,
+            artifacts.trained,
+            console=Console(highlight=False),
+            labeller=who or user_name(),
+        )
+        say(opened.status().next_step)
+    else:
+        _label_in_browser(opened, artifacts, port, browser, who)
+
+
+def _label_in_browser(
+    opened: Workspace, artifacts: Artifacts, port: int, browser: bool, who: str
+) -> None:
+    """Serve the labelling page of one workspace until Ctrl-C."""
+    need("fastapi", "torch,serve", "The labelling page")
+    from functools import partial
+
+    from stamo.cli.serve import listen, run
+    from stamo.service.app import create_app
+    from stamo.service.security import SecuritySettings
+    from stamo.service.wiring import wire
+    from stamo.workspace.learn_job import learn_job
+
+    folder = opened.path.resolve()
+    jobs = partial(learn_job, kb=artifacts.kb, trained=artifacts.trained)
+    parts = wire(
+        artifacts.kb,
+        artifacts.trained,
+        opened.packs_dir,
+        folder.parent,
+        jobs,
+        SecuritySettings(HOST),
+    )
+    parts.jobs.start()  # here, a second service on the folder is refused with one line
+    listener = listen(HOST, port)
+    number = listener.getsockname()[1]
+    asked = {"workspace": folder.name} | ({"who": who} if who else {})
+    address = f"http://{HOST}:{number}/label?{urlencode(asked)}"
+    say(f"Label at {address}")
+    if browser:
+        # The listener takes connections already; the page waits until the service answers.
+        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+    run(create_app(parts), listener, parts.security)
