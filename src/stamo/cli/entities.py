@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from stamo.workspace.folder import Status, Workspace
     from stamo.workspace.intake import Collected
     from stamo.workspace.learn import LearnSettings
+
+GO_ON = "The same command without --fresh goes on where it stopped."
 
 
 def register(app: typer.Typer) -> None:
@@ -171,7 +174,7 @@ def collect(
     spaces = open_all(workspaces)
     settings = CollectSettings(casefold=casefold, max_documents=most, text_column=text_column)
     check_engine(engine, master=master)
-    with source_reader(engine, master) as reader:
+    with _told_to_go_on(), source_reader(engine, master) as reader:
         collected, warnings = collect_spaces(
             spaces, source or [], kb, model, settings, fresh=fresh, reader=reader
         )
@@ -189,6 +192,15 @@ def collect(
             say_next(spaces[0], Console(highlight=False))
     if not any(one.n_kept for one in collected):
         raise typer.Exit(NOTHING_KEPT)
+
+
+@contextmanager
+def _told_to_go_on() -> Iterator[None]:
+    """Say with an interrupt that collecting may go on where it stopped."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(GO_ON) from stop
 
 
 def collect_spaces(
