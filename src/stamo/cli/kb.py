@@ -22,6 +22,7 @@ from stamo.cli.engines import (
 )
 from stamo.cli.options import AsJson, KbPath
 from stamo.cli.tables import Console, print_json, print_table, rich_table
+from stamo.cli.workspaces import warn
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
@@ -51,7 +52,8 @@ def build(
         typer.Option("--as", help="What SOURCE is, where its name does not tell."),
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="Language code, en by default; most dumps say it themselves.")
+        str | None,
+        typer.Option(help="Language code; dumps mostly say it, of notes and tables it is guessed."),
     ] = None,
     vectors: Annotated[
         Path | None,
@@ -122,6 +124,8 @@ def build(
     check_engine(engine, master=master)
     with build_engine(engine, master) as chosen, _progress() as progress:
         summary = build_knowledge_base(source, kb, settings, progress, chosen)
+    if summary.assumed_language:
+        warn(summary.assumed_language)
     if as_json:
         print_json(asdict(summary) | {"path": str(summary.path)})
     else:
