@@ -2,19 +2,10 @@
 
 import pytest
 
+from stamo.linking.form_rules import FormRules, form_rules, learn_affixes, stemmer, strong_root
+from stamo.linking.learned_forms import changed_endings, changed_words, linked_affixes
 from stamo.linking.letters import other_letters
-from stamo.linking.word_forms import (
-    FormRules,
-    KnownNames,
-    WordForms,
-    changed_endings,
-    find_word_forms,
-    form_rules,
-    learn_affixes,
-    linked_affixes,
-    stemmer,
-    strong_root,
-)
+from stamo.linking.word_forms import KnownNames, WordForms, find_word_forms
 from tests.linking.languages import (
     SENTENCES,
     WIKIS,
@@ -80,8 +71,8 @@ def test_a_wiki_teaches_what_stands_in_one_word_with_its_links():
 
 
 def test_a_wiki_teaches_the_endings_of_its_piped_links():
-    assert changed_endings(wiki_kb("ru")) == {"е": ("а",), "а": ("",)}
-    assert changed_endings(wiki_kb("fi"))["ssa"] == ("",)
+    assert changed_endings(changed_words(wiki_kb("ru"))) == {"е": ("а",), "а": ("",)}
+    assert changed_endings(changed_words(wiki_kb("fi")))["ssa"] == ("",)
 
 
 def test_without_the_extra_the_wiki_still_teaches():
