@@ -53,9 +53,9 @@ def test_rows_become_entities_with_names_counts_ids_and_articles(tmp_path):
     assert kb.manifest.skipped == {"column not used: 'price'": 3}
 
 
-@pytest.mark.parametrize("form", ["tsv", "jsonl", "csv.gz", "txt"])
+@pytest.mark.parametrize("form", ["tsv", "jsonl", "csv.gz", "txt", "16.csv", "16.jsonl"])
 def test_forms_of_a_table_say_the_same(tmp_path, form):
-    """Tabs, JSON lines and compressed files are told by their content."""
+    """Tabs, JSON lines, compressed files and UTF-16 are told by their content."""
     rows = [
         {"id": "p1", "name": "Falcon", "aliases": ["FT1"], "description": "A shoe.", "count": 3},
         {"id": "p2", "name": "Heron", "aliases": [], "description": "A drone.", "count": 0},
@@ -66,6 +66,8 @@ def test_forms_of_a_table_say_the_same(tmp_path, form):
         "tsv": "\n".join("\t".join(row) for row in cells).encode(),
         "jsonl": "\n".join(map(json.dumps, rows)).encode(),
         "csv.gz": gzip.compress("\n".join(",".join(row) for row in cells).encode()),
+        "16.csv": "\n".join(",".join(row) for row in cells).encode("utf-16"),
+        "16.jsonl": ("\ufeff" + "\n".join(map(json.dumps, rows))).encode("utf-16-be"),
         "txt": "\ufeff" + "\r\n".join(";".join(row) for row in cells),
     }[form]
     kb = build(tmp_path / f"p.{form}", content, source="entities")

@@ -165,6 +165,40 @@ def test_sigterm_is_ctrl_c(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+INTERRUPTED = """
+import stamo.workspace.collect as collecting
+from stamo.cli.main import main
+
+def collect_many(*arguments, **options):
+    exec("raise KeyboardInterrupt", {})  # Python remembers an interrupt that leaves `exec`
+
+collecting.collect_many = collect_many
+main()
+"""
+
+
+def test_interrupted_collecting_ends_with_130_and_says_how_it_goes_on(tmp_path):
+    """Also by `python -m`, which would end by a signal after an interrupt inside `exec`."""
+    kb = tmp_path / "kb"
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    (tmp_path / "list.csv").write_text("name,description\nFalcon,A light shoe for wet trails.\n")
+    assert run("build", tmp_path / "list.csv", kb, stdout=subprocess.DEVNULL).returncode == 0
+    assert run("new", tmp_path / "a", "Rey", stdout=subprocess.DEVNULL).returncode == 0
+    command = [sys.executable, "-m", "interrupted", "collect", tmp_path / "a", "--kb", kb]
+    done = subprocess.run(
+        [*map(str, command), "--from", str(tmp_path)],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 130
+    assert done.stderr.strip().count("\n") == 0
+    assert "stopped on request" in done.stderr
+    assert "goes on where it stopped" in done.stderr
+
+
 NO_TORCH = """
 import contextlib, io, json, sys
 sys.modules["torch"] = None  # as if it were not installed

@@ -2,19 +2,10 @@
 
 import pytest
 
+from stamo.linking.form_rules import FormRules, form_rules, learn_affixes, stemmer, strong_root
+from stamo.linking.learned_forms import changed_endings, changed_words, linked_affixes
 from stamo.linking.letters import other_letters
-from stamo.linking.word_forms import (
-    FormRules,
-    KnownNames,
-    WordForms,
-    changed_endings,
-    find_word_forms,
-    form_rules,
-    learn_affixes,
-    linked_affixes,
-    stemmer,
-    strong_root,
-)
+from stamo.linking.word_forms import KnownNames, WordForms, find_word_forms
 from tests.linking.languages import (
     SENTENCES,
     WIKIS,
@@ -80,18 +71,19 @@ def test_a_wiki_teaches_what_stands_in_one_word_with_its_links():
 
 
 def test_a_wiki_teaches_the_endings_of_its_piped_links():
-    assert changed_endings(wiki_kb("ru")) == {"е": ("а",), "а": ("",)}
-    assert changed_endings(wiki_kb("fi"))["ssa"] == ("",)
+    assert changed_endings(changed_words(wiki_kb("ru"))) == {"е": ("а",), "а": ("",)}
+    assert changed_endings(changed_words(wiki_kb("fi")))["ssa"] == ("",)
 
 
-def test_without_the_extra_the_wiki_still_teaches():
-    """Москве follows a rule of the wiki's own links; Москвой needs a stemmer."""
+def test_without_the_extra_the_wiki_and_the_lists_still_teach():
+    """Москве follows a rule of the wiki's own links, Москвой a list; no stemmer is needed."""
     kb = wiki_kb("ru")
-    alone = WordForms(KnownNames(kb), FormRules(learn_affixes(kb, "ru"), None))
-    with_stems = WordForms(KnownNames(kb), form_rules(kb))
-    assert alone.reading("москве") == (0, 0, kb.alias_id("Москва"))
-    assert alone.reading("москвой") is None
+    for language, found in (("ru", True), ("hsb", False)):
+        alone = WordForms(KnownNames(kb), FormRules(learn_affixes(kb, language), None))
+        assert alone.reading("москве") == (0, 0, kb.alias_id("Москва"))
+        assert (alone.reading("москвой") == (0, 0, kb.alias_id("Москва"))) == found
     if stemmer("ru") is not None:
+        with_stems = WordForms(KnownNames(kb), form_rules(kb))
         assert with_stems.reading("москвой") == (0, 0, kb.alias_id("Москва"))
 
 

@@ -96,6 +96,8 @@ class BuildSummary:
     """Bytes of the main process at its largest."""
     peak_memory_worker: int
     """Bytes of the largest worker, 0 without workers."""
+    assumed_language: str = ""
+    """What was assumed of the language of a source that does not say it, in a sentence."""
 
 
 def build_knowledge_base(
@@ -149,6 +151,7 @@ def build_knowledge_base(
         seconds=build.seconds,
         peak_memory=_peak_memory(resource.RUSAGE_SELF),
         peak_memory_worker=_peak_memory(resource.RUSAGE_CHILDREN) if settings.workers > 1 else 0,
+        assumed_language=str(build.assumed or ""),
     )
 
 

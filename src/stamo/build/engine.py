@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +13,7 @@ from pathlib import Path
 from stamo.build.dump.site import Site
 from stamo.build.export import StagedArticles
 from stamo.build.external_ids import IdRow
+from stamo.build.language import AssumedLanguage, guess_language
 from stamo.build.settings import BuildProgress, BuildSettings, Report
 from stamo.build.source import Source
 from stamo.kb.manifest import SourceFile
@@ -33,6 +34,8 @@ class BuildState:
     """The sources that are read so far, as the manifest names them."""
     ids: Sequence[IdRow] = ()
     """The titles of entities with their ids elsewhere, where the source itself says them."""
+    assumed: AssumedLanguage | None = None
+    """The language of a source that does not say it, where nobody else said it."""
     counts: dict[str, int] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -41,6 +44,13 @@ class BuildState:
     def result(self) -> Path:
         """The knowledge base that is being made."""
         return self.work / RESULT_DIR
+
+    def language(self, texts: Iterable[str]) -> str:
+        """Return the language that was set, else the one that some of the texts tell."""
+        if self.settings.language is not None:
+            return self.settings.language.casefold()
+        self.assumed = guess_language(texts)
+        return self.assumed.code
 
     def staged_names(self, name: str) -> Path:
         """Return where the names of a kind wait to be written."""

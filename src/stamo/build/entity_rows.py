@@ -24,7 +24,7 @@ from stamo.build.external_ids import MAX_ID
 from stamo.build.extract import MAX_SURFACE
 from stamo.errors import DumpError
 from stamo.system.files import explain_os_error
-from stamo.system.streams import read_blocks, read_line_blocks
+from stamo.system.streams import in_utf8, read_blocks, read_line_blocks
 
 MAX_ENTITY_BYTES = 1 << 20
 MAX_COUNT = 2**31 - 1
@@ -79,7 +79,7 @@ class EntityTable:
         number = 0
         try:
             with self.path.open("rb") as file:
-                blocks = read_blocks(file, faults.append)
+                blocks = in_utf8(read_blocks(file, faults.append))
                 long = f"a line has more than {MAX_ENTITY_BYTES >> 20} MiB"
                 for block in read_line_blocks(
                     blocks, MAX_ENTITY_BYTES, lambda: faults.append(long)
@@ -100,7 +100,7 @@ class EntityTable:
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            self._fail(number, "is not UTF-8; convert the table")
+            self._fail(number, "is not UTF-8, nor is the table marked as UTF-16; convert it")
         if "\0" in text:
             self._fail(number, "holds a zero byte; give a table as text")
         return text

@@ -61,8 +61,9 @@ class _Entities:
 
 def stage_entities(build: BuildState, report: Report) -> Site:
     """Read a table of entities: names with their counts, and descriptions as articles."""
-    site = plain_site(build.settings)
     table = EntityTable(build.source.path)
+    sample = EntityTable(build.source.path).rows()
+    site = plain_site(build.language(f"{row.name}\n{row.description}" for row in sample))
     entities = _Entities(table.path.name, site)
     texts: list[tuple[int, int, str, str, bool]] = []
     with AsWritten(build.work) as written:

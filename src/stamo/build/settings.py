@@ -31,7 +31,8 @@ class BuildSettings:
     """What is built from: dump, notes or entities; None tells it by the path."""
 
     language: str | None = None
-    """Language code of notes, tables and dumps that do not say it, English by default."""
+    """Language code of notes, tables and dumps that do not say it; None guesses that of notes and
+    tables by their text, and takes such a dump for English."""
 
     held_out: float | None = None
     """Share of the articles kept out of every statistic, for training and evaluation; by default

@@ -88,11 +88,6 @@ def _is_code(language: str) -> bool:
     return code in LANGUAGE_CODES or _CODE.fullmatch(code) is not None
 
 
-def plain_site(settings: BuildSettings) -> Site:
+def plain_site(language: str) -> Site:
     """Return the rules of titles where no wiki gives any: they stay as they are written."""
-    return Site(
-        language=(settings.language or "en").casefold(),
-        case_first=False,
-        namespaces={},
-        interwiki=frozenset(),
-    )
+    return Site(language=language, case_first=False, namespaces={}, interwiki=frozenset())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from stamo.workspace.folder import Status, Workspace
     from stamo.workspace.intake import Collected
     from stamo.workspace.learn import LearnSettings
+
+GO_ON = "The same command without --fresh goes on where it stopped."
 
 
 def new(
@@ -145,7 +148,7 @@ def collect(
     spaces = open_all(workspaces)
     settings = CollectSettings(casefold=casefold, max_documents=most, text_column=text_column)
     check_engine(engine, master=master)
-    with start_engine(engine, master, spark_reader) as reader:
+    with _told_to_go_on(), start_engine(engine, master, spark_reader) as reader:
         collected, warnings = collect_spaces(
             spaces, source or [], kb, model, settings, fresh=fresh, reader=reader
         )
@@ -163,6 +166,15 @@ def collect(
             say(spaces[0].status().next_step)
     if not any(one.n_kept for one in collected):
         raise typer.Exit(NOTHING_KEPT)
+
+
+@contextmanager
+def _told_to_go_on() -> Iterator[None]:
+    """Say with an interrupt that collecting may go on where it stopped."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(GO_ON) from stop
 
 
 def collect_spaces(

@@ -16,6 +16,7 @@ from stamo.build.kinds import SourceKind
 from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, start_engine
 from stamo.cli.options import AsJson, KbPath
 from stamo.cli.tables import Console, print_json, print_table, rich_table
+from stamo.cli.workspaces import warn
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
@@ -35,7 +36,7 @@ def build(
         None, "--as", help="What SOURCE is, where its name does not tell."
     ),
     language: str | None = Option(
-        None, help="Language code, en by default; most dumps say it themselves."
+        None, help="Language code; dumps mostly say it, of notes and tables it is guessed."
     ),
     vectors: Path | None = Option(
         None, help="Word vectors (GloVe text, word2vec .bin, fastText .vec, .npz)."
@@ -97,6 +98,8 @@ def build(
     check_engine(engine, master=master)
     with start_engine(engine, master, spark_engine) as chosen, _progress() as progress:
         summary = build_knowledge_base(source, kb, settings, progress, chosen)
+    if summary.assumed_language:
+        warn(summary.assumed_language)
     if as_json:
         print_json(asdict(summary) | {"path": str(summary.path)})
     else:

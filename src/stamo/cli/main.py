@@ -164,8 +164,13 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _end(explain_os_error(error))
-    except KeyboardInterrupt:
-        typer.echo("stamo: stopped on request; nothing half-written was left behind.", err=True)
+    except KeyboardInterrupt as stop:
+        go_on = " ".join(map(str, stop.args))
+        sentence = "stamo: stopped on request; nothing half-written was left behind."
+        typer.echo(f"{sentence} {go_on}".rstrip(), err=True)
+        # An interrupt that passed through `exec`, as of a dataclass, leaves a note by which Python
+        # would end itself with a signal and not with our code; the next one takes it back.
+        exec("")
         sys.exit(INTERRUPTED)
 
 
@@ -174,10 +179,18 @@ def _run() -> None:
         create_app(modules_for(sys.argv[1:]))()
     except SystemExit as end:
         if end.code == INTERRUPTED:  # the parser has caught it and said nothing
-            raise KeyboardInterrupt from end
+            raise KeyboardInterrupt(*_said_with(end)) from end
         # What is still buffered is written here, where a full disk is told in one line.
         sys.stdout.flush()
         raise
+
+
+def _said_with(end: BaseException) -> tuple[object, ...]:
+    """Return what the interrupt behind an end of the program came with."""
+    cause: BaseException | None = end
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause.args if cause is not None else ()
 
 
 def _write_anything() -> None:

@@ -16,19 +16,12 @@ from stamo.corpus.aliases import AliasMatcher, longest_mentions
 from stamo.corpus.tokenizer import capital, lower, tokenize
 from stamo.corpus.types import Mention
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.form_rules import FormRules, form_rules
+from stamo.linking.learned_forms import MAX_ENDING, MIN_STEM
 from stamo.linking.letters import CodeTable, other_letters
 from stamo.linking.surfaces import MAX_REMEMBERED_LENGTH
 from stamo.linking.texts import JoinedTexts, join_texts
-from stamo.linking.word_forms import (
-    MAX_CACHED,
-    MAX_ENDING,
-    MIN_STEM,
-    FormRules,
-    FoundForms,
-    WordForms,
-    WordReading,
-    form_rules,
-)
+from stamo.linking.word_forms import MAX_CACHED, FoundForms, WordForms, WordReading
 
 
 @dataclass(frozen=True)
@@ -80,13 +73,15 @@ class AliasForms:
             if alias.words:
                 self._starting.setdefault(alias.words[0], []).append(number)
         self._forms = WordForms(_GivenWords(list(self._numbers)), rules)
-        self._begun = tuple({word[: _n_shared(word, rules)] for word in self._numbers})
+        self._begun = tuple({begun for word in self._numbers for begun in _begun(word, rules)})
         self._readings: dict[str, WordReading | None] = {}
         self._is_other_name: dict[tuple[str, int], bool] = {}
         self._name_by_form: dict[str, str] = {}
-        whole = [_stem_of(alias, rules) for alias in aliases]
+        stems = [stem for alias in aliases for stem in _stems_of(alias, rules)]
         self.stems = tuple(
-            dict.fromkeys(s for stem in whole for s in (stem, *_rewritten(stem, self._letters)))
+            s
+            for stem in dict.fromkeys([*stems, *map(str.upper, stems)])
+            for s in (stem, *_rewritten(stem, self._letters))
         )
         """One of them stands in every text that holds a form."""
 
@@ -213,14 +208,22 @@ def matcher_for(
     return AliasMatcher(aliases, casefold=casefold, stems=forms.stems if forms else ())
 
 
-def _stem_of(alias: str, rules: FormRules) -> str:
-    """Return what every form of a name holds, in its own case: a part of its longest word."""
-    words, starts, _ = tokenize(alias)
+def _stems_of(alias: str, rules: FormRules) -> list[str]:
+    """Return what forms of a name hold, one of them each: the beginnings of its longest word."""
+    words, starts, ends = tokenize(alias)
     if not words:
-        return alias
+        return [alias]
     at = max(range(len(words)), key=lambda i: len(words[i]))
-    start = int(starts[at])
-    return alias[start : start + _n_shared(words[at], rules)]
+    return _begun(alias[int(starts[at]) : int(ends[at])], rules)
+
+
+def _begun(word: str, rules: FormRules) -> list[str]:
+    """Return what forms of a word begin with, one of them each, in its own case."""
+    begun = [word[: _n_shared(lower(word), rules)]]
+    begun += [same + other for same, other in rules.affixes.changed_beginnings(word)]
+    if rules.respell is not None:
+        begun += [other for begin in begun for other in rules.respell(begin)]
+    return list(dict.fromkeys(b for begin in begun for b in rules.beginnings(begin)))
 
 
 def _n_shared(word: str, rules: FormRules) -> int:

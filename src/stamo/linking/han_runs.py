@@ -17,8 +17,8 @@ import numpy as np
 
 from stamo.features.articles import iterate_articles
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.learned_forms import N_ARTICLES
 from stamo.linking.texts import CodeArray, JoinedTexts
-from stamo.linking.word_forms import N_ARTICLES
 from stamo.system.arrays import Bools, Int32, Int64
 
 HAN_LANGUAGES = frozenset({"ja", "zh"})

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.linking.word_forms import affix_lists
+from stamo.linking.form_lists import affix_lists
 
 CodeTable = NDArray[np.uint32]
 """For each code point of the basic plane, the one to write instead."""

@@ -26,6 +26,7 @@ from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.capitals import CapitalNames
 from stamo.linking.linker import Linker, batched
 from stamo.linking.rank import BatchRelatedness, encode_known
 from stamo.linking.reasons import find_reasons
@@ -253,6 +254,8 @@ class PackedLinker:
         self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
         self._names = frozenset(aliases)
         self._forms = self._alias_forms(aliases)
+        self._capitals = CapitalNames(aliases, linker.kb)
+        self._spellings = self._names | self._capitals.surfaces
         self.failed: set[str] = set()
         """Entities whose packs could not be scored and are left out."""
 
@@ -290,9 +293,11 @@ class PackedLinker:
 
     def relink(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         """Decide again on the mentions that may mean a packed entity."""
-        name_of = str if self._forms is None else self._forms.name_of
+        form_of = str if self._forms is None else self._forms.name_of
         touched = [
-            i for i, d in enumerate(linked) if not self._names.isdisjoint(map(name_of, d.surfaces))
+            i
+            for i, d in enumerate(linked)
+            if not self._spellings.isdisjoint(map(form_of, d.surfaces))
         ]
         if not touched:
             return list(linked)
@@ -305,8 +310,7 @@ class PackedLinker:
 
     def _decide(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         base = self.base
-        name_of = str if self._forms is None else self._forms.name_of
-        corpus = flatten_linked(linked, base.words.lexicon, base.kb, name_of)
+        corpus = flatten_linked(linked, base.words.lexicon, base.kb, self._name_of)
         scores = [self._scores(pack, corpus) for pack in self.packs]
         # Several packs may know one name: row of the corpus -> (pack, place in its scores).
         known_by: dict[int, list[tuple[int, int]]] = {}
@@ -325,6 +329,12 @@ class PackedLinker:
             )
             result.append(replace(document, mentions=mentions))
         return result
+
+    def _name_of(self, document: LinkedDocument, mention: LinkedMention) -> str:
+        """Return the pack's name that a mention is a form of, its own text if of none."""
+        start, end = mention.start - document.offset, mention.end - document.offset
+        name = self._capitals.name_of(mention.surface, document.text, start, end)
+        return name if self._forms is None or name in self._names else self._forms.name_of(name)
 
     def _scores(self, pack: EntityPack, corpus: FlatCorpus) -> PackScores:
         """Score the mentions of one pack; a pack that fails is as if it were not there."""
@@ -419,7 +429,7 @@ def flatten_linked(
     linked: Sequence[LinkedDocument],
     lexicon: Lexicon,
     kb: KnowledgeBase,
-    name_of: Callable[[str], str] = str,
+    name_of: Callable[[LinkedDocument, LinkedMention], str] = lambda document, m: m.surface,
 ) -> FlatCorpus:
     """Flatten linked documents; confident links become entity context.
 
@@ -433,7 +443,7 @@ def flatten_linked(
         Document(
             d.id,
             d.text,
-            tuple(_context_mention(m, name_of(m.surface), d.offset) for m in d.mentions),
+            tuple(_context_mention(m, name_of(d, m), d.offset) for m in d.mentions),
         )
         for d in linked
     ]

@@ -12,10 +12,11 @@ Memory: one input block, one output block, and the decompressor's window, which 
 from __future__ import annotations
 
 import bz2
+import codecs
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +33,7 @@ MAGIC = {
     "zstd": b"\x28\xb5\x2f\xfd",
 }
 PLAIN = "plain"
+UTF_16_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 UNSUPPORTED = {b"7z\xbc\xaf\x27\x1c": "7z", b"PK\x03\x04": "zip", b"\x04\x22\x4d\x18": "lz4"}
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 _FOREIGN = "archive is followed by bytes that do not belong to it"
@@ -333,6 +335,26 @@ def read_blocks(file: Readable, on_fault: OnFault) -> Iterator[bytes]:
         on_fault: Called with a sentence for each damaged stretch; the rest is still read.
     """
     return iter(ByteStream(ByteSource(file), block_bytes=1 << 20, on_fault=on_fault))
+
+
+def in_utf8(blocks: Iterator[bytes], marks: Mapping[bytes, str] = UTF_16_MARKS) -> Iterator[bytes]:
+    """Yield text in UTF-8, also where its first two bytes tell that it is in UTF-16.
+
+    Args:
+        blocks: The bytes of the text.
+        marks: The encoding by these two bytes.
+    """
+    first = next(blocks, b"")
+    encoding = marks.get(first[:2])
+    if encoding is None:
+        yield first
+        yield from blocks
+        return
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    yield decoder.decode(first).encode()
+    for block in blocks:
+        yield decoder.decode(block).encode()
+    yield decoder.decode(b"", True).encode()
 
 
 def read_line_blocks(

@@ -149,8 +149,14 @@ def test_an_open_quote_cannot_take_the_memory(tmp_path):
     path.write_bytes(b"text\nfirst\n" + b"x" * 30_000 + b"\nlast\n")
     documents, skips = read(path, limits=ReadLimits(max_record_bytes=10_000))
     assert texts(documents) == ["first"]
-    path.write_text("text\nfirst\n", encoding="utf-16")
-    assert list(read(path)[1].skipped) == ["table in UTF-16"]
+
+
+def test_a_table_in_utf_16(tmp_path):
+    """Spreadsheets export it, with a mark."""
+    path = tmp_path / "a.csv"
+    for encoding in ("utf-16", "utf-8-sig"):
+        path.write_text("text\nΑθήνα\n", encoding=encoding)
+        assert texts(read(path)[0]) == ["Αθήνα"]
 
 
 def test_a_folder_of_shards(tmp_path):

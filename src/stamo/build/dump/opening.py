@@ -1,9 +1,9 @@
 """Open a dump: a file or standard input, its compression told from the first bytes."""
 
-import codecs
 import os
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,19 +11,16 @@ from stamo.errors import DumpError
 from stamo.system.streams import (
     PLAIN,
     UNSUPPORTED,
+    UTF_16_MARKS,
     ByteSource,
     ByteStream,
     StreamFault,
     compression,
+    in_utf8,
 )
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-UTF_16 = {
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-    b"<\x00": "utf-16-le",
-    b"\x00<": "utf-16-be",
-}
+UTF_16 = UTF_16_MARKS | {b"<\x00": "utf-16-le", b"\x00<": "utf-16-be"}
 """The encoding by the first two bytes of XML in UTF-16."""
 
 
@@ -37,15 +34,7 @@ class TranslatedStream(ByteStream):
         blocks = super().__iter__()
         first = next(blocks, b"")
         self.encoding = UTF_16.get(first[:2])
-        if self.encoding is None:
-            yield first
-            yield from blocks
-            return
-        decoder = codecs.getincrementaldecoder(self.encoding)("replace")
-        yield decoder.decode(first).encode()
-        for block in blocks:
-            yield decoder.decode(block).encode()
-        yield decoder.decode(b"", True).encode()
+        yield from in_utf8(chain([first], blocks), UTF_16)
 
 
 def open_file(path: str | Path, name: str) -> tuple[BinaryIO, int | None]:

@@ -160,6 +160,13 @@ def _extract_note(file: NoteFile, site: Site, columns: Columns) -> Note | str:
     return Note(file.position, below, folder, listed, len(data), digest)
 
 
+def body_of(file: NoteFile) -> str:
+    """Return the text of a note without its front matter, nothing where it cannot be read."""
+    data = _read(file.path)
+    encoding = "utf-16" if isinstance(data, bytes) and data.startswith(UTF16_MARKS) else "utf-8-sig"
+    return "" if isinstance(data, str) else split_front_matter(data.decode(encoding, "ignore"))[1]
+
+
 def _read(path: Path) -> bytes | str:
     try:
         with path.open("rb") as file:

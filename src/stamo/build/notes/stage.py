@@ -11,7 +11,7 @@ from stamo.build.dump.site import Site
 from stamo.build.engine import BuildState
 from stamo.build.listing import choose_titles
 from stamo.build.notes.index import NoteIndex
-from stamo.build.notes.reader import Note, chunks, extract_notes, list_notes
+from stamo.build.notes.reader import Note, body_of, chunks, extract_notes, list_notes
 from stamo.build.settings import Report
 from stamo.build.settling import AsWritten, settle_articles
 from stamo.build.source import plain_site
@@ -20,8 +20,9 @@ from stamo.kb.manifest import SourceFile
 
 def read_notes(build: BuildState, report: Report) -> Site:
     """Read each note of a folder once, in workers; when all are known, links find theirs."""
-    root, site = build.source.path, plain_site(build.settings)
+    root = build.source.path
     files = list_notes(root, build.skipped)
+    site = plain_site(build.language(filter(None, map(body_of, files))))
     notes: list[Note] = []
     with AsWritten(build.work) as written:
         extract = partial(extract_notes, site=site)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
-from stamo.corpus.formats.base import UTF8_MARK, UTF16_MARKS, ReadItem, ReadTask
+from stamo.corpus.formats.base import UTF8_MARK, ReadItem, ReadTask
 from stamo.corpus.formats.rows import RowColumns, choose_columns, row_document
 from stamo.corpus.skips import BadRecordError, decode_utf8
 from stamo.corpus.types import Document
-from stamo.system.streams import read_line_blocks
+from stamo.system.streams import in_utf8, read_line_blocks
 
 _DELIMITERS = ",;\t|"
 _LONG_ROW = "row longer than the limit"
@@ -25,9 +25,6 @@ class TextTable:
     def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         """Read one document per row; bad rows are counted and left out."""
         lines = _Lines(blocks, task)
-        if lines.fault:
-            task.skip(lines.fault, task.file, advice="convert it to UTF-8")
-            return
         csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
         rows = csv.reader(lines, delimiter=lines.delimiter)
         number = -1
@@ -67,7 +64,6 @@ class _Lines:
         self._too_long = False
         self._lines = self._split(blocks)
         self._ahead: bytes | None = next(self._lines, b"")
-        self.fault = "table in UTF-16" if self._ahead[:2] in UTF16_MARKS else ""
         self._ahead = self._ahead.removeprefix(UTF8_MARK)
         header = self._ahead.decode("utf-8", "replace")
         self.delimiter = max(_DELIMITERS, key=header.count)
@@ -76,7 +72,7 @@ class _Lines:
         def on_long() -> None:
             self._too_long = True
 
-        for block in read_line_blocks(blocks, self.limit, on_long):
+        for block in read_line_blocks(in_utf8(blocks), self.limit, on_long):
             yield from (
                 block.splitlines(keepends=True)
                 if b"\r" not in block

@@ -176,14 +176,27 @@ class LongerName(View):
 
 
 def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase) -> Bools:
-    """Return where a capitalised word that says something stands right beside the mention."""
+    """Return where a capitalised word that says something stands right beside the mention.
+
+    In a headline in capitals all words have them, so those beside an alias that has none otherwise
+    say nothing.
+    """
     own = {word.casefold() for word in tokenize(f"{entity.id} {entity.about}")[0]}
     beside = [
-        [side[0].casefold() for side in near if side and side[0][0].isupper()]
-        for near in text.next_to(1)
+        [
+            side[0].casefold()
+            for side in near
+            if side and side[0][0].isupper() and not (is_headline and side[0].isupper())
+        ]
+        for near, is_headline in zip(text.next_to(1), _in_headlines(entity, text), strict=True)
     ]
     words = sorted({word for near in beside for word in near} - own)
     ids = kb.words.find_many(words)
     silent = (ids >= 0) & (np.asarray(kb.word_weights)[ids] <= 0)
     names = {word for word, is_silent in zip(words, silent.tolist(), strict=True) if not is_silent}
     return np.array([any(word in names for word in near) for near in beside], dtype=bool)
+
+
+def _in_headlines(entity: EmergingEntity, text: Surroundings) -> list[bool]:
+    written = (text.texts[d][start:end] for d, start, end in text.places())
+    return [surface.isupper() and surface not in entity.aliases for surface in written]
