@@ -154,6 +154,8 @@ def test_sources_that_are_missing_change_nothing(small, kb, trained, tmp_path):
     space = make(tmp_path / "w", small.entity)
     with pytest.raises(CorpusFormatError, match="no file or folder"):
         collect_many([space], [tmp_path / "none.jsonl"], kb, trained)
+    with pytest.raises(CorpusFormatError, match="The sources are one text"):
+        collect_many([space], str(small.world.paths.pile_path), kb, trained)
     assert not space.documents.manifest.state
     with pytest.raises(WorkspaceError, match="named twice"):
         collect_many([space, space], [small.world.paths.pile_path], kb, trained)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from stamo.cli.options import AsJson
+from stamo.cli.options import AsJson, refuse_foreign
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
 from stamo.cli.tables import Console, add_group, print_json, print_table
 
@@ -29,12 +29,28 @@ class LabelsBy(StrEnum):
     advisor = "advisor"
 
 
+_LINKED = (SuiteKind.conflated, SuiteKind.natural, SuiteKind.facc1)
+KINDS_OF = {
+    "models": _LINKED,
+    "slow_seeds": _LINKED,
+    "labels": _LINKED,
+    "split": _LINKED,
+    "experiment": _LINKED,
+    "bert": _LINKED,
+    "bert_weights": _LINKED,
+    "labels_by": (SuiteKind.wild,),
+    "about": (SuiteKind.wild,),
+}
+"""The suites that an option of `run` is for, where it is not for all."""
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to an application."""
     add_group(app, "suite", "Make, run and report benchmark suites.", make, run, report)
 
 
 def run(
+    context: typer.Context,
     suite: Annotated[Path, typer.Argument(metavar="SUITE", help="A suite, or a folder of them.")],
     kb: SuiteKb,
     out: Annotated[Path, typer.Option(help="Directory of the results; a run in it goes on.")],
@@ -92,7 +108,9 @@ def run(
 
     given: dict[str, Any] = {"n_slots": slots, "n_problems": entities, "seed": seed}
     given["encoder"] = None if encoder == "none" else encoder
-    if kind_of(_suites(suite)[0]) == SuiteKind.wild:
+    kind = kind_of(_suites(suite)[0])
+    refuse_foreign(context, KINDS_OF, kind, "suite")
+    if kind == SuiteKind.wild:
         given["about"] = about
         settings = _wild_settings(methods, sizes, seeds, labels_by, given)
         _show_results(out, _run_suites(suite, kb, out, settings, workers), as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stamo.cli.options import AsJson
+from stamo.cli.options import AsJson, refuse_foreign
 from stamo.cli.tables import Console, print_json
 
 if TYPE_CHECKING:
@@ -39,11 +39,29 @@ class LevelChoice(StrEnum):
     all = "all"
 
 
+_OWN_GOLD = (SuiteKind.natural, SuiteKind.facc1)
+KINDS_OF = {
+    "corpus": (SuiteKind.conflated, SuiteKind.facc1, SuiteKind.wild),
+    "level": (SuiteKind.conflated,),
+    "labels": (SuiteKind.wild,),
+    "model": (SuiteKind.wild,),
+    "least_documents": (SuiteKind.conflated, *_OWN_GOLD),
+    "frequency": _OWN_GOLD,
+    "ambiguity": _OWN_GOLD,
+    "missing": _OWN_GOLD,
+    "annotations": (SuiteKind.facc1,),
+    "freebase_keys": (SuiteKind.facc1,),
+    "any_title": (SuiteKind.conflated, *_OWN_GOLD),
+    "seed": (SuiteKind.conflated, *_OWN_GOLD),
+}
+"""The suites that an option of `make` is for, where it is not for all."""
+
 SuiteKb = Annotated[Path, typer.Option("--kb", help="Directory of the knowledge base.")]
 WorkersOption = Annotated[int | None, typer.Option(help="Processes; one for each core by default.")]
 
 
 def make(
+    context: typer.Context,
     kind: Annotated[SuiteKind, typer.Argument(help="conflated, natural, facc1 or wild.")],
     kb: SuiteKb,
     out: Annotated[Path, typer.Option(help="Directory to make.")],
@@ -100,6 +118,7 @@ def make(
     from stamo.replication.suites.make import make_natural
     from stamo.replication.suites.natural import NaturalSettings
 
+    refuse_foreign(context, KINDS_OF, kind, "suite")
     base = KnowledgeBase.open(kb)
     options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
     if kind == SuiteKind.wild:

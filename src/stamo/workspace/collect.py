@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from stamo.corpus.aliases import AliasGroups, AliasMatcher
-from stamo.corpus.readers import STDIN, Position, Progress, SourceReader
+from stamo.corpus.readers import STDIN, Position, Progress, SourceReader, refuse_one_text
 from stamo.corpus.skips import SkipCounter
 from stamo.corpus.types import Document
 from stamo.errors import WorkspaceError
@@ -116,6 +116,7 @@ def collect_many(
     """
     if len({workspace.path.resolve() for workspace in workspaces}) < len(workspaces):
         raise WorkspaceError("A workspace is named twice; name each one once.")
+    refuse_one_text(sources)
     given = [str(source) for source in sources]
     with ExitStack() as locks:
         for workspace in workspaces:
