@@ -191,7 +191,7 @@ def test_a_second_labelling_page_on_a_folder_is_refused(run, small, tmp_path):
     space = copy_labelled(small, tmp_path / "rey")
     held = JobStore(tmp_path / JOBS_FILE)
     try:
-        with pytest.raises(WorkspaceError, match="end the other service"):
+        with pytest.raises(WorkspaceError, match="Another `stamo label` or `stamo serve` uses"):
             run("label", space.path, "--no-browser")
     finally:
         held.close()

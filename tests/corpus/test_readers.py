@@ -274,3 +274,9 @@ def test_web_pages_need_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "resiliparse", None)
     with pytest.raises(MissingExtraError, match=r"stamo\[web\]"):
         list(read_documents([tmp_path / "a.html"]))
+
+
+def test_one_text_is_no_list_of_paths():
+    """A path without its brackets is told as such, not as a missing file of one letter."""
+    with pytest.raises(CorpusFormatError, match=r"give a list of paths: \['news.jsonl'\]"):
+        read_documents("news.jsonl")

@@ -1,8 +1,9 @@
-"""What a name says of an emerging entity."""
+"""What a name says of an emerging entity, and which names are refused."""
 
 import pytest
 
 from stamo.corpus.types import EmergingEntity
+from stamo.errors import SettingsError
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,10 @@ def test_a_name_says_what_it_adds_to_its_shortest_alias(name, aliases, plain, li
 def test_a_written_line_comes_first():
     """What a person wrote stands for what the name says."""
     assert EmergingEntity("Dawn (spacecraft)", ("Dawn",), "NASA probe").line == "NASA probe"
+
+
+@pytest.mark.parametrize("make", [EmergingEntity, EmergingEntity.named])
+def test_one_text_is_no_tuple_of_aliases(make):
+    """An alias without its brackets is refused: each of its letters would be a name."""
+    with pytest.raises(SettingsError, match=r"give a tuple: \('Rey',\)"):
+        make("Rey Skywalker", "Rey")

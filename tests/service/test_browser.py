@@ -79,6 +79,19 @@ def test_twenty_mentions_by_keyboard(address, open_page, root):
     )
 
 
+def test_the_last_mention_is_followed_by_what_to_do(open_page, serve_app, tmp_path):
+    """After the last answer the page says that nothing is left to label."""
+    parts = make_parts(tmp_path)
+    make_workspace(tmp_path, "small", n_documents=2)
+    page = open_page(f"{serve_app(create_app(parts))}/label?workspace=small&who=Ada")
+    page.wait_for_selector("#choices button")
+    press(page, "1")
+    assert not page.is_visible("#finished")
+    page.keyboard.press("n")
+    page.wait_for_selector("#finished:not([hidden])")
+    assert "nothing is left to label" in page.inner_text("#enough-text")
+
+
 def test_the_guess_is_shown_after_the_choice(address, open_page):
     """Before the first choice the page says nothing of the model; then it tells its guess."""
     page = open_page(f"{address}/label?workspace=rey")

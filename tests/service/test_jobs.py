@@ -153,7 +153,7 @@ def test_one_service_holds_the_jobs(tmp_path, monkeypatch):
     """A second service on the same folder is refused; after the first ends it may start."""
     first = JobStore(tmp_path / "jobs.sqlite")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(WorkspaceError, match=f"'{tmp_path.name}' .*other service"):
+    with pytest.raises(WorkspaceError, match=f"Another .* uses '{tmp_path.name}'"):
         JobStore(Path("jobs.sqlite"))
     first.close()
     second = JobStore(tmp_path / "jobs.sqlite")

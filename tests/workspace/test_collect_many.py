@@ -154,6 +154,8 @@ def test_sources_that_are_missing_change_nothing(small, kb, trained, tmp_path):
     space = make(tmp_path / "w", small.entity)
     with pytest.raises(CorpusFormatError, match="no file or folder"):
         collect_many([space], [tmp_path / "none.jsonl"], kb, trained)
+    with pytest.raises(CorpusFormatError, match="The sources are one text"):
+        collect_many([space], str(small.world.paths.pile_path), kb, trained)
     assert not space.documents.manifest.state
     with pytest.raises(WorkspaceError, match="named twice"):
         collect_many([space, space], [small.world.paths.pile_path], kb, trained)
@@ -170,8 +172,20 @@ def test_workspaces_that_wait_for_different_sources(small, kb, trained, alone, t
     found = collect_many([old, fresh], [pile], kb, trained, settings=BATCH)
     assert found[0].n_kept == found[1].n_kept + 1
     assert found[0].n_new == found[1].n_new == alone[0][1].n_kept
-    with pytest.raises(WorkspaceError, match="is collected for"):
+    with pytest.raises(WorkspaceError, match="is collected for all 2 workspaces"):
         collect_many([old, fresh], [pile], kb, trained)
+
+
+def test_a_workspace_that_has_all_does_not_hold_up_the_others(small, kb, trained, alone, tmp_path):
+    """An entity joins a folder that is fed already: it is fed, and the others stay as they are."""
+    old, late = (make(tmp_path / name, small.entity) for name in ("old", "late"))
+    pile = small.world.paths.pile_path
+    first = collect(old, [pile], kb, trained, settings=BATCH)
+    before = old.documents.manifest
+    found = collect_many([old, late], [pile], kb, trained, settings=BATCH)
+    assert found[0] == replace(first, n_new=0)
+    assert old.documents.manifest == before
+    assert found[1] == alone[0][1]
 
 
 def test_never_more_than_asked_for(small, kb, trained, tmp_path):

@@ -37,6 +37,16 @@ def test_counts_agree_with_linking_twice(kb, trained, pack, texts):
     assert {loss.entity: loss.n_lost for loss in found.losses if loss.n_lost} == {
         name: lost.count(name) for name in set(lost)
     }
+    dropped = [
+        left.entity
+        for old, new in zip(before, after, strict=True)
+        for left, right in zip(old.mentions, new.mentions, strict=True)
+        if left.entity is not None and right.entity is None
+    ]
+    assert found.n_unlinked == len(dropped)
+    assert {loss.entity: loss.n_unlinked for loss in found.losses if loss.n_unlinked} == {
+        name: dropped.count(name) for name in set(dropped)
+    }
     assert found.n_documents == len(texts)
     assert found.n_elsewhere == 0
     assert sum(loss.n_before for loss in found.losses) == found.n_named

@@ -127,6 +127,16 @@ def test_graduation_needs_the_entity(kb):
         compare_with_kb(pack, kb, title="No such title")
 
 
+def test_many_workspaces_are_verified_by_one_reading(small, tmp_path, monkeypatch):
+    """The knowledge base may be large: its files are hashed once for a folder of workspaces."""
+    spaces = [copy_labelled(small, tmp_path / name) for name in ("rey", "rey-too", "rey-three")]
+    artifacts = open_artifacts(spaces)
+    read = []
+    monkeypatch.setattr(type(artifacts.kb), "verify", lambda kb: read.append(kb.path))
+    assert verify_unchanged(spaces, artifacts) == verify_unchanged(spaces[0], artifacts)
+    assert read == [artifacts.kb.path] * 2
+
+
 def test_artifacts_are_those_of_collecting(small, kb, trained, tmp_path):
     """A workspace finds its knowledge base and model again and proves them unchanged."""
     space = copy_labelled(small, tmp_path / "rey")

@@ -77,11 +77,11 @@ def learn(
             )
 
     learned = for_each(spaces, run)
-    fingerprints = [verify_unchanged(space, artifacts) for space in spaces]
+    fingerprints = verify_unchanged(spaces, artifacts)
     if as_json:
         print_json([learned_record(space, outcome) for space, outcome in learned])
     else:
-        show_learned(learned, fingerprints[0], Console(highlight=False))
+        show_learned(learned, fingerprints, Console(highlight=False))
     if len(learned) < len(spaces):
         raise typer.Exit(1)
     if strict:

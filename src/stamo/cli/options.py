@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
 if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase
@@ -25,3 +26,28 @@ def open_both(kb: Path | str, model: Path | str) -> tuple[KnowledgeBase, Trained
     base, trained = KnowledgeBase.open(kb), load_model(model)
     trained.check(base)
     return base, trained
+
+
+def refuse_foreign(
+    context: Context, kinds_of: Mapping[str, Collection[str]], kind: str, what: str
+) -> None:
+    """Refuse options that were given and would be ignored.
+
+    Args:
+        context: The command as it was called.
+        kinds_of: For each parameter that is not for all, the kinds of thing it is for.
+        kind: Which kind it is.
+        what: What has kinds, such as "suite".
+
+    Raises:
+        SettingsError: An option is for other kinds.
+    """
+    from stamo.errors import SettingsError
+
+    for name, kinds in kinds_of.items():
+        source = context.get_parameter_source(name)
+        if kind not in kinds and source is not None and source.name == "COMMANDLINE":
+            raise SettingsError(
+                f"--{name.replace('_', '-')} would be ignored: it is for a {what} of kind "
+                f"{' or '.join(kinds)}, and this one is {kind}; leave it out."
+            )

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Table
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
-from stamo.cli.options import AsJson
+from stamo.cli.options import AsJson, refuse_foreign
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
 from stamo.cli.tables import Console, command_group, print_json, print_table
 
@@ -29,7 +29,23 @@ class LabelsBy(StrEnum):
     advisor = "advisor"
 
 
+_LINKED = (SuiteKind.conflated, SuiteKind.natural, SuiteKind.facc1)
+RUN_KINDS = {
+    "models": _LINKED,
+    "slow_seeds": _LINKED,
+    "labels": _LINKED,
+    "split": _LINKED,
+    "experiment": _LINKED,
+    "bert": _LINKED,
+    "bert_weights": _LINKED,
+    "labels_by": (SuiteKind.wild,),
+    "about": (SuiteKind.wild,),
+}
+"""The suites that an option of `run` is for, where it is not for all."""
+
+
 def run(
+    context: Context,
     suite: Annotated[Path, Argument(metavar="SUITE", help="A suite, or a folder of them.")],
     kb: SuiteKb,
     out: Path = Option(..., help="Directory of the results; a run in it goes on."),
@@ -74,7 +90,9 @@ def run(
 
     given: dict[str, Any] = {"n_slots": slots, "n_problems": entities, "seed": seed}
     given["encoder"] = None if encoder == "none" else encoder
-    if kind_of(_suites(suite)[0]) == SuiteKind.wild:
+    kind = kind_of(_suites(suite)[0])
+    refuse_foreign(context, RUN_KINDS, kind, "suite")
+    if kind == SuiteKind.wild:
         given["about"] = about
         settings = _wild_settings(methods, sizes, seeds, labels_by, given)
         _show_results(out, _run_suites(suite, kb, out, settings, workers), as_json)

@@ -8,9 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
-from stamo.cli.options import AsJson
+from stamo.cli.options import AsJson, refuse_foreign
 from stamo.cli.tables import Console, print_json
 from stamo.errors import SettingsError
 
@@ -40,11 +40,29 @@ class LevelChoice(StrEnum):
     all = "all"
 
 
+_OWN_GOLD = (SuiteKind.natural, SuiteKind.facc1)
+MAKE_KINDS = {
+    "corpus": (SuiteKind.conflated, SuiteKind.facc1, SuiteKind.wild),
+    "level": (SuiteKind.conflated,),
+    "labels": (SuiteKind.wild,),
+    "model": (SuiteKind.wild,),
+    "least_documents": (SuiteKind.conflated, *_OWN_GOLD),
+    "frequency": _OWN_GOLD,
+    "ambiguity": _OWN_GOLD,
+    "missing": _OWN_GOLD,
+    "annotations": (SuiteKind.facc1,),
+    "freebase_keys": (SuiteKind.facc1,),
+    "any_title": (SuiteKind.conflated, *_OWN_GOLD),
+    "seed": (SuiteKind.conflated, *_OWN_GOLD),
+}
+"""The suites that an option of `make` is for, where it is not for all."""
+
 SuiteKb = Annotated[Path, Option("--kb", help="Directory of the knowledge base.")]
 WorkersOption = Annotated[int | None, Option(help="Processes; one for each core by default.")]
 
 
 def make(
+    context: Context,
     kind: Annotated[SuiteKind, Argument(help="conflated, natural, facc1 or wild.")],
     kb: SuiteKb,
     out: Path = Option(..., help="Directory to make."),
@@ -88,6 +106,7 @@ def make(
     from stamo.replication.suites.make import make_natural
     from stamo.replication.suites.natural import NaturalSettings
 
+    refuse_foreign(context, MAKE_KINDS, kind, "suite")
     base = KnowledgeBase.open(kb)
     options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
     if kind == SuiteKind.wild:

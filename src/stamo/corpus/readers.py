@@ -108,12 +108,23 @@ def read_documents(
     return _tidied(_read_sources(sources, task, start or Position(), stdin), on_progress)
 
 
+def refuse_one_text(sources: Sequence[str | Path]) -> None:
+    """Refuse a text where a list of them is needed: its letters would be taken for paths.
+
+    Raises:
+        CorpusFormatError: It is one.
+    """
+    if isinstance(sources, str):
+        raise CorpusFormatError(f"The sources are one text; give a list of paths: [{sources!r}].")
+
+
 def check_sources(sources: Sequence[str | Path]) -> None:
     """Refuse sources that do not exist.
 
     Raises:
-        CorpusFormatError: One does not.
+        CorpusFormatError: One does not, or a text is given where a list of them is needed.
     """
+    refuse_one_text(sources)
     for source in sources:
         if str(source) != STDIN and not Path(source).exists():
             raise CorpusFormatError(

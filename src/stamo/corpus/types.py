@@ -28,6 +28,14 @@ Labels = Mapping[LabelKey, str]
 """The entity of each labelled mention, by its title or id."""
 
 
+def _refuse_one_text(name: str, aliases: Sequence[str]) -> None:
+    # A text is a sequence of texts too: each of its letters would be an alias.
+    if isinstance(aliases, str):
+        raise SettingsError(
+            f"The aliases of {name!r} are one text, {aliases!r}; give a tuple: ({aliases!r},)."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class EmergingEntity:
     """An emerging entity e*: its aliases A(e*), and perhaps a line about it."""
@@ -60,6 +68,7 @@ class EmergingEntity:
         where another one is given.
         """
         name = name.strip()
+        _refuse_one_text(name, aliases)
         given = dict.fromkeys(alias.strip() for alias in aliases)
         if not given or (len(given) < MAX_ALIASES and not name.endswith(")")):
             given[name] = None
@@ -115,6 +124,7 @@ class EmergingEntity:
     def _check_names(self) -> None:
         if not self.id.strip():
             raise SettingsError("An emerging entity needs a name; the name given is empty.")
+        _refuse_one_text(self.id, self.aliases)
         if not 1 <= len(self.aliases) <= MAX_ALIASES:
             raise SettingsError(
                 f"{self.id!r} has {len(self.aliases)} aliases; give 1 to {MAX_ALIASES}."

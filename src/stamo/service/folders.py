@@ -35,7 +35,7 @@ from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_lab
 from stamo.workspace.labels.store import LabelStore
 from stamo.workspace.summary import read_summary
 from stamo.workspace.verdict import Decision, judge
-from stamo.workspace.wording import cut_end, cut_start
+from stamo.workspace.wording import count_of, cut_end, cut_start
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +121,21 @@ def _learned_pack(workspace: Workspace) -> OwnPack | None:
     )
 
 
+def _advise(entity: str, n_labelled: int, target: int, n_left: int, is_found: bool) -> str:
+    """Say what else to do once the goal is reached, where it is not simply to learn."""
+    if n_labelled < target:
+        return ""
+    if not is_found:
+        rest = "label some more." if n_left else "collect more documents."
+        return f"None of the {n_labelled} labels is {entity}; {rest}"
+    if n_labelled < N_LABELS:
+        return (
+            f"{count_of(n_labelled, 'label')}, and nothing is left to label. To judge a pack takes "
+            f"about {N_LABELS}: collect more documents, or learn from what there is."
+        )
+    return ""
+
+
 def _place(target: LabelTarget) -> tuple[str, int, int]:
     # By place, not by index: the index changes when documents are collected anew.
     return target.document, target.start, target.end
@@ -204,15 +219,15 @@ class WorkspaceFolders:
         by = Counter(event.labeller for event in events if event.choice != SKIP)
         n_labelled, n_mentions = by.total(), workspace.documents.manifest.n_mentions
         is_found = any(event.choice == EMERGING_CHOICE for event in events)
+        n_left = max(n_mentions - len(events), 0)
         target = min(N_LABELS, n_mentions) or N_LABELS
-        missing = f"None of the {n_labelled} labels is {workspace.entity.id}; label some more."
         return LabellingProgress(
             n_labelled=n_labelled,
             n_skipped=len(events) - n_labelled,
-            n_left=max(n_mentions - len(events), 0),
+            n_left=n_left,
             target=target,
             by=dict(by),
-            advice=missing if n_labelled >= target and not is_found else "",
+            advice=_advise(workspace.entity.id, n_labelled, target, n_left, is_found),
         )
 
     def prepare(self, name: str) -> None:

@@ -79,11 +79,17 @@ class JobStore:
             )
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            place = f"The jobs in {path.parent.resolve().name!r} cannot be opened"
-            advice = "free some space, or use another folder."
+            folder = path.parent.resolve().name
+            sentence = (
+                f"The jobs in {folder!r} cannot be opened ({error}); free some space, or use "
+                "another folder."
+            )
             if "locked" in str(error):
-                advice = "end the other service that uses this folder, or use another folder."
-            raise WorkspaceError(f"{place} ({error}); {advice}") from error
+                sentence = (
+                    f"Another `stamo label` or `stamo serve` uses {folder!r}; its pages label "
+                    "every workspace in it: use them, or end it first."
+                )
+            raise WorkspaceError(sentence) from error
 
     def close(self) -> None:
         """Let go of the table."""

@@ -66,8 +66,12 @@ def open_artifacts(
     return Artifacts(kb, trained, kb_path, model_path)
 
 
-def verify_unchanged(workspace: Workspace, artifacts: Artifacts) -> dict[str, str]:
+def verify_unchanged(
+    workspaces: Workspace | Sequence[Workspace], artifacts: Artifacts
+) -> dict[str, str]:
     """Check all files of the knowledge base and the model against the fingerprints of collecting.
+
+    The files are read once, however many workspaces there are.
 
     Returns:
         The fingerprints, by "kb" and "model".
@@ -77,13 +81,14 @@ def verify_unchanged(workspace: Workspace, artifacts: Artifacts) -> dict[str, st
         KnowledgeBaseError: A file of the knowledge base does not match its own manifest.
     """
     artifacts.kb.verify()
-    state = workspace.documents.manifest.state
     found = {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
-    for name, fingerprint in found.items():
-        expected = state.get(f"{name}_fingerprint", fingerprint)
-        if expected != fingerprint:
-            raise ArtifactMismatchError(
-                f"The {name} is {fingerprint[:12]}, but the documents were collected with "
-                f"{expected[:12]}; use that one."
-            )
+    for space in [workspaces] if isinstance(workspaces, Workspace) else workspaces:
+        state = space.documents.manifest.state
+        for name, fingerprint in found.items():
+            expected = state.get(f"{name}_fingerprint", fingerprint)
+            if expected != fingerprint:
+                raise ArtifactMismatchError(
+                    f"The {name} is {fingerprint[:12]}, but the documents of {str(space.path)!r} "
+                    f"were collected with {expected[:12]}; use that one."
+                )
     return found

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from stamo.corpus.aliases import AliasGroups, AliasMatcher
-from stamo.corpus.readers import STDIN, Position, Progress, SourceReader
+from stamo.corpus.readers import STDIN, Position, Progress, SourceReader, refuse_one_text
 from stamo.corpus.skips import SkipCounter
 from stamo.corpus.types import Document
 from stamo.errors import WorkspaceError
@@ -95,8 +95,8 @@ def collect_many(
     """Collect the candidate documents of workspaces; each ends as if it were alone.
 
     An interrupted collecting goes on when it is given the same sources, or none. After a complete
-    one, further sources are added. The sources are read once, unless the workspaces wait for
-    different ones.
+    one, further sources are added; a workspace that has them all stays as it is while the others
+    are fed. The sources are read once, unless the workspaces wait for different ones.
 
     Args:
         workspaces: The folders of the emerging entities.
@@ -116,6 +116,7 @@ def collect_many(
     """
     if len({workspace.path.resolve() for workspace in workspaces}) < len(workspaces):
         raise WorkspaceError("A workspace is named twice; name each one once.")
+    refuse_one_text(sources)
     given = [str(source) for source in sources]
     with ExitStack() as locks:
         for workspace in workspaces:
@@ -131,7 +132,9 @@ def collect_many(
             )
             for w in workspaces
         ]
-        sources_of = (s for state in states for s in state["sources"][state["begun"] :])
+        sources_of = [s for state in states for s in state["sources"][state["begun"] :]]
+        if states and not sources_of:
+            _refuse_collected(workspaces, states[0]["sources"])
         reader.check(list(dict.fromkeys(sources_of)))  # before anything is changed
         if fresh:
             for workspace in workspaces:
@@ -144,9 +147,21 @@ def collect_many(
         collected: dict[int, Collected] = {}
         for group in _groups(intakes):
             some = [intakes[number] for number in group]
-            results = _Pass(some, decider, settings, reader, on_progress).run(stdin)
+            if some[0].sources:
+                results = _Pass(some, decider, settings, reader, on_progress).run(stdin)
+            else:
+                results = [intake.as_it_was() for intake in some]
             collected |= dict(zip(group, results, strict=True))
         return [collected[number] for number in range(len(intakes))]
+
+
+def _refuse_collected(workspaces: Sequence[Workspace], known: Sequence[str]) -> NoReturn:
+    many = f"all {len(workspaces)} workspaces"
+    whose = many if len(workspaces) > 1 else repr(workspaces[0].entity.id)
+    raise WorkspaceError(
+        f"All of {', '.join(known)} is collected for {whose}; name other documents with "
+        "--from, or start anew with --fresh."
+    )
 
 
 def _groups(intakes: Sequence[Intake]) -> list[list[int]]:
@@ -165,7 +180,7 @@ def _next_state(
     trained: TrainedModel,
     origin: dict[str, str],
 ) -> dict[str, Any]:
-    """Return where to begin: a new state, the old one, or the old one with more sources."""
+    """Return where to begin: a new state, the old one, or the old one with what it lacks."""
     fingerprints = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
     old, name = dict(manifest.state), workspace.entity.id
     if not old:
@@ -190,16 +205,10 @@ def _next_state(
             )
         return old | {"begun": begun}
     more = [source for source in sources if source == STDIN or source not in known]
-    if not more:
-        raise WorkspaceError(
-            f"All of {', '.join(known)} is collected for {name!r}; name other documents with "
-            "--from, or start anew with --fresh."
-        )
-    position = Position(len(known)).to_json()
     return old | {
         "sources": known + more,
         "begun": len(known),
-        "position": position,
+        "position": Position(len(known)).to_json(),
         "n_bytes": 0,
         "text_column": origin["text_column"],
     }

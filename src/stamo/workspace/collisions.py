@@ -38,6 +38,9 @@ class Loss:
     n_before: int = 0
     """Mentions with a name of the new entity that were linked to it."""
     n_lost: int = 0
+    """Those that now mean the new entity."""
+    n_unlinked: int = 0
+    """Those that now mean nothing known: the labels said so of mentions like them."""
     examples: list[Taken] = field(default_factory=list)
 
 
@@ -52,6 +55,8 @@ class Collisions:
     """Mentions with a name of the new entity."""
     n_taken: int
     """Those that now mean the new entity."""
+    n_unlinked: int
+    """Those that meant a known entity and now mean nothing known."""
     n_elsewhere: int
     """Other mentions whose link changed; packs leave them alone, so this is 0."""
     losses: tuple[Loss, ...]
@@ -80,7 +85,7 @@ def find_collisions(
     packed = PackedLinker(linker, [pack], encoder)
     names, new = frozenset(pack.entity.aliases), pack.entity.id
     loss_by_entity: dict[str, Loss] = {}
-    counts = dict.fromkeys(("documents", "mentions", "named", "taken", "elsewhere"), 0)
+    counts = dict.fromkeys(("documents", "mentions", "named", "elsewhere"), 0)
     for old in _batches(packed, documents):
         counts["documents"] += len(old)
         for before, after in zip(old, packed.relink(old), strict=True):
@@ -93,18 +98,21 @@ def find_collisions(
                 title = m.entity or NOTHING
                 loss = loss_by_entity.setdefault(title, Loss(title))
                 loss.n_before += 1
+                loss.n_unlinked += m.entity is not None and changed.entity is None
                 if changed.entity == new:
-                    counts["taken"] += 1
                     loss.n_lost += 1
                     if len(loss.examples) < n_examples:
                         shown = cut_context(before.text, m.start, m.end, width)
                         loss.examples.append(Taken(before.id, shown, changed.confidence))
-    losses = sorted(loss_by_entity.values(), key=lambda loss: (-loss.n_lost, loss.entity))
+    losses = sorted(
+        loss_by_entity.values(), key=lambda loss: (-loss.n_lost, -loss.n_unlinked, loss.entity)
+    )
     return Collisions(
         n_documents=counts["documents"],
         n_mentions=counts["mentions"],
         n_named=counts["named"],
-        n_taken=counts["taken"],
+        n_taken=sum(loss.n_lost for loss in losses),
+        n_unlinked=sum(loss.n_unlinked for loss in losses),
         n_elsewhere=counts["elsewhere"],
         losses=tuple(losses),
     )

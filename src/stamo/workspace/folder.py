@@ -64,6 +64,11 @@ class Status:
     stage: str
     """The same in a few words, for a table."""
 
+    @property
+    def n_left(self) -> int:
+        """Return how many candidate mentions are neither labelled nor skipped."""
+        return max(self.n_mentions - self.labels.n_labelled - self.labels.n_skipped, 0)
+
 
 @dataclass(repr=False)
 class Workspace:
@@ -294,18 +299,34 @@ def _after_learning(status: Status, folder: str) -> tuple[str, str]:
         return "report", f"See what was learned with: stamo report {folder}"
     verdict = status.verdict
     if verdict is not None and verdict.decision is not Decision.ship:
-        more = verdict.decision is Decision.label_more
-        hint = f" Label with: stamo label {folder}" if more else ""
-        return verdict.decision.value, f"{verdict.sentence}{hint}"
+        if verdict.decision is not Decision.label_more:
+            return verdict.decision.value, verdict.sentence
+        if status.n_left:
+            return verdict.decision.value, f"{verdict.sentence} Label with: stamo label {folder}"
+        hint = f"Nothing is left to label: stamo collect {folder} --from FILE"
+        return "collect and label more", f"{verdict.sentence} {hint}"
     step = f"Use it with: stamo link KB MODEL --with {folder}/packs; feed it with"
     return "link, or update", f"{step}: stamo update {folder} --from FILE"
 
 
+def _before_learning(status: Status, folder: str) -> tuple[str, str]:
+    labels = status.labels
+    missing = min(N_LABELS, status.n_mentions) - labels.n_labelled
+    if missing > 0:
+        step = f"Label {count_of(missing, 'more mention')}"
+        step = f"{step} ({labels.n_labelled} done) with: stamo label {folder}"
+        return f"label {missing} more", step
+    if not labels.n_emerging:
+        step = f"None of the {labels.n_labelled} labels is {status.entity.id!r}"
+        if not status.n_left:
+            return "collect more", f"{step}; collect more with: stamo collect {folder} --from FILE"
+        return "label the entity", f"{step}; label some with: stamo label {folder}"
+    count = count_of(labels.n_labelled, "label")
+    return "learn", f"Learn the entity from {count} with: stamo learn {folder}"
+
+
 def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     """Return what comes next, in a few words and as a sentence with the command."""
-    labels = status.labels
-    wanted = min(N_LABELS, status.n_mentions)
-    missing = wanted - labels.n_labelled
     if not status.is_collected and started:
         done = count_of(status.n_documents, "document")
         step = f"Collecting was interrupted after {done}; go on with"
@@ -328,15 +349,7 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     if status.n_slots:
         step = f"Learning was interrupted at slot {status.n_slots}; go on with"
         return "learn (interrupted)", f"{step}: stamo learn {folder}"
-    if missing > 0:
-        step = f"Label {count_of(missing, 'more mention')}"
-        step = f"{step} ({labels.n_labelled} done) with: stamo label {folder}"
-        return f"label {missing} more", step
-    if not labels.n_emerging:
-        step = f"None of the {labels.n_labelled} labels is {status.entity.id!r}; label some with"
-        return "label the entity", f"{step}: stamo label {folder}"
-    count = count_of(labels.n_labelled, "label")
-    return "learn", f"Learn the entity from {count} with: stamo learn {folder}"
+    return _before_learning(status, folder)
 
 
 def _refuse_used(folder: Path) -> None:

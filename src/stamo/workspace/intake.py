@@ -207,6 +207,11 @@ class Intake:
         }
         self.parts.append(kept, state=state, complete=complete)
 
+    def as_it_was(self) -> Collected:
+        """Say what there is where nothing is left to read."""
+        self._until = Reached(self.start)
+        return self.collected(self._until)
+
     def collected(self, reached: Reached) -> Collected:
         """Say what there is."""
         reached = self._until or reached

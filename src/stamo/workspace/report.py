@@ -302,15 +302,17 @@ def _collisions(found: Collisions, entity: str, is_given: bool) -> Iterator[str]
     yield html.heading(
         "Collisions: what letting it in would change",
         f"{found.n_documents:,} of {where} were linked without and with the pack. "
-        f"{found.n_taken:,} of {found.n_named:,} mentions with its names now mean {entity}; "
+        f"{found.n_taken:,} of {found.n_named:,} mentions with its names now mean {entity}, "
+        f"{found.n_unlinked:,} that meant a known entity now mean nothing known; "
         f"{found.n_elsewhere:,} of the other {n_others:,} mentions changed.",
     )
     rows = []
     for loss in found.losses:
         examples = "<br>".join(html.quote(*t.shown) for t in loss.examples)
         lost = f"{loss.n_lost:,} of {loss.n_before:,}"
-        rows.append([escape(loss.entity), lost, examples])
-    yield html.table(["entity", "loses", "for instance"], rows, [1])
+        rows.append([escape(loss.entity), lost, f"{loss.n_unlinked:,}", examples])
+    headings = ["entity", "loses to it", "to nothing known", "for instance"]
+    yield html.table(headings, rows, [1, 2])
 
 
 def _changes(found: tuple[int, PackChange] | None, pack: EntityPack) -> Iterator[str]:

@@ -51,7 +51,7 @@ function take(answer, kept) {
   const fresh = [answer.question, ...answer.ahead].filter((q) => q && !known.has(keyOf(q)));
   queue = [...kept, ...fresh];
   showProgress(answer.progress);
-  if (keyOfShown() !== before || byId("dock").hidden) showCurrent();
+  if (keyOfShown() !== before || !shown() || byId("dock").hidden) showCurrent();
 }
 
 const keyOfShown = () => (shown() ? keyOf(shown()) : "");
