@@ -3,18 +3,15 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from stamo.cli import suite as suite_commands
+from stamo.cli.main import create_app
 from stamo.errors import SettingsError
 
 
 def refused(line):
     """Return the sentence with which a command is refused."""
-    app = typer.Typer()
-    suite_commands.register(app)
-    done = CliRunner().invoke(app, ["suite", *line.split()])
+    done = CliRunner().invoke(create_app(["suite"]), ["suite", *line.split()])
     assert isinstance(done.exception, SettingsError), done.output
     return str(done.exception)
 

@@ -1,25 +1,20 @@
 """The vector of an emerging entity from three words in a plane."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from stamo.errors import SettingsError
 from stamo.features.embedding import Embedding
 from stamo.features.max_margin import MaxMargin
-from tests.features.by_hand import NEW, A, C, FiveDocuments, label, pile_of, star
+from tests.features.by_hand import A, C, FiveDocuments, label, pile_of, star
 
 RED, STAR, MOON = 0, 1, 2
-NAMELESS = replace(NEW, id="Star")
-"""Its name says no more than its alias."""
 HALF = 0.5**0.5
 
 
 def estimate(contexts, weights, kb=None, feature=Embedding()):
     kb = kb or FiveDocuments()
-    mentions = [star(d, words=w) for d, w in enumerate(contexts)]
-    pile = pile_of(mentions, kb, entities=(NAMELESS,))
+    pile = pile_of([star(d, words=w) for d, w in enumerate(contexts)], kb)
     return feature.estimate(label(pile, weights), kb)[0].tolist()
 
 

@@ -326,10 +326,8 @@ def test_a_document_that_comes_twice_is_refused(case, world_kb, world_model):
 def test_no_labels_and_no_mentions_are_clear_errors(case, world_kb, world_model):
     """Learning says what is missing before it starts."""
     entity, _, unlabelled, _ = case
-    # Its name says no more than its alias.
-    nameless = EmergingEntity(min(entity.aliases, key=len), entity.aliases)
     with pytest.raises(LearningError, match="label about twenty"):
-        learn(nameless, Corpus(()), unlabelled, world_model, world_kb)
+        learn(entity, Corpus(()), unlabelled, world_model, world_kb)
     with pytest.raises(LearningError, match="check the spelling"):
         learn(EmergingEntity("X", ("Qqqq",)), Corpus(()), unlabelled, world_model, world_kb)
     with pytest.raises(SettingsError, match="no reading"):

@@ -134,9 +134,9 @@ def make_document(number, text=None):
     )
 
 
-def make_workspace(root, name="rey", n_documents=30, documents=None, entity=ENTITY):
+def make_workspace(root, name="rey", n_documents=30, documents=None):
     at = datetime(2026, 1, 2, tzinfo=UTC)
-    workspace = Workspace.create(root / name, entity, created_by="Ada", at=at)
+    workspace = Workspace.create(root / name, ENTITY, created_by="Ada", at=at)
     documents = documents or [make_document(i) for i in range(n_documents)]
     workspace.documents.append(documents, state={}, complete=True)
     return workspace

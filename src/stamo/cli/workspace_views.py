@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -18,7 +17,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from stamo.cli.tables import bare_table, named_values
+from stamo.cli.tables import Console, bare_table, named_values
 from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stamo.corpus.tokenizer import tokenize
 from stamo.errors import CorpusFormatError, SettingsError
 
 MAX_ALIASES = 10
@@ -92,16 +91,8 @@ class EmergingEntity:
 
     @property
     def line(self) -> str:
-        """The line about it; without one, what its name says beyond its shortest alias.
-
-        That is the qualifier, else the other words ("Hurricane" of "Hurricane Sandy"); empty where
-        there are none.
-        """
-        if known := self.about or self.qualifier:
-            return known
-        shortest = {word.casefold() for word in tokenize(min(self.aliases, key=len))[0]}
-        words = [word for word in tokenize(self.id)[0] if word.casefold() not in shortest]
-        return " ".join(word for word in words if len(word) > 1 and word.isalpha())
+        """What is said of it: the line about it, else the qualifier; empty where there is none."""
+        return self.about or self.qualifier
 
     def __post_init__(self) -> None:
         self._check_names()

@@ -1,6 +1,6 @@
 """What is said of an entity in a line: its words, their direction, and what is like it.
 
-A person may write the line; without one the name speaks (`EmergingEntity.line`).
+A person may write the line; without one, brackets behind the name speak (`EmergingEntity.line`).
 
 An encoder of English finds any two texts of another language alike: 64 % of unrelated sentences in
 French, 78 % in Spanish and all in Russian are above the likeness that only .4 % of English windows

@@ -17,7 +17,7 @@ MIN_OTHER_WORDS = 2
 """Words in capitals beside a name of one word."""
 COMMON_COUNT = 100
 """Times that a word is written in the articles, in any case, to be a common one."""
-LEAST_NAME_SHARE = 0.1
+LEAST_NAMED = 0.1
 """Articles that have it as a name, for each of these times, of a word that is mostly a name."""
 _NEAR = 100
 _WORDS_BEFORE = re.compile(r"(?:[^\W\d_]+['’-]?[ \t]+)*\Z")
@@ -55,7 +55,7 @@ def _is_fit(alias: str, kb: KnowledgeBase) -> bool:
     (word,) = kb.word_ids([lower(alias)]).tolist() if kb.dimensions else (-1,)
     count = int(kb.word_counts[word]) if word >= 0 else 0
     n_documents = int(kb.alias_documents[known]) if known >= 0 else 0
-    is_common = count >= COMMON_COUNT and n_documents < LEAST_NAME_SHARE * count
+    is_common = count >= COMMON_COUNT and n_documents < LEAST_NAMED * count
     return small < 0 and not is_common
 
 

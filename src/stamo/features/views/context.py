@@ -1,7 +1,7 @@
 """What stands around a mention: its words, its entities, and what all of it says together.
 
 The words and entities as vectors and one by one; the text as a frozen sentence encoder reads it,
-alone and beside the line about the entity, or what its name says of it.
+alone and beside the line about the entity, or what stands in brackets behind its name.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class About(View):
     """
 
     name = "about"
-    part = "line or name"
+    part = "line about it"
     reads_text = True
 
     variance: float = 8.0
@@ -189,7 +189,7 @@ class About(View):
     near: float = 0.08
     """What a rare word of the line adds beside the name and near it."""
     by_name: float = 0.5
-    """What all of it counts where no line was written and the name speaks: it says less."""
+    """What all of it counts where no line was written and only brackets behind the name speak."""
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Compare; no column where nothing is known about the entity."""

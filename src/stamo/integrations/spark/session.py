@@ -52,7 +52,7 @@ def spark_session(
         MissingExtraError: pyspark is not installed.
         SettingsError: Spark does not start.
     """
-    need("pyspark", "spark", "Spark as the engine")
+    need("pyspark.sql", "spark", "Spark as the engine", package="pyspark")
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 

@@ -4,9 +4,9 @@ The first questions are the ones that stand for most of the pile: each covers th
 like it, and the next one covers what is still far from all before (greedy facility location). From
 the sixth label on, mentions count by how unsure the current posterior is about them. A real new
 entity is rare under its name: as long as fewer than three labels are the entity, every other
-question counts mentions by how probable it is there, which a line about the entity, or a name that
-says more than its alias, tells before the first label. Only every other one: labels that are nearly
-all the entity say nothing of the rest.
+question counts mentions by how probable it is there, which a line about the entity, or what stands
+in brackets behind its name, tells before the first label. Only every other one: labels that are
+nearly all the entity say nothing of the rest.
 """
 
 from __future__ import annotations
