@@ -90,7 +90,7 @@ def load_material(
 
 
 def _check_labels(entity: EmergingEntity, labels: Collection[str]) -> None:
-    if entity.line:  # a line about it can stand for labels
+    if entity.about:  # a line about it can stand for labels; brackets behind its name cannot
         return
     if not labels:
         raise LearningError(
