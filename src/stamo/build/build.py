@@ -13,8 +13,8 @@ import logging
 import resource
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -73,8 +73,6 @@ LINKS_DROPPED = {
 
 MEMORY_TO_TRY = (50, 100, 200, 400, 800)
 """Megabytes for each thread of the database, tried one after the other."""
-
-NAME_TABLES = ("aliases", "entities", "redirects")
 
 IN_TEXT, ELSEWHERE = "links in running text", "links in tables, captions, notes"
 TO_ARTICLES, TO_MISSING = "links to articles", "links to titles without a page"
@@ -197,8 +195,6 @@ def _run(build: BuildState, engine: BuildEngine) -> Manifest:
     give_back_memory()
     with build.stage("articles and link probability") as report:
         engine.write_articles(build, staged, report)
-    with build.stage("writing names"):
-        _write_names(build)
     sources = build.described or {str(build.source.kind): SourceFile.of(build.source.path)}
     if settings.ids is not None:
         sources["ids"] = SourceFile.of(settings.ids)
@@ -323,16 +319,11 @@ def count_with(
         )
         _collect_counts(build, connection)
         counting.drop(connection, "link", "target", "name", "page")
-    with build.stage("writing tables"):
-        aliases = build.staged_names("aliases")
-        build.counts["aliases"] = write_aliases(connection, aliases, build.result)
-        matcher_is_written = build.workers.start(write_matcher, aliases, build.result)
-        try:
-            _write_tables(build, connection)
-            counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
-            return stage_articles(connection, build.work)
-        finally:
-            matcher_is_written()
+    with build.stage("writing tables"), ExitStack() as names:
+        # Whatever happens here, the workers are waited for.
+        _write_tables(build, connection, names)
+        counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
+        return stage_articles(connection, build.work)
 
 
 def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
@@ -367,24 +358,24 @@ def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) ->
     build.skipped.update({name: n for name, n in singles.items() if n})
 
 
-def _write_tables(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the tables of numbers, and stage the names of entities."""
+def _write_tables(
+    build: BuildState, connection: duckdb.DuckDBPyConnection, waiting: ExitStack
+) -> None:
+    """Write the tables of numbers, and let workers write the names as soon as they are staged."""
     counts, result = build.counts, build.result
-    _, entities, redirects = map(build.staged_names, NAME_TABLES)
-    counts["entities"] = write_entities(connection, entities, result)
-    counts["redirects"] = write_redirects(connection, redirects, result)
+
+    def write_names(name: str, write: Callable[..., int]) -> None:
+        staged = build.staged_names(name)
+        counts[name] = write(connection, staged, result)
+        if name == "aliases":
+            waiting.callback(build.workers.start(write_matcher, staged, result))
+        waiting.callback(build.workers.start(write_strings, staged, result, name))
+
+    write_names("aliases", write_aliases)
+    write_names("entities", write_entities)
+    write_names("redirects", write_redirects)
     write_candidates(connection, result, counts["aliases"], counts["entities"])
     write_documents(connection, result, counts["entities"], counts["articles"])
-
-
-def _write_names(build: BuildState) -> None:
-    """Write the tries, last of all: each holds its names in memory while it is made."""
-    waiting = [
-        build.workers.start(write_strings, build.staged_names(name), build.result, name)
-        for name in NAME_TABLES
-    ]
-    for wait in waiting:
-        wait()
 
 
 def _write_articles(build: BuildState, staged: StagedArticles, report: Report) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stamo.build.columns import column_of, flags_of
+from stamo.build.columns import flags_of
 from stamo.kb.manifest import ARTICLES_FILE, MATCHER
 from stamo.kb.matching import NameMatcher
 from stamo.kb.storage import open_array, save_array
@@ -98,9 +98,18 @@ def counted_texts(group: WrittenArticles) -> Iterator[LinkedTexts]:
         rows, aliases = group.rows[begin:end] - first, group.aliases[begin:end]
         place = np.cumsum(counted, dtype=np.int32) - np.int32(1)
         kept = counted[rows] & (aliases >= 0)
-        # Selecting copies: of a slice, all that it is a slice of would travel to the worker.
-        part = texts.slice(first, len(counted)).take(column_of(np.flatnonzero(counted)))
+        part = _selected(texts.slice(first, len(counted)), counted)
         yield LinkedTexts(part, place[rows[kept]], aliases[kept])
+
+
+def _selected(texts: pa.StringArray, kept: Bools) -> pa.StringArray:
+    """Copy some of the texts: of a slice, all that it is a slice of would travel to the worker.
+
+    Joining runs of them spares the import of Arrow's functions, a fifth of a second.
+    """
+    edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).tolist()
+    runs = [texts.slice(a, b - a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    return pa.concat_arrays(runs or [texts.slice(0, 0)])
 
 
 def _parts(texts: pa.StringArray) -> Iterator[tuple[int, int]]:

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.system.arrays import Int32
+from stamo.system.arrays import Bools, Int32
 
 UNKNOWN_WORD = -1
 """The id of a word that the vocabulary does not hold."""
@@ -146,28 +146,38 @@ def begins_small(name: str) -> bool:
     return name[:1].islower() and not is_georgian(name)
 
 
+class WordMarks(NamedTuple):
+    """Which characters of a text belong to words, and which begin and end one; shape (n,) each."""
+
+    is_inside: Bools
+    begins: Bools
+    ends: Bools
+
+
 def word_spans(text: str) -> tuple[Int32, Int32]:
     """Find where each word of a lower-cased text starts and ends (exclusive)."""
-    if text.isascii():
-        kinds = _kinds_below(_FEW)[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
-    else:
-        # Lone surrogates reach us from broken JSON escapes; they separate words as any other sign.
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        kinds = _kinds_below(_FEW if codes.max() < _FEW else _ALL)[codes]
-    is_token = kinds != _OTHER
+    # Lone surrogates reach us from broken JSON escapes; they separate words as any other sign.
+    encoding, kind = ("ascii", "u1") if text.isascii() else ("utf-32-le", "<u4")
+    words = mark_words(np.frombuffer(text.encode(encoding, "surrogatepass"), kind))
+    starts = np.flatnonzero(words.begins).astype(np.int32)
+    return starts, (np.flatnonzero(words.ends) + 1).astype(np.int32)
+
+
+def mark_words(codes: NDArray[np.unsignedinteger]) -> WordMarks:
+    """Find the words among the characters of a text, given as numbers."""
+    kinds = _kinds_below(_FEW if codes.max(initial=0) < _FEW else _ALL).take(codes)
+    is_inside = kinds != _OTHER
     # One padding cell on either side: a word may touch the edge of the text.
-    token = np.zeros(len(kinds) + 2, dtype=np.bool_)
-    token[1:-1] = is_token
-    begins = is_token & ~token[:-2]
+    padded = np.zeros(len(kinds) + 2, dtype=np.bool_)
+    padded[1:-1] = is_inside
+    begins = is_inside & ~padded[:-2]
     single = kinds == _SINGLE
     if single.any():
         begins |= single
         begins[1:] |= (kinds[1:] == _WORD) & single[:-1]
-    finishes = is_token & ~token[2:]
-    finishes[:-1] |= is_token[:-1] & begins[1:]
-    starts = np.flatnonzero(begins).astype(np.int32)
-    ends = (np.flatnonzero(finishes) + 1).astype(np.int32)
-    return starts, ends
+    ends = is_inside & ~padded[2:]
+    ends[:-1] |= is_inside[:-1] & begins[1:]
+    return WordMarks(is_inside, begins, ends)
 
 
 @cache

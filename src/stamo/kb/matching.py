@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import word_spans
+from stamo.corpus.tokenizer import WordMarks, mark_words
 from stamo.kb.storage import open_array, save_array
 from stamo.system.arrays import Bools, Int32, Int64, UInt64
 
@@ -238,23 +238,15 @@ class HashedTokens:
 
     Args:
         codes: The characters of the text as numbers, shape (n,).
-        word_starts: First character of each word, ascending; words do not overlap.
-        word_ends: One past the last character of each word.
+        words: Which of them belong to words, and where words begin and end.
     """
 
-    def __init__(
-        self, codes: Codes, word_starts: NDArray[np.integer], word_ends: NDArray[np.integer]
-    ) -> None:
+    def __init__(self, codes: Codes, words: WordMarks) -> None:
         # Words and single signs are tokens; they never overlap.
-        steps = np.zeros(len(codes) + 1, dtype=np.int8)
-        steps[word_starts] += 1
-        steps[word_ends] -= 1
-        begins = (np.cumsum(steps[:-1], dtype=np.int8) == 0) & (codes != 0x20)
-        is_last = begins.copy()
-        begins[word_starts] = True
-        is_last[word_ends - 1] = True
-        self.starts = np.flatnonzero(begins).astype(np.int32)
-        self.ends = np.flatnonzero(is_last).astype(np.int32) + np.int32(1)
+        signs = ~words.is_inside
+        signs &= codes != 0x20
+        self.starts = np.flatnonzero(words.begins | signs).astype(np.int32)
+        self.ends = np.flatnonzero(words.ends | signs).astype(np.int32) + np.int32(1)
         powers, self._inverses = _powers(1 << max(len(codes) - 1, _LEAST_POWERS).bit_length())
         self._sums = np.zeros(len(codes) + 1, dtype=np.uint64)
         terms = _FREQUENT.take(codes, mode="clip")
@@ -268,7 +260,7 @@ class HashedTokens:
         """Take a text as it is written, but for spaces that do not break a line."""
         text = text.replace("\xa0", " ")
         codes = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
-        return cls(codes, *word_spans(text))
+        return cls(codes, mark_words(codes))
 
     def __len__(self) -> int:
         return len(self.starts)

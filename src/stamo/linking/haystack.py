@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stamo.corpus.tokenizer import WordMarks
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens
 from stamo.kb.storage import expand
 from stamo.linking.informal import (
@@ -157,7 +158,9 @@ def _tokens(
             cuts = end + np.flatnonzero(part.begins)
             starts[cuts], starts[cuts - 1], stops[cuts - 2] = True, False, True
         end += len(part.chars)
-    return HashedTokens(chars, np.flatnonzero(starts), np.flatnonzero(stops) + 1)
+    steps = starts.astype(np.int8)
+    steps[1:] -= stops[:-1]
+    return HashedTokens(chars, WordMarks(np.cumsum(steps, dtype=np.int8) != 0, starts, stops))
 
 
 def _gather(

@@ -104,16 +104,17 @@ def _tidy(text: str) -> str:
     if _LOOSE_OPEN.search(text) or _LOOSE_CLOSE.search(text):
         text = text.replace(OPEN + " ", " " + OPEN).replace(" " + CLOSE, CLOSE + " ")
         text = _single_spaces(text)
-    # At most one space stands anywhere now, so this strips every line.
-    text = text.replace(" \n", "\n").replace("\n ", "\n")
+    # Line by line: to search for a space beside a line break takes twice the time.
+    text = "\n".join([line.strip(" ") for line in text.split("\n")])
     return _BREAKS.sub("\n\n", text).strip()
 
 
 def _single_spaces(text: str) -> str:
-    """Make one space of several; replacing pairs again and again is faster than a pattern."""
-    while "  " in text:
-        text = text.replace("  ", " ")
-    return text
+    """Make one space of several; splitting at pairs looks once where replacing looks thrice."""
+    parts = text.split("  ")
+    while len(parts) > 1:
+        parts = " ".join(parts).split("  ")
+    return parts[0]
 
 
 def _external_label(match: re.Match[str]) -> str:
