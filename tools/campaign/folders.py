@@ -19,8 +19,7 @@ from stamo.integrations.spacy import ComponentSettings, StamoComponent
 from stamo.service.schemas import FoundOut
 from stamo.workspace.artifacts import open_artifacts
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.export import detect_form, from_csv
-from stamo.workspace.labels.foreign import add_changes
+from stamo.workspace.labels.export import add_changes, detect_form, from_csv
 from stamo.workspace.labels.store import LabelStore
 from tools.campaign.readers import mutate, odd_value
 
