@@ -64,7 +64,7 @@ def open_workspace(folder: Path, rng: random.Random) -> int:
     space = Workspace.open(home)
     space.status()
     if rng.random() < 0.1:
-        open_artifacts(space)
+        open_artifacts([space])
     return len(list(space.documents))
 
 
