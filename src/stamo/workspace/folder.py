@@ -11,7 +11,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -187,7 +187,7 @@ class Workspace:
 
     def current_labels(self) -> list[LabelEvent]:
         """Return what is labelled as what now, one event a mention."""
-        with self.read_labels() as store:
+        with closing(LabelStore.read(self.labels_path)) as store:
             return store.current()
 
     @contextmanager
