@@ -154,7 +154,7 @@ def test_commands_start_without_heavy_parts():
     """Importing the commands loads neither torch nor the numeric stack."""
     code = (
         "import sys, stamo.cli.label, stamo.cli.learn, stamo.cli.packs, stamo.cli.demo\n"
-        "import stamo.cli.workspace_views\n"
+        "import stamo.cli.workspaces\n"
         "print(sorted({'torch', 'numpy', 'matplotlib', 'scipy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -326,7 +326,7 @@ def test_from_a_table_of_products_to_a_pack_without_a_model(run, tmp_path):
     source = tmp_path / "pile.jsonl"
     assert "kept" in run("collect", space, "--kb", tmp_path / "kb", "--from", source)
     opened = Workspace.open(space)
-    parts = open_artifacts(opened)
+    parts = open_artifacts([opened])
     queue = LabelQueue(opened.entity, opened.documents.read(), parts.kb, parts.trained)
     with opened.open_labels() as labels:
         for key in queue.order([])[:12]:

@@ -5,7 +5,8 @@ import pytest
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError, SettingsError, WorkspaceError
 from stamo.packs.folder import slug
-from stamo.workspace.declared import create_workspaces, open_workspaces, read_entities
+from stamo.workspace.declared import create_workspaces, read_entities
+from stamo.workspace.folder import workspace_folders
 from tests.workspace.small_world import NOON
 
 TABLE = """name,aliases,about,id,type,url
@@ -40,7 +41,7 @@ def test_a_table_becomes_workspaces(tmp_path):
     )
     assert dawn.aliases == ("Dawn",)
     assert ada.aliases == ("Ada",)
-    names = [space.path.name for space in open_workspaces(tmp_path / "week")]
+    names = [folder.name for folder in workspace_folders(tmp_path / "week")]
     assert names == ["ada", "dawn-spacecraft", "rey-skywalker"]
 
 

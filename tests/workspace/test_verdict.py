@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -114,5 +114,5 @@ def test_a_line_above_the_thresholds_is_no_higher_threshold():
 def test_findings_survive_json():
     """What is kept beside the pack gives the same verdict again."""
     found = findings(doubtful=("d1: odd",))
-    assert Findings.from_json(found.to_json()) == found
+    assert Findings.from_json(asdict(found)) == found
     assert judge(found).to_json()["decision"] == "ship"

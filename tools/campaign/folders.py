@@ -19,8 +19,7 @@ from stamo.integrations.spacy import ComponentSettings, StamoComponent
 from stamo.service.schemas import FoundOut
 from stamo.workspace.artifacts import open_artifacts
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.export import detect_form, from_csv
-from stamo.workspace.labels.foreign import add_changes
+from stamo.workspace.labels.export import add_changes, detect_form, from_csv
 from stamo.workspace.labels.store import LabelStore
 from tools.campaign.readers import mutate, odd_value
 
@@ -65,7 +64,7 @@ def open_workspace(folder: Path, rng: random.Random) -> int:
     space = Workspace.open(home)
     space.status()
     if rng.random() < 0.1:
-        open_artifacts(space)
+        open_artifacts([space])
     return len(list(space.documents))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,9 +113,8 @@ class _Story:
         from stamo.workspace.artifacts import Artifacts
 
         kb_path, model_path = self.out / "kb", self.out / "deeped.safetensors"
-        dump = world.paths.dump_path
+        dump, settings = world.paths.dump_path, BuildSettings(held_out=0.3, overwrite=True)
         self.begin("2. A knowledge base from its dump", f"stamo build {dump} {kb_path}")
-        settings = BuildSettings(held_out=0.3, overwrite=True)
         counts = build_knowledge_base(dump, kb_path, settings).counts
         kb = KnowledgeBase.open(kb_path)
         self.say(
@@ -158,33 +157,29 @@ class _Story:
         gold, proposals = read_answers(world.paths.gold_path), folder.proposals()
         answers = ((i, p, confirmed(p, gold)) for i, p in enumerate(proposals, 1))
         # A proposal may hold only a piece of the name ("Labs"); its documents would be others.
-        found = next(
-            (
-                (i, p, entity)
-                for i, p, entity in answers
-                if entity in emerging and set(p.aliases) & set(emerging[entity]["aliases"])
-            ),
-            None,
+        found = (
+            (i, p, emerging[entity])
+            for i, p, entity in answers
+            if entity in emerging and set(p.aliases) & set(emerging[entity]["aliases"])
         )
-        if found is None:
+        place, proposal, entry = next(found, (0, None, {}))
+        if proposal is None:
             raise WorkspaceError(
                 "Nothing that is new in this world was proposed; choose another --seed."
             )
-        place, proposal, entity = found
-        entry = emerging[entity]
         rivals = ", ".join(rival["title"] for rival in entry["rivals"])
         self.say(
             f"In the demo the world's own answers decide, not a person. Number {place} is "
-            f"[bold]{escape(entity)}[/]: {escape(entry['description'])}"
+            f"[bold]{escape(entry['id'])}[/]: {escape(entry['description'])}"
         )
         self.say(f"The same name may as well mean {escape(rivals)}.")
-        return proposal, entity
+        return proposal, entry["id"]
 
     def accept(
         self, folder: FoundFolder, proposal: Proposal, entity: str, base: Artifacts
     ) -> tuple[Workspace, Corpus]:
         """Make the workspace of a proposal, with its documents."""
-        from stamo.cli.workspace_views import collect_view, collected_table
+        from stamo.cli.workspaces import collect_view, collected_table
         from stamo.discovery.accept import accept
 
         path = self.out / "workspace"
@@ -192,18 +187,10 @@ class _Story:
             shutil.rmtree(path)
         command = f"stamo found accept {folder.path} {proposal.id} {path} --name {entity!r}"
         self.begin("5. From the proposal to a workspace with its documents", command)
-        kb, trained, now = base.kb, base.trained, datetime.now(UTC)
+        kb, trained, at = base.kb, base.trained, datetime.now(UTC)
         with collect_view(self.console, f"Collecting {entity}") as show:
             done = accept(
-                folder,
-                proposal,
-                path,
-                kb,
-                trained,
-                by="demo",
-                at=now,
-                name=entity,
-                on_progress=show,
+                folder, proposal, path, kb, trained, by="demo", at=at, name=entity, on_progress=show
             )
         self.say(collected_table(done.collected))
         return done.workspace, done.workspace.documents.read()
@@ -256,29 +243,28 @@ class _Story:
         from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering
         from stamo.linking.linker import Linker
         from stamo.linking.packed import PackedLinker
-        from stamo.workspace.gold import compare_with_gold, unlabelled_texts
+        from stamo.workspace.gold import compare_with_gold
         from stamo.workspace.learn import estimation_pack
 
         entity, kb, trained = workspace.entity, base.kb, base.trained
         labelled = {event.target.document for event in workspace.current_labels()}
-        texts = unlabelled_texts(corpus, labelled)
+        texts = [replace(d, mentions=()) for d in corpus if d.id not in labelled]
         paths = f"{base.kb_path} {base.model_path} --with {workspace.pack_path}"
         self.begin("8. Linking before and after", f"stamo link {paths} TEXT")
         linker = Linker(kb, trained, extra_aliases=entity.aliases)
         reader = remembering(encoder_of(INSTALLED), workspace.readings_path)
-        before = list(linker.link_documents(texts))
-        after = list(PackedLinker(linker, [pack], reader).link_documents(texts))
         only_labels = estimation_pack(workspace, kb, trained)
-        estimated = list(PackedLinker(linker, [only_labels], reader).link_documents(texts))
-        self.say(_examples(before, after, gold, entity.aliases))
-        ways = {
-            "without the pack": before,
-            "estimated on the labels": estimated,
-            "with the learned pack": after,
+        ways: dict[str, Linker | PackedLinker] = {
+            "without the pack": linker,
+            "estimated on the labels": PackedLinker(linker, [only_labels], reader),
+            "with the learned pack": PackedLinker(linker, [pack], reader),
         }
+        linked = {name: list(way.link_documents(texts)) for name, way in ways.items()}
+        before, _, after = linked.values()
+        self.say(_examples(before, after, gold, entity.aliases))
         rows = {
-            name: compare_with_gold(linked, gold, entity.id, entity.aliases)
-            for name, linked in ways.items()
+            name: compare_with_gold(documents, gold, entity.id, entity.aliases)
+            for name, documents in linked.items()
         }
         self.console.print()
         self.say(_agreement_table(rows, entity.id))
@@ -291,7 +277,7 @@ class _Story:
 
         self.begin("9. The report", f"stamo report {workspace.path}")
         written = write_report(workspace, base.kb, base.trained)
-        found = verify_unchanged(workspace, open_artifacts(workspace))
+        found = verify_unchanged([workspace], open_artifacts([workspace]))
         kb, model = (found[name][:12] for name in ("kb", "model"))
         self.say(f"Nothing else changed: knowledge base {kb}, model {model}.")
         seconds = time.perf_counter() - self.began
@@ -317,28 +303,24 @@ def _examples(
     aliases: Sequence[str],
 ) -> Table:
     """Show mentions side by side: half whose answer changed, half whose did not."""
-    changed: list[tuple[Text, LinkedMention, LinkedMention, str]] = []
-    same: list[tuple[Text, LinkedMention, LinkedMention, str]] = []
+    changed: list[tuple[Text, Text, Text]] = []
+    same: list[tuple[Text, Text, Text]] = []
     for old, new in zip(before, after, strict=True):
-        pairs = zip(old.mentions, new.mentions, strict=True)
-        for left, right in pairs:
+        for left, right in zip(old.mentions, new.mentions, strict=True):
             answer = gold.get(new.id, {}).get((right.start, right.end))
             if right.surface in aliases and answer is not None:
-                row = (_context(new.text, right), left, right, answer)
+                shown = cut_context(new.text, right.start, right.end, SNIPPET_CHARACTERS)
+                text = Text(shown.before).append(shown.surface, style="bold").append(shown.after)
+                row = (text, _verdict(left, answer), _verdict(right, answer))
                 (changed if left.entity != right.entity else same).append(row)
                 break
     table = bare_table(padding=(0, 1), expand=True)
     for heading, ratio in (("in the text", 5), ("before", 3), ("after", 3)):
         table.add_column(heading, ratio=ratio)
     half = N_SNIPPETS // 2
-    for text, left, right, answer in [*changed[:half], *same[:half]]:
-        table.add_row(text, _verdict(left, answer), _verdict(right, answer))
+    for row in [*changed[:half], *same[:half]]:
+        table.add_row(*row)
     return table
-
-
-def _context(text: str, mention: LinkedMention) -> Text:
-    before, surface, after = cut_context(text, mention.start, mention.end, SNIPPET_CHARACTERS)
-    return Text(before).append(surface, style="bold").append(after)
 
 
 def _verdict(mention: LinkedMention, answer: str) -> Text:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +10,7 @@ from typer import Option
 
 from stamo.cli.found import N_LISTED, Types, kinds_of, print_list
 from stamo.cli.options import AsJson, KbPath, ModelPath, open_both
-from stamo.cli.tables import Console
+from stamo.cli.tables import Console, progress_view
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -41,6 +39,8 @@ def discover(
     as_json: AsJson = False,
 ) -> None:
     """Find entities that the knowledge base does not know: new names, new meanings."""
+    from rich.progress import TextColumn, TimeElapsedColumn
+
     from stamo.corpus.readers import check_sources
     from stamo.discovery.discover import DiscoverSettings
     from stamo.discovery.discover import discover as run
@@ -64,12 +64,14 @@ def discover(
     check_sources(source)
     base, trained = open_both(kb, model)
     reader = load_encoder() if encoder else None
-    with _progress() as on_seen:
+    console = Console(stderr=True, highlight=False)
+    columns = [TextColumn("{task.description}"), TextColumn("{task.completed}")]
+    with progress_view(console, "Documents read", *columns, TimeElapsedColumn()) as on_seen:
         found = run(source, base, trained, settings=settings, encoder=reader, on_seen=on_seen)
     places = [name if name == "-" else str(Path(name).resolve()) for name in source]
     origin = {"sources": places, "kb": str(kb.resolve()), "model": str(model.resolve())}
     n_open = folder.save(found, origin)
-    _tell(found, n_open, Console(stderr=True, highlight=False))
+    _tell(found, n_open, console)
     print_list(folder.proposals()[:N_LISTED], as_json=as_json)
 
 
@@ -90,20 +92,6 @@ def _names(given: list[str]) -> frozenset[str]:
         except ValueError as error:
             raise SettingsError(f"{name[1:]!r} is no file of names in UTF-8 ({error}).") from error
     return frozenset(name.strip() for name in names if name.strip())
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("Documents read", total=None)
-        yield lambda n: progress.update(task, completed=n)
 
 
 def _tell(found: Discovered, n_open: int, console: Console) -> None:

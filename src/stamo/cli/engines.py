@@ -58,18 +58,6 @@ def check_engine(engine: Engine, **only_spark: object) -> None:
 
 
 @contextmanager
-def tasks_view(title: str, *, stays: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show how many tasks are done, on stderr."""
-    from rich.progress import Progress
-
-    from stamo.cli.tables import Console
-
-    with Progress(console=Console(stderr=True), transient=not stays) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-@contextmanager
 def start_engine(
     engine: Engine, master: str | None, on_spark: Callable[[SparkSession], _Part]
 ) -> Iterator[_Part | None]:
@@ -97,7 +85,7 @@ def link_by_spark(
     Raises:
         SettingsError: There is nowhere to write to, or nothing to read.
     """
-    from stamo.cli.tables import Console
+    from stamo.cli.tables import Console, progress_view
 
     if out is None or not files:
         raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
@@ -106,12 +94,13 @@ def link_by_spark(
     from stamo.linking.opening import pack_files
 
     job = replace(job, packs=tuple(pack_files(job.packs)))
-    with spark_session(master) as spark, tasks_view("Linking on Spark") as show:
+    console = Console(stderr=True, highlight=False)
+    with spark_session(master) as spark, progress_view(console, "Linking on Spark") as show:
         run = link_on_spark(
             spark, addresses(files), out, job, overwrite=overwrite, shared=shared, on_task=show
         )
     done = f", {run.n_before} of them by an earlier run" if run.n_before else ""
-    Console(stderr=True, highlight=False).print(
+    console.print(
         f"{run.n_linked:,} documents or parts are linked in {out}: {run.n_tasks} tasks{done}."
     )
     return run.n_linked, run.n_failed

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,20 +11,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from stamo.cli import workspace_views as views
+from stamo.cli import workspaces as views
 from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, start_engine
 from stamo.cli.options import AsJson, TextColumn
-from stamo.cli.tables import Console, print_json, print_table, say
-from stamo.cli.workspaces import (
-    NOTHING_KEPT,
-    Folders,
-    KbOption,
-    ModelOption,
-    for_each,
-    open_all,
-    user_name,
-    warn,
-)
+from stamo.cli.tables import Console, print_json, print_table, say, warn
+from stamo.cli.workspaces import Folders, KbOption, ModelOption, for_each, open_all, user_name
 from stamo.corpus.types import MAX_ABOUT, EmergingEntity
 from stamo.errors import CorpusFormatError, SettingsError
 from stamo.workspace.wording import count_of
@@ -33,10 +23,9 @@ from stamo.workspace.wording import count_of
 if TYPE_CHECKING:
     from stamo.corpus.readers import SourceReader
     from stamo.workspace.artifacts import Artifacts
-    from stamo.workspace.changes import PackChange
-    from stamo.workspace.folder import Status, Workspace
-    from stamo.workspace.intake import Collected
-    from stamo.workspace.learn import LearnSettings
+    from stamo.workspace.folder import Workspace
+    from stamo.workspace.intake import Collected, CollectSettings
+    from stamo.workspace.seen import PackChange
 
 GO_ON = "The same command without --fresh goes on where it stopped."
 
@@ -83,23 +72,16 @@ def new(
             name, alias or (), about=_about(about), external_id=id, type=type, url=url
         )
         spaces, n_new = [Workspace.create(workspace, entity, created_by=by, at=at)], 1
-    known = {str(s.path): weigh_names(s.entity, base) for s in spaces if base is not None}
+    known = [[] if base is None else weigh_names(space.entity, base) for space in spaces]
     if as_json:
-        print_json([_record(w, w.status(), known.get(str(w.path), [])) for w in spaces])
+        print_json(list(map(_record, spaces, known)))
         return
-    _show_new(spaces, n_new, is_table=table is not None)
+    _print_status(spaces, is_one=table is None)
+    if table is not None:
+        there = len(spaces) - n_new
+        more = f", {there} {'was' if there == 1 else 'were'} there already." if there else "."
+        say(count_of(n_new, "new workspace") + more)
     _warn(spaces, known)
-
-
-def _show_new(spaces: Sequence[Workspace], n_new: int, *, is_table: bool) -> None:
-    if not is_table:
-        print_table(views.status_table(spaces[0].status()))
-        return
-    _print_overview(spaces)
-    there = len(spaces) - n_new
-    line = f"{count_of(n_new, 'new workspace')}"
-    line += f", {there} {'was' if there == 1 else 'were'} there already." if there else "."
-    say(line)
 
 
 def status(
@@ -112,15 +94,17 @@ def status(
     given = workspaces or [Path()]
     spaces = open_all(given)
     if as_json:
-        print_json([_record(space, space.status()) for space in spaces])
-    elif len(given) == 1 and [space.path for space in spaces] == given:
+        print_json(list(map(_record, spaces)))
+    else:
+        is_one = len(given) == 1 and [space.path for space in spaces] == given
+        _print_status(spaces, is_one=is_one)
+
+
+def _print_status(spaces: Sequence[Workspace], *, is_one: bool) -> None:
+    if is_one:
         print_table(views.status_table(spaces[0].status()))
     else:
-        _print_overview(spaces)
-
-
-def _print_overview(spaces: Sequence[Workspace]) -> None:
-    print_table(views.overview_table([(space, space.status()) for space in spaces]))
+        print_table(views.overview_table([(space, space.status()) for space in spaces]))
 
 
 def collect(
@@ -143,59 +127,48 @@ def collect(
     All workspaces are fed in one pass over the documents.
     """
     from stamo.integrations.spark.collecting import spark_reader
+    from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.intake import CollectSettings
 
     spaces = open_all(workspaces)
     settings = CollectSettings(casefold=casefold, max_documents=most, text_column=text_column)
     check_engine(engine, master=master)
-    with _told_to_go_on(), start_engine(engine, master, spark_reader) as reader:
-        collected, warnings = collect_spaces(
-            spaces, source or [], kb, model, settings, fresh=fresh, reader=reader
-        )
+    try:
+        with start_engine(engine, master, spark_reader) as reader:
+            artifacts = open_artifacts(spaces, kb, model)
+            collected, warnings = _collect_all(
+                spaces, source or [], artifacts, settings, fresh=fresh, reader=reader
+            )
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(GO_ON) from stop
     if as_json:
-        print_json(
-            [
-                _record(space, space.status(), warnings[str(space.path)]) | {"collected": asdict(c)}
-                for space, c in zip(spaces, collected, strict=True)
-            ]
-        )
+        records = map(_record, spaces, warnings)
+        print_json([r | {"collected": asdict(c)} for r, c in zip(records, collected, strict=True)])
     else:
         _show_collected(spaces, collected)
         _warn(spaces, warnings)
         if len(spaces) == 1:
             say(spaces[0].status().next_step)
     if not any(one.n_kept for one in collected):
-        raise typer.Exit(NOTHING_KEPT)
+        raise typer.Exit(views.NOTHING_KEPT)
 
 
-@contextmanager
-def _told_to_go_on() -> Iterator[None]:
-    """Say with an interrupt that collecting may go on where it stopped."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(GO_ON) from stop
-
-
-def collect_spaces(
+def _collect_all(
     spaces: Sequence[Workspace],
     sources: Sequence[str],
-    kb: Path | None,
-    model: Path | None,
-    settings: Any,
+    artifacts: Artifacts,
+    settings: CollectSettings,
     *,
-    fresh: bool,
+    fresh: bool = False,
     reader: SourceReader | None = None,
-) -> tuple[list[Collected], dict[str, list[str]]]:
+) -> tuple[list[Collected], list[list[str]]]:
     """Collect for workspaces, with a bar; return what was collected and what to worry about."""
     from stamo.corpus.readers import SourceReader
-    from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.collect import collect_many
     from stamo.workspace.foresight import look_at, weigh_names
 
-    artifacts = open_artifacts(spaces, kb, model)
     title = spaces[0].entity.id if len(spaces) == 1 else f"{len(spaces)} entities"
-    warnings = {str(space.path): weigh_names(space.entity, artifacts.kb) for space in spaces}
+    warnings = [weigh_names(space.entity, artifacts.kb) for space in spaces]
     with views.collect_view(Console(stderr=True), f"Collecting {title}") as show:
         collected = collect_many(
             spaces,
@@ -208,8 +181,8 @@ def collect_spaces(
             reader=reader or SourceReader(),
             on_progress=show,
         )
-    for space, one in zip(spaces, collected, strict=True):
-        warnings[str(space.path)] += look_at(space.entity, one)
+    for lines, space, one in zip(warnings, spaces, collected, strict=True):
+        lines += look_at(space.entity, one)
     return collected, warnings
 
 
@@ -227,29 +200,21 @@ def update(
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
     from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.intake import CollectSettings
-    from stamo.workspace.learn import last_settings
 
     spaces = open_all(workspaces)
     artifacts = open_artifacts(spaces, kb, model)
     taken = CollectSettings(text_column=text_column)
-    collected, _ = collect_spaces(spaces, source, kb, model, taken, fresh=False)
-    fed = {str(s.path): one for s, one in zip(spaces, collected, strict=True) if one.n_new}
-    changed = [space for space in spaces if str(space.path) in fed]
-
-    def learn_again(space: Workspace) -> tuple[int, PackChange | None]:
-        settings = last_settings(space)
-        if folds is not None:
-            settings = replace(settings, n_folds=folds)
-        return _learn_again(space, artifacts, settings)
-
-    done = for_each(changed, learn_again)
+    collected, _ = _collect_all(spaces, source, artifacts, taken)
+    n_new = {s.path: one.n_new for s, one in zip(spaces, collected, strict=True) if one.n_new}
+    changed = [space for space in spaces if space.path in n_new]
+    done = for_each(changed, lambda space: _learn_again(space, artifacts, folds))
     if as_json:
         print_json(
             [
                 {
                     "workspace": str(space.path),
                     "entity": space.entity.id,
-                    "new_documents": fed[str(space.path)].n_new,
+                    "new_documents": n_new[space.path],
                     "version": version,
                     "change": None if change is None else asdict(change),
                 }
@@ -259,25 +224,28 @@ def update(
     else:
         _show_collected(spaces, collected)
         for space, (version, change) in done:
-            _show_change(space, fed[str(space.path)].n_new, version, change)
+            _show_change(space, n_new[space.path], version, change)
     if not changed:
         warn("Nothing new was kept: the packs stay as they are.")
-        raise typer.Exit(NOTHING_KEPT)
+        raise typer.Exit(views.NOTHING_KEPT)
     if len(done) < len(changed):
         raise typer.Exit(1)
 
 
 def _learn_again(
-    space: Workspace, artifacts: Artifacts, settings: LearnSettings
+    space: Workspace, artifacts: Artifacts, n_folds: int | None
 ) -> tuple[int, PackChange | None]:
-    """Learn a workspace anew; return its pack's version and what changed."""
+    """Learn a workspace as the last time; return its pack's version and what changed."""
     from stamo.cli.learn import learn_view
-    from stamo.workspace.changes import compare_packs, former_pack
-    from stamo.workspace.learn import learn_pack
+    from stamo.workspace.learn import last_settings, learn_pack
+    from stamo.workspace.seen import compare_packs, load_comparable
     from stamo.workspace.versions import pack_versions
 
     kb, trained = artifacts.kb, artifacts.trained
-    before = former_pack(space, kb, trained.fingerprint)
+    settings = last_settings(space)
+    if n_folds is not None:
+        settings = replace(settings, n_folds=n_folds)
+    before = load_comparable(space.pack_path, kb, trained.fingerprint)
     with learn_view(Console(stderr=True)) as show:
         learned = learn_pack(space, kb, trained, settings, on_step=show)
     version = next(v.number for v in pack_versions(space) if v.is_current)
@@ -308,14 +276,15 @@ def _show_collected(spaces: Sequence[Workspace], collected: Sequence[Collected])
         print_table(views.collected_overview(list(zip(spaces, collected, strict=True))))
 
 
-def _warn(spaces: Sequence[Workspace], warnings: dict[str, list[str]]) -> None:
-    for space in spaces:
-        for line in warnings.get(str(space.path), []):
+def _warn(spaces: Sequence[Workspace], warnings: Sequence[Sequence[str]]) -> None:
+    for space, lines in zip(spaces, warnings, strict=True):
+        for line in lines:
             warn(f"{space.path}: {line}" if len(spaces) > 1 else line)
 
 
-def _record(space: Workspace, status: Status, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    entity = status.entity
+def _record(space: Workspace, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    status = space.status()
+    entity, labels = status.entity, status.labels
     return {
         "workspace": str(space.path),
         **views.entity_record(entity),
@@ -324,11 +293,11 @@ def _record(space: Workspace, status: Status, warnings: Sequence[str] = ()) -> d
         "mentions": status.n_mentions,
         "collected": status.is_collected,
         "labels": {
-            "labelled": status.labels.n_labelled,
-            "entity": status.labels.n_emerging,
-            "other": status.labels.n_other,
-            "none": status.labels.n_none,
-            "skipped": status.labels.n_skipped,
+            "labelled": labels.n_labelled,
+            "entity": labels.n_emerging,
+            "other": labels.n_other,
+            "none": labels.n_none,
+            "skipped": labels.n_skipped,
         },
         "packs": list(status.packs),
         "outdated": status.outdated or None,

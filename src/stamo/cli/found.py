@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 from rich.text import Text
 from typer import Argument, Option
 
+from stamo.cli import tables
 from stamo.cli.options import AsJson, open_both
-from stamo.cli.tables import (
-    Console,
-    bare_table,
-    command_group,
-    named_values,
-    print_json,
-    print_table,
-)
+from stamo.cli.tables import Console, bare_table, print_json, print_table
 from stamo.corpus.types import EmergingEntity
 from stamo.discovery.found import FoundFolder
 from stamo.discovery.proposal import KINDS
@@ -29,7 +23,6 @@ from stamo.workspace.wording import cut_context, printable
 
 if TYPE_CHECKING:
     from stamo.discovery.accept import Accepted
-    from stamo.discovery.found import FoundFolder
     from stamo.discovery.proposal import Proposal, ProposalKind
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import TrainedModel
@@ -189,7 +182,7 @@ class _Desk:
         labels: bool = False,
     ) -> Accepted:
         """Make the workspace of a proposal."""
-        from stamo.cli.workspace_views import collect_view
+        from stamo.cli.workspaces import collect_view
         from stamo.discovery.accept import accept as run
 
         base, trained = self.artifacts
@@ -210,7 +203,7 @@ class _Desk:
 
     def tell(self, done: Accepted, *, labels: bool) -> None:
         """Say what an accepted proposal has, and what to do next."""
-        from stamo.cli.workspace_views import collected_table
+        from stamo.cli.workspaces import collected_table
 
         self.console.print(collected_table(done.collected))
         verb = "kept as yours" if labels else "suggested"
@@ -254,18 +247,13 @@ def print_list(proposals: list[Proposal], *, as_json: bool) -> None:
     table = bare_table(">", "id", "kind", "name", ">documents", "since", ">new", "about")
     for number, p in enumerate(proposals, 1):
         about = p.about or ", ".join(p.words[:5])
-        cells = (str(number), p.id, p.kind, p.name, str(p.n_documents), p.since[:10])
-        table.add_row(*map(_plain, (*cells, f"{p.newness:.2f}", about[:80])))
+        facts = (str(number), p.id, p.kind, p.name, str(p.n_documents), p.since[:10])
+        cells = (*facts, f"{p.newness:.2f}", about[:80])
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     print_table(table)
 
 
 def _show(p: Proposal, console: Console) -> None:
-    console.print(named_values(_facts(p)))
-    for line in _examples(p):
-        console.print(line)
-
-
-def _facts(p: Proposal) -> list[tuple[str, str]]:
     rows = [
         ("name", p.name),
         ("kind", "a name that is unknown" if p.kind == "name" else "a new meaning of a known name"),
@@ -280,24 +268,17 @@ def _facts(p: Proposal) -> list[tuple[str, str]]:
         ("new", f"{p.newness:.0%} sure"),
         ("decision", p.decision),
     ]
-    return [(name, _plain(value).plain) for name, value in rows if value]
-
-
-def _examples(p: Proposal) -> Iterator[Text]:
-    for occurrence in p.occurrences:
-        if not occurrence.text:
-            continue
+    console.print(tables.named_values((name, printable(value)) for name, value in rows if value))
+    for occurrence in filter(lambda o: o.text, p.occurrences):
         end = occurrence.at + occurrence.end - occurrence.start
         snippet = cut_context(occurrence.text, occurrence.at, end, EXAMPLE_CHARACTERS)
         before, surface, after = map(printable, snippet)
         line = Text(f"{printable(occurrence.document)}  ", style="dim")
-        yield line.append(before, "default").append(surface, "bold").append(after, "default")
+        console.print(
+            line.append(before, "default").append(surface, "bold").append(after, "default")
+        )
 
 
-def _plain(text: str) -> Text:
-    return Text(printable(text))
-
-
-found = command_group(
+found = tables.command_group(
     "Decide about discovered entities.", list_found, show, review, accept, reject, judged
 )

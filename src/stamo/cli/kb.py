@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +15,7 @@ from typer import Argument, Option
 from stamo.build.kinds import SourceKind
 from stamo.cli.engines import Engine, EngineOption, MasterOption, check_engine, start_engine
 from stamo.cli.options import AsJson, KbPath
-from stamo.cli.tables import Console, print_json, print_table, rich_table
-from stamo.cli.workspaces import warn
+from stamo.cli.tables import Console, print_json, print_table, rich_table, warn
 
 if TYPE_CHECKING:
     from stamo.build.build import BuildSummary
@@ -128,11 +127,10 @@ def info(
     if as_json:
         print_json(_info_record(base) | {"ambiguity": [asdict(c) for c in classes]})
         return
-    console = Console()
     print_table(_counts_table(base))
     print_table(_ambiguity_table(classes))
     if figure is not None:
-        console.print(f"The ambiguity distribution is drawn in {figure}.")
+        Console().print(f"The ambiguity distribution is drawn in {figure}.")
 
 
 def show(
@@ -151,34 +149,26 @@ def show(
     if as_json:
         print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
         return
-    console = Console()
     if alias is not None:
         print_table(_alias_table(alias))
-    _print_entity(console, entity)
+    _print_entity(Console(), entity)
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float | None], None]]:
     """Show one bar for each stage, with the time it will still take."""
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
     columns = (
-        TextColumn("{task.description:<18}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        rich.TextColumn("{task.description:<18}"),
+        rich.BarColumn(),
+        rich.TextColumn("{task.percentage:>3.0f} %"),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, TaskID] = {}
+    with rich.Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, rich.TaskID] = {}
 
         def report(stage: str, done: float | None) -> None:
             if stage not in tasks:
@@ -190,13 +180,11 @@ def _progress() -> Iterator[Callable[[str, float | None], None]]:
 
 def _print_summary(summary: BuildSummary) -> None:
     table = rich_table("", ">", title=f"Knowledge base {summary.path.name}", show_header=False)
-    for name, n in summary.counts.items():
-        table.add_row(name, f"{n:,}")
+    _add_counts(table, summary.counts.items())
     if summary.skipped:
         table.add_section()
         table.add_row("[bold]left out[/bold]", "")
-        for name, n in sorted(summary.skipped.items(), key=lambda item: (-item[1], item[0])):
-            table.add_row(name, f"{n:,}")
+        _add_counts(table, sorted(summary.skipped.items(), key=lambda item: (-item[1], item[0])))
     table.add_section()
     for name, seconds in summary.seconds.items():
         table.add_row(f"{name} (seconds)", f"{seconds:.1f}")
@@ -232,9 +220,13 @@ def _counts_table(base: KnowledgeBase) -> Table:
     table.add_row("on disk", f"{record['bytes'] / 1e6:,.1f} MB")
     table.add_row("fingerprint", base.fingerprint[:16])
     table.add_section()
-    for name, n in base.manifest.counts.items():
-        table.add_row(name, f"{n:,}")
+    _add_counts(table, base.manifest.counts.items())
     return table
+
+
+def _add_counts(table: Table, counts: Iterable[tuple[str, int]]) -> None:
+    for name, n in counts:
+        table.add_row(name, f"{n:,}")
 
 
 def _ambiguity_table(classes: list[AmbiguityClass]) -> Table:
@@ -260,13 +252,8 @@ def _alias_table(view: AliasView) -> Table:
     table.columns[0].overflow = "fold"
     table.columns[-1].justify = "center"
     for row in view.candidates:
-        table.add_row(
-            row.entity,
-            f"{row.prior:.3f}",
-            f"{row.count:,}",
-            f"{row.document_frequency:,}",
-            "yes" if row.has_article else "",
-        )
+        numbers = (f"{row.prior:.3f}", f"{row.count:,}", f"{row.document_frequency:,}")
+        table.add_row(row.entity, *numbers, "yes" if row.has_article else "")
     return table
 
 

@@ -38,16 +38,13 @@ def label(
 
     opened = Workspace.open(workspace)
     with Console(stderr=True).status("Opening the knowledge base and the model"):
-        artifacts = open_artifacts(opened, kb, model)
+        artifacts = open_artifacts([opened], kb, model)
     if terminal:
         from stamo.workspace.labels.terminal import label_in_terminal
 
+        console, labeller = Console(highlight=False), who or user_name()
         label_in_terminal(
-            opened,
-            artifacts.kb,
-            artifacts.trained,
-            console=Console(highlight=False),
-            labeller=who or user_name(),
+            opened, artifacts.kb, artifacts.trained, console=console, labeller=labeller
         )
         say(opened.status().next_step)
     else:
@@ -59,25 +56,12 @@ def _label_in_browser(
 ) -> None:
     """Serve the labelling page of one workspace until Ctrl-C."""
     need("fastapi", "torch,serve", "The labelling page")
-    from functools import partial
-
-    from stamo.cli.serve import listen, run
-    from stamo.service.app import create_app
+    from stamo.cli.serve import listen, run, start_service
     from stamo.service.security import SecuritySettings
-    from stamo.service.wiring import wire
-    from stamo.workspace.learn_job import learn_job
 
-    folder = opened.path.resolve()
-    jobs = partial(learn_job, kb=artifacts.kb, trained=artifacts.trained)
-    parts = wire(
-        artifacts.kb,
-        artifacts.trained,
-        opened.packs_dir,
-        folder.parent,
-        jobs,
-        SecuritySettings(HOST),
-    )
-    parts.jobs.start()  # here, a second service on the folder is refused with one line
+    folder, security = opened.path.resolve(), SecuritySettings(HOST)
+    kb, trained = artifacts.kb, artifacts.trained
+    app = start_service(kb, trained, opened.packs_dir, folder.parent, security)
     listener = listen(HOST, port)
     number = listener.getsockname()[1]
     asked = {"workspace": folder.name} | ({"who": who} if who else {})
@@ -86,4 +70,4 @@ def _label_in_browser(
     if browser:
         # The listener takes connections already; the page waits until the service answers.
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-    run(create_app(parts), listener, parts.security)
+    run(app, listener, security)

@@ -133,8 +133,7 @@ def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
 def _add(opened: Workspace, text: str, form: Form | None, who: str) -> int:
     """Add what a file says, all of it or nothing; return how many events."""
     from stamo.integrations.label_studio import import_tasks
-    from stamo.workspace.labels.export import detect_form, from_csv, from_jsonl
-    from stamo.workspace.labels.foreign import add_changes
+    from stamo.workspace.labels.export import add_changes, detect_form, from_csv, from_jsonl
 
     kind, now = form or Form(detect_form(text)), datetime.now(UTC)
     with opened.open_labels() as store:

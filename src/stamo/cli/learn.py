@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from stamo.workspace.slots import SlotRecord
     from stamo.workspace.verdict import Verdict
 
+N_SLOTS_SHOWN = 12
+"""Slots in a table, the last ones."""
 HEADINGS = {"relatedness": "rel", "embedding": "emb"}
 """Short headings of groups of θ(e*); the evidence has one for all of its views."""
 
@@ -120,29 +122,23 @@ def report(
 
     console = Console(highlight=False)
     written = for_each(spaces, run)
+    records = []
+    for space, one in written:
+        paths = [str(path) for path in (one.path, *one.figures)]
+        verdict = one.verdict.to_json() if one.verdict else None
+        found = {"report": paths[0], "figures": paths[1:], "verdict": verdict}
+        records.append({"workspace": str(space.path), **found})
+        if one.verdict is not None and not as_json:
+            console.print(verdict_view(one.verdict, space.entity.id if len(written) > 1 else ""))
+        for path in [] if as_json else paths:
+            console.print(path, soft_wrap=True)
     if as_json:
-        print_json(
-            [
-                {
-                    "workspace": str(space.path),
-                    "report": str(one.path),
-                    "figures": [str(path) for path in one.figures],
-                    "verdict": one.verdict.to_json() if one.verdict else None,
-                }
-                for space, one in written
-            ]
-        )
-    for space, one in [] if as_json else written:
-        if one.verdict is not None:
-            name = space.entity.id if len(written) > 1 else ""
-            console.print(verdict_view(one.verdict, name))
-        for path in (one.path, *one.figures):
-            console.print(str(path), soft_wrap=True)
+        print_json(records)
     if len(written) < len(spaces):
         raise typer.Exit(1)
 
 
-def slots_table(records: Sequence[SlotRecord], n_shown: int = 12) -> Table:
+def slots_table(records: Sequence[SlotRecord]) -> Table:
     """Show what the slots did: θ's movement, flipped pseudo-labels, left-out precision.
 
     Slot 0 is the labels alone.
@@ -152,7 +148,7 @@ def slots_table(records: Sequence[SlotRecord], n_shown: int = 12) -> Table:
     headings = (">slot", ">share", ">flips", *(f">{group}" for group in groups), ">P", ">R", ">F1")
     table = bare_table(*headings, padding=(0, 2, 0, 0))
     table.columns[-1].style = "bold"
-    for record, by_heading in list(zip(records, moved, strict=True))[-n_shown:]:
+    for record, by_heading in list(zip(records, moved, strict=True))[-N_SLOTS_SHOWN:]:
         left_out = record.left_out
         numbers = (left_out.precision, left_out.recall, left_out.f1) if left_out else ()
         table.add_row(
@@ -178,12 +174,8 @@ def _by_heading(moved: Mapping[str, float]) -> dict[str, float]:
 @contextmanager
 def learn_view(console: Console) -> Iterator[OnStep]:
     """Show the folds, then the slots, while they run; nothing of it stays."""
-    folds = Progress(
-        TextColumn("Checking on left-out labels"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=console,
-    )
+    title = TextColumn("Checking on left-out labels")
+    folds = Progress(title, BarColumn(), MofNCompleteColumn(), console=console)
     task = folds.add_task("", total=None)
     records: list[SlotRecord] = []
 
@@ -203,12 +195,8 @@ def outcome_lines(outcome: LearnedPack) -> list[Text]:
     """Say what learning gave, and what to worry about."""
     lines = []
     if outcome.n_stale:
-        were = (
-            "was left out: its mention is"
-            if outcome.n_stale == 1
-            else "were left out: their mentions are"
-        )
-        text = f"{count_of(outcome.n_stale, 'label')} {were} gone."
+        one, many = "was left out: its mention is", "were left out: their mentions are"
+        text = f"{count_of(outcome.n_stale, 'label')} {one if outcome.n_stale == 1 else many} gone."
         lines.append(Text(text, style="yellow"))
     if not outcome.pile_helped:
         text = "The unlabelled documents did not help: the pack holds what the labels alone say."
@@ -285,7 +273,7 @@ def learned_table(rows: Sequence[tuple[Workspace, LearnedPack]]) -> Table:
 def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]:
     """Return what learning gave, for programs; precision and recall are of left-out labels."""
     record = next(r for r in reversed(outcome.records) if r.number <= outcome.used_slot)
-    left_out = record.left_out
+    rates = {name: getattr(record.left_out, name, None) for name in ("precision", "recall", "f1")}
     return {
         "workspace": str(workspace.path),
         "entity": workspace.entity.id,
@@ -295,9 +283,7 @@ def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]
         "labels": workspace.status().labels.n_labelled,
         "slot": outcome.used_slot,
         "share": record.share,
-        "precision": left_out.precision if left_out else None,
-        "recall": left_out.recall if left_out else None,
-        "f1": left_out.f1 if left_out else None,
+        **rates,
         "pile_helped": outcome.pile_helped,
         "alarm": outcome.findings.alarm,
         "doubtful": list(outcome.findings.doubtful),

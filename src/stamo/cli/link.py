@@ -20,9 +20,8 @@ from stamo.cli.engines import (
     SharedOption,
     check_engine,
     link_by_spark,
-    tasks_view,
 )
-from stamo.cli.options import AsJson, KbPath, TextColumn
+from stamo.cli.options import AsJson, KbPath, TextColumn, open_both
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -196,20 +195,17 @@ def evaluate(
     figure: Path | None = Option(None, help="Write the reliability curve to this PNG or SVG."),
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
+    from stamo.cli.tables import Console, progress_view
     from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
     from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.tables import save_reliability
-    from stamo.kb.base import KnowledgeBase
     from stamo.linking.settings import DetectionSettings, LinkerSettings
-    from stamo.models.store import load_model, without_training
 
     if not held_out and not folds and not zelda and not nif:
         raise SettingsError(
             "There is nothing to measure on; give --held-out, --folds N, --zelda or --nif FILE."
         )
-    base = KnowledgeBase.open(kb)
-    trained = without_training(base) if model is None else load_model(model)
-    trained.check(base)
+    base, trained = open_both(kb, model)
     settings = LinkerSettings(
         threshold=threshold,
         n_passes=passes,
@@ -217,15 +213,10 @@ def evaluate(
     )
     report = None
     if folds:
-        with tasks_view("Training and linking, fold by fold", stays=True) as show:
-            show(0, folds)
+        title = "Training and linking, fold by fold"
+        with progress_view(Console(stderr=True), title, stays=True, total=folds) as show:
             report = evaluate_in_folds(
-                base,
-                trained,
-                folds,
-                settings=settings,
-                n_samples=samples,
-                on_fold=lambda n_done: show(n_done, folds),
+                base, trained, folds, settings=settings, n_samples=samples, on_fold=show
             )
     elif held_out:
         report = evaluate_held_out(base, trained, settings=settings, n_samples=samples)

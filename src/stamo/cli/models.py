@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typer import Argument, Option
 
 from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, print_json
+from stamo.cli.tables import Console, print_json, progress_view
 
 if TYPE_CHECKING:
     from stamo.models.training import Epoch
@@ -28,8 +28,6 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
-    from rich.progress import Progress
-
     from stamo.kb.base import KnowledgeBase
     from stamo.models.tables import check_kind
     from stamo.models.trainer import train_linking_model
@@ -41,15 +39,17 @@ def train(
     check_writable(path)
     kb = KnowledgeBase.open(kb_path)
     args = TrainingArgs(n_pairs=n_pairs, n_epochs=n_epochs, seed=seed)
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task(f"Training {model}", total=n_epochs)
+    title = f"Training {model}"
+    with progress_view(Console(stderr=True), title, stays=True, total=n_epochs) as show:
 
-        def show(epoch: Epoch) -> None:
-            text = f"Training {model} (held-out accuracy {epoch.best_accuracy:.3f})"
-            progress.update(task, completed=epoch.number, description=text)
+        def on_epoch(epoch: Epoch) -> None:
+            text = f"{title} (held-out accuracy {epoch.best_accuracy:.3f})"
+            show(epoch.number, description=text)
 
-        trained = train_linking_model(kb, model, args, extra=features, words=kind, on_epoch=show)
-        progress.update(task, completed=n_epochs)
+        trained = train_linking_model(
+            kb, model, args, extra=features, words=kind, on_epoch=on_epoch
+        )
+        show(n_epochs)
     trained.save(path)
     report = trained.report
     if as_json:

@@ -18,12 +18,13 @@ TextColumn = Annotated[str, Option(help="The column of CSV, TSV and Parquet that
 AsJson = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
 
-def open_both(kb: Path | str, model: Path | str) -> tuple[KnowledgeBase, TrainedModel]:
-    """Open a knowledge base and a model that was trained with it."""
+def open_both(kb: Path | str, model: Path | str | None) -> tuple[KnowledgeBase, TrainedModel]:
+    """Open a knowledge base and a model that was trained with it, or what links without one."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import load_model
+    from stamo.models.store import load_model, without_training
 
-    base, trained = KnowledgeBase.open(kb), load_model(model)
+    base = KnowledgeBase.open(kb)
+    trained = without_training(base) if model is None else load_model(model)
     trained.check(base)
     return base, trained
 

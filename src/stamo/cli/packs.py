@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from stamo.cli.options import AsJson
 from stamo.cli.tables import Console, command_group, print_json, print_table, say, tell
-from stamo.cli.workspace_views import (
+from stamo.cli.workspaces import (
     entity_record,
     graduation_table,
     pack_table,

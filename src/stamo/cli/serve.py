@@ -19,6 +19,8 @@ from stamo.errors import SettingsError, need
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from stamo.kb.base import KnowledgeBase
+    from stamo.models.store import TrainedModel
     from stamo.service.security import SecuritySettings
 
 SHUTDOWN_SECONDS = 10
@@ -51,10 +53,7 @@ def serve(
     need("fastapi", "torch,serve", "The service")
     from stamo.discovery.found import FoundFolder
     from stamo.packs.folder import PackFolder
-    from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings, is_loopback
-    from stamo.service.wiring import wire
-    from stamo.workspace.learn_job import learn_job
 
     if not workspaces.is_dir():
         raise SettingsError(
@@ -73,10 +72,27 @@ def serve(
     listener = listen(host, port)
     with Console(stderr=True).status("Opening the knowledge base and the model"):
         base, trained = open_both(kb, model)
-    learn = partial(learn_job, kb=base, trained=trained)
-    parts = wire(base, trained, packs or Path("packs"), workspaces, learn, security, found)
-    parts.jobs.start()  # here, a second service on the folder is refused with one line
-    run(create_app(parts), listener, security, show_token=is_made_up)
+    app = start_service(base, trained, packs or Path("packs"), workspaces, security, found)
+    run(app, listener, security, show_token=is_made_up)
+
+
+def start_service(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    packs: Path,
+    workspaces: Path,
+    security: SecuritySettings,
+    found: Path | None = None,
+) -> FastAPI:
+    """Put the service together; a second one on the folder is refused with one line."""
+    from stamo.service.app import create_app
+    from stamo.service.wiring import wire
+    from stamo.workspace.learn_job import learn_job
+
+    learn = partial(learn_job, kb=kb, trained=trained)
+    parts = wire(kb, trained, packs, workspaces, learn, security, found)
+    parts.jobs.start()
+    return create_app(parts)
 
 
 def run(
@@ -89,7 +105,9 @@ def run(
 
     from stamo.service.connections import ConnectionLimits, limited_protocol
 
-    address = f"http://{_bracketed(security.host)}:{listener.getsockname()[1]}"
+    host = security.host
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    address = f"http://{host}:{listener.getsockname()[1]}"
     console = Console(highlight=False)
     console.print(f"Serving at {address} (stop with Ctrl-C)", soft_wrap=True)
     if security.token is not None:
@@ -113,10 +131,6 @@ def run(
         lambda record: not (record.exc_info and record.exc_info[0] is asyncio.CancelledError)
     )
     uvicorn.Server(config).run(sockets=[listener])
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 import typer
@@ -14,6 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stamo.workspace.wording import printable
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 PIPE_WIDTH = 100_000
 
@@ -37,6 +41,20 @@ class Console(rich.console.Console):
         """Turn anything into pieces of text; our own control codes are pieces of their own."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+@contextmanager
+def progress_view(
+    console: Console, title: str, *columns: ProgressColumn, stays: bool = False, **values: Any
+) -> Iterator[Callable[..., None]]:
+    """Show how far work has come; what is yielded takes how much is done, and of how much."""
+    from rich.progress import Progress
+
+    with Progress(*columns, console=console, transient=not stays) as progress:
+        task = progress.add_task(title, **{"total": None, **values})
+        yield lambda done, total=None, **more: progress.update(
+            task, completed=done, total=total, **more
+        )
 
 
 def rich_table(*headings: str, **style: Any) -> Table:
@@ -69,6 +87,11 @@ def print_json(value: object) -> None:
 def say(line: str) -> None:
     """Print a line for people as it is, however long."""
     Console(highlight=False).print(line, soft_wrap=True, markup=False)
+
+
+def warn(line: str) -> None:
+    """Print what to worry about, in one line on stderr."""
+    Console(stderr=True, highlight=False).print(line, style="yellow", soft_wrap=True, markup=False)
 
 
 def tell(line: str, record: object, *, as_json: bool) -> None:

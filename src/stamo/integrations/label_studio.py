@@ -29,7 +29,7 @@ from stamo.workspace.labels.events import (
     event_to_json,
     to_timestamp,
 )
-from stamo.workspace.labels.foreign import ForeignLabel, add_changes, find_target
+from stamo.workspace.labels.export import ForeignLabel, add_changes, find_target
 from stamo.workspace.labels.store import LabelStore
 
 _BETWEEN = re.compile(r"[\s,]*")

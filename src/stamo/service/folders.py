@@ -33,8 +33,7 @@ from stamo.workspace.labels.events import (
 )
 from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_labellers, list_labels
 from stamo.workspace.labels.store import LabelStore
-from stamo.workspace.summary import read_summary
-from stamo.workspace.verdict import Decision, judge
+from stamo.workspace.verdict import Decision, judge, read_summary
 from stamo.workspace.wording import count_of, cut_end, cut_start
 
 logger = logging.getLogger(__name__)

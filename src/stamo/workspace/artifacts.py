@@ -30,7 +30,7 @@ class Artifacts:
 
 
 def open_artifacts(
-    workspaces: Workspace | Sequence[Workspace],
+    workspaces: Sequence[Workspace],
     kb_path: Path | None = None,
     model_path: Path | None = None,
 ) -> Artifacts:
@@ -41,8 +41,7 @@ def open_artifacts(
     Raises:
         WorkspaceError: None is given and none is known yet, or they work with different ones.
     """
-    spaces = [workspaces] if isinstance(workspaces, Workspace) else workspaces
-    states = [space.documents.manifest.state for space in spaces]
+    states = [space.documents.manifest.state for space in workspaces]
     for name, given in (("kb", kb_path), ("model", model_path)):
         known = {state[name] for state in states if name in state}
         if given is None and len(known) > 1:
@@ -50,12 +49,12 @@ def open_artifacts(
                 f"The workspaces work with different ones: {', '.join(sorted(known))}; give one "
                 f"with --{name}, or run the command for some of them at a time."
             )
-    pairs = zip(spaces, states, strict=True)
-    space, state = next((pair for pair in pairs if pair[1]), (spaces[0], states[0]))
+    place = next((i for i, state in enumerate(states) if state), 0)
+    path, state = workspaces[place].path, states[place]
     if kb_path is None and "kb" not in state:
         raise WorkspaceError(
-            f"The workspace {str(space.path)!r} knows no kb yet; collect documents with one: "
-            f"stamo collect {space.path} --kb KB --model MODEL --from FILE"
+            f"The workspace {str(path)!r} knows no kb yet; collect documents with one: "
+            f"stamo collect {path} --kb KB --model MODEL --from FILE"
         )
     kb_path = Path(state["kb"]) if kb_path is None else kb_path
     if model_path is None and state.get("model"):
@@ -66,9 +65,7 @@ def open_artifacts(
     return Artifacts(kb, trained, kb_path, model_path)
 
 
-def verify_unchanged(
-    workspaces: Workspace | Sequence[Workspace], artifacts: Artifacts
-) -> dict[str, str]:
+def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> dict[str, str]:
     """Check all files of the knowledge base and the model against the fingerprints of collecting.
 
     The files are read once, however many workspaces there are.
@@ -82,7 +79,7 @@ def verify_unchanged(
     """
     artifacts.kb.verify()
     found = {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
-    for space in [workspaces] if isinstance(workspaces, Workspace) else workspaces:
+    for space in workspaces:
         state = space.documents.manifest.state
         for name, fingerprint in found.items():
             expected = state.get(f"{name}_fingerprint", fingerprint)

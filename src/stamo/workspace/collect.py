@@ -121,15 +121,10 @@ def collect_many(
     with ExitStack() as locks:
         for workspace in workspaces:
             locks.enter_context(workspace.lock("collect"))
+        artifacts = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
+        known = artifacts | (origin or {}) | {"text_column": settings.text_column}
         states = [
-            _next_state(
-                CollectedParts() if fresh else w.documents.manifest,
-                w,
-                given,
-                kb,
-                trained,
-                (origin or {}) | {"text_column": settings.text_column},
-            )
+            _next_state(CollectedParts() if fresh else w.documents.manifest, w, given, known)
             for w in workspaces
         ]
         sources_of = [s for state in states for s in state["sources"][state["begun"] :]]
@@ -176,12 +171,9 @@ def _next_state(
     manifest: CollectedParts,
     workspace: Workspace,
     sources: list[str],
-    kb: KnowledgeBase,
-    trained: TrainedModel,
     origin: dict[str, str],
 ) -> dict[str, Any]:
     """Return where to begin: a new state, the old one, or the old one with what it lacks."""
-    fingerprints = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
     old, name = dict(manifest.state), workspace.entity.id
     if not old:
         if not sources:
@@ -189,8 +181,8 @@ def _next_state(
                 f"There is nothing to collect from for {name!r}; name documents with --from."
             )
         start = {"sources": sources, "begun": 0, "position": Position().to_json()}
-        return start | fingerprints | origin
-    if any(old.get(name) != value for name, value in fingerprints.items()):
+        return start | origin
+    if any(old.get(key) != origin[key] for key in ("kb_fingerprint", "model_fingerprint")):
         raise WorkspaceError(
             f"The documents of {name!r} were collected with another knowledge base or model; use "
             "those, or collect all anew with --fresh."
@@ -259,7 +251,7 @@ class _Pass:
         self._wake()
         for document in documents:
             # `reached` covers exactly the documents before this one.
-            if self._n_waiting() > MAX_WAITING:
+            if sum(intake.n_characters for intake in self.intakes) > MAX_WAITING:
                 self._flush(self.intakes)
             self._hand(document)
             if all(intake.done for intake in self.intakes):
@@ -288,19 +280,9 @@ class _Pass:
             intake.begin_at(replace(self.reached, n_handed=self.n_handed))
             self.asleep.remove(intake)
 
-    def _n_waiting(self) -> int:
-        return sum(intake.n_characters for intake in self.intakes)
-
     def _reach(self, position: Position, n_bytes: int) -> Reached:
-        counter = self.counter
-        return Reached(
-            position,
-            n_bytes,
-            self.n_handed,
-            dict(counter.skipped),
-            dict(counter.mended),
-            dict(counter.examples),
-        )
+        counted = {name: dict(counts) for name, counts in vars(self.counter).items()}
+        return Reached(position, n_bytes, self.n_handed, **counted)
 
     def _note(self, progress: Progress) -> None:
         """Take down where reading is; all documents before it were handed out."""
@@ -331,11 +313,6 @@ class _Pass:
     def _report(self, *, complete: bool = False) -> None:
         self.n_reported = self.reached.n_bytes
         share = min(1.0, self.reached.n_bytes / max(self.n_bytes_total, 1))
-        self.on_progress(
-            CollectProgress(
-                n_kept=sum(intake.n_kept for intake in self.intakes),
-                n_read=self.reached.n_handed + sum(self.reached.skipped.values()),
-                share=1.0 if complete else share,
-                complete=complete,
-            )
-        )
+        n_kept = sum(intake.n_kept for intake in self.intakes)
+        n_read = self.reached.n_handed + sum(self.reached.skipped.values())
+        self.on_progress(CollectProgress(n_kept, n_read, 1.0 if complete else share, complete))

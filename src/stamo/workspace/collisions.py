@@ -8,26 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from stamo.corpus.types import Document
 from stamo.features.pile import TextEncoder
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
-from stamo.linking.results import LinkedDocument
 from stamo.packs.pack import EntityPack
 from stamo.workspace.wording import Snippet, cut_context
 
 NOTHING = "(not linked before)"
-
-
-@dataclass(frozen=True)
-class Taken:
-    """One mention that changes hands."""
-
-    document: str
-    shown: Snippet
-    confidence: float
-    """That it means the new entity."""
+N_LOST_SHOWN = 3
+"""Lost mentions to show for each entity."""
+LOST_WIDTH = 70
+"""Characters shown on each side of a mention."""
 
 
 @dataclass
@@ -41,7 +35,8 @@ class Loss:
     """Those that now mean the new entity."""
     n_unlinked: int = 0
     """Those that now mean nothing known: the labels said so of mentions like them."""
-    examples: list[Taken] = field(default_factory=list)
+    examples: list[Snippet] = field(default_factory=list)
+    """Some of the mentions that now mean the new entity."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +64,6 @@ def find_collisions(
     documents: Iterable[Document],
     *,
     encoder: TextEncoder | None = None,
-    n_examples: int = 3,
-    width: int = 70,
 ) -> Collisions:
     """Link documents without and with a pack and count what changes.
 
@@ -79,14 +72,13 @@ def find_collisions(
         pack: The new entity.
         documents: The reference corpus; mentions that documents bring are linked as given.
         encoder: May remember what it read; see `score_pack`.
-        n_examples: Lost mentions to show for each entity.
-        width: Characters shown on each side of a mention.
     """
     packed = PackedLinker(linker, [pack], encoder)
     names, new = frozenset(pack.entity.aliases), pack.entity.id
     loss_by_entity: dict[str, Loss] = {}
     counts = dict.fromkeys(("documents", "mentions", "named", "elsewhere"), 0)
-    for old in _batches(packed, documents):
+    links = packed.base.link_documents(documents)
+    while old := list(islice(links, packed.base.settings.batch_size)):
         counts["documents"] += len(old)
         for before, after in zip(old, packed.relink(old), strict=True):
             counts["mentions"] += len(before.mentions)
@@ -101,9 +93,8 @@ def find_collisions(
                 loss.n_unlinked += m.entity is not None and changed.entity is None
                 if changed.entity == new:
                     loss.n_lost += 1
-                    if len(loss.examples) < n_examples:
-                        shown = cut_context(before.text, m.start, m.end, width)
-                        loss.examples.append(Taken(before.id, shown, changed.confidence))
+                    if len(loss.examples) < N_LOST_SHOWN:
+                        loss.examples.append(cut_context(before.text, m.start, m.end, LOST_WIDTH))
     losses = sorted(
         loss_by_entity.values(), key=lambda loss: (-loss.n_lost, -loss.n_unlinked, loss.entity)
     )
@@ -116,14 +107,3 @@ def find_collisions(
         n_elsewhere=counts["elsewhere"],
         losses=tuple(losses),
     )
-
-
-def _batches(packed: PackedLinker, documents: Iterable[Document]) -> Iterable[list[LinkedDocument]]:
-    batch: list[LinkedDocument] = []
-    for linked in packed.base.link_documents(documents):
-        batch.append(linked)
-        if len(batch) == packed.base.settings.batch_size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -25,8 +25,10 @@ from stamo.linking.results import merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.texts import Detected
 from stamo.models.store import TrainedModel
-from stamo.workspace.intake import CollectSettings, Intake
+from stamo.workspace.intake import COPY, LONGER_NAME, CollectSettings, Intake
 
+LEAST_CONFIDENCE = 0.5
+"""Other mentions linked with at least this confidence become entity context."""
 MAX_TOGETHER = 2_000_000
 """Characters of documents after which no further workspace is added to those decided together."""
 
@@ -64,7 +66,6 @@ class Decider:
         names = tuple(dict.fromkeys(a for intake in intakes for a in intake.entity.aliases))
         choice = LinkerSettings(batch_size=settings.batch_size, mentions="detect")
         self._linker = Linker(kb, trained, settings=choice, extra_aliases=names)
-        self._least = settings.context_confidence
         self._is_alias = {
             intake: np.array([name in intake.aliases for name in names]) for intake in intakes
         }
@@ -95,11 +96,14 @@ class Decider:
     def _without_copies(self, every: Iterator[_Found]) -> Iterator[_Found]:
         signatures: dict[str, UInt32] = {}
         for found in every:
-            text = found.document.text
-            if found.intake.has_candidate(found.candidates):
+            intake, text = found.intake, found.document.text
+            intake.decided[LONGER_NAME] += not found.candidates
+            if found.candidates:
                 if text not in signatures:  # another workspace may want it too
                     signatures[text] = minhash(text)
-                if found.intake.is_new(found.document, signatures[text]):
+                is_new = intake.copies.add(found.document, signatures[text]) is None
+                intake.decided[COPY] += not is_new
+                if is_new:
                     yield found
 
     def _link(self, wanted: Sequence[_Found]) -> Iterator[Document]:
@@ -112,7 +116,7 @@ class Decider:
             sure = [
                 Mention(text[start:end], start, end, entity)
                 for start, end, entity, confidence in result.links()
-                if entity is not None and confidence >= self._least
+                if entity is not None and confidence >= LEAST_CONFIDENCE
             ]
             others = without_overlaps(sure, found.candidates)
             mentions = sorted([*found.candidates, *others], key=lambda m: (m.start, m.end))

@@ -64,7 +64,7 @@ def _read_rows(name: str, rows: csv.DictReader[str]) -> list[DeclaredEntity]:
     """Read all lines; what is wrong is told of all of them, so that it is repaired in one go."""
     declared, faults = [], []
     for row in rows:
-        if any(map(_is_filled, row.values())):
+        if any(str(value or "").strip() for value in row.values()):
             try:
                 declared.append(_declared(name, rows.line_num, row))
             except CorpusFormatError as error:
@@ -102,10 +102,6 @@ def _check_headings(name: str, headings: Sequence[str]) -> None:
         )
 
 
-def _is_filled(value: object) -> bool:
-    return bool(str(value or "").strip())
-
-
 def _declared(file: str, line: int, row: Mapping[str | None, str | None]) -> DeclaredEntity:
     if None in row:
         raise CorpusFormatError(
@@ -118,15 +114,9 @@ def _declared(file: str, line: int, row: Mapping[str | None, str | None]) -> Dec
             f"{file}, line {line} names the folder {fields['folder']!r}; a folder has letters, "
             "digits, spaces, dots, dashes and underscores."
         )
+    known = {name: fields[name] for name in ("about", "type", "url")}
     try:
-        entity = EmergingEntity.named(
-            fields["name"],
-            aliases,
-            about=fields["about"],
-            external_id=fields["id"],
-            type=fields["type"],
-            url=fields["url"],
-        )
+        entity = EmergingEntity.named(fields["name"], aliases, external_id=fields["id"], **known)
     except SettingsError as error:
         raise CorpusFormatError(f"{file}, line {line}: {error}") from error
     return DeclaredEntity(line, entity, fields["folder"])
@@ -154,7 +144,7 @@ def create_workspaces(
             made then.
     """
     folder = Path(root)
-    held = {_key(w.entity): w for w in open_workspaces(folder)}
+    held = {_key(w.entity): w for w in map(Workspace.open, workspace_folders(folder))}
     taken = {path.name.casefold() for path in folder.iterdir()} if folder.is_dir() else set()
     plan: dict[tuple[str, str], tuple[str, EmergingEntity]] = {}
     for one in declared:
@@ -191,8 +181,3 @@ def free_folder(entity: EmergingEntity, taken: set[str]) -> str:
     if name in taken and entity.external_id:
         name = f"{name}-{slug(entity.external_id)}".strip("-")
     return free_id(name, taken, "-")
-
-
-def open_workspaces(root: str | Path) -> list[Workspace]:
-    """Open all workspaces right below a folder, in the order of their names."""
-    return [Workspace.open(folder) for folder in workspace_folders(root)]

@@ -114,20 +114,18 @@ class DocumentParts:
         if added:
             parts = (*parts, self._write_part(len(parts), added))
         manifest = CollectedParts(parts, dict(state), complete)
-        write_atomic(
-            self.folder / DOCUMENTS_MANIFEST,
-            to_json({"version": DOCUMENTS_VERSION} | asdict(manifest)),
-        )
+        self._write_manifest(manifest)
         self._ids |= fresh
         return manifest
+
+    def _write_manifest(self, manifest: CollectedParts) -> None:
+        data = to_json({"version": DOCUMENTS_VERSION} | asdict(manifest))
+        write_atomic(self.folder / DOCUMENTS_MANIFEST, data)
 
     def clear(self) -> None:
         """Forget all documents, to collect anew."""
         if self.folder.exists():
-            write_atomic(
-                self.folder / DOCUMENTS_MANIFEST,
-                to_json({"version": DOCUMENTS_VERSION} | asdict(CollectedParts())),
-            )
+            self._write_manifest(CollectedParts())
         self._ids = None
 
     def read(self) -> Corpus:
@@ -195,17 +193,14 @@ def _collected(value: Mapping[str, Any]) -> CollectedParts:
 
 
 def _check_storable(document: Document) -> None:
-    bare = replace(document, mentions=())
-    mentions = document.mentions
+    bare, mentions = replace(document, mentions=()), document.mentions
+    said = "".join(part for m in mentions for part in (m.surface, m.entity or ""))
+    spans = [(m.start, m.end) for m in mentions]
     try:
         is_same = document_from_json(document_to_json(bare), "") == bare
     except CorpusFormatError:
         is_same = False
-    said = "".join(part for m in mentions for part in (m.surface, m.entity or ""))
-    is_same &= clean_surrogates(said) == said
-    spans = [(m.start, m.end) for m in mentions]
-    is_same &= spans == sorted(spans)
-    if not is_same:
+    if not (is_same and clean_surrogates(said) == said and spans == sorted(spans)):
         raise WorkspaceError(
             f"The document {document.id!r} cannot be stored unchanged; give it a printable id, a "
             "text that is not empty, and mentions in the order of their start."

@@ -10,12 +10,13 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stamo.models.calibration import expected_calibration_error, reliability
-from stamo.system.arrays import Float64
+from stamo.system.arrays import Bools, Float64
 from stamo.workspace.slots import SlotRecord
 from stamo.workspace.verdict import Findings
 
@@ -53,56 +54,48 @@ def convergence_panels(records: Sequence[SlotRecord]) -> list[Panel]:
     shares = [r.share for r in records]
     last = records[-1].left_out if records else None
     rates = f"at the end F1 is {last.f1:.2f}" if last else "nothing was left out"
+    rates = f"Precision, recall and F1 by slot: {rates}."
     share = f"from {shares[0]:.0%} to {shares[-1]:.0%}" if shares else "no slot"
+    share = f"Share that links to it by slot: {share}."
+    moves = "How far the groups of θ moved that move most."
     return [
-        Panel("Left-out labels", f"Precision, recall and F1 by slot: {rates}.", _rates(records)),
-        Panel("Share of the pile", f"Share that links to it by slot: {share}.", _share(records)),
-        Panel(
-            "Movement of θ per slot",
-            "How far the groups of θ moved that move most.",
-            _moves(records),
-        ),
+        Panel("Left-out labels", rates, partial(_rates, records)),
+        Panel("Share of the pile", share, partial(_share, records)),
+        Panel("Movement of θ per slot", moves, partial(_moves, records)),
     ]
 
 
-def _rates(records: Sequence[SlotRecord]) -> Callable[[Any], None]:
-    def draw(axes: Any) -> None:
-        for name, colour in zip(("precision", "recall", "f1"), COLOURS, strict=False):
-            found = [(r.number, getattr(r.left_out, name)) for r in records if r.left_out]
-            if found:
-                x, y = zip(*found, strict=True)
-                label = "F1" if name == "f1" else name
-                axes.plot(x, y, marker="o", markersize=3.5, color=colour, label=label)
-        axes.set_ylim(-0.03, 1.03)
-        _slots(axes)
-
-    return draw
+def _rates(records: Sequence[SlotRecord], axes: Any) -> None:
+    for name, colour in zip(("precision", "recall", "f1"), COLOURS, strict=False):
+        found = [(r.number, getattr(r.left_out, name)) for r in records if r.left_out]
+        if found:
+            _plot(axes, found, colour, "F1" if name == "f1" else name)
+    axes.set_ylim(-0.03, 1.03)
+    _slots(axes)
 
 
-def _share(records: Sequence[SlotRecord]) -> Callable[[Any], None]:
-    def draw(axes: Any) -> None:
-        slots = [r.number for r in records]
-        axes.plot(slots, [r.share for r in records], marker="o", markersize=3.5, color=COLOURS[0])
-        axes.set_ylim(-0.03, 1.03)
-        _slots(axes)
-
-    return draw
+def _share(records: Sequence[SlotRecord], axes: Any) -> None:
+    _plot(axes, [(r.number, r.share) for r in records], COLOURS[0])
+    axes.set_ylim(-0.03, 1.03)
+    _slots(axes)
 
 
-def _moves(records: Sequence[SlotRecord]) -> Callable[[Any], None]:
-    def draw(axes: Any) -> None:
-        most: dict[str, float] = {}
-        for record in records:
-            for name, moved in record.moved.items():
-                most[name] = max(moved, most.get(name, 0.0))
-        for i, name in enumerate(sorted(most, key=lambda name: -most[name])[:N_GROUPS]):
-            points = [(r.number, r.moved[name]) for r in records if name in r.moved]
-            x, y = zip(*points, strict=True)
-            colour = COLOURS[i % len(COLOURS)]
-            axes.plot(x, y, marker="o", markersize=3.5, label=name, color=colour)
-        _slots(axes)
+def _moves(records: Sequence[SlotRecord], axes: Any) -> None:
+    most: dict[str, float] = {}
+    for record in records:
+        for name, moved in record.moved.items():
+            most[name] = max(moved, most.get(name, 0.0))
+    for i, name in enumerate(sorted(most, key=lambda name: -most[name])[:N_GROUPS]):
+        points = [(r.number, r.moved[name]) for r in records if name in r.moved]
+        _plot(axes, points, COLOURS[i % len(COLOURS)], name)
+    _slots(axes)
 
-    return draw
+
+def _plot(
+    axes: Any, points: Sequence[tuple[int, float]], colour: str, label: str | None = None
+) -> None:
+    x, y = zip(*points, strict=True) if points else ((), ())
+    axes.plot(x, y, marker="o", markersize=3.5, color=colour, label=label)
 
 
 def _slots(axes: Any) -> None:
@@ -119,57 +112,43 @@ def confidence_panels(found: Findings | None, pile: Float64, line: float) -> lis
     error = expected_calibration_error(p, labels) if len(p) else None
     title = "No left-out labels" if error is None else f"Left-out labels (error {error:.2f})"
     n_above = int((pile >= line).sum())
+    above = f"Confidences on the pile; {n_above} of {len(pile)} lie above the line at {line:.0%}."
+    right = "How often left-out labels of a confidence are it."
     return [
-        Panel(title, "How often left-out labels of a confidence are it.", _curve(p, labels, line)),
-        Panel(
-            "The pile",
-            f"Confidences on the pile; {n_above} of {len(pile)} lie above the line at {line:.0%}.",
-            _histogram(pile, line),
-        ),
+        Panel(title, right, partial(_curve, p, labels, line)),
+        Panel("The pile", above, partial(_histogram, pile, line)),
     ]
 
 
-def _curve(p: Float64, labels: np.ndarray[Any, Any], line: float) -> Callable[[Any], None]:
-    def draw(axes: Any) -> None:
-        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
-        if len(p):
-            rows = reliability(p, labels, N_BINS)
-            x, y, n = (list(column) for column in zip(*rows, strict=True))
-            axes.plot(x, y, color=COLOURS[0], linewidth=1)
-            sizes = [20 + 12 * size for size in n]
-            axes.scatter(x, y, sizes, color=COLOURS[0], clip_on=False, zorder=3)
-            for place in zip(x, y, n, strict=True):
-                text, at = f"{place[2]}", (6, -10)
-                axes.annotate(
-                    text, place[:2], at, textcoords="offset points", fontsize=7, color=INK
-                )
-        axes.set(xlabel="confidence", ylabel="how often it is right", xlim=(0, 1), ylim=(0, 1.03))
-        _draw_line(axes, line)
-
-    return draw
+def _curve(p: Float64, labels: Bools, line: float, axes: Any) -> None:
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+    if len(p):
+        rows = reliability(p, labels, N_BINS)
+        x, y, n = (list(column) for column in zip(*rows, strict=True))
+        axes.plot(x, y, color=COLOURS[0], linewidth=1)
+        sizes = [20 + 12 * size for size in n]
+        axes.scatter(x, y, sizes, color=COLOURS[0], clip_on=False, zorder=3)
+        for *place, size in rows:
+            _note(axes, f"{size}", tuple(place), (6, -10), color=INK)
+    axes.set(xlabel="confidence", ylabel="how often it is right", xlim=(0, 1), ylim=(0, 1.03))
+    _draw_line(axes, line)
 
 
-def _histogram(pile: Float64, line: float) -> Callable[[Any], None]:
-    def draw(axes: Any) -> None:
-        axes.hist(pile, bins=np.linspace(0, 1, 21).tolist(), color=COLOURS[0], edgecolor=PAPER)
-        axes.set(xlabel="confidence that it is the entity", ylabel="mentions", xlim=(0, 1))
-        _draw_line(axes, line)
-
-    return draw
+def _histogram(pile: Float64, line: float, axes: Any) -> None:
+    axes.hist(pile, bins=np.linspace(0, 1, 21).tolist(), color=COLOURS[0], edgecolor=PAPER)
+    axes.set(xlabel="confidence that it is the entity", ylabel="mentions", xlim=(0, 1))
+    _draw_line(axes, line)
 
 
 def _draw_line(axes: Any, line: float) -> None:
     """Mark where the decision falls."""
     axes.axvline(line, color=COLOURS[4], linewidth=1.2, linestyle="--")
-    axes.annotate(
-        f"line {line:.0%}",
-        (line, 1),
-        (3, -8),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        fontsize=7,
-        color=COLOURS[4],
-    )
+    where = ("data", "axes fraction")
+    _note(axes, f"line {line:.0%}", (line, 1), (3, -8), color=COLOURS[4], xycoords=where)
+
+
+def _note(axes: Any, text: str, place: Any, at: tuple[int, int], **style: Any) -> None:
+    axes.annotate(text, place, at, textcoords="offset points", fontsize=7, **style)
 
 
 def to_svg(panel: Panel) -> str:

@@ -25,8 +25,7 @@ from stamo.system.files import read_json, sweep, to_json, write_new
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels.events import LabelEvent
 from stamo.workspace.labels.store import LabelProgress, LabelStore, labels_fingerprint
-from stamo.workspace.summary import read_summary
-from stamo.workspace.verdict import Decision, Verdict, judge
+from stamo.workspace.verdict import Decision, Verdict, judge, read_summary
 from stamo.workspace.wording import count_of
 
 FORMAT = "stamo-workspace"
@@ -224,12 +223,9 @@ class Workspace:
     def status(self) -> Status:
         """Tell what is there and what comes next."""
         manifest = self.documents.manifest
-        labels, events = LabelProgress(), []
-        if self.labels_path.exists():
-            with self.read_labels() as store:
-                labels, events = store.progress(), store.current()
-        slots = _names(self.slots_dir)
-        packs = tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX))
+        with self.read_labels() as store:
+            labels, events = store.progress(), store.current()
+        slots, packs = (_names(folder) for folder in (self.slots_dir, self.packs_dir))
         outdated, verdict = self._judged(manifest.n_documents, labels_fingerprint(events))
         partial = Status(
             self.entity,
@@ -238,7 +234,7 @@ class Workspace:
             manifest.complete,
             labels,
             len(slots),
-            packs,
+            tuple(name for name in packs if name.endswith(PACK_SUFFIX)),
             outdated,
             verdict,
             _is_newer(self.path / REPORT, self.pack_path),
@@ -298,57 +294,53 @@ def _after_learning(status: Status, folder: str) -> tuple[str, str]:
     if not status.has_report:
         return "report", f"See what was learned with: stamo report {folder}"
     verdict = status.verdict
-    if verdict is not None and verdict.decision is not Decision.ship:
-        if verdict.decision is not Decision.label_more:
-            return verdict.decision.value, verdict.sentence
-        if status.n_left:
-            return verdict.decision.value, f"{verdict.sentence} Label with: stamo label {folder}"
-        hint = f"Nothing is left to label: stamo collect {folder} --from FILE"
-        return "collect and label more", f"{verdict.sentence} {hint}"
-    step = f"Use it with: stamo link KB MODEL --with {folder}/packs; feed it with"
-    return "link, or update", f"{step}: stamo update {folder} --from FILE"
+    if verdict is None or verdict.decision is Decision.ship:
+        use = f"Use it with: stamo link KB MODEL --with {folder}/packs"
+        return "link, or update", f"{use}; feed it with: stamo update {folder} --from FILE"
+    stage, hint = verdict.decision.value, ""
+    if verdict.decision is Decision.label_more and status.n_left:
+        hint = f" Label with: stamo label {folder}"
+    elif verdict.decision is Decision.label_more:
+        stage = "collect and label more"
+        hint = f" Nothing is left to label: stamo collect {folder} --from FILE"
+    return stage, verdict.sentence + hint
 
 
 def _before_learning(status: Status, folder: str) -> tuple[str, str]:
-    labels = status.labels
-    missing = min(N_LABELS, status.n_mentions) - labels.n_labelled
+    n, label = status.labels.n_labelled, f"stamo label {folder}"
+    missing = min(N_LABELS, status.n_mentions) - n
     if missing > 0:
-        step = f"Label {count_of(missing, 'more mention')}"
-        step = f"{step} ({labels.n_labelled} done) with: stamo label {folder}"
+        step = f"Label {count_of(missing, 'more mention')} ({n} done) with: {label}"
         return f"label {missing} more", step
-    if not labels.n_emerging:
-        step = f"None of the {labels.n_labelled} labels is {status.entity.id!r}"
+    if not status.labels.n_emerging:
+        step = f"None of the {n} labels is {status.entity.id!r}"
         if not status.n_left:
             return "collect more", f"{step}; collect more with: stamo collect {folder} --from FILE"
-        return "label the entity", f"{step}; label some with: stamo label {folder}"
-    count = count_of(labels.n_labelled, "label")
-    return "learn", f"Learn the entity from {count} with: stamo learn {folder}"
+        return "label the entity", f"{step}; label some with: {label}"
+    return "learn", f"Learn the entity from {count_of(n, 'label')} with: stamo learn {folder}"
 
 
 def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     """Return what comes next, in a few words and as a sentence with the command."""
+    collect, learn, what = f"stamo collect {folder}", f"stamo learn {folder}", status.outdated
     if not status.is_collected and started:
-        done = count_of(status.n_documents, "document")
-        step = f"Collecting was interrupted after {done}; go on with"
-        return "collect (interrupted)", f"{step}: stamo collect {folder}"
+        step = f"Collecting was interrupted after {count_of(status.n_documents, 'document')}"
+        return "collect (interrupted)", f"{step}; go on with: {collect}"
     if not status.is_collected:
-        step = "Collect documents that contain an alias with"
-        return "collect", f"{step}: stamo collect {folder} --from FILE"
+        return "collect", f"Collect documents that contain an alias with: {collect} --from FILE"
     if not status.n_documents:
         step = "Nothing was kept; collect from other documents with"
-        return "collect (nothing kept)", f"{step}: stamo collect {folder} --from FILE"
-    if status.outdated == DAMAGED:
-        step = "The pack is damaged; learn again with"
-        return "pack damaged: learn again", f"{step}: stamo learn {folder}"
-    if status.outdated:
-        what = status.outdated
+        return "collect (nothing kept)", f"{step}: {collect} --from FILE"
+    if what == DAMAGED:
+        return "pack damaged: learn again", f"The pack is damaged; learn again with: {learn}"
+    if what:
         step = f"The {what} changed since the pack was learned; learn again with"
-        return f"{what} changed: learn again", f"{step}: stamo learn {folder}"
+        return f"{what} changed: learn again", f"{step}: {learn}"
     if status.packs:
         return _after_learning(status, folder)
     if status.n_slots:
         step = f"Learning was interrupted at slot {status.n_slots}; go on with"
-        return "learn (interrupted)", f"{step}: stamo learn {folder}"
+        return "learn (interrupted)", f"{step}: {learn}"
     return _before_learning(status, folder)
 
 
@@ -358,8 +350,7 @@ def _refuse_used(folder: Path) -> None:
             f"{str(folder)!r} is a workspace already; choose another folder, or go on with: "
             f"stamo status {shlex.quote(str(folder))}"
         )
-    # Hidden files may be left from a creation that was killed.
-    if any(not entry.name.startswith(".") for entry in folder.iterdir()):
+    if _names(folder):  # hidden files may be left from a creation that was killed
         raise WorkspaceError(
             f"The folder {str(folder)!r} holds other files; choose a new or an empty one."
         )
@@ -378,6 +369,5 @@ def _check_version(value: Any, folder: Path) -> None:
 
 
 def _names(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    there = folder.iterdir() if folder.is_dir() else ()
+    return sorted(entry.name for entry in there if not entry.name.startswith("."))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stamo.corpus.types import Corpus, Document, LabelKey
+from stamo.corpus.types import Corpus, LabelKey
 from stamo.errors import CorpusFormatError
 from stamo.linking.results import LinkedDocument
 from stamo.workspace.folder import Workspace
@@ -91,9 +91,3 @@ def compare_with_gold(
     true = np.array([answer == entity for _, answer in pairs], dtype=bool)
     accuracy = sum(mine == answer for mine, answer in pairs) / max(len(pairs), 1)
     return Agreement(len(pairs), rates(said, true) if pairs else Rates(0, 0, 0, 0), accuracy)
-
-
-def unlabelled_texts(corpus: Corpus, labelled: Iterable[str]) -> list[Document]:
-    """Return the documents without a label as bare texts, to be linked from scratch."""
-    taken = set(labelled)
-    return [Document(d.id, d.text, title=d.title) for d in corpus if d.id not in taken]

@@ -7,12 +7,12 @@ order; then a part is written, and the position up to which everything is decide
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.duplicates import NearDuplicates, UInt32
+from stamo.corpus.duplicates import NearDuplicates
 from stamo.corpus.readers import Position
 from stamo.corpus.skips import NO_MENTION
 from stamo.corpus.types import Document, Mention, without_overlaps
@@ -29,10 +29,6 @@ COPY = "near-duplicate of a document that was kept"
 class CollectSettings:
     """What is kept, and how."""
 
-    context_confidence: float = 0.5
-    """Other mentions linked with at least this confidence become entity context."""
-    duplicate_threshold: float = 0.8
-    """Documents this similar to one that was kept are left out; 1 leaves out exact copies."""
     casefold: bool = False
     """Whether an alias in another case is a candidate mention too."""
     batch_size: int = 64
@@ -101,11 +97,18 @@ class Intake:
             kb: Whose language says in which forms names are written.
         """
         self.entity, self.state, self.settings = workspace.entity, state, settings
+        self.begun = int(state.get("begun", 0))
+        """The first of the sources that this collecting reads; those before it are complete."""
+        self.sources: list[str] = list(state["sources"][self.begun :])
+        self.text_column = str(state.get("text_column", ""))
+        position = Position.from_json(state["position"])
+        self.start = replace(position, source=position.source - self.begun)
+        """Where among the sources of this collecting it goes on."""
         self.parts = workspace.documents
         self.aliases = frozenset(workspace.entity.aliases)
         self.matcher = AliasMatcher(workspace.entity.aliases, casefold=settings.casefold)
         self.forms = find_alias_forms(workspace.entity.aliases, kb)
-        self.copies = NearDuplicates(settings.duplicate_threshold)
+        self.copies = NearDuplicates()
         self.ids: set[str] = set()
         self.n_kept = self.n_new = 0
         self.n_by_alias: Counter[str] = Counter()
@@ -118,27 +121,6 @@ class Intake:
         self._n_taken = 0
         self._since: Reached | None = None
         self._until: Reached | None = None
-
-    @property
-    def begun(self) -> int:
-        """The first of the sources that this collecting reads; those before it are complete."""
-        return int(self.state.get("begun", 0))
-
-    @property
-    def sources(self) -> list[str]:
-        """What this collecting reads."""
-        return list(self.state["sources"][self.begun :])
-
-    @property
-    def text_column(self) -> str:
-        """The column of tables that this collecting reads."""
-        return str(self.state.get("text_column", ""))
-
-    @property
-    def start(self) -> Position:
-        """Where among the sources of this collecting it goes on."""
-        position = Position.from_json(self.state["position"])
-        return replace(position, source=position.source - self.begun)
 
     @property
     def done(self) -> bool:
@@ -167,22 +149,8 @@ class Intake:
     @property
     def is_full(self) -> bool:
         """Whether what waits is to be decided now."""
-        return len(self.waiting) >= min(self.settings.batch_size, self._n_wanted())
-
-    def _n_wanted(self) -> int:
-        most = self.settings.max_documents
-        return self.settings.batch_size if most is None else max(most - self.n_kept, 1)
-
-    def has_candidate(self, candidates: Sequence[Mention]) -> bool:
-        """Tell whether an alias is a mention of its own in a document that waits."""
-        self.decided[LONGER_NAME] += not candidates
-        return bool(candidates)
-
-    def is_new(self, document: Document, signature: UInt32) -> bool:
-        """Tell whether a document that waits, by its `minhash`, is no copy of an earlier one."""
-        is_new = self.copies.add(document, signature) is None
-        self.decided[COPY] += not is_new
-        return is_new
+        size, most = self.settings.batch_size, self.settings.max_documents
+        return len(self.waiting) >= min(size, size if most is None else max(most - self.n_kept, 1))
 
     def flush(self, kept: list[Document], reached: Reached, *, complete: bool = False) -> None:
         """Write down what was kept of all that waited; `reached` is the position behind it."""
@@ -190,10 +158,11 @@ class Intake:
         if self.settings.max_documents is not None:
             kept = kept[: max(self.settings.max_documents - self.n_kept, 0)]
             complete = complete or self.n_kept + len(kept) >= self.settings.max_documents
-        kept = self._with_free_ids(kept)
+        named = []
         for document in kept:
-            self._count(document)
-            self.n_new += 1
+            named.append(self._named(document))
+            self._count(named[-1])
+        self.n_new += len(named)
         if complete:
             self._until = reached
         position = replace(reached.position, source=reached.position.source + self.begun)
@@ -205,7 +174,7 @@ class Intake:
             "examples": dict(reached.examples) | self.state.get("examples", {}),
             "decided": self._decided(reached),
         }
-        self.parts.append(kept, state=state, complete=complete)
+        self.parts.append(named, state=state, complete=complete)
 
     def as_it_was(self) -> Collected:
         """Say what there is where nothing is left to read."""
@@ -246,10 +215,7 @@ class Intake:
         self.n_kept += 1
         self.n_by_alias.update(m.surface for m in document.mentions if m.entity is None)
 
-    def _with_free_ids(self, documents: list[Document]) -> list[Document]:
-        taken, named = self.ids.copy(), []
-        for document in documents:
-            name = free_id(document.id, taken)
-            taken.add(name)
-            named.append(document if name == document.id else replace(document, id=name))
-        return named
+    def _named(self, document: Document) -> Document:
+        """Return a document under an id that no other has."""
+        name = free_id(document.id, self.ids)
+        return document if name == document.id else replace(document, id=name)

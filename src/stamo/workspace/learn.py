@@ -28,8 +28,7 @@ from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.left_out import LeftOut, find_out, predict_left_out
 from stamo.workspace.material import Material, load_material
 from stamo.workspace.slots import SlotRecord, SlotStore, collapse_alarm
-from stamo.workspace.summary import SUMMARY, LearnSummary, read_summary
-from stamo.workspace.verdict import Findings, Verdict, judge
+from stamo.workspace.verdict import SUMMARY, Findings, LearnSummary, Verdict, judge, read_summary
 from stamo.workspace.versions import write_version
 
 
@@ -70,7 +69,6 @@ class LearnedPack:
     path: Path
     records: tuple[SlotRecord, ...]
     """The labels alone, then each slot."""
-    left_out: LeftOut
     pile_helped: bool
     used_slot: int
     """The slot that is in the pack, 0 for the labels alone."""
@@ -78,8 +76,6 @@ class LearnedPack:
     findings: Findings
     verdict: Verdict
     """Whether the pack is fit to be used."""
-    stopped: str
-    """Why the slots ended: `max slots` or `no change`."""
 
 
 @dataclass(frozen=True)
@@ -178,24 +174,24 @@ class _Run:
                 self.on_step(record)
                 self.last = checkpoint.theta_hat
 
-        task, resume = self.material.task, saved[-1][1] if saved else None
         learned = self_train(
-            task, self.reading.args, on_first=on_first, on_slot=self._note, resume=resume
+            self.material.task,
+            self.reading.args,
+            on_first=on_first,
+            on_slot=self._note,
+            resume=saved[-1][1] if saved else None,
         )
-        used = learned.used_slot
-        alarm = collapse_alarm(self.records[: used + 1])
+        alarm = collapse_alarm(self.records[: learned.used_slot + 1])
         findings = find_out(self.material, learned, self.left_out, alarm)
         done = LearnedPack(
             pack=self._pack(learned),
             path=self.workspace.pack_path,
             records=tuple(self.records),
-            left_out=self.left_out,
             pile_helped=learned.pile_helped is not False,
-            used_slot=used,
+            used_slot=learned.used_slot,
             n_stale=self.material.n_stale,
             findings=findings,
             verdict=judge(findings),
-            stopped=learned.stopped,
         )
         self._write(done)
         return done

@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from stamo.features.views import VIEWS
 from stamo.features.views.base import view_mentions
+from stamo.kb.base import KnowledgeBase
 from stamo.learning.loop import Learned, LoopArgs, Slot, Task, self_train
 from stamo.models.evidence import agree, log_odds, margins_under
 from stamo.system.arrays import Bools, Float64, Int64
@@ -185,7 +186,7 @@ def find_out(
         n_mentions=int(free.sum()),
         n_taken=int(taken.sum()),
         n_unsure=int(((p > UNSURE) & (p < 1 - UNSURE)).sum()),
-        taken_from=_names(material, rivals[taken]),
+        taken_from=_names(material.task.kb, rivals[taken]),
         alarm=alarm,
         doubtful=_doubtful(material, left_out.rows[contradicted]),
     )
@@ -205,9 +206,8 @@ def _link_pile(material: Material, learned: Learned) -> tuple[Float64, Int64]:
     return odds, best[:, 0].astype(np.int64)
 
 
-def _names(material: Material, rivals: Int64) -> tuple[tuple[str, int], ...]:
+def _names(kb: KnowledgeBase, rivals: Int64) -> tuple[tuple[str, int], ...]:
     """Count entities by their titles, "" for none; most first."""
-    kb = material.task.kb
     counts = Counter(rivals.tolist())
     known = [entity for entity in counts if entity >= 0]
     titles = dict(zip(known, kb.titles(np.array(known, dtype=np.int64)), strict=True))

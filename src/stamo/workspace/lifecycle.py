@@ -82,33 +82,31 @@ def _common_entity(workspaces: Sequence[Workspace]) -> EmergingEntity:
 
 
 def _common_state(workspaces: Sequence[Workspace]) -> dict[str, object]:
-    manifests = [workspace.documents.manifest for workspace in workspaces]
-    for manifest, workspace in zip(manifests, workspaces, strict=True):
+    states = []
+    for workspace in workspaces:
+        manifest = workspace.documents.manifest
+        states.append(manifest.state)
         if not manifest.complete:
             raise WorkspaceError(
                 f"Collecting in {str(workspace.path)!r} has not ended; finish it before merging."
             )
-    for name in ARTIFACTS:
-        if len({manifest.state.get(name) for manifest in manifests}) > 1:
-            raise WorkspaceError(
-                "The folders were collected with different knowledge bases or models; collect one "
-                "of them again."
-            )
-    sources = dict.fromkeys(s for manifest in manifests for s in manifest.state.get("sources", []))
-    kept = {
-        n: manifests[0].state[n] for n in (*ARTIFACTS, "kb", "model") if n in manifests[0].state
-    }
+    if len({tuple(map(state.get, ARTIFACTS)) for state in states}) > 1:
+        raise WorkspaceError(
+            "The folders were collected with different knowledge bases or models; collect one "
+            "of them again."
+        )
+    sources = dict.fromkeys(source for state in states for source in state.get("sources", []))
+    kept = {n: states[0][n] for n in (*ARTIFACTS, "kb", "model") if n in states[0]}
     return {**kept, "sources": list(sources), "position": [len(sources), "", 0]}
 
 
-def _join(
-    workspaces: Sequence[Workspace],
-) -> tuple[list[Document], int, list[LabelEvent]]:
+def _join(workspaces: Sequence[Workspace]) -> tuple[list[Document], int, list[LabelEvent]]:
     documents: dict[str, Document] = {}
     labels: list[LabelEvent] = []
     copies, n_copies = NearDuplicates(), 0
     for workspace in workspaces:
-        events = _events(workspace)
+        with workspace.read_labels() as store:
+            events = store.events()
         labelled = {event.target.document for event in events}
         labels += events
         for document in workspace.documents:
@@ -119,19 +117,11 @@ def _join(
                     "folders again from sources with ids of their own."
                 )
             # A labelled document is never left out as a copy of another one: its labels need it.
-            is_new = held is None and (copies.add(document) is None or document.id in labelled)
-            if is_new:
+            if held is None and (copies.add(document) is None or document.id in labelled):
                 documents[document.id] = document
             else:
                 n_copies += 1
     return list(documents.values()), n_copies, labels
-
-
-def _events(workspace: Workspace) -> list[LabelEvent]:
-    if not workspace.labels_path.exists():
-        return []
-    with workspace.read_labels() as store:
-        return store.events()
 
 
 @dataclass(frozen=True)
@@ -216,14 +206,13 @@ def _cosine(
     """Return the cosine of the vectors, after turning the former space onto the later one."""
     vector = np.asarray(later.entity_vectors()[np.array([entity])], dtype=np.float64)[0]
     learned = pack.vector.astype(np.float64)
-    if former is None:
-        if later.fingerprint != pack.kb_fingerprint:
-            return None
-    else:
+    if former is not None:
         turn = _rotation(former, later)
         if turn is None:
             return None
         learned = learned @ turn
+    elif later.fingerprint != pack.kb_fingerprint:
+        return None
     norms = float(np.linalg.norm(vector) * np.linalg.norm(learned))
     return float(vector @ learned / norms) if norms > 0 else None
 

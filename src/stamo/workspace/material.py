@@ -18,7 +18,7 @@ from stamo.learning.learn import encode_pile
 from stamo.learning.loop import Reading, Task
 from stamo.models.store import TrainedModel
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import NONE, LabelEvent
+from stamo.workspace.labels.events import LabelEvent
 from stamo.workspace.labels.store import find_labelled, labels_fingerprint
 
 
@@ -60,12 +60,12 @@ def load_material(
     """
     corpus = read_corpus(workspace, kb, trained)
     events = tuple(workspace.current_labels())
-    found = find_labelled(events, corpus, workspace.entity, none=NONE)
-    _check_labels(workspace.entity, found.labels.values())
-    labelled = corpus.with_labels(found.labels)
+    labels, n_stale = find_labelled(events, corpus, workspace.entity)
+    _check_labels(workspace.entity, labels.values())
+    labelled = corpus.with_labels(labels)
     reader = remembering(encoder_of(encoder), workspace.readings_path)
-    task = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
-    task = reading.task(task)
+    pile = encode_pile([workspace.entity], labelled, kb, trained, encoder=reader)
+    task = reading.task(pile)
     if reader is not None:
         view_mentions(task.pile, kb, [Sentence()])
         reader.save()
@@ -83,7 +83,7 @@ def load_material(
     return Material(
         corpus=labelled,
         labels=events,
-        n_stale=found.n_stale,
+        n_stale=n_stale,
         task=task,
         key=hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest(),
     )

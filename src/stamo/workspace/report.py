@@ -6,7 +6,7 @@ The figures lie beside it as PNG files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import chain, pairwise
 from pathlib import Path
@@ -24,10 +24,9 @@ from stamo.linking.linker import Linker
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
-from stamo.system.arrays import Float32, Float64
+from stamo.system.arrays import Bools, Float32, Float64
 from stamo.system.files import write_atomic
 from stamo.workspace import report_html as html
-from stamo.workspace.changes import PackChange, change_since_last
 from stamo.workspace.collisions import Collisions, find_collisions
 from stamo.workspace.figures import Panel, confidence_panels, convergence_panels, to_png, to_svg
 from stamo.workspace.folder import REPORT, Workspace
@@ -35,10 +34,9 @@ from stamo.workspace.labels.events import SKIP, LabelEvent
 from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.material import read_corpus
 from stamo.workspace.report_examples import example_sections
-from stamo.workspace.seen import SeenMention, score_corpus
+from stamo.workspace.seen import PackChange, change_since_last, score_corpus
 from stamo.workspace.slots import SlotRecord
-from stamo.workspace.summary import LearnSummary, read_summary
-from stamo.workspace.verdict import Verdict, judge
+from stamo.workspace.verdict import Findings, LearnSummary, Verdict, judge, read_summary
 from stamo.workspace.wording import count_of
 
 N_NEIGHBOURS = 10
@@ -93,17 +91,20 @@ def write_report(
         encoder=None if reference else reader,  # it remembers what it reads, and that may be much
     )
     summary = read_summary(workspace.slots_dir, pack)
+    findings = summary.findings if summary else None
+    verdict = judge(findings) if findings else None
     records = [SlotRecord.from_json(value) for value in pack.history]
     line = _line(pack)
     free = np.array([s.probability for s in scored if s.is_free])
     drawn = {
         "convergence": convergence_panels(records),
-        "confidence": confidence_panels(summary.findings if summary else None, free, line),
+        "confidence": confidence_panels(findings, free, line),
     }
     name = workspace.path.resolve().name
     body = chain(
-        _head(workspace, pack, scored, labels, summary),
-        _confidence(summary, scored, line, drawn["confidence"]),
+        _head(pack, labels, summary, verdict),
+        [html.cards(_numbers(workspace, len(scored), labels, findings, verdict))],
+        _confidence(findings, free, line, drawn["confidence"]),
         example_sections(scored, pack.entity.id, name, line),
         _collisions(found, pack.entity.id, bool(reference)),
         _changes(change_since_last(workspace, kb, trained), pack),
@@ -113,21 +114,16 @@ def write_report(
     )
     target = out_path or workspace.path / REPORT
     write_atomic(target, html.page(f"{pack.entity.id}: report", body).encode())
-    verdict = None if summary is None else judge(summary.findings)
-    return Written(target, tuple(_save_figures(target, drawn)), verdict)
+    figures = {target.with_name(f"{target.stem}-{name}.png"): drawn[name] for name in drawn}
+    for path, panels in figures.items():
+        write_atomic(path, to_png(panels))
+    return Written(target, tuple(figures), verdict)
 
 
 def _line(pack: EntityPack) -> float:
     """Return the confidence from which on the entity is linked."""
     shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
     return float(1 / (1 + np.exp(shift)))
-
-
-def _save_figures(target: Path, drawn: dict[str, list[Panel]]) -> Iterator[Path]:
-    for name, panels in drawn.items():
-        path = target.with_name(f"{target.stem}-{name}.png")
-        write_atomic(path, to_png(panels))
-        yield path
 
 
 def _reference(
@@ -137,14 +133,10 @@ def _reference(
     matcher: AliasMatcher,
 ) -> Iterator[Document]:
     """Yield the texts to look for collisions in; their mentions are detected anew."""
-    if sources:
-        for document in read_documents(sources, matcher=matcher):
-            yield Document(document.id, document.text, title=document.title)
-        return
     labelled = {event.target.document for event in labels}
-    for document in corpus:
-        if document.id not in labelled:
-            yield Document(document.id, document.text, title=document.title)
+    pile = (document for document in corpus if document.id not in labelled)
+    for document in read_documents(sources, matcher=matcher) if sources else pile:
+        yield replace(document, mentions=())
 
 
 def nearest_entities(pack: EntityPack, kb: KnowledgeBase, n: int) -> list[tuple[str, float]]:
@@ -156,11 +148,10 @@ def nearest_entities(pack: EntityPack, kb: KnowledgeBase, n: int) -> list[tuple[
 
 
 def _head(
-    workspace: Workspace,
     pack: EntityPack,
-    scored: Sequence[SeenMention],
     labels: Sequence[LabelEvent],
     summary: LearnSummary | None,
+    verdict: Verdict | None,
 ) -> Iterator[str]:
     yield f'<p class="soft">Emerging entity</p><h1>{escape(pack.entity.id)}</h1>'
     names = ", ".join(f"“{alias}”" for alias in pack.entity.aliases)
@@ -168,40 +159,36 @@ def _head(
     if labels_fingerprint(labels) != pack.labels_fingerprint:
         text = "The labels have changed since this was learned: learn again before you trust it."
         yield html.note(text, bad=True)
-    if summary is None:
+    if summary is None or verdict is None:
+        text = "The pack was not written by the last run here; it has no verdict."
+        yield html.note(text, bad=True)
+        return
+    kind = verdict.decision.value.replace(" ", "-")
+    yield html.verdict(kind, verdict.sentence, verdict.reasons)
+    for warning in verdict.warnings:
+        yield html.note(warning, bad=True)
+    if not summary.pile_helped:
         yield html.note(
-            "The pack was not written by the last run here; it has no verdict.", bad=True
+            "The unlabelled documents did not help: left-out labels were predicted better "
+            "without them, so the pack holds what the labels alone say."
         )
-    else:
-        verdict = judge(summary.findings)
-        kind = verdict.decision.value.replace(" ", "-")
-        yield html.verdict(kind, verdict.sentence, verdict.reasons)
-        for warning in verdict.warnings:
-            yield html.note(warning, bad=True)
-        if not summary.pile_helped:
-            yield html.note(
-                "The unlabelled documents did not help: left-out labels were predicted better "
-                "without them, so the pack holds what the labels alone say."
-            )
-    yield html.cards(_numbers(workspace, scored, labels, summary))
 
 
 def _numbers(
     workspace: Workspace,
-    scored: Sequence[SeenMention],
+    n_mentions: int,
     labels: Sequence[LabelEvent],
-    summary: LearnSummary | None,
+    found: Findings | None,
+    verdict: Verdict | None,
 ) -> list[tuple[str, str]]:
-    found = summary.findings if summary else None
-    rates = (judge(found).precision, judge(found).recall) if found else (None, None)
+    rates = [verdict.precision, verdict.recall] if verdict else [None, None]
+    precision, recall = (f"{rate.value:.2f}" if rate else "–" for rate in rates)
     return [
-        *(
-            (f"{rate.value:.2f}" if rate else "–", f"{name} on left-out labels")
-            for name, rate in zip(("precision", "recall"), rates, strict=True)
-        ),
+        (precision, "precision on left-out labels"),
+        (recall, "recall on left-out labels"),
         (f"{found.share:.0%}" if found else "–", "share: unlabelled mentions that link to it"),
         (f"{sum(event.choice != SKIP for event in labels)}", "labels"),
-        (f"{len(scored):,}", "candidate mentions"),
+        (f"{n_mentions:,}", "candidate mentions"),
         (f"{workspace.documents.manifest.n_documents:,}", "documents"),
     ]
 
@@ -220,12 +207,12 @@ def _learned(pack: EntityPack, kb: KnowledgeBase) -> Iterator[str]:
         panels.append(html.bars(f"“{alias}” means", rows))
     yield html.two(*panels)
     yield "<br>"
-    yield html.two(
-        html.bars(
-            "Most related (met in the same documents)", strongest_neighbours(pack, N_NEIGHBOURS)
-        ),
-        html.bars("Nearest (similar contexts)", nearest_entities(pack, kb, N_NEIGHBOURS)),
+    related, nearest = (
+        strongest_neighbours(pack, N_NEIGHBOURS),
+        nearest_entities(pack, kb, N_NEIGHBOURS),
     )
+    met = html.bars("Most related (met in the same documents)", related)
+    yield html.two(met, html.bars("Nearest (similar contexts)", nearest))
 
 
 def _figures(panels: Sequence[Panel]) -> str:
@@ -243,26 +230,18 @@ def _slots(records: Sequence[SlotRecord], panels: Sequence[Panel]) -> Iterator[s
     rows = []
     for r in [*records[:1], *records[1:][-10:]]:
         checked = r.left_out
-        numbers = (checked.precision, checked.recall, checked.f1) if checked else None
-        rows.append(
-            [
-                str(r.number) if r.number else "labels alone",
-                f"{r.share:.1%}",
-                f"{r.n_flipped:,}",
-                *([f"{x:.2f}" for x in numbers] if numbers else ["–"] * 3),
-            ]
-        )
+        numbers = (checked.precision, checked.recall, checked.f1) if checked else ()
+        slot = str(r.number) if r.number else "labels alone"
+        rates = [f"{x:.2f}" for x in numbers] or ["–"] * 3
+        rows.append([slot, f"{r.share:.1%}", f"{r.n_flipped:,}", *rates])
     headings = ["slot", "share", "flipped", "precision", "recall", "F1"]
     yield html.table(headings, rows, range(1, 6))
 
 
 def _confidence(
-    summary: LearnSummary | None,
-    scored: Sequence[SeenMention],
-    line: float,
-    panels: Sequence[Panel],
+    found: Findings | None, pile: Float64, line: float, panels: Sequence[Panel]
 ) -> Iterator[str]:
-    n = len(summary.findings.labels) if summary else 0
+    n = len(found.labels) if found else 0
     yield html.heading(
         "How far to trust its confidence",
         f"The confidence that linking prints, on the unlabelled mentions and on {n} labels, each "
@@ -270,9 +249,8 @@ def _confidence(
         "few labels the points scatter.",
     )
     yield _figures(panels)
-    pile = np.array([s.probability for s in scored if s.is_free])
-    asked = np.array(summary.findings.probabilities if summary else ())
-    is_it = np.array(summary.findings.labels if summary else (), dtype=bool)
+    asked = np.array(found.probabilities if found else ())
+    is_it = np.array(found.labels if found else (), dtype=bool)
     edges = sorted({*EDGES, round(line, 4)})
     rows = []
     for low, high in reversed(list(pairwise(edges))):
@@ -290,9 +268,7 @@ def _confidence(
     yield html.table(headings, rows, [2, 3])
 
 
-def _between(
-    values: Float64, low: float, high: float
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _between(values: Float64, low: float, high: float) -> Bools:
     return (values >= low) & ((values < high) | (high == 1.0))
 
 
@@ -308,7 +284,7 @@ def _collisions(found: Collisions, entity: str, is_given: bool) -> Iterator[str]
     )
     rows = []
     for loss in found.losses:
-        examples = "<br>".join(html.quote(*t.shown) for t in loss.examples)
+        examples = "<br>".join(html.quote(*shown) for shown in loss.examples)
         lost = f"{loss.n_lost:,} of {loss.n_before:,}"
         rows.append([escape(loss.entity), lost, f"{loss.n_unlinked:,}", examples])
     headings = ["entity", "loses to it", "to nothing known", "for instance"]
@@ -342,11 +318,12 @@ def _changes(found: tuple[int, PackChange] | None, pack: EntityPack) -> Iterator
 
 def _origin(pack: EntityPack) -> Iterator[str]:
     yield html.heading("Where it comes from")
-    rows = [
-        ["knowledge base", f"<code>{escape(pack.kb_fingerprint)}</code>"],
-        ["model", f"<code>{escape(pack.model_fingerprint)}</code>"],
-        ["labels", f"<code>{escape(pack.labels_fingerprint)}</code>"],
-        ["pack", f"<code>{escape(pack.fingerprint)}</code>"],
-        *([escape(name), escape(text)] for name, text in pack.notes.items()),
-    ]
+    hashes = {
+        "knowledge base": pack.kb_fingerprint,
+        "model": pack.model_fingerprint,
+        "labels": pack.labels_fingerprint,
+        "pack": pack.fingerprint,
+    }
+    rows = [[name, f"<code>{escape(value)}</code>"] for name, value in hashes.items()]
+    rows += [[escape(name), escape(text)] for name, text in pack.notes.items()]
     yield html.table(["", ""], rows, [])

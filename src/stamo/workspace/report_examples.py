@@ -33,38 +33,35 @@ def example_sections(
     free = [s for s in scored if s.is_free]
     ranked = sorted(free, key=lambda s: (-s.probability, s.document.id, s.index))
     by_distance = sorted(free, key=lambda s: (abs(s.probability - line), s.document.id))
-    close = sorted(_one_per_document(by_distance), key=lambda s: -s.probability)
-    above = [s for s in close if s.linked]
-    below = [s for s in close if not s.linked]
-    divider = html.ShownMention("", f"the line: linked from {line:.0%} on")
-    sections: tuple[tuple[str, list[SeenMention], list[SeenMention]], ...] = (
-        ("Labelled otherwise", [s for s in scored if s.is_contradicted][:N_EXAMPLES], []),
-        ("Close calls", above, below),
-        (f"Won by {entity}", _one_per_document([s for s in ranked if s.linked]), []),
-        (
-            "Left to others",
-            _one_per_document([s for s in reversed(ranked) if not s.linked]),
-            [],
-        ),
-    )
-    for title, first, second in sections:
-        rows = [_example(s, entity, workspace) for s in first]
-        if title == "Close calls" and close:
-            rows += [divider, *(_example(s, entity, workspace) for s in second)]
+    close = sorted(_one_per_document(by_distance), key=lambda s: (not s.linked, -s.probability))
+    sections = {
+        "Labelled otherwise": [s for s in scored if s.is_contradicted][:N_EXAMPLES],
+        "Close calls": close,
+        f"Won by {entity}": _one_per_document([s for s in ranked if s.linked]),
+        "Left to others": _one_per_document([s for s in reversed(ranked) if not s.linked]),
+    }
+    for title, some in sections.items():
+        rows = [_example(s, entity, workspace) for s in some]
+        if some and some is close:
+            divider = f'<li class="line"><span>the line: linked from {line:.0%} on</span></li>'
+            rows.insert(sum(s.linked for s in close), divider)
         yield f"<h3>{escape(title)}</h3>"
-        yield html.examples(rows)
+        items = f'<ol class="examples panel">{"".join(rows)}</ol>'
+        yield items if rows else '<p class="soft">none</p>'
 
 
-def _example(seen: SeenMention, entity: str, workspace: str) -> html.ShownMention:
-    document = seen.document
+def _example(seen: SeenMention, entity: str, workspace: str) -> str:
+    document, tag = seen.document, ""
     mention = document.mentions[seen.index]
-    return html.ShownMention(
-        share=f"{seen.probability:.0%}",
-        title=document.title or document.id,
-        place=html.place(workspace, document.id, seen.index),
-        quote=html.quote(*cut_context(document.text, mention.start, mention.end, WIDTH)),
-        outcome=entity if seen.linked else seen.rival or "nothing known",
-        label="" if seen.label is None else describe_choice(seen.label, entity),
+    if seen.label is not None:
+        tag = f' <span class="tag">labelled {escape(describe_choice(seen.label, entity))}</span>'
+    outcome = entity if seen.linked else seen.rival or "nothing known"
+    place = html.place(workspace, document.id, seen.index)
+    context = cut_context(document.text, mention.start, mention.end, WIDTH)
+    return (
+        f'<li><div class="what"><b>{seen.probability:.0%}</b> '
+        f"<a {place}>{escape(document.title or document.id)}</a> "
+        f'<span class="soft">→ {escape(outcome)}</span>{tag}</div>{html.quote(*context)}</li>'
     )
 
 

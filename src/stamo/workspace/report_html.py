@@ -6,7 +6,6 @@ The page holds no script and loads nothing: its policy forbids both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from urllib.parse import urlencode
@@ -59,7 +58,7 @@ def figures(panels: Iterable[tuple[str, str, str]]) -> str:
         f'<div role="img" aria-label="{escape(description)}">{svg}</div></figure>'
         for caption, description, svg in panels
     )
-    return f'<div class="two">{"".join(items)}</div>'
+    return two(*items)
 
 
 def verdict(kind: str, sentence: str, reasons: Iterable[str]) -> str:
@@ -86,41 +85,11 @@ def with_links(page: str, address: str) -> str:
     return page.replace(f' {PLACE}="?', f' href="{escape(address)}?')
 
 
-@dataclass(frozen=True)
-class ShownMention:
-    """One mention in a list of examples; an empty `place` is a dividing line."""
-
-    share: str
-    title: str
-    place: str = ""
-    quote: str = ""
-    outcome: str = ""
-    """What it is linked to."""
-    label: str = ""
-
-
-def examples(rows: Sequence[ShownMention]) -> str:
-    """Return a list of mentions, each with its title, context and outcome."""
-    if not rows:
-        return '<p class="soft">none</p>'
-    return f'<ol class="examples panel">{"".join(map(_example, rows))}</ol>'
-
-
-def _example(row: ShownMention) -> str:
-    if not row.place:
-        return f'<li class="line"><span>{escape(row.title)}</span></li>'
-    label = f' <span class="tag">labelled {escape(row.label)}</span>' if row.label else ""
-    return (
-        f'<li><div class="what"><b>{escape(row.share)}</b> <a {row.place}>{escape(row.title)}</a> '
-        f'<span class="soft">→ {escape(row.outcome)}</span>{label}</div>{row.quote}</li>'
-    )
-
-
-def bars(title: str, rows: Sequence[tuple[str, float]], digits: int = 2) -> str:
+def bars(title: str, rows: Sequence[tuple[str, float]]) -> str:
     """Return names with numbers and a bar for each."""
     most = max([abs(value) for _, value in rows] or [1.0]) or 1.0
     lines = (
-        f'<tr><td>{escape(name)}</td><td class="n">{value:.{digits}f}</td>'
+        f'<tr><td>{escape(name)}</td><td class="n">{value:.2f}</td>'
         f'<td class="barcell"><span class="bar" style="width:{100 * abs(value) / most:.0f}%">'
         "</span></td></tr>"
         for name, value in rows

@@ -1,14 +1,17 @@
-"""The candidate mentions of collected documents as a pack sees them."""
+"""The candidate mentions of collected documents as a pack sees them, and a newer one otherwise."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from stamo.corpus.types import Corpus, Document
+from stamo.errors import ArtifactMismatchError, PackError
+from stamo.features.encoder_choice import encoder_for, remembering
 from stamo.features.encoding import Lexicon, flatten
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
@@ -16,7 +19,13 @@ from stamo.learning.learn import entity_numbers
 from stamo.linking.packed import PackScores, score_pack
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
+from stamo.workspace.folder import Workspace
 from stamo.workspace.labels.events import EMERGING_CHOICE, SKIP, LabelEvent
+from stamo.workspace.versions import pack_versions
+from stamo.workspace.wording import printable
+
+MAX_SHOWN = 5
+_AROUND = 50
 
 
 @dataclass(frozen=True)
@@ -80,3 +89,94 @@ def _rivals(scores: PackScores, kb: KnowledgeBase) -> list[str]:
     best = np.where(scores.none > 0.5, -1, best)
     titles = dict(zip(best[best >= 0].tolist(), kb.titles(best[best >= 0]), strict=True))
     return [titles.get(entity, "") for entity in best.tolist()]
+
+
+@dataclass(frozen=True)
+class PackChange:
+    """How two packs of one entity decide on the documents of its workspace."""
+
+    n_mentions: int
+    n_before: int
+    """Mentions that meant the entity by the former pack."""
+    n_after: int
+    n_gained: int
+    """Mentions that mean it only now."""
+    n_lost: int
+    gained: tuple[str, ...]
+    """Some of them, as lines to read."""
+    lost: tuple[str, ...]
+    priors: dict[str, tuple[float, float]]
+    """P(e* | alias) before and after, by alias."""
+
+
+def compare_packs(
+    workspace: Workspace,
+    before: EntityPack,
+    after: EntityPack,
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+) -> PackChange:
+    """Score the candidate mentions of a workspace with two packs of its entity."""
+    corpus = workspace.documents.read()
+    reader = remembering(encoder_for(after.encoder), workspace.readings_path)
+    was, now = (
+        {
+            (seen.document.id, seen.document.mentions[seen.index].start): seen
+            for seen in score_corpus(pack, corpus, (), kb, trained, reader)
+        }
+        for pack in (before, after)
+    )
+    had, has = ({place for place in some if some[place].linked} for some in (was, now))
+    places = dict.fromkeys([*was, *now])
+    gained = [now[place] for place in places if place in has - had]
+    lost = [was[place] for place in places if place in had - has]
+    old, new = (
+        dict(zip(p.entity.aliases, p.priors.tolist(), strict=True)) for p in (before, after)
+    )
+    return PackChange(
+        n_mentions=len(places),
+        n_before=len(had),
+        n_after=len(has),
+        n_gained=len(gained),
+        n_lost=len(lost),
+        gained=_lines(gained),
+        lost=_lines(lost),
+        priors={alias: (float(old.get(alias, 0.0)), float(prior)) for alias, prior in new.items()},
+    )
+
+
+def change_since_last(
+    workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel
+) -> tuple[int, PackChange] | None:
+    """Compare the current pack with the version before it; None where there is none to compare.
+
+    Returns:
+        The number of the version before, and what changed since.
+    """
+    versions = pack_versions(workspace)
+    place = next((i for i, v in enumerate(versions) if v.is_current), 0)
+    if place == 0:
+        return None
+    before, now = (
+        load_comparable(v.path, kb, trained.fingerprint) for v in versions[place - 1 : place + 1]
+    )
+    if before is None or now is None:
+        return None
+    return versions[place - 1].number, compare_packs(workspace, before, now, kb, trained)
+
+
+def load_comparable(path: Path, kb: KnowledgeBase, model: str) -> EntityPack | None:
+    """Load a pack if it is there and can be compared with another."""
+    try:
+        return EntityPack.load(path, kb, model)
+    except (PackError, ArtifactMismatchError):
+        return None
+
+
+def _lines(seen: Sequence[SeenMention]) -> tuple[str, ...]:
+    lines = []
+    for one in seen[:MAX_SHOWN]:
+        document, mention = one.document, one.document.mentions[one.index]
+        around = document.text[max(mention.start - _AROUND, 0) : mention.end + _AROUND]
+        lines.append(f"{document.id}: …{printable(' '.join(around.split()))}…")
+    return tuple(lines)

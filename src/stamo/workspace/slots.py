@@ -54,11 +54,10 @@ class SlotRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, rounded so that they read well."""
-        value = asdict(self)
+        value: dict[str, Any] = asdict(self)
         value["share"] = round(self.share, 6)
-        value["moved"] = {name: round(x, 6) for name, x in self.moved.items()}
-        if self.left_out is not None:
-            value["left_out"] = {k: round(v, 6) for k, v in asdict(self.left_out).items()}
+        for name in ("moved", "left_out"):
+            value[name] = value[name] and {k: round(x, 6) for k, x in value[name].items()}
         return value
 
     @classmethod
@@ -94,8 +93,7 @@ class SlotStore:
 
     def save(self, record: SlotRecord, slot: Checkpoint) -> None:
         """Write a slot."""
-        metadata: dict[str, Any] = {"key": self.key, "record": record.to_json()}
-        metadata["n_unchanged"] = slot.n_unchanged
+        metadata = {"key": self.key, "record": record.to_json(), "n_unchanged": slot.n_unchanged}
         sets = {"theta": slot.theta_hat}
         if slot.moments is not None:
             sets |= {"s": slot.moments.s, "v": slot.moments.v}

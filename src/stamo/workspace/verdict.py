@@ -1,20 +1,26 @@
 """The verdict on a pack: ship it or not, in one sentence, with its reasons.
 
-A pure function of what learning found. The lines that it draws are few and stand here as constants;
-all rates are of labels that were left out, so that none is judged by a run that saw it.
+A pure function of what learning found, which is kept beside the slots. The lines that it draws are
+few and stand here as constants; all rates are of labels that were left out, so that none is judged
+by a run that saw it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from operator import and_
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stamo.evaluation.intervals import Interval, wilson
+from stamo.packs.pack import EntityPack
 from stamo.system.arrays import Bools
+from stamo.system.files import read_json
+from stamo.workspace.labels.history import Check
 from stamo.workspace.wording import count_of
 
 LEAST_PRECISION = 0.8
@@ -31,6 +37,8 @@ MANY_LABELS = 20
 """With as many labels, what is bad stays bad."""
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
 N_RIVALS = 3
+SUMMARY = ".summary.json"
+"""The file of what is kept of a run, in the folder of the slots."""
 
 
 class Decision(StrEnum):
@@ -40,12 +48,6 @@ class Decision(StrEnum):
     raise_threshold = "ship with a higher threshold"
     label_more = "label more"
     do_not_ship = "do not ship"
-
-    @property
-    def exit_code(self) -> int:
-        """What a strict command ends with: 0, 10, 11 or 12."""
-        order = list(Decision)
-        return 0 if self is Decision.ship else 9 + order.index(self)
 
 
 @dataclass(frozen=True)
@@ -87,17 +89,10 @@ class Findings:
         """Share of the unlabelled mentions that link to the entity: the one meaning of share."""
         return self.n_taken / max(self.n_mentions, 1)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Findings:
-        """Read back what `to_json` gave."""
-        lists = ("labels", "probabilities", "decisions", "doubtful")
-        plain: dict[str, Any] = {
-            name: tuple(x) if name in lists else x for name, x in value.items()
-        }
+        """Read them from plain values, as `asdict` gives them."""
+        plain: dict[str, Any] = {k: tuple(x) if type(x) is list else x for k, x in value.items()}
         plain["taken_from"] = tuple((str(name), int(n)) for name, n in value["taken_from"])
         return cls(**plain)
 
@@ -120,8 +115,12 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """What a strict command ends with: a shipped pack with warnings is not simply shipped."""
-        return self.decision.exit_code or (10 if self.warnings else 0)
+        """What a strict command ends with, 0 or 10 to 12.
+
+        A shipped pack with warnings is not simply shipped.
+        """
+        place = list(Decision).index(self.decision)
+        return 9 + place if place else 10 if self.warnings else 0
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for programs."""
@@ -130,14 +129,13 @@ class Verdict:
 
 def judge(found: Findings) -> Verdict:
     """Decide whether a pack is fit to be used."""
-    labels = np.array(found.labels, dtype=bool)
-    taken = np.array(found.decisions, dtype=bool)
+    labels, taken = (np.array(x, dtype=bool) for x in (found.labels, found.decisions))
     precision, recall = _rates(taken, labels)
     decision, sentence, threshold = _decide(found, precision, recall)
     return Verdict(
         decision=decision,
         sentence=sentence,
-        reasons=tuple(_reasons(found, taken, labels, precision, recall)),
+        reasons=tuple(_reasons(found, precision, recall)),
         warnings=tuple(_warnings(found)),
         precision=precision,
         recall=recall,
@@ -153,89 +151,80 @@ def _rates(taken: Bools, labels: Bools) -> tuple[Interval | None, Interval | Non
     )
 
 
-def _decide(
-    found: Findings, precision: Interval | None, recall: Interval | None
-) -> tuple[Decision, str, float | None]:
+_Decided = tuple[Decision, str, float | None]
+"""The decision, its sentence, and a higher threshold where one is needed."""
+
+
+def _decide(found: Findings, precision: Interval | None, recall: Interval | None) -> _Decided:
     early = _too_early(found)
     if early is not None:
-        return early[0], early[1], None
+        return early
     if precision is None or recall is None:
-        text = "Label more before you ship it: it links none of the left-out labels to the entity."
-        return Decision.label_more, text, None
+        return _more("it links none of the left-out labels to the entity.")
+    right = f"{precision.value:.0%}"
     if precision.value >= LEAST_PRECISION and precision.low >= LEAST_SURE:
         if recall.value >= LEAST_RECALL:
             text = (
-                f"Ship it: what it takes is right {precision.value:.0%} of the time on left-out "
+                f"Ship it: what it takes is right {right} of the time on left-out "
                 f"labels (hardly less than {precision.low:.0%}), and it finds {recall.value:.0%} "
                 "of what is there."
             )
             return Decision.ship, text, None
-        text = (
-            f"Label more before you ship it: it misses {1 - recall.value:.0%} of what is there; "
-            "label mentions just below the line."
-        )
-        return Decision.label_more, text, None
+        missed = f"it misses {1 - recall.value:.0%} of what is there"
+        return _more(f"{missed}; label mentions just below the line.")
     raised = _raised(found)
     if raised is not None:
         threshold, higher = raised
         text = (
             f"Ship it with a higher threshold: link with --threshold {threshold:g}; what it takes "
-            f"then is right {higher.value:.0%} of the time, at {found.line:.0%} only "
-            f"{precision.value:.0%} of the time."
+            f"then is right {higher.value:.0%} of the time, at {found.line:.0%} only {right} of "
+            "the time."
         )
         return Decision.raise_threshold, text, threshold
     if precision.high < LEAST_PRECISION and found.n_labelled >= MANY_LABELS:
-        text = (
-            f"Do not ship it: what it takes is right only {precision.value:.0%} of the time, and "
-            "no threshold mends that; write a line about the entity, or choose more telling "
-            "aliases."
+        return _no(
+            f"what it takes is right only {right} of the time, and no threshold mends that; write "
+            "a line about the entity, or choose more telling aliases."
         )
-        return Decision.do_not_ship, text, None
-    text = (
-        "Label more before you ship it: so far it is right "
-        f"{precision.value:.0%} of the time, which may be anything from {precision.low:.0%} to "
-        f"{precision.high:.0%}; label those closest to the line."
+    return _more(
+        f"so far it is right {right} of the time, which may be anything from {precision.low:.0%} "
+        f"to {precision.high:.0%}; label those closest to the line."
     )
-    return Decision.label_more, text, None
 
 
-def _too_early(found: Findings) -> tuple[Decision, str] | None:
+def _too_early(found: Findings) -> _Decided | None:
     """Return the verdict where rates would say nothing, or something worse has happened."""
-    n = found.n_labelled
+    n, entity = found.n_labelled, found.entity
     if found.alarm is not None:
-        return Decision.do_not_ship, f"Do not ship it: learning ran away. {found.alarm}"
+        return _no(f"learning ran away. {found.alarm}")
     if n >= MANY_LABELS and not found.n_emerging:
-        return Decision.do_not_ship, (
-            f"Do not ship it: none of {n} labels is {found.entity}; collect documents that speak "
-            "of it."
-        )
+        return _no(f"none of {n} labels is {entity}; collect documents that speak of it.")
     if n < FEW_LABELS:
-        return Decision.label_more, (
-            f"Label more before you ship it: {count_of(n, 'label')} cannot tell how good it is; "
-            f"label about {MANY_LABELS}."
-        )
+        count = count_of(n, "label")
+        return _more(f"{count} cannot tell how good it is; label about {MANY_LABELS}.")
     if found.n_emerging < FEW_POSITIVE:
-        return Decision.label_more, (
-            f"Label more before you ship it: only {found.n_emerging} of {n} labels "
-            f"{_are(found.n_emerging)} {found.entity}; label mentions that "
-            "probably mean it."
-        )
+        few = f"only {found.n_emerging} of {n} labels {_are(found.n_emerging)} {entity}"
+        return _more(f"{few}; label mentions that probably mean it.")
     if not found.labels:
-        return Decision.do_not_ship, (
-            "Do not ship it yet: it was not checked on left-out labels; learn again with --folds 5."
-        )
+        text = "it was not checked on left-out labels; learn again with --folds 5."
+        return Decision.do_not_ship, f"Do not ship it yet: {text}", None
     if not found.n_other and n < MANY_LABELS:
-        return Decision.label_more, (
-            f"Label more before you ship it: all {n} labels are {found.entity}; label mentions "
-            "that probably mean something else."
-        )
+        all_ = f"all {n} labels are {entity}"
+        return _more(f"{all_}; label mentions that probably mean something else.")
     return None
+
+
+def _more(why: str) -> _Decided:
+    return Decision.label_more, f"Label more before you ship it: {why}", None
+
+
+def _no(why: str) -> _Decided:
+    return Decision.do_not_ship, f"Do not ship it: {why}", None
 
 
 def _raised(found: Findings) -> tuple[float, Interval] | None:
     """Return the lowest threshold above the line from which on precision suffices."""
-    labels = np.array(found.labels, dtype=bool)
-    linked = np.array(found.decisions, dtype=bool)
+    labels, linked = (np.array(x, dtype=bool) for x in (found.labels, found.decisions))
     p = np.array(found.probabilities)
     for threshold in THRESHOLDS:
         precision, recall = _rates(linked & (p >= threshold), labels)
@@ -247,58 +236,87 @@ def _raised(found: Findings) -> tuple[float, Interval] | None:
     return None
 
 
-def _reasons(
-    found: Findings,
-    taken: Bools,
-    labels: Bools,
-    precision: Interval | None,
-    recall: Interval | None,
-) -> list[str]:
-    lines = []
-    hits = int((taken & labels).sum())
+def _reasons(found: Findings, precision: Interval | None, recall: Interval | None) -> Iterator[str]:
+    n_taken, n_true = sum(found.decisions), sum(found.labels)
+    hits = sum(map(and_, found.decisions, found.labels))
     if precision is not None:
-        lines.append(
-            f"Precision {precision:.2f}: of {count_of(int(taken.sum()), 'left-out label')} that "
-            f"it takes, {hits} {_are(hits)} {found.entity}."
+        yield (
+            f"Precision {precision:.2f}: of {count_of(n_taken, 'left-out label')} that it takes, "
+            f"{hits} {_are(hits)} {found.entity}."
         )
     if recall is not None:
-        lines.append(
-            f"Recall {recall:.2f}: of {count_of(int(labels.sum()), 'left-out label')} that "
-            f"{_are(int(labels.sum()))} {found.entity}, it finds {hits}."
+        yield (
+            f"Recall {recall:.2f}: of {count_of(n_true, 'left-out label')} that {_are(n_true)} "
+            f"{found.entity}, it finds {hits}."
         )
-    lines.append(
+    yield (
         f"It takes {found.n_taken:,} of {count_of(found.n_mentions, 'unlabelled mention')} "
         f"({found.share:.0%}){_from(found.taken_from)}."
     )
     if found.n_unsure:
-        lines.append(
+        yield (
             f"It is unsure of {count_of(found.n_unsure, 'mention')} (between 20% and 80%); "
             f"the line is at {found.line:.0%}."
         )
-    return lines
 
 
-def _warnings(found: Findings) -> list[str]:
-    n, lines = found.n_labelled, []
+def _warnings(found: Findings) -> Iterator[str]:
+    n = found.n_labelled
     if found.alarm is not None:
-        lines.append(f"Collapse: {found.alarm}")
+        yield f"Collapse: {found.alarm}"
     if n < FEW_LABELS:
-        lines.append(f"Too few labels: {n}; every figure here is a guess.")
+        yield f"Too few labels: {n}; every figure here is a guess."
     if n and not found.n_emerging:
-        lines.append(f"One class only: no label is {found.entity}.")
+        yield f"One class only: no label is {found.entity}."
     elif n and not found.n_other:
-        lines.append(f"One class only: every label is {found.entity}, so nothing could go wrong.")
-    lines += [f"Perhaps mislabelled: {line}" for line in found.doubtful]
-    return lines
+        yield f"One class only: every label is {found.entity}, so nothing could go wrong."
+    yield from (f"Perhaps mislabelled: {line}" for line in found.doubtful)
 
 
 def _from(rivals: Sequence[tuple[str, int]]) -> str:
-    if not rivals:
-        return ""
     named = [f"{n:,} from {name or 'no known entity'}" for name, n in rivals[:N_RIVALS]]
-    rest = sum(n for _, n in rivals[N_RIVALS:])
-    return ": " + ", ".join([*named, *([f"{rest:,} from others"] if rest else [])])
+    if rest := sum(n for _, n in rivals[N_RIVALS:]):
+        named.append(f"{rest:,} from others")
+    return ": " + ", ".join(named) if named else ""
 
 
 def _are(n: int) -> str:
     return "is" if n == 1 else "are"
+
+
+@dataclass(frozen=True)
+class LearnSummary:
+    """What is kept of a run beside its pack, for the report."""
+
+    pack: str
+    """The fingerprint of the pack that it belongs to."""
+    labels: str
+    """The fingerprint of the labels that it knew."""
+    pile_helped: bool
+    used_slot: int
+    findings: Findings
+    checked: list[tuple[str, int]]
+    """Document and start of each left-out label, in the order of the findings."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What it learned with, as plain values."""
+
+    @property
+    def checks(self) -> dict[tuple[str, int], Check]:
+        """What a run without each label says of it."""
+        found = zip(self.findings.probabilities, self.findings.decisions, strict=True)
+        return {place: Check(*said) for place, said in zip(self.checked, found, strict=True)}
+
+
+def read_summary(slots_dir: Path, pack: EntityPack | None = None) -> LearnSummary | None:
+    """Return what was kept of the last run; None where it wrote another pack or is missing."""
+    path = slots_dir / SUMMARY
+    if not path.exists():
+        return None
+    try:
+        value = read_json(path)
+        checked = [(str(document), int(start)) for document, start in value["checked"]]
+        findings = Findings.from_json(value["findings"])
+        summary = LearnSummary(**value | {"findings": findings, "checked": checked})
+    except (TypeError, KeyError, ValueError):
+        return None  # of another version
+    return summary if pack is None or summary.pack == pack.fingerprint else None

@@ -60,12 +60,10 @@ def pack_versions(workspace: Workspace) -> list[PackVersion]:
         data = read_bytes(path)
         try:
             pack = EntityPack.from_bytes(data, path.name)
+            said = (pack.fingerprint, data == current, pack.description, "")
         except PackError as error:
-            versions.append(PackVersion(number, path, at, "", data == current, "", str(error)))
-            continue
-        versions.append(
-            PackVersion(number, path, at, pack.fingerprint, data == current, pack.description)
-        )
+            said = ("", data == current, "", str(error))
+        versions.append(PackVersion(number, path, at, *said))
     return versions
 
 

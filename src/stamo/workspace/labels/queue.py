@@ -121,11 +121,10 @@ class _FairNames:
 
 
 def _similarity(pile: Pile, views: ViewRows, a: Int64, b: Int64) -> Float64:
-    total = sum(products(rows[a], rows[b]) for rows in views.values() if rows.shape[1])
-    same_name = pile.alias[a][:, None] == pile.alias[b]
-    like_name = np.where(same_name, 1.0, OTHER_NAME)
-    n_views = sum(1 for rows in views.values() if rows.shape[1])
-    return np.asarray(np.maximum(total, 0.0) * like_name / max(n_views, 1))
+    filled = [rows for rows in views.values() if rows.shape[1]]
+    total = sum(products(rows[a], rows[b]) for rows in filled)
+    like_name = np.where(pile.alias[a][:, None] == pile.alias[b], 1.0, OTHER_NAME)
+    return np.asarray(np.maximum(total, 0.0) * like_name / max(len(filled), 1))
 
 
 @dataclass(frozen=True)
@@ -160,12 +159,12 @@ class LabelQueue:
             for index, mention in enumerate(document.mentions)
             if mention.surface in entity.aliases
         ]
-        self._documents = {document.id: document for document in corpus}
+        self.documents = {document.id: document for document in corpus}
         self._row_by_key = {key: row for row, key in enumerate(self.keys)}
 
     def corpus_mention(self, key: LabelKey) -> Mention:
         """Return the mention that a key names."""
-        return self._documents[key[0]].mentions[key[1]]
+        return self.documents[key[0]].mentions[key[1]]
 
     def order(self, events: Sequence[LabelEvent], n: int = N_AHEAD) -> list[LabelKey]:
         """Return all mentions that nobody has decided on, those that teach most first.
@@ -181,15 +180,12 @@ class LabelQueue:
         """Return the rows to ask first; where several wishes compete, they take turns."""
         rng, wishes = np.random.default_rng(0), self._wanted(task)
         turns: list[list[int]] = []
+        share = -(-n // len(wishes))
         for weight in wishes:
-            share = -(-n // len(wishes))
             asked = np.array([*decided, *chain.from_iterable(turns)], dtype=np.int64)
-            chosen = choose_documents(
-                self.pile, self.views, share, rng, chosen=asked, weight=weight
-            )
-            turns.append(chosen.tolist())
-        rounds = zip_longest(*turns)
-        return [row for turn in rounds for row in turn if row is not None][:n]
+            rows = choose_documents(self.pile, self.views, share, rng, chosen=asked, weight=weight)
+            turns.append(rows.tolist())
+        return [row for turn in zip_longest(*turns) for row in turn if row is not None][:n]
 
     def _wanted(self, task: Task | None) -> list[Float64 | None]:
         """Return how much each mention is worth asking, by each wish; None where nothing tells."""
@@ -224,25 +220,23 @@ class LabelQueue:
             return Advice(0.0, True, "All candidate mentions are labelled.")
         moved = (self._posterior(now) > 0.5) != (self._posterior(before) > 0.5)
         changed = float(moved[rest].mean())
-        if changed < LEAST_CHANGE:
-            text = f"The last {N_LAST} labels changed {changed:.1%} of the answers: enough for now."
-            return Advice(changed, True, text)
-        text = f"The last {N_LAST} labels changed {changed:.1%} of the answers; more will help."
-        return Advice(changed, False, text)
+        enough = changed < LEAST_CHANGE
+        text = f"The last {N_LAST} labels changed {changed:.1%} of the answers"
+        text += ": enough for now." if enough else "; more will help."
+        return Advice(changed, enough, text)
 
     def _rows(self, events: Sequence[LabelEvent]) -> Int64:
-        found = find_labelled(
-            [replace(event, choice=NONE) for event in events], self.corpus, self.entity, none=NONE
-        )
-        rows = sorted(self._row_by_key[key] for key in found.labels if key in self._row_by_key)
+        decided = [replace(event, choice=NONE) for event in events]
+        found, _ = find_labelled(decided, self.corpus, self.entity)
+        rows = sorted(self._row_by_key[key] for key in found if key in self._row_by_key)
         return np.array(rows, dtype=np.int64)
 
     def _task(self, events: Sequence[LabelEvent]) -> Task | None:
         """Return the task of learning with some labels; None where no label is the entity."""
-        found = find_labelled(events, self.corpus, self.entity, none=NONE)
+        found, _ = find_labelled(events, self.corpus, self.entity)
         labels = np.zeros((len(self.pile), 1), dtype=np.float32)
         labelled = np.zeros(len(self.pile), dtype=bool)
-        for key, answer in found.labels.items():
+        for key, answer in found.items():
             row = self._row_by_key.get(key)
             if row is not None:
                 labelled[row] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import time
@@ -200,7 +201,7 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 def _create_or_check(connection: sqlite3.Connection, path: Path) -> None:
     if not _check(connection, path):
-        for statement in _statements(_SCHEMA):
+        for statement in re.split("\n(?=CREATE )", _SCHEMA.strip()):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -208,9 +209,8 @@ def _create_or_check(connection: sqlite3.Connection, path: Path) -> None:
 
 def _check(connection: sqlite3.Connection, path: Path) -> bool:
     """Refuse another file; tell whether there are tables yet."""
-    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    n_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    application_id, version, n_tables = (connection.execute(q).fetchone()[0] for q in queries)
     if not n_tables and not application_id:
         return False
     if application_id != APPLICATION_ID:
@@ -224,15 +224,3 @@ def _check(connection: sqlite3.Connection, path: Path) -> bool:
             f"{SCHEMA_VERSION}: use the release that wrote them."
         )
     return True
-
-
-def _statements(script: str) -> list[str]:
-    """Split a script into statements; those with a body end in "END;"."""
-    statements: list[str] = []
-    pending = ""
-    for line in script.strip().splitlines():
-        pending += line + "\n"
-        if sqlite3.complete_statement(pending):
-            statements.append(pending)
-            pending = ""
-    return statements

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from stamo.workspace.labels.events import (
     LabelTarget,
     check_event,
     check_label,
+    event_to_json,
     to_timestamp,
 )
 from stamo.workspace.labels.schema import SQL_ERRORS, connect, connect_to_read, explain
@@ -103,7 +104,7 @@ class LabelStore(Closing):
         if choice == UNDO:
             raise CorpusFormatError("A label cannot be '@undo'; call undo instead.")
         check_label(target, choice, labeller)
-        with self._transaction() as connection:
+        with self.together() as connection:
             return _append(connection, labeller, at, target, self.kept_as(choice), None)
 
     def kept_as(self, choice: str) -> str:
@@ -116,7 +117,7 @@ class LabelStore(Closing):
         Returns:
             The event that was undone.
         """
-        with self._transaction() as connection:
+        with self.together() as connection:
             row = connection.execute(
                 "SELECT * FROM standing WHERE labeller = ? ORDER BY at DESC, seq DESC LIMIT 1",
                 (labeller,),
@@ -148,7 +149,7 @@ class LabelStore(Closing):
         Raises:
             CorpusFormatError: An event is not valid; then none is added.
         """
-        with self._transaction() as connection:
+        with self.together() as connection:
             before = connection.total_changes
             for event in events:
                 check_event(event)
@@ -167,15 +168,10 @@ class LabelStore(Closing):
             return [_event(row) for row in self._connection.execute(query)]
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> Iterator[sqlite3.Connection]:
         """Make what is added in the block hold all at once or, where it fails, not at all."""
-        with self._transaction():
-            yield
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, _explained(self.path):
-            if self._connection.in_transaction:  # of `together`, in this thread
+            if self._connection.in_transaction:  # of a block around this one, in this thread
                 yield self._connection
                 return
             # IMMEDIATE takes the write lock at once, so that two processes wait for each other.
@@ -189,46 +185,33 @@ class LabelStore(Closing):
                 raise
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledMentions:
-    """Labels as learning takes them."""
-
-    labels: dict[LabelKey, str]
-    n_stale: int
-    """Labels whose mention is not in the documents any more."""
-
-
 def find_labelled(
-    events: Iterable[LabelEvent],
-    corpus: Corpus,
-    entity: EmergingEntity,
-    *,
-    none: str | None = None,
-) -> LabelledMentions:
+    events: Iterable[LabelEvent], corpus: Corpus, entity: EmergingEntity
+) -> tuple[dict[LabelKey, str], int]:
     """Look up labels in the documents, by where they are: indices may change when collected anew.
 
     Args:
         events: What holds now, see `LabelStore.current`.
         corpus: The documents.
         entity: The emerging entity; its id replaces `@emerging`.
-        none: What "none of these" becomes; left out when None. Skips are always left out.
+
+    Returns:
+        The labels without skips, and how many have no mention in the documents any more.
     """
     keys = {
         (document.id, mention.start, mention.end): (document.id, index)
         for document in corpus.documents
         for index, mention in enumerate(document.mentions)
     }
-    entity_by_choice = {EMERGING_CHOICE: entity.id, NONE: none, SKIP: None}
     labels: dict[LabelKey, str] = {}
     n_stale = 0
     for event in events:
-        chosen = entity_by_choice.get(event.choice, event.choice)
         key = keys.get((event.target.document, event.target.start, event.target.end))
         if key is None:
             n_stale += 1
-        elif chosen is not None:
-            labels[key] = chosen
-    return LabelledMentions(labels, n_stale)
+        elif event.choice != SKIP:
+            labels[key] = entity.id if event.choice == EMERGING_CHOICE else event.choice
+    return labels, n_stale
 
 
 def labels_fingerprint(events: Iterable[LabelEvent]) -> str:
@@ -261,18 +244,11 @@ def _append(
 
 
 def _insert(connection: sqlite3.Connection, event: LabelEvent) -> None:
-    target = event.target
     connection.execute(
         "INSERT INTO events (uid, labeller, at, document, mention, surface, start, end_, choice, "
-        "undoes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (
-            event.uid,
-            event.labeller,
-            to_timestamp(event.at),
-            *(getattr(target, field.name) for field in fields(target)),
-            event.choice,
-            event.undoes,
-        ),
+        "undoes) VALUES (:uid, :labeller, :at, :document, :mention, :surface, :start, :end, "
+        ":choice, :undoes) ON CONFLICT DO NOTHING",
+        {"undoes": None} | event_to_json(event),
     )
 
 

@@ -23,7 +23,6 @@ from stamo.workspace.labels.events import (
     NONE,
     SKIP,
     Choice,
-    LabelEvent,
     LabelTarget,
     describe_choice,
 )
@@ -82,7 +81,6 @@ class _Desk:
     ) -> None:
         self.entity, self.queue, self.linker, self.store = workspace.entity, queue, linker, store
         self.console, self.labeller, self.now = console, labeller, now
-        self.documents = {document.id: document for document in queue.corpus}
         self.order: list[LabelKey] = []
         self.n_known = -1
         self.n_given = 0
@@ -102,15 +100,13 @@ class _Desk:
         if self.n_known < 0 or len(events) - self.n_known >= ADVISE_EVERY:
             self.order, self.n_known = self.queue.order(events), len(events)
         decided = {(e.target.document, e.target.start, e.target.end) for e in events}
-        for key in self.order:
-            mention = self.documents[key[0]].mentions[key[1]]
-            if (key[0], mention.start, mention.end) not in decided:
-                return key
-        return None
+        places = ((key, self.queue.corpus_mention(key)) for key in self.order)
+        free = (key for key, m in places if (key[0], m.start, m.end) not in decided)
+        return next(free, None)
 
     def _ask(self, key: LabelKey, read_key: ReadKey) -> bool:
         """Show a mention and keep the answer; False when the person stops."""
-        document, page = self.documents[key[0]], 0
+        document, page = self.queue.documents[key[0]], 0
         choices = self._choices(document.mentions[key[1]].surface)
         self._show(document, key[1], choices, page)
         while True:
@@ -138,10 +134,8 @@ class _Desk:
             Choice(title, title, ", ".join(kb.titles(kb.related(int(entity), 4)[0])))
             for entity, title in zip(ids.tolist(), kb.titles(ids), strict=True)
         ]
-        return [
-            Choice(EMERGING_CHOICE, self.entity.id, self.entity.about or "the new entity"),
-            *known,
-        ]
+        new = Choice(EMERGING_CHOICE, self.entity.id, self.entity.about or "the new entity")
+        return [new, *known]
 
     def _show(self, document: Document, index: int, choices: list[Choice], page: int) -> None:
         mention = document.mentions[index]
@@ -157,10 +151,9 @@ class _Desk:
         n = self.store.progress().n_labelled
         heading = f"{printable(document.title or document.id)}   {n} of {N_LABELS}"
         same = sum(m.surface == mention.surface for m in document.mentions)
-        note = (
-            f"It stands here {same} times; your answer speaks for all of them." if same > 1 else ""
-        )
-        body = Group(text, Text(note, style="dim"), table, Text(), Text(KEYS, style="dim"))
+        note = f"It stands here {same} times; your answer speaks for all of them."
+        said = Text(note if same > 1 else "", style="dim")
+        body = Group(text, said, table, Text(), Text(KEYS, style="dim"))
         self.console.print(Panel(body, title=Text(heading), title_align="left"))
 
     def _keep(self, document: Document, index: int, choice: str) -> None:
@@ -179,13 +172,12 @@ class _Desk:
         surface = document.text[mention.start : mention.end]
         alone = Document(document.id, document.text, (replace(mention, surface=surface),))
         (linked,) = self.linker.link_documents([alone])
-        if linked.mentions and linked.mentions[0].entity is not None:
-            found = linked.mentions[0]
-            text = f"Without the new entity, the model says {found.entity}."
+        if linked.mentions and (found := linked.mentions[0].entity) is not None:
+            text = f"Without the new entity, the model says {found}."
             self.console.print(Text(printable(text), style="dim"))
 
     def _undo(self) -> None:
-        undone: LabelEvent | None = self.store.undo(labeller=self.labeller, at=self.now())
+        undone = self.store.undo(labeller=self.labeller, at=self.now())
         if undone is None:
             self.console.print("There is nothing to undo.", style="yellow")
             return
