@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from stamo.world.catalogue import Catalogue, Entity
@@ -27,9 +28,9 @@ class Titles:
 def settle_titles(catalogue: Catalogue, rng: random.Random) -> Titles:
     """Give each entity its title, then add disambiguation pages and redirects."""
     titles = Titles(taken={title: None for title in catalogue.lexicon.concepts})
-    by_name: dict[str, list[Entity]] = {}
+    by_name: defaultdict[str, list[Entity]] = defaultdict(list)
     for entity in catalogue.entities:
-        by_name.setdefault(entity.name, []).append(entity)
+        by_name[entity.name].append(entity)
     for name, namesakes in by_name.items():
         namesakes.sort(key=lambda entity: (-entity.weight, entity.index))
         has_primary = len(namesakes) == 1 or rng.random() < PRIMARY_SHARE
@@ -45,27 +46,26 @@ def settle_titles(catalogue: Catalogue, rng: random.Random) -> Titles:
 def distinct_title(entity: Entity, catalogue: Catalogue, titles: Titles) -> str:
     """Return a title with the shortest qualifier that is free."""
     label = entity.kind.label
-    regions = catalogue.local.get((entity.region, "region"), [])
+    regions = catalogue.local[entity.region, "region"]
     region = catalogue.entities[regions[0]].name if regions else "abroad"
     when = f"born {entity.year}" if entity.kind.person else f"{entity.year}"
-    qualifiers = [label, f"{label}, {when}", f"{label}, {region}", f"{label}, {region}, {when}"]
-    qualifiers.append(f"{label}, {region}, {entity.index}")
+    more = (when, region, f"{region}, {when}", f"{region}, {entity.index}")
+    qualifiers = [label, *(f"{label}, {one}" for one in more)]
     candidates = (f"{entity.name} ({qualifier})" for qualifier in qualifiers)
     return next(title for title in candidates if title not in titles.taken)
 
 
 def add_disambiguations(catalogue: Catalogue, titles: Titles) -> None:
     """Add a page for each name that several entities share."""
-    by_base: dict[str, list[int]] = {}
+    by_base: defaultdict[str, list[int]] = defaultdict(list)
     for entity in catalogue.entities:
         if entity.kind.shortened:
-            by_base.setdefault(entity.base, []).append(entity.index)
+            by_base[entity.base].append(entity.index)
     for base, members in by_base.items():
-        if len(members) < AMBIGUOUS:
-            continue
-        title = base if base not in titles.taken else f"{base} (disambiguation)"
-        titles.taken[title] = None
-        titles.disambiguations.append((title, members))
+        if len(members) >= AMBIGUOUS:
+            title = base if base not in titles.taken else f"{base} (disambiguation)"
+            titles.taken[title] = None
+            titles.disambiguations.append((title, members))
 
 
 def add_redirects(catalogue: Catalogue, titles: Titles, rng: random.Random) -> None:
