@@ -54,8 +54,7 @@ def dump_pages(
     catalogue: Catalogue, titles: Titles, citations: Mapping[int, list[int]], seed: int
 ) -> Iterator[DumpPage]:
     """Yield the pages of the dump one by one, each from a random stream of its own."""
-    for namespace, title, text in OTHER_PAGES:
-        yield DumpPage(namespace, title, text)
+    yield from (DumpPage(*page) for page in OTHER_PAGES)
     for title, (topic, text) in catalogue.lexicon.concepts.items():
         yield DumpPage(0, title, f"{text}\n\n[[Category:{topic.capitalize()}]]")
     for entity in catalogue.entities:

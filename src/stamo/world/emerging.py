@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from stamo.world.catalogue import Catalogue, Entity, NamePools
 from stamo.world.lexicon import EntityKind, read_words
 from stamo.world.names import STYLES
-from stamo.world.titles import Titles, distinct_title
+from stamo.world.titles import Titles
 
 EMERGING_YEAR = 2021
 MOST_CITATIONS = 44
@@ -119,11 +119,8 @@ def _other_form(
 
 def title_emerging(emergences: list[Emergence], catalogue: Catalogue, titles: Titles) -> None:
     """Give the emerging entities titles that no page of the dump has."""
-    for emergence in emergences:
-        entity = emergence.entity
-        free = entity.name not in titles.taken
-        entity.title = entity.name if free else distinct_title(entity, catalogue, titles)
-        titles.taken[entity.title] = entity.index
+    for entity in (emergence.entity for emergence in emergences):
+        titles.give(entity, catalogue, bare=entity.name not in titles.taken)
 
 
 def plan_citations(

@@ -58,8 +58,11 @@ def describe(
     emergence: Emergence, catalogue: Catalogue, documents: Sequence[PileDocument]
 ) -> dict[str, Any]:
     """Return what `world.json` says of an emerging entity."""
-    entity = emergence.entity
-    aliases = frozenset(emergence.aliases)
+    entity, aliases = emergence.entity, frozenset(emergence.aliases)
+    country = catalogue.get(catalogue.country_of_region[entity.region])
+    rng = random.Random(f"description/{entity.title}")
+    scene = Scene(catalogue, rng, entity, [(entity.kind.topic, 1.0)], encyclopaedic=False)
+    gloss = scene.text(entity.kind.gloss)
     counts: Counter[int] = Counter(
         known
         for document in documents
@@ -69,7 +72,7 @@ def describe(
     return {
         "id": entity.title,
         "aliases": list(emergence.aliases),
-        "description": _one_line(emergence, catalogue),
+        "description": f"{gloss} ({country.base}), first heard of in 2021.",
         "kind": entity.kind.name,
         "topic": entity.kind.topic,
         "n_mentions": counts[entity.index],
@@ -79,14 +82,6 @@ def describe(
             for i in emergence.rivals
         ],
     }
-
-
-def _one_line(emergence: Emergence, catalogue: Catalogue) -> str:
-    entity = emergence.entity
-    country = catalogue.get(catalogue.country_of_region[entity.region])
-    rng = random.Random(f"description/{entity.title}")
-    scene = Scene(catalogue, rng, entity, [(entity.kind.topic, 1.0)], encyclopaedic=False)
-    return f"{scene.text(entity.kind.gloss)} ({country.base}), first heard of in 2021."
 
 
 def _write_lines(rows: Iterable[Mapping[str, Any]], path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from stamo.world.catalogue import Catalogue, Entity
@@ -24,6 +25,11 @@ class Titles:
     disambiguations: list[tuple[str, list[int]]] = field(default_factory=list)
     redirects_of: dict[int, list[str]] = field(default_factory=dict)
 
+    def give(self, entity: Entity, catalogue: Catalogue, *, bare: bool) -> None:
+        """Give an entity its name as title, or with what tells it from others."""
+        entity.title = entity.name if bare else _distinct_title(entity, catalogue, self.taken)
+        self.taken[entity.title] = entity.index
+
 
 def settle_titles(catalogue: Catalogue, rng: random.Random) -> Titles:
     """Give each entity its title, then add disambiguation pages and redirects."""
@@ -36,14 +42,13 @@ def settle_titles(catalogue: Catalogue, rng: random.Random) -> Titles:
         has_primary = len(namesakes) == 1 or rng.random() < PRIMARY_SHARE
         for i, entity in enumerate(namesakes):
             bare = i == 0 and has_primary and name not in titles.taken
-            entity.title = name if bare else distinct_title(entity, catalogue, titles)
-            titles.taken[entity.title] = entity.index
+            titles.give(entity, catalogue, bare=bare)
     add_disambiguations(catalogue, titles)
     add_redirects(catalogue, titles, rng)
     return titles
 
 
-def distinct_title(entity: Entity, catalogue: Catalogue, titles: Titles) -> str:
+def _distinct_title(entity: Entity, catalogue: Catalogue, taken: Container[str]) -> str:
     """Return a title with the shortest qualifier that is free."""
     label = entity.kind.label
     regions = catalogue.local[entity.region, "region"]
@@ -52,7 +57,7 @@ def distinct_title(entity: Entity, catalogue: Catalogue, titles: Titles) -> str:
     more = (when, region, f"{region}, {when}", f"{region}, {entity.index}")
     qualifiers = [label, *(f"{label}, {one}" for one in more)]
     candidates = (f"{entity.name} ({qualifier})" for qualifier in qualifiers)
-    return next(title for title in candidates if title not in titles.taken)
+    return next(title for title in candidates if title not in taken)
 
 
 def add_disambiguations(catalogue: Catalogue, titles: Titles) -> None:
