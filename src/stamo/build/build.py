@@ -27,24 +27,17 @@ from stamo.build.dump.reader import DumpReader
 from stamo.build.dump.site import Site
 from stamo.build.engine import BuildEngine, BuildState
 from stamo.build.export import (
+    NAME_TABLES,
     StagedArticles,
     stage_articles,
-    write_aliases,
     write_articles,
-    write_candidates,
-    write_documents,
-    write_entities,
-    write_redirects,
+    write_lists,
+    write_names,
 )
 from stamo.build.external_ids import write_external_ids, write_ids
-from stamo.build.extract import (
-    MAX_SURFACE,
-    STAGED_TABLES,
-    ExtractSettings,
-    extract_chunk,
-)
+from stamo.build.extract import MAX_SURFACE, STAGED_TABLES, ExtractSettings, extract_chunk
 from stamo.build.kinds import SourceKind
-from stamo.build.name_tables import listed_beside, write_matcher, write_strings
+from stamo.build.name_tables import LISTED_FILE, write_matcher, write_strings
 from stamo.build.occurrences import (
     OccurrenceCounts,
     count_occurrences,
@@ -73,8 +66,6 @@ LINKS_DROPPED = {
 
 MEMORY_TO_TRY = (50, 100, 200, 400, 800)
 """Megabytes for each thread of the database, tried one after the other."""
-
-NAME_TABLES = ("aliases", "entities", "redirects")
 
 IN_TEXT, ELSEWHERE = "links in running text", "links in tables, captions, notes"
 TO_ARTICLES, TO_MISSING = "links to articles", "links to titles without a page"
@@ -134,12 +125,13 @@ def build_knowledge_base(
     with (
         _kept_tables(settings.keep_staged),
         staged_directory(target.absolute(), KIND, overwrite=settings.overwrite) as work,
-        _engine(engine, settings) as chosen,
+        Workers(settings.workers if engine is None else 1, may_fork=True) as workers,
         plain_allocator(),
         _database_errors(target),
     ):
-        build = BuildState(source, settings, work, chosen.workers, progress)
-        manifest = _run(build, chosen)
+        engine = engine or BuildEngine(workers, _read, _count, _write_articles)
+        build = BuildState(source, settings, work, engine.workers, progress)
+        manifest = _run(build, engine)
         if settings.keep_staged is not None:
             for name in STAGED_TABLES:
                 shutil.move(build.staged_table(name), settings.keep_staged)
@@ -153,15 +145,6 @@ def build_knowledge_base(
         peak_memory_worker=_peak_memory(resource.RUSAGE_CHILDREN) if settings.workers > 1 else 0,
         assumed_language=str(build.assumed or ""),
     )
-
-
-@contextmanager
-def _engine(engine: BuildEngine | None, settings: BuildSettings) -> Iterator[BuildEngine]:
-    if engine is not None:
-        yield engine
-        return
-    with Workers(settings.workers, may_fork=True) as workers:
-        yield BuildEngine(workers, _read, _count, _write_articles)
 
 
 @contextmanager
@@ -241,7 +224,7 @@ def _write_ids(build: BuildState, site: Site) -> None:
 def _read(build: BuildState, report: Report) -> Site:
     # What reads notes and tables is loaded only for them: a tenth of a second.
     if build.source.kind is SourceKind.notes:
-        from stamo.build.notes.stage import read_notes
+        from stamo.build.notes.reader import read_notes
 
         return read_notes(build, report)
     if build.source.kind is SourceKind.entities:
@@ -261,15 +244,13 @@ def _read_dump(build: BuildState, report: Report) -> Site:
             chunk_bytes=settings.chunk_bytes,
             language=settings.language,
         ) as reader,
-        StagedWriter(build) as writer,
+        StagedWriter(build.work) as writer,
     ):
         site = reader.site
-        extract = partial(
-            extract_chunk,
-            settings=extract_settings(build, site),
-        )
+        extract = partial(extract_chunk, settings=extract_settings(build, site))
         for part in build.workers.map(extract, reader.chunks()):
-            writer.append_extract(part)
+            for name, batch in (("page", part.pages), ("text", part.texts), ("link", part.links)):
+                writer.append(name, batch)
             build.skipped.update(part.skipped)
             report(reader.progress())
         build.skipped.update(reader.skipped)
@@ -325,10 +306,13 @@ def count_with(
         counting.drop(connection, "link", "target", "name", "page")
     with build.stage("writing tables"):
         aliases = build.staged_names("aliases")
-        build.counts["aliases"] = write_aliases(connection, aliases, build.result)
+        build.counts["aliases"] = write_names(connection, "aliases", aliases, build.result)
         matcher_is_written = build.workers.start(write_matcher, aliases, build.result)
         try:
-            _write_tables(build, connection)
+            for name in ("entities", "redirects"):
+                staged = build.staged_names(name)
+                build.counts[name] = write_names(connection, name, staged, build.result)
+            write_lists(connection, build.result, build.counts)
             counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
             return stage_articles(connection, build.work)
         finally:
@@ -367,22 +351,10 @@ def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) ->
     build.skipped.update({name: n for name, n in singles.items() if n})
 
 
-def _write_tables(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the tables of numbers, and stage the names of entities."""
-    counts, result = build.counts, build.result
-    _, entities, redirects = map(build.staged_names, NAME_TABLES)
-    counts["entities"] = write_entities(connection, entities, result)
-    counts["redirects"] = write_redirects(connection, redirects, result)
-    write_candidates(connection, result, counts["aliases"], counts["entities"])
-    write_documents(connection, result, counts["entities"], counts["articles"])
-
-
 def _write_names(build: BuildState) -> None:
     """Write the tries, last of all: each holds its names in memory while it is made."""
-    waiting = [
-        build.workers.start(write_strings, build.staged_names(name), build.result, name)
-        for name in NAME_TABLES
-    ]
+    start = partial(build.workers.start, write_strings)
+    waiting = [start(build.staged_names(name), build.result, name) for name in NAME_TABLES]
     for wait in waiting:
         wait()
 
@@ -402,7 +374,7 @@ def add_link_probability(
     write_link_probability(
         counts,
         build.result,
-        open_array(listed_beside(build.staged_names("aliases"))),
+        open_array(build.work / LISTED_FILE),
         lambda n_done: report(n_done / max(build.counts["counted articles"], 1)),
     )
 
