@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stamo.build.embeddings import ClosedFormAccumulator
+from stamo.build.embeddings import sum_links
 from stamo.kb.word_weights import background_vector, word_weights
 
 N_WORDS, Q, N_ENTITIES, WINDOW = 60, 8, 12, 5
@@ -40,8 +40,11 @@ class Corpus:
         right = range(self.ends[link], min(self.offsets[document + 1], self.ends[link] + WINDOW))
         return [int(self.word_ids[i]) for i in (*left, *right)]
 
-    def accumulate(self, select=slice(None)):
-        accumulator = ClosedFormAccumulator(N_ENTITIES, self.vectors, self.weights, WINDOW)
+    def sums(self, select=slice(None)):
+        """The sums of contexts of all entities, shape (entities, Q + 1)."""
         links = self.starts[select], self.ends[select], self.entities[select]
-        accumulator.add_partial(accumulator.partial(self.word_ids, self.offsets, *links))
-        return accumulator
+        space = self.vectors, self.weights
+        partial = sum_links(self.word_ids, self.offsets, *links, *space, window=WINDOW)
+        sums = np.zeros((N_ENTITIES, Q + 1), dtype=np.int64)
+        sums[partial.entities] += partial.sums
+        return sums

@@ -6,9 +6,9 @@ import pytest
 
 from stamo.build import name_tables
 from stamo.build.name_tables import (
+    LISTED_FILE,
     NameWriter,
     StagedNames,
-    listed_beside,
     write_matcher,
     write_strings,
 )
@@ -48,7 +48,7 @@ def test_matcher_knows_linked_and_listed_names_only(staged, tmp_path):
     """A name keeps its number over all batches; one neither linked nor listed is not found."""
     save_array(tmp_path / ALIAS_COUNTS, [1, 0, 4, 1, 0, 0, 2], np.int32)
     for listed, names in ((None, [0, 6, 2]), (1, [1, 0, 6, 2])):
-        save_array(listed_beside(staged), np.arange(len(NAMES)) == listed, np.bool_)
+        save_array(tmp_path / LISTED_FILE, np.arange(len(NAMES)) == listed, np.bool_)
         write_matcher(staged, tmp_path)
         found = NameMatcher.open(tmp_path, MATCHER).find("Corm of Brig, York of Zug, New York")
         assert found.names.tolist() == names

@@ -76,14 +76,6 @@ def test_every_format_gives_the_same_vectors(write, name):
     assert not found.skipped
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_only_words_asked_for(write, name):
-    """`keep` loads those words and no other."""
-    found = load_vectors(write(name, FORMATS[name]), keep={"東京", "the", "absent"})
-    assert found.words == ["the", "東京"]
-    np.testing.assert_array_equal(found.vectors, VECTORS[[0, 2]])
-
-
 def test_blocks_join(write, monkeypatch):
     """A file longer than one block loses nothing at the seams."""
     monkeypatch.setattr(module, "_BLOCK_ROWS", 2)
@@ -171,12 +163,6 @@ def test_missing_file(tmp_path):
     for path in (tmp_path / "absent.txt", tmp_path):
         with pytest.raises(VectorsError, match="cannot be read"):
             load_vectors(path)
-
-
-def test_no_word_of_those_asked_for(write):
-    """A file in another language than the wiki is named as such."""
-    with pytest.raises(VectorsError, match="none of the words asked for"):
-        load_vectors(write("v.txt", text_lines()), keep={"absent"})
 
 
 @pytest.mark.parametrize("dimensions", [0, 5000, 10**15])

@@ -16,7 +16,7 @@ from stamo.build.word_learning import (
     orthonormalise,
     symmetric_eigen,
 )
-from stamo.errors import SettingsError, VectorsError
+from stamo.errors import VectorsError
 
 TOPICS = {
     "sea": ["ship", "sailor", "harbour", "wave", "anchor", "captain", "tide", "fish"],
@@ -157,10 +157,3 @@ def test_too_little_text_is_refused(texts):
     """Without enough words there is one clear sentence, not a crash."""
     with pytest.raises(VectorsError, match="words occur at least"):
         learn_word_vectors(texts)
-
-
-@pytest.mark.parametrize("setting", ["dimensions", "window", "min_count", "max_words"])
-def test_settings_are_checked(setting):
-    """Numbers below 1 are refused."""
-    with pytest.raises(SettingsError, match="at least 1"):
-        learn_word_vectors(["a b c"], **{setting: 0})

@@ -8,7 +8,9 @@ from stamo.world.names import NameMaker, demonym, variant
 def test_names_are_new_and_pronounceable():
     """No name repeats or equals a forbidden word, and each has a vowel and plain letters."""
     maker = NameMaker(random.Random(3), ["harbour"])
-    names = [maker.place(i) for i in range(3000)] + [maker.surname(i) for i in range(3000)]
+    names = [maker.coin("places", i) for i in range(3000)] + [
+        maker.coin("surnames", i) for i in range(3000)
+    ]
     assert len(set(names)) == len(names)
     assert "Harbour" not in names
     assert all(name.isascii() and name.isalpha() and name.istitle() for name in names)
@@ -18,7 +20,9 @@ def test_names_are_new_and_pronounceable():
 def test_same_seed_same_names():
     """Names depend on the seed alone."""
     first, second = (NameMaker(random.Random(5), []) for _ in range(2))
-    assert [first.given(i) for i in range(50)] == [second.given(i) for i in range(50)]
+    assert [first.coin("given", i) for i in range(50)] == [
+        second.coin("given", i) for i in range(50)
+    ]
 
 
 def test_demonym_and_variant_differ_from_the_name():

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from stamo.build.build import build_knowledge_base
 from stamo.build.dump.site import Site
-from stamo.build.entity_rows import ENTITY_COLUMNS, EntityTable
+from stamo.build.entity_table import ENTITY_COLUMNS, EntityTable
 from stamo.build.external_ids import write_external_ids
-from stamo.build.listing import choose_titles
 from stamo.build.notes.index import NoteIndex
 from stamo.build.notes.reader import extract_notes, list_notes
 from stamo.build.settings import BuildSettings
+from stamo.build.staging import choose_titles
 from stamo.kb.base import KnowledgeBase
 from stamo.workspace.declared import create_workspaces, read_entities
 from tools.campaign.readers import mutate, odd_value

@@ -13,7 +13,7 @@ import logging
 import resource
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,24 +27,17 @@ from stamo.build.dump.reader import DumpReader
 from stamo.build.dump.site import Site
 from stamo.build.engine import BuildEngine, BuildState
 from stamo.build.export import (
+    NAME_TABLES,
     StagedArticles,
     stage_articles,
-    write_aliases,
     write_articles,
-    write_candidates,
-    write_documents,
-    write_entities,
-    write_redirects,
+    write_lists,
+    write_names,
 )
 from stamo.build.external_ids import write_external_ids, write_ids
-from stamo.build.extract import (
-    MAX_SURFACE,
-    STAGED_TABLES,
-    ExtractSettings,
-    extract_chunk,
-)
+from stamo.build.extract import MAX_SURFACE, STAGED_TABLES, ExtractSettings, extract_chunk
 from stamo.build.kinds import SourceKind
-from stamo.build.name_tables import listed_beside, write_matcher, write_strings
+from stamo.build.name_tables import LISTED_FILE, write_matcher, write_strings
 from stamo.build.occurrences import (
     OccurrenceCounts,
     count_occurrences,
@@ -132,12 +125,13 @@ def build_knowledge_base(
     with (
         _kept_tables(settings.keep_staged),
         staged_directory(target.absolute(), KIND, overwrite=settings.overwrite) as work,
-        _engine(engine, settings) as chosen,
+        Workers(settings.workers if engine is None else 1, may_fork=True) as workers,
         plain_allocator(),
         _database_errors(target),
     ):
-        build = BuildState(source, settings, work, chosen.workers, progress)
-        manifest = _run(build, chosen)
+        engine = engine or BuildEngine(workers, _read, _count, _write_articles)
+        build = BuildState(source, settings, work, engine.workers, progress)
+        manifest = _run(build, engine)
         if settings.keep_staged is not None:
             for name in STAGED_TABLES:
                 shutil.move(build.staged_table(name), settings.keep_staged)
@@ -151,15 +145,6 @@ def build_knowledge_base(
         peak_memory_worker=_peak_memory(resource.RUSAGE_CHILDREN) if settings.workers > 1 else 0,
         assumed_language=str(build.assumed or ""),
     )
-
-
-@contextmanager
-def _engine(engine: BuildEngine | None, settings: BuildSettings) -> Iterator[BuildEngine]:
-    if engine is not None:
-        yield engine
-        return
-    with Workers(settings.workers, may_fork=True) as workers:
-        yield BuildEngine(workers, _read, _count, _write_articles)
 
 
 @contextmanager
@@ -237,7 +222,7 @@ def _write_ids(build: BuildState, site: Site) -> None:
 def _read(build: BuildState, report: Report) -> Site:
     # What reads notes and tables is loaded only for them: a tenth of a second.
     if build.source.kind is SourceKind.notes:
-        from stamo.build.notes.stage import read_notes
+        from stamo.build.notes.reader import read_notes
 
         return read_notes(build, report)
     if build.source.kind is SourceKind.entities:
@@ -257,15 +242,13 @@ def _read_dump(build: BuildState, report: Report) -> Site:
             chunk_bytes=settings.chunk_bytes,
             language=settings.language,
         ) as reader,
-        StagedWriter(build) as writer,
+        StagedWriter(build.work) as writer,
     ):
         site = reader.site
-        extract = partial(
-            extract_chunk,
-            settings=extract_settings(build, site),
-        )
+        extract = partial(extract_chunk, settings=extract_settings(build, site))
         for part in build.workers.map(extract, reader.chunks()):
-            writer.append_extract(part)
+            for name, batch in (("page", part.pages), ("text", part.texts), ("link", part.links)):
+                writer.append(name, batch)
             build.skipped.update(part.skipped)
             report(reader.progress())
         build.skipped.update(reader.skipped)
@@ -319,9 +302,16 @@ def count_with(
         )
         _collect_counts(build, connection)
         counting.drop(connection, "link", "target", "name", "page")
-    with build.stage("writing tables"), ExitStack() as names:
-        # Whatever happens here, the workers are waited for.
-        _write_tables(build, connection, names)
+    with build.stage("writing tables"), ExitStack() as waiting:
+        # Workers write names as soon as they are staged; whatever happens, they are waited for.
+        start = build.workers.start
+        for name in NAME_TABLES:
+            staged = build.staged_names(name)
+            build.counts[name] = write_names(connection, name, staged, build.result)
+            if name == "aliases":
+                waiting.callback(start(write_matcher, staged, build.result))
+            waiting.callback(start(write_strings, staged, build.result, name))
+        write_lists(connection, build.result, build.counts)
         counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
         return stage_articles(connection, build.work)
 
@@ -358,26 +348,6 @@ def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) ->
     build.skipped.update({name: n for name, n in singles.items() if n})
 
 
-def _write_tables(
-    build: BuildState, connection: duckdb.DuckDBPyConnection, waiting: ExitStack
-) -> None:
-    """Write the tables of numbers, and let workers write the names as soon as they are staged."""
-    counts, result = build.counts, build.result
-
-    def write_names(name: str, write: Callable[..., int]) -> None:
-        staged = build.staged_names(name)
-        counts[name] = write(connection, staged, result)
-        if name == "aliases":
-            waiting.callback(build.workers.start(write_matcher, staged, result))
-        waiting.callback(build.workers.start(write_strings, staged, result, name))
-
-    write_names("aliases", write_aliases)
-    write_names("entities", write_entities)
-    write_names("redirects", write_redirects)
-    write_candidates(connection, result, counts["aliases"], counts["entities"])
-    write_documents(connection, result, counts["entities"], counts["articles"])
-
-
 def _write_articles(build: BuildState, staged: StagedArticles, report: Report) -> None:
     """Write the articles; workers look for aliases in each row group as soon as it is there."""
     groups = write_articles(staged, build.result)
@@ -393,7 +363,7 @@ def add_link_probability(
     write_link_probability(
         counts,
         build.result,
-        open_array(listed_beside(build.staged_names("aliases"))),
+        open_array(build.work / LISTED_FILE),
         lambda n_done: report(n_done / max(build.counts["counted articles"], 1)),
     )
 

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stamo.build.embeddings import ClosedFormAccumulator, PartialSums
+from stamo.build.embeddings import PartialSums, closed_form, sum_links
 from stamo.build.engine import BuildState
 from stamo.build.settings import BuildSettings, Report
 from stamo.build.vectors import WordVectors, load_vectors, prepare
 from stamo.build.word_learning import MIN_COUNT, TooFewWordsError, learn_word_vectors
-from stamo.corpus.tokenizer import EncodedWords, encode_words, words_in_spans
+from stamo.corpus.tokenizer import encode_words, words_in_spans
 from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
 from stamo.kb.word_weights import background_vector, word_weights
-from stamo.system.arrays import Float32, Int32, Int64
+from stamo.system.arrays import Float32, Int64
 from stamo.system.files import replaced_file
 
 _WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
@@ -131,33 +131,24 @@ def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool 
     spans = [pc.struct_field(flat, name).to_numpy() for name in ("start", "end", "entity")]
     encoded = [encode_words(text, vocabulary) for text in table["text"].to_pylist()]
     offsets = np.concatenate(([0], np.cumsum([len(words.ids) for words in encoded])))
-    links = [
-        _link_words(words, spans, edges[i], edges[i + 1]) + offsets[i]
-        for i, words in enumerate(encoded)
-    ]
+    links = [np.empty((2, 0), np.int64)]
+    for i, words in enumerate(encoded):
+        first, last = (span[edges[i] : edges[i + 1]] for span in spans[:2])
+        links.append(np.stack(words_in_spans(words, first, last)).astype(np.int64) + offsets[i])
+    owners = np.empty(0, dtype=np.int32)
+    if with_owners and len(table):
+        owners = StringTable.open(result, "entities").find_many(table["title"].to_pylist())
     ids = np.concatenate([np.empty(0, np.int32), *(words.ids for words in encoded)])
     with replaced_file(work / f"words-{row_group}.npz") as beside, beside.open("wb") as file:
         np.savez(
             file,
             ids=ids,
             offsets=offsets.astype(np.int64),
-            links=np.concatenate([np.empty((2, 0), np.int64), *links], axis=1),
+            links=np.concatenate(links, axis=1),
             entities=spans[2],
-            owners=_owners(table["title"].to_pylist() if with_owners else [], result),
+            owners=owners,
         )
     return np.bincount(ids[ids >= 0], minlength=len(vocabulary)).astype(np.int64)
-
-
-def _owners(titles: list[str], result: Path) -> Int32:
-    """Return the entity that each article is about; of none, none."""
-    if not titles:
-        return np.empty(0, dtype=np.int32)
-    return StringTable.open(result, "entities").find_many(titles)
-
-
-def _link_words(words: EncodedWords, spans: list[Int32], begin: int, end: int) -> Int64:
-    first, last = words_in_spans(words, spans[0][begin:end], spans[1][begin:end])
-    return np.stack([first, last]).astype(np.int64)
 
 
 @lru_cache(maxsize=1)
@@ -180,7 +171,7 @@ def _write_closed_form(build: BuildState, report: Report) -> None:
     for done, _ in enumerate(build.workers.map(add, together), start=1):
         report(done / n_steps)
     finish = partial(write_block, result=result, work=build.work, sums=together)
-    dimensions = VectorTable(open_array(result / _WORD_VECTORS)).shape[1]
+    dimensions = len(open_array(result / BACKGROUND))
     with ArrayWriter(result / ENTITY_VECTORS, np.float16, dimensions) as writer:
         for done, path in enumerate(build.workers.map(finish, firsts), start=1):
             writer.append(open_array(path))
@@ -206,27 +197,25 @@ def sum_groups(row_groups: range, result: Path, work: Path) -> None:
 
 
 def _sum_group(row_group: int, result: Path, work: Path) -> PartialSums:
-    vectors, weights, _ = _space(result)
     with np.load(work / f"words-{row_group}.npz") as file:
-        links = file["links"]
-        arguments = file["ids"], file["offsets"], links[0], links[1], file["entities"]
-        owners = file["owners"]
-    return ClosedFormAccumulator(0, vectors, weights).partial(*arguments, owners=owners)
+        starts, ends = file["links"]
+        words = file["ids"], file["offsets"], starts, ends, file["entities"]
+        return sum_links(*words, *_space(result), owners=file["owners"])
 
 
 def write_block(first: int, result: Path, work: Path, sums: Sequence[range]) -> Path:
     """Write the vectors of the entities from `first` on; return where."""
-    vectors, weights, background = _space(result)
+    background = open_array(result / BACKGROUND)
     n_entities = len(open_array(result / "entity_counts.npy"))
     last = min(first + ENTITIES_PER_BLOCK, n_entities)
-    total = ClosedFormAccumulator(last - first, vectors, weights)
+    total = np.zeros((last - first, len(background) + 1), dtype=np.int64)
     for row_groups in sums:
         entities, added = map(open_array, _sum_files(work, row_groups))
         here = slice(*np.searchsorted(entities, np.array([first, last], dtype=np.int32)))
-        total.add_partial(PartialSums(entities[here] - np.int32(first), added[here]))
+        total[entities[here] - np.int32(first)] += added[here]
     path = work / f"vectors-{first}.npy"
     with replaced_file(path) as beside:
-        save_array(beside, total.finish(background), np.float16)
+        save_array(beside, closed_form(total, background), np.float16)
     return path
 
 
@@ -236,10 +225,7 @@ def _sum_files(work: Path, row_groups: range) -> tuple[Path, Path]:
 
 
 @lru_cache(maxsize=1)
-def _space(
-    result: Path,
-) -> tuple[Float32, Float32, Float32]:
-    """Return the word vectors as they are stored, the word weights and the background."""
+def _space(result: Path) -> tuple[Float32, Float32]:
+    """Return the word vectors as they are stored, and the word weights."""
     vectors = np.asarray(VectorTable(open_array(result / _WORD_VECTORS)))
-    weights = word_weights(open_array(result / _WORD_COUNTS))
-    return vectors, weights, open_array(result / BACKGROUND)
+    return vectors, word_weights(open_array(result / _WORD_COUNTS))

@@ -38,8 +38,7 @@ class NumberedTable:
     """A table whose rows are numbered from 0 in the order of a unique key."""
 
     name: str
-    number: str
-    """The column of numbers."""
+    """Also that of the column of numbers."""
     order: str
     columns: str
     rows: str
@@ -47,7 +46,6 @@ class NumberedTable:
 
 
 _DOCUMENT = NumberedTable(
-    "document",
     "document",
     "position",
     "position, page_id, title, held_out",
@@ -106,7 +104,6 @@ JOIN target t ON t.target = l.target
 """Links of the articles that are kept, with the title they finally mean."""
 
 _ENTITY = NumberedTable(
-    "entity",
     "entity",
     "n_links DESC, title",
     "title, n_links, n_documents, has_article",
@@ -174,7 +171,6 @@ The count that a source lists for a name is added.
 """
 
 _ALIAS = NumberedTable(
-    "alias",
     "alias",
     "surface",
     "surface, n",
@@ -285,7 +281,7 @@ def number_by_window(connection: duckdb.DuckDBPyConnection, table: NumberedTable
     """Make a numbered table with a window over all of its rows."""
     connection.execute(
         f"CREATE TABLE {table.name} AS "
-        f"SELECT CAST(ROW_NUMBER() OVER (ORDER BY {table.order}) - 1 AS INT) AS {table.number}, "
+        f"SELECT CAST(ROW_NUMBER() OVER (ORDER BY {table.order}) - 1 AS INT) AS {table.name}, "
         f"{table.columns} FROM {table.rows}"
     )
 

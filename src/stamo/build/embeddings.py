@@ -9,13 +9,13 @@ order of the documents.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from stamo.corpus.tokenizer import UNKNOWN_WORD
-from stamo.errors import VectorsError
 from stamo.kb.word_weights import entity_directions
 from stamo.system.arrays import Float32, Int32, Int64
 
@@ -43,44 +43,6 @@ class PartialSums:
         for one in (self, other):
             sums[np.searchsorted(entities, one.entities)] += one.sums
         return PartialSums(entities, sums)
-
-
-def sum_segments(
-    word_ids: Int32,
-    starts: Int64,
-    ends: Int64,
-    entities: Int32,
-    word_vectors: Float32,
-    weights: Float32,
-) -> PartialSums:
-    """Sum the weighted vectors of stretches of words, entity by entity.
-
-    Prefix sums give every stretch by two look-ups. They are made for a block of words at a time, so
-    memory stays at about 50 MB for 100 dimensions plus one row per entity met.
-
-    Args:
-        word_ids: Words of the documents, one after the other, -1 for unknown ones, shape (N,).
-        starts: First word of each stretch, shape (m,).
-        ends: One past its last word, shape (m,).
-        entities: The entity each stretch belongs to, shape (m,).
-        word_vectors: Word vectors, shape (V, Q).
-        weights: Word weights, shape (V,).
-
-    Returns:
-        The sums of the entities that occur.
-    """
-    distinct, rows = np.unique(entities, return_inverse=True)
-    totals = np.zeros((len(distinct), word_vectors.shape[1] + 1), dtype=np.int64)
-    order = np.argsort(starts, kind="stable")
-    starts, ends, rows = starts[order], ends[order], rows[order]
-    borders = np.searchsorted(starts, np.arange(0, len(word_ids) + _BLOCK_WORDS, _BLOCK_WORDS))
-    for first, last in itertools.pairwise(borders.tolist()):
-        here = slice(first, last)
-        if first < last:
-            met, local = np.unique(rows[here], return_inverse=True)
-            bounds = starts[here], ends[here]
-            totals[met] += _sum_block(word_ids, *bounds, local, word_vectors, weights)
-    return PartialSums(distinct.astype(np.int32), totals)
 
 
 def _sum_block(
@@ -139,66 +101,64 @@ def link_segments(
     )
 
 
-class ClosedFormAccumulator:
-    """Collect the contexts of all entities chunk by chunk, then give their vectors.
+def sum_links(
+    word_ids: Int32,
+    offsets: Int64,
+    starts: Int64,
+    ends: Int64,
+    entities: Int32,
+    word_vectors: Float32,
+    weights: Float32,
+    *,
+    owners: Sequence[int] | Int32 = (),
+    window: int = CONTEXT_WINDOW,
+) -> PartialSums:
+    """Sum the weighted vectors of the words around links, entity by entity.
 
-    Memory: 8 (Q + 1) bytes for each entity and one block of words.
+    Prefix sums give every stretch by two look-ups. They are made for a block of words at a time, so
+    memory stays at about 50 MB for 100 dimensions plus one row per entity met.
+
+    Args:
+        word_ids: Words of the documents, one after the other, -1 for unknown, shape (N,).
+        offsets: First word of each document and, last, N; shape (n + 1,).
+        starts: First word of each link, counted over all documents, shape (m,).
+        ends: One past its last word, shape (m,).
+        entities: The linked entities, shape (m,).
+        word_vectors: Word vectors, shape (V, Q).
+        weights: Word weights, shape (V,).
+        owners: The entity that each document is about, whose beginning then counts for it as
+            much as the surroundings of a link; shape (n,), or empty for none.
+        window: Words to take on either side.
+
+    Returns:
+        The sums of the entities that occur.
     """
+    starts, ends = link_segments(offsets, starts, ends, window)
+    met = np.concatenate([entities, entities])
+    if len(owners):
+        starts = np.concatenate([starts, offsets[:-1]])
+        ends = np.concatenate([ends, np.minimum(offsets[:-1] + 2 * window, offsets[1:])])
+        met = np.concatenate([met, owners])
+    distinct, rows = np.unique(met, return_inverse=True)
+    totals = np.zeros((len(distinct), word_vectors.shape[1] + 1), dtype=np.int64)
+    order = np.argsort(starts, kind="stable")
+    starts, ends, rows = starts[order], ends[order], rows[order]
+    borders = np.searchsorted(starts, np.arange(0, len(word_ids) + _BLOCK_WORDS, _BLOCK_WORDS))
+    for here in (slice(*edges) for edges in itertools.pairwise(borders.tolist())):
+        if here.start < here.stop:
+            met, local = np.unique(rows[here], return_inverse=True)
+            bounds = starts[here], ends[here]
+            totals[met] += _sum_block(word_ids, *bounds, local, word_vectors, weights)
+    return PartialSums(distinct.astype(np.int32), totals)
 
-    def __init__(
-        self,
-        n_entities: int,
-        word_vectors: Float32,
-        weights: Float32,
-        window: int = CONTEXT_WINDOW,
-    ) -> None:
-        if len(word_vectors) != len(weights):
-            raise VectorsError(
-                f"There are {len(word_vectors)} word vectors but {len(weights)} word weights; "
-                "give one weight for each word."
-            )
-        self.word_vectors = word_vectors
-        self.weights = weights
-        self.window = window
-        self.sums: Int64 = np.zeros((n_entities, word_vectors.shape[1] + 1), dtype=np.int64)
 
-    def partial(
-        self,
-        word_ids: Int32,
-        offsets: Int64,
-        starts: Int64,
-        ends: Int64,
-        entities: Int32,
-        *,
-        owners: Int32 | None = None,
-    ) -> PartialSums:
-        """Sum the links of some documents without adding them; workers send this back.
+def closed_form(sums: Int64, background: Float32) -> Float32:
+    """Turn sums of contexts, shape (n, Q + 1), into entity vectors, shape (n, Q).
 
-        Args:
-            word_ids: Words of the documents, one after the other, -1 for unknown, shape (N,).
-            offsets: First word of each document and, last, N; shape (n + 1,).
-            starts: First word of each link, counted over all documents, shape (m,).
-            ends: One past its last word, shape (m,).
-            entities: The linked entities, shape (m,).
-            owners: The entity that each document is about, whose beginning then counts for it as
-                much as the surroundings of a link; shape (n,), or empty for none.
-        """
-        first, last = link_segments(offsets, starts, ends, self.window)
-        met = np.concatenate([entities, entities])
-        if owners is not None and len(owners):
-            first = np.concatenate([first, offsets[:-1]])
-            last = np.concatenate([last, np.minimum(offsets[:-1] + 2 * self.window, offsets[1:])])
-            met = np.concatenate([met, owners])
-        return sum_segments(word_ids, first, last, met, self.word_vectors, self.weights)
-
-    def add_partial(self, partial: PartialSums) -> None:
-        """Add what a worker summed."""
-        self.sums[partial.entities] += partial.sums
-
-    def finish(self, background: Float32) -> Float32:
-        """Return the entity vectors, shape (n_entities, Q); zeros for entities without context."""
-        vectors = np.empty((len(self.sums), self.sums.shape[1] - 1), dtype=np.float32)
-        for i in range(0, len(vectors), _BLOCK_ROWS):
-            rows = self.sums[i : i + _BLOCK_ROWS] / _SCALE
-            vectors[i : i + _BLOCK_ROWS] = entity_directions(rows[:, :-1], rows[:, -1], background)
-        return vectors
+    Zeros for entities without context.
+    """
+    vectors = np.empty((len(sums), len(background)), dtype=np.float32)
+    for i in range(0, len(vectors), _BLOCK_ROWS):
+        rows = sums[i : i + _BLOCK_ROWS] / _SCALE
+        vectors[i : i + _BLOCK_ROWS] = entity_directions(rows[:, :-1], rows[:, -1], background)
+    return vectors

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,20 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stamo.build import counting
 from stamo.build.columns import column_of, numbers_of
-from stamo.build.counting import (
-    ALIASES_IN_ORDER,
-    CANDIDATES_IN_ORDER,
-    CONTENTS_IN_ORDER,
-    DOCUMENTS_IN_ORDER,
-    ENTITIES_IN_ORDER,
-    MENTIONS_IN_ORDER,
-    NAMES_IN_ORDER,
-    POSITIONS_IN_ORDER,
-    REDIRECTS_IN_ORDER,
-    stream,
-)
-from stamo.build.name_tables import NameWriter, listed_beside
+from stamo.build.name_tables import LISTED_FILE, NameWriter
 from stamo.kb.manifest import ALIAS_COUNTS, ARTICLES_FILE
 from stamo.kb.storage import ArrayWriter, read_row_blocks, save_array
 from stamo.system.arrays import Int32, Int64
@@ -32,6 +22,7 @@ from stamo.system.runtime import give_back_memory
 
 ARTICLES_PER_ROW_GROUP = 512
 
+ENTITY_FILES = ("entity_counts.npy", "document_frequency.npy", "has_article.npy")
 MENTION_TYPE = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
 MENTION_COLUMNS = ("document", "start", "stop", "entity", "alias")
 _MENTIONS_PER_BLOCK = 1 << 14
@@ -47,97 +38,64 @@ ARTICLE_SCHEMA = pa.schema(
 )
 
 
-def write_entities(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
-    """Stage the titles and write the counts of every entity; return how many there are."""
-    with (
-        NameWriter(staged) as titles,
-        ArrayWriter(result / "entity_counts.npy", np.int32) as counts,
-        ArrayWriter(result / "document_frequency.npy", np.int32) as frequency,
-        ArrayWriter(result / "has_article.npy", np.bool_) as has_article,
-    ):
-        for batch in stream(connection, ENTITIES_IN_ORDER):
-            _check_order(batch["entity"], titles.n_names)
-            titles.append(batch["title"])
-            counts.append(numbers_of(batch["n_links"]))
-            frequency.append(numbers_of(batch["n_documents"]))
-            has_article.append(numbers_of(batch["has_article"]))
-    return titles.n_names
+NAME_TABLES = {
+    "aliases": (counting.ALIASES_IN_ORDER, "surface", ALIAS_COUNTS, LISTED_FILE),
+    "entities": (counting.ENTITIES_IN_ORDER, "title", *ENTITY_FILES),
+    "redirects": (counting.REDIRECTS_IN_ORDER, "source", "redirect_targets.npy"),
+}
+"""Ordered queries, their column of names, and the files of the columns behind it."""
+
+LISTS = {
+    "alias": (counting.CANDIDATES_IN_ORDER, "aliases", "alias_entities", "alias_entity_counts"),
+    "entity": (counting.NAMES_IN_ORDER, "entities", "entity_aliases", "entity_alias_counts"),
+    "document": (counting.DOCUMENTS_IN_ORDER, "entities", "documents"),
+    "content": (counting.CONTENTS_IN_ORDER, "articles", "content_entities"),
+}
+"""What an alias may mean, the aliases of an entity, D(e), and the entities of a document: the
+ordered query, what its first column numbers, and the files of the others."""
 
 
-def write_redirects(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
-    """Stage redirects and write which entity each means; return how many there are."""
-    with (
-        NameWriter(staged) as sources,
-        ArrayWriter(result / "redirect_targets.npy", np.int32) as targets,
-    ):
-        for batch in stream(connection, REDIRECTS_IN_ORDER):
-            sources.append(batch["source"])
-            targets.append(numbers_of(batch["entity"]))
-    return sources.n_names
+def write_names(
+    connection: duckdb.DuckDBPyConnection, table: str, staged: Path, result: Path
+) -> int:
+    """Stage the names of a table and write what is counted of each; return how many there are.
 
-
-def write_aliases(connection: duckdb.DuckDBPyConnection, staged: Path, result: Path) -> int:
-    """Stage the surface forms and write how often each is linked; return how many there are.
-
-    Which of them the source lists is kept beside the staged ones.
+    Which aliases the source lists is kept beside the staged ones.
     """
-    with (
-        NameWriter(staged) as surfaces,
-        ArrayWriter(result / ALIAS_COUNTS, np.int32) as counts,
-        ArrayWriter(listed_beside(staged), np.bool_) as listed,
-    ):
-        for batch in stream(connection, ALIASES_IN_ORDER):
-            _check_order(batch["alias"], surfaces.n_names)
-            surfaces.append(batch["surface"])
-            counts.append(numbers_of(batch["n"]))
-            listed.append(numbers_of(batch["listed"]))
-    return surfaces.n_names
+    query, name, *files = NAME_TABLES[table]
+    with ExitStack() as stack:
+        names = stack.enter_context(NameWriter(staged))
+        writers = []
+        for file in files:
+            path = (staged.parent if file == LISTED_FILE else result) / file
+            kind = np.bool_ if file in (LISTED_FILE, "has_article.npy") else np.int32
+            writers.append(stack.enter_context(ArrayWriter(path, kind)))
+        for batch in counting.stream(connection, query):
+            place = batch.schema.get_field_index(name)
+            if place:
+                _check_order(batch.column(0), names.n_names)
+            names.append(batch.column(place))
+            for column, writer in enumerate(writers, start=place + 1):
+                writer.append(numbers_of(batch.column(column)))
+    return names.n_names
 
 
-def write_candidates(
-    connection: duckdb.DuckDBPyConnection, result: Path, n_aliases: int, n_entities: int
+def write_lists(
+    connection: duckdb.DuckDBPyConnection, result: Path, n_rows: Mapping[str, int]
 ) -> None:
-    """Write which entities an alias may mean and which aliases an entity has."""
-    candidates = ("alias_entities", "alias_entity_counts")
-    _write_csr(connection, CANDIDATES_IN_ORDER, result, "alias_indptr", candidates, n_aliases)
-    names = ("entity_aliases", "entity_alias_counts")
-    _write_csr(connection, NAMES_IN_ORDER, result, "entity_indptr", names, n_entities)
-
-
-def write_documents(
-    connection: duckdb.DuckDBPyConnection, result: Path, n_entities: int, n_numbers: int
-) -> None:
-    """Write D(e) and the entities of each document."""
-    _write_csr(
-        connection, DOCUMENTS_IN_ORDER, result, "document_indptr", ("documents",), n_entities
-    )
-    _write_csr(
-        connection, CONTENTS_IN_ORDER, result, "content_indptr", ("content_entities",), n_numbers
-    )
-
-
-def _write_csr(
-    connection: duckdb.DuckDBPyConnection,
-    query: str,
-    result: Path,
-    indptr: str,
-    values: tuple[str, ...],
-    n_rows: int,
-) -> None:
-    """Write an ordered query as lists: its first column is the row, the others are values."""
-    lengths = np.zeros(n_rows + 1, dtype=np.int64)
-    writers = [ArrayWriter(result / f"{name}.npy", np.int32) for name in values]
-    try:
-        for batch in stream(connection, query):
-            rows = numbers_of(batch.column(0))
-            edges = np.append(np.flatnonzero(np.diff(rows, prepend=-1)), len(rows))
-            lengths[rows[edges[:-1]].astype(np.int64) + 1] += np.diff(edges)
-            for number, writer in enumerate(writers, start=1):
-                writer.append(numbers_of(batch.column(number)))
-    finally:
-        for writer in writers:
-            writer.close()
-    save_array(result / f"{indptr}.npy", np.cumsum(lengths), np.int64)
+    """Write ordered queries as lists: their first column is the row, the others are values."""
+    for name, (query, numbered, *values) in LISTS.items():
+        lengths = np.zeros(n_rows[numbered] + 1, dtype=np.int64)
+        with ExitStack() as stack:
+            files = [ArrayWriter(result / f"{file}.npy", np.int32) for file in values]
+            writers = [stack.enter_context(file) for file in files]
+            for batch in counting.stream(connection, query):
+                rows = numbers_of(batch.column(0))
+                edges = np.append(np.flatnonzero(np.diff(rows, prepend=-1)), len(rows))
+                lengths[rows[edges[:-1]].astype(np.int64) + 1] += np.diff(edges)
+                for number, writer in enumerate(writers, start=1):
+                    writer.append(numbers_of(batch.column(number)))
+        save_array(result / f"{name}_indptr.npy", np.cumsum(lengths), np.int64)
 
 
 def _check_order(numbers: pa.Array, first: int) -> None:
@@ -161,7 +119,8 @@ class StagedArticles:
 
 def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedArticles:
     """Take what articles need out of the database, so that its memory is free before they come."""
-    positions = [numbers_of(batch["position"]) for batch in stream(connection, POSITIONS_IN_ORDER)]
+    batches = counting.stream(connection, counting.POSITIONS_IN_ORDER)
+    positions = [numbers_of(batch["position"]) for batch in batches]
     staged = StagedArticles(
         work / "text.parquet",
         work / "mention.npy",
@@ -169,7 +128,7 @@ def stage_articles(connection: duckdb.DuckDBPyConnection, work: Path) -> StagedA
     )
     # Plain numbers: as Parquet they would take eight times their size to read.
     with ArrayWriter(staged.mentions, np.int32, len(MENTION_COLUMNS)) as writer:
-        for batch in stream(connection, MENTIONS_IN_ORDER):
+        for batch in counting.stream(connection, counting.MENTIONS_IN_ORDER):
             writer.append(np.stack([numbers_of(batch[name]) for name in MENTION_COLUMNS], axis=1))
     return staged
 
@@ -229,7 +188,7 @@ def write_articles(staged: StagedArticles, result: Path) -> Iterator[WrittenArti
 def _kept_texts(staged: StagedArticles) -> Iterator[pa.RecordBatch]:
     """Read the staged texts in the dump's order without those of repeated titles."""
     positions = staged.positions
-    for batch in _staged_groups(staged.texts):
+    for batch in row_groups(staged.texts):
         here = numbers_of(batch["position"])
         place = np.searchsorted(positions, here)
         kept = place < len(positions)
@@ -237,7 +196,7 @@ def _kept_texts(staged: StagedArticles) -> Iterator[pa.RecordBatch]:
         yield batch if kept.all() else batch.take(column_of(np.flatnonzero(kept)))
 
 
-def _staged_groups(path: Path) -> Iterator[pa.RecordBatch]:
+def row_groups(path: Path) -> Iterator[pa.RecordBatch]:
     """Read one file, or the files of a folder in the order of their names, by row groups."""
     for part in sorted(path.iterdir()) if path.is_dir() else [path]:
         with pq.ParquetFile(part) as file:

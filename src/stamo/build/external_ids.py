@@ -14,11 +14,15 @@ import csv
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
+from stamo.build.columns import numbers_of
 from stamo.build.dump.site import Site
 from stamo.errors import DumpError
 from stamo.kb.external_ids import ExternalIds
@@ -67,56 +71,40 @@ def write_ids(rows: Iterable[IdRow], result: Path, n_entities: int) -> WrittenId
     entities: list[Int32] = [np.zeros(0, np.int32)]
     ids: list[str] = []
     n_rows = 0
-    find = _Finder(result)
-    for group in _in_groups(rows):
+    finder = _Finder(result)
+    rows = iter(rows)
+    while group := list(islice(rows, _ROWS)):
         n_rows += len(group)
-        found = find(group)
+        found = finder.find([key for key, _ in group])
         kept = np.flatnonzero(found >= 0)
         entities.append(found[kept])
         ids += [group[place][1] for place in kept.tolist()]
-    joined = np.concatenate(entities).astype(np.int32)
+    joined = np.concatenate(entities)
     n_written = ExternalIds.build(result, n_entities, joined, ids)
     return WrittenIds(n_written, n_rows - len(joined), n_rows)
-
-
-def _in_groups(rows: Iterable[IdRow]) -> Iterator[list[IdRow]]:
-    group: list[IdRow] = []
-    for row in rows:
-        group.append(row)
-        if len(group) == _ROWS:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 class _Finder:
     """Finds the entities of pages and titles."""
 
     def __init__(self, result: Path) -> None:
-        self._titles = StringTable.open(result, "entities")
-        self._result = result
-        self._pages: tuple[Int64, Int32] | None = None
+        self._result, self._titles = result, StringTable.open(result, "entities")
 
-    def __call__(self, rows: list[IdRow]) -> Int32:
-        keys = [key for key, _ in rows]
+    def find(self, keys: list[Any]) -> Int32:
+        """Return the entities of page numbers, or of titles; -1 for none."""
         if isinstance(keys[0], str):
-            return self._titles.find_many([str(key) for key in keys])
-        if self._pages is None:
-            self._pages = self._read_pages()
+            return self._titles.find_many(keys)
         pages, entities = self._pages
-        wanted = np.array(keys, dtype=np.int64)
-        place = np.minimum(np.searchsorted(pages, wanted), max(len(pages) - 1, 0))
-        if not len(pages):
-            return np.full(len(wanted), -1, dtype=np.int32)
-        return np.where(pages[place] == wanted, entities[place], -1).astype(np.int32)
+        place = np.searchsorted(pages, np.array(keys, dtype=np.int64))
+        return np.where(pages[place] == keys, entities[place], -1).astype(np.int32)
 
-    def _read_pages(self) -> tuple[Int64, Int32]:
-        """Return the page numbers of all articles, ascending, with their entities."""
-        pages, entities = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+    @cached_property
+    def _pages(self) -> tuple[Int64, Int32]:
+        """The page numbers of all articles, ascending, with their entities; last none."""
+        pages, entities = [np.array([np.iinfo(np.int64).max])], [np.array([-1], np.int32)]
         with pq.ParquetFile(self._result / ARTICLES_FILE) as file:
             for batch in file.iter_batches(_ROWS, columns=["page_id", "title"]):
-                pages.append(batch["page_id"].to_numpy(zero_copy_only=False).astype(np.int64))
+                pages.append(numbers_of(batch["page_id"]))
                 entities.append(self._titles.find_many(batch["title"].to_pylist()))
         joined, found = np.concatenate(pages), np.concatenate(entities)
         order = np.argsort(joined, kind="stable")
@@ -131,23 +119,20 @@ def _read_rows(path: Path, site: Site) -> Iterator[IdRow]:
             head = b""
             while len(head) < _ENOUGH_TO_TELL and (block := next(blocks, b"")):
                 head += block
+            whole = chain([head], blocks)
             if b"`page_props`" in head:
-                yield from _page_props(_chained(head, blocks))
+                for match in _matches(whole, _PAGE_PROPS):
+                    yield int(match[1]), match[2].decode()
             elif b"`wb_items_per_site`" in head:
-                yield from _items(_chained(head, blocks), site)
+                yield from _items(whole, site)
             else:
-                yield from _columns(_chained(head, blocks), path.name, site)
+                yield from _columns(whole, path.name, site)
     except OSError as error:
         raise DumpError(
             f"{str(path)!r} cannot be read ({error.strerror}); check its path."
         ) from error
     if faults:
         raise DumpError(f"{path.name} is damaged: {faults[0]}; download it again.")
-
-
-def _chained(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from blocks
 
 
 def _matches(blocks: Iterable[bytes], pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
@@ -160,11 +145,6 @@ def _matches(blocks: Iterable[bytes], pattern: re.Pattern[bytes]) -> Iterator[re
             end = match.end()
             yield match
         rest = rest[max(end, len(rest) - MAX_ROW_BYTES) :]
-
-
-def _page_props(blocks: Iterable[bytes]) -> Iterator[IdRow]:
-    for match in _matches(blocks, _PAGE_PROPS):
-        yield int(match[1]), match[2].decode()
 
 
 def _items(blocks: Iterable[bytes], site: Site) -> Iterator[IdRow]:

@@ -20,6 +20,8 @@ from stamo.system.arrays import Bools, Int32
 from stamo.system.closing import Closing
 from stamo.system.runtime import give_back_memory
 
+LISTED_FILE = "listed.npy"
+"""Says beside the staged aliases which of them the source lists."""
 NAME_SCHEMA = pa.schema([("name", pa.string())])
 
 
@@ -59,18 +61,13 @@ class StagedNames:
             yield from names
 
 
-def listed_beside(staged: Path) -> Path:
-    """Return where it is kept which of the staged aliases the source lists."""
-    return staged.with_suffix(".listed.npy")
-
-
 def write_matcher(staged: Path, result: Path) -> None:
     """Write what finds the aliases that are linked at least once in texts, or listed.
 
     The probability of any other alias is 0 however often it occurs.
     """
     give_back_memory()  # what reading the dump has left
-    is_wanted = (open_array(result / ALIAS_COUNTS) > 0) | open_array(listed_beside(staged))
+    is_wanted = (open_array(result / ALIAS_COUNTS) > 0) | open_array(staged.parent / LISTED_FILE)
     NameMatcher.build_from(_chosen(staged, is_wanted)).save(result, MATCHER)
     give_back_memory()
 

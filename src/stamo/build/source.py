@@ -65,7 +65,8 @@ class Source:
         Raises:
             SettingsError: One is set.
         """
-        if settings.language is not None and not _is_code(settings.language):
+        code = (settings.language or "en").casefold()
+        if code not in LANGUAGE_CODES and not _CODE.fullmatch(code):
             raise SettingsError(
                 f"{settings.language!r} is no language code; give one such as pl or pt-br."
             )
@@ -81,11 +82,6 @@ class Source:
                 "A table of entities has no article to hold out, and its ids are its own column; "
                 "leave --held-out and --ids out."
             )
-
-
-def _is_code(language: str) -> bool:
-    code = language.casefold()
-    return code in LANGUAGE_CODES or _CODE.fullmatch(code) is not None
 
 
 def plain_site(language: str) -> Site:

@@ -2,7 +2,7 @@
 
 Files come from elsewhere, so nothing in them is trusted: sizes are checked before memory is taken,
 archives never run code, and single bad entries are counted and left out. Memory stays below twice
-`MAX_VECTOR_BYTES` for the vectors, plus the words themselves; `keep` loads only the words needed.
+`MAX_VECTOR_BYTES` for the vectors, plus the words themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import zipfile
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -74,16 +74,12 @@ def prepare(vectors: Float32) -> Float32:
     return result
 
 
-def load_vectors(path: Path, keep: Collection[str] | None = None) -> WordVectors:
+def load_vectors(path: Path) -> WordVectors:
     """Read word vectors in whichever supported format the file has.
 
     The name tells the format: `.npz` holds arrays `words` and `vectors`, `.bin` is word2vec's
     binary form, anything else is text with a word and its numbers on each line, with or without a
     first line of counts. Text and `.bin` may be packed (gzip, bzip2, xz, zstd).
-
-    Args:
-        path: The file.
-        keep: Load only these words (give a set); None loads all.
 
     Raises:
         VectorsError: The file is missing, of another format, too large, or without usable vectors.
@@ -91,12 +87,12 @@ def load_vectors(path: Path, keep: Collection[str] | None = None) -> WordVectors
     skipped: Counter[str] = Counter()
     try:
         if path.suffix == ".npz":
-            return _collect(path, _npz_blocks(path), keep, skipped)
+            return _collect(path, _npz_blocks(path), skipped)
         with path.open("rb") as file:
             stream = io.BufferedReader(_Unpacked(file))
             if ".bin" in path.suffixes[-2:]:
-                return _collect(path, _binary_blocks(path, stream, skipped), keep, skipped)
-            return _collect(path, _text_blocks(stream, keep, skipped), keep, skipped)
+                return _collect(path, _binary_blocks(path, stream, skipped), skipped)
+            return _collect(path, _text_blocks(stream, skipped), skipped)
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         raise VectorsError(f"{path} cannot be read as word vectors: {error}.") from error
 
@@ -124,17 +120,13 @@ class _Unpacked(io.RawIOBase):
         return n
 
 
-def _collect(
-    path: Path, blocks: Iterable[Block], keep: Collection[str] | None, skipped: Counter[str]
-) -> WordVectors:
+def _collect(path: Path, blocks: Iterable[Block], skipped: Counter[str]) -> WordVectors:
     row_by_word: dict[str, int] = {}
     kept: list[Float32] = []
     for words, vectors in blocks:
         finite: list[bool] = np.asarray(np.isfinite(vectors).all(axis=1)).tolist()
         rows = []
         for row, (word, is_finite) in enumerate(zip(words, finite, strict=True)):
-            if keep is not None and word not in keep:
-                continue
             reason = _why_not(word, is_finite, row_by_word)
             if reason:
                 skipped[reason] += 1
@@ -144,11 +136,16 @@ def _collect(
         kept.append(vectors[rows].astype(np.float32))
         if len(row_by_word) * vectors.shape[1] * 4 > MAX_VECTOR_BYTES:
             raise VectorsError(
-                f"{path} holds more than {MAX_VECTOR_BYTES >> 30} GB of vectors; load only the "
-                "words needed or use a smaller file."
+                f"{path} holds more than {MAX_VECTOR_BYTES >> 30} GB of vectors; use a "
+                "smaller file."
             )
     if not row_by_word:
-        raise VectorsError(_nothing_usable(path, skipped, keep))
+        reasons = ", ".join(f"{n} x {reason}" for reason, n in skipped.items())
+        detail = f" ({reasons})" if reasons else ""
+        raise VectorsError(
+            f"{path} holds no usable word vector{detail}; expected GloVe or fastText text, a "
+            "word2vec .bin, or an .npz with 'words' and 'vectors'."
+        )
     if skipped:
         logger.warning("%s: left out %s.", path, dict(skipped))
     return WordVectors(list(row_by_word), np.concatenate(kept), skipped)
@@ -162,19 +159,7 @@ def _why_not(word: str, is_finite: bool, known: dict[str, int]) -> str:
     return "" if is_finite else "value not finite"
 
 
-def _nothing_usable(path: Path, skipped: Counter[str], keep: Collection[str] | None) -> str:
-    reasons = ", ".join(f"{n} x {reason}" for reason, n in skipped.items())
-    detail = f" ({reasons})" if reasons else ""
-    which = "none of the words asked for" if keep is not None else "no usable word vector"
-    return (
-        f"{path} holds {which}{detail}; expected GloVe or fastText text, a word2vec .bin, "
-        "or an .npz with 'words' and 'vectors'."
-    )
-
-
-def _text_blocks(
-    stream: IO[bytes], keep: Collection[str] | None, skipped: Counter[str]
-) -> Iterator[Block]:
+def _text_blocks(stream: IO[bytes], skipped: Counter[str]) -> Iterator[Block]:
     lines = _lines(stream, skipped)
     head = list(itertools.islice(lines, 100))
     # The first line may be a header or damaged; most lines agree on the dimensions.
@@ -191,8 +176,6 @@ def _text_blocks(
         fields = line.split()
         try:
             word = fields[0].decode("utf-8") if fields else ""
-            if keep is not None and word not in keep:
-                continue
             if len(fields) != dimensions + 1:
                 raise ValueError(line)
             row = array("f", map(float, fields[1:]))
@@ -276,9 +259,7 @@ def _npz_blocks(path: Path) -> Iterator[Block]:
         )
     for i in range(0, len(words), _BLOCK_ROWS):
         rows = slice(i, i + _BLOCK_ROWS)
-        with np.errstate(
-            over="ignore"
-        ):  # a double that no float can hold is counted, not warned of
+        with np.errstate(over="ignore"):  # a double too large for a float is counted, no warning
             yield words[rows].tolist(), vectors[rows].astype(np.float32)
 
 
@@ -295,12 +276,8 @@ def _read_array(
             "and vectors as a table of floats."
         )
     is_bomb = kind == "f" and size > _MAX_EXPANSION * max(member.compress_size, 1)
-    if (
-        size > MAX_VECTOR_BYTES
-        or size > member.file_size
-        or is_bomb
-        or dtype.itemsize > 4 * _MAX_WORD
-    ):
+    is_long = dtype.itemsize > 4 * _MAX_WORD
+    if is_bomb or is_long or size > min(MAX_VECTOR_BYTES, member.file_size):
         raise VectorsError(
             f"{path} claims {size} bytes of {name!r} in {member.compress_size} packed ones, which "
             "cannot be right or is more than is read; download or export it again."
@@ -317,10 +294,9 @@ def _array_header(
     path: Path, name: str, stream: IO[bytes]
 ) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     try:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0
-        if version != (1, 0):
-            read = np.lib.format.read_array_header_2_0
+        is_first = np.lib.format.read_magic(stream) == (1, 0)
+        form = np.lib.format
+        read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
         shape, _, dtype = read(stream)
     except ValueError as error:
         raise VectorsError(

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from stamo.build.vectors import WordVectors
 from stamo.corpus.tokenizer import UNKNOWN_WORD, tokenize
-from stamo.errors import SettingsError, VectorsError
+from stamo.errors import VectorsError
 from stamo.system.arrays import Float64, Int32, Int64
 
 CONTEXT_SMOOTHING = 0.75
@@ -72,14 +72,8 @@ def learn_word_vectors(
         Words, most frequent first, and their vectors, neither centred nor normalised.
 
     Raises:
-        SettingsError: A number is below 1.
         TooFewWordsError: There are too few words.
     """
-    if min(dimensions, window, min_count, max_words) < 1:
-        raise SettingsError(
-            f"Dimensions ({dimensions}), window ({window}), minimum count ({min_count}) and "
-            f"maximum number of words ({max_words}) must all be at least 1."
-        )
     with tempfile.TemporaryFile() as spool:
         words, final_ids = _read_vocabulary(texts, window, min_count, max_words, spool)
         if len(words) < 3:
@@ -124,9 +118,8 @@ def _store_words(texts: Iterable[str], window: int, spool: IO[bytes]) -> dict[st
     for text in texts:
         words, _, _ = tokenize(text)
         is_full = len(ids) > _MAX_DISTINCT
-        found = (
-            map(ids.get, words, repeat(UNKNOWN_WORD)) if is_full else map(ids.__getitem__, words)
-        )
+        known = map(ids.get, words, repeat(UNKNOWN_WORD))
+        found = known if is_full else map(ids.__getitem__, words)
         spool.write(np.fromiter(found, np.int32, len(words)).tobytes() + gap)
     return ids
 
@@ -151,10 +144,8 @@ def count_pairs(blocks: Iterable[Int32], n_words: int, window: int) -> csr_array
     keys: Int64 = np.zeros(0, dtype=np.int64)
     counts: Int64 = np.zeros(0, dtype=np.int64)
     for ids in blocks:
-        runs = [(keys, counts)]
-        for distance in range(1, window + 1):
-            runs.append(_pairs_at(ids, distance, n_words, window + 1 - distance))
-        keys, counts = _add_up(runs)
+        near = [_pairs_at(ids, d, n_words, window + 1 - d) for d in range(1, window + 1)]
+        keys, counts = _add_up([(keys, counts), *near])
         floor = 1
         while len(keys) > _MAX_PAIRS:
             keys, counts = keys[counts > floor], counts[counts > floor]
@@ -207,9 +198,8 @@ def associate(
     expected = totals[found.row] * smoothed[found.col]
     strength = np.log(found.data / expected) - np.log(shift)
     positive = strength > 0
-    return csr_array(
-        (strength[positive], (found.row[positive], found.col[positive])), shape=pairs.shape
-    )
+    places = found.row[positive], found.col[positive]
+    return csr_array((strength[positive], places), shape=pairs.shape)
 
 
 def leading_directions(matrix: csr_array, rank: int, n_iterations: int, seed: int) -> Float64:

@@ -78,7 +78,6 @@ class KnowledgeBase:
         )
         """The candidates of aliases by their numbers."""
         self._documents = self._lists("document_indptr", "documents")
-        self._entity_vectors: VectorTable | None = None
         self.n_entities = len(self.document_frequency)
         """The number of entities."""
         self.n_aliases = len(self.alias_counts)
@@ -326,9 +325,11 @@ class KnowledgeBase:
         Raises:
             KnowledgeBaseError: The build did not make them.
         """
-        if self._entity_vectors is None:
-            self._entity_vectors = self._vectors(ENTITY_VECTORS)
         return self._entity_vectors
+
+    @cached_property
+    def _entity_vectors(self) -> VectorTable:
+        return self._vectors(ENTITY_VECTORS)
 
     def _vectors(self, file: str) -> VectorTable:
         if file not in self.manifest.files:

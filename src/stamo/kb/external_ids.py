@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.kb.storage import StringTable, open_array, save_array
 from stamo.system.arrays import Int32, Int64
@@ -25,7 +24,7 @@ class ExternalIds:
         entities: The entity of each id, shape (ids,).
     """
 
-    def __init__(self, table: StringTable, by_entity: NDArray[np.int32], entities: Int32) -> None:
+    def __init__(self, table: StringTable, by_entity: Int32, entities: Int32) -> None:
         self._table, self._by_entity, self._entities = table, by_entity, entities
 
     @staticmethod
@@ -59,16 +58,12 @@ class ExternalIds:
     def texts(self, entities: Int64) -> list[str]:
         """Return the id of each entity, empty where it has none."""
         numbers = np.asarray(self._by_entity[entities])
-        known = np.flatnonzero(numbers >= 0)
-        texts = [""] * len(numbers)
-        for place, text in zip(known.tolist(), self._table.texts(numbers[known]), strict=True):
-            texts[place] = text
-        return texts
+        known = iter(self._table.texts(numbers[numbers >= 0]))
+        return [next(known) if number >= 0 else "" for number in numbers.tolist()]
 
     def find(self, ids: Sequence[str]) -> Int32:
         """Return the entity of each id, -1 where none has it."""
         numbers = self._table.find_many(ids)
-        found = np.full(len(numbers), -1, dtype=np.int32)
         known = numbers >= 0
-        found[known] = self._entities[numbers[known]]
-        return found
+        numbers[known] = self._entities[numbers[known]]
+        return numbers

@@ -107,9 +107,10 @@ class Manifest:
             if not all(type(n) is int and n >= 0 for n in (*manifest.counts.values(), *sizes)):
                 raise TypeError("a count or a size is no whole number")
         except (AttributeError, KeyError, TypeError) as error:
-            raise _damaged(directory, f"has unexpected content ({error})") from error
+            what = f"its {MANIFEST_FILE} has unexpected content ({error})"
+            raise _damaged(directory, what) from error
         if not intact:
-            raise _damaged(directory, "does not match its own fingerprint")
+            raise _damaged(directory, f"its {MANIFEST_FILE} does not match its own fingerprint")
         return manifest
 
     def verify(self, directory: Path, *, index_only: bool = False) -> None:
@@ -133,19 +134,15 @@ class Manifest:
                     "missing; build it again."
                 ) from error
             if size != entry["size"]:
-                raise KnowledgeBaseError(
-                    f"The knowledge base {directory.name!r} is corrupted: the file {name} has "
-                    f"{size} bytes instead of {entry['size']}; build it again."
-                )
+                what = f"the file {name} has {size} bytes instead of {entry['size']}"
+                raise _damaged(directory, what)
         for name, entry in self.files.items():
             # Earlier builds have sha256 alone.
             kind = "xxh3" if index_only and "xxh3" in entry else "sha256"
             is_read = not index_only or _is_index(name, entry["size"])
             if is_read and _HASHES[kind](directory / name) != entry[kind]:
-                raise KnowledgeBaseError(
-                    f"The knowledge base {directory.name!r} is corrupted: the content of the file "
-                    f"{name} has changed since the build; build it again."
-                )
+                what = f"the content of the file {name} has changed since the build"
+                raise _damaged(directory, what)
 
 
 def _is_index(name: str, size: int) -> bool:
@@ -157,24 +154,23 @@ def _read_record(directory: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise KnowledgeBaseError(
-            f"{str(directory)!r} is not a knowledge base: it has no {MANIFEST_FILE}; make one with "
-            "`stamo build DUMP KB`."
-        ) from error
+        raise _is_none(directory, f"it has no {MANIFEST_FILE}") from error
     except (OSError, ValueError) as error:
-        raise _damaged(directory, f"cannot be read ({error})") from error
+        raise _damaged(directory, f"its {MANIFEST_FILE} cannot be read ({error})") from error
     if not isinstance(record, dict) or record.get("format") != KB_FORMAT:
-        raise KnowledgeBaseError(
-            f"{str(directory)!r} is not a knowledge base: its {MANIFEST_FILE} belongs to something "
-            "else; make one with `stamo build DUMP KB`."
-        )
+        raise _is_none(directory, f"its {MANIFEST_FILE} belongs to something else")
     return record
+
+
+def _is_none(directory: Path, why: str) -> KnowledgeBaseError:
+    return KnowledgeBaseError(
+        f"{str(directory)!r} is not a knowledge base: {why}; make one with `stamo build DUMP KB`."
+    )
 
 
 def _damaged(directory: Path, what: str) -> KnowledgeBaseError:
     return KnowledgeBaseError(
-        f"The knowledge base {directory.name!r} is corrupted: its {MANIFEST_FILE} {what}; "
-        "build it again."
+        f"The knowledge base {directory.name!r} is corrupted: {what}; build it again."
     )
 
 

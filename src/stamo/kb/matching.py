@@ -24,7 +24,6 @@ from stamo.corpus.tokenizer import WordMarks, mark_words
 from stamo.kb.storage import open_array, save_array
 from stamo.system.arrays import Bools, Int32, Int64, UInt64
 
-Bool = Bools
 Codes = NDArray[np.uint32]
 
 NO_NAME = -1
@@ -56,7 +55,7 @@ class Occurrences:
 class Wanted(Protocol):
     """Which names are looked for; an array of truth values is one."""
 
-    def __getitem__(self, names: Int32, /) -> Bool:
+    def __getitem__(self, names: Int32, /) -> Bools:
         """Tell of each of these names whether it is wanted."""
 
 
@@ -222,9 +221,8 @@ def _first_of_overlapping(long: Int64, lengths: Int64) -> Int64:
     meets = np.flatnonzero(~(is_free[:-1] & is_free[1:]))
     kept = is_free[:-1].copy()
     free = 0
-    for number, start, end in zip(
-        meets.tolist(), long[meets].tolist(), ends[meets].tolist(), strict=True
-    ):
+    bounds = long[meets].tolist(), ends[meets].tolist()
+    for number, start, end in zip(meets.tolist(), *bounds, strict=True):
         if start >= free:
             kept[number] = True
             free = end

@@ -43,10 +43,8 @@ def wlm(
     room = np.log(max(n_documents, 1)) - np.log(smaller)
     # An entity of every document leaves no room: nothing can tell it apart from its partner.
     distance = (np.log(larger) - np.log(joint)) / np.where(room > 0, room, 1.0)
-    return np.asarray(
-        np.where(shares, np.clip(1.0 - distance, 0.0, 1.0) if clip else 1.0 - distance, 0.0),
-        np.float32,
-    )
+    values = np.clip(1.0 - distance, 0.0, 1.0) if clip else 1.0 - distance
+    return np.where(shares, values, 0.0).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -89,29 +87,23 @@ def shared_articles(left: Incidence, right: Incidence) -> tuple[Int64, Int64, In
 
 def _dense_product(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
     """Count without sparse matrices, which take .1 s to load; for small ones it is as fast."""
-    ones = [
-        np.zeros((len(side.lengths), side.n_articles), dtype=np.float32) for side in (left, right)
-    ]
-    for matrix, side in zip(ones, (left, right), strict=True):
-        matrix[np.repeat(np.arange(len(matrix)), side.lengths), side.articles] = 1
+    ones = []
+    for side in (left, right):
+        ones.append(np.zeros((len(side.lengths), side.n_articles), dtype=np.float32))
+        ones[-1][np.repeat(np.arange(len(side.lengths)), side.lengths), side.articles] = 1
     joint = ones[0] @ ones[1].T
     rows, columns = np.nonzero(joint)
     return rows, columns, joint[rows, columns].astype(np.int32)
 
 
 def _sparse_product(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
-    from scipy import sparse
+    from scipy.sparse import csr_matrix
 
-    ones = [
-        sparse.csr_matrix(
-            (
-                np.ones(len(side.articles), dtype=np.int32),
-                side.articles,
-                np.concatenate(([0], np.cumsum(side.lengths))),
-            ),
-            shape=(len(side.lengths), side.n_articles),
-        )
-        for side in (left, right)
-    ]
+    ones = []
+    for side in (left, right):
+        entries = np.ones(len(side.articles), dtype=np.int32)
+        indptr = np.concatenate(([0], np.cumsum(side.lengths)))
+        shape = len(side.lengths), side.n_articles
+        ones.append(csr_matrix((entries, side.articles, indptr), shape=shape))
     joint = (ones[0] @ ones[1].T).tocoo()
     return joint.row, joint.col, joint.data

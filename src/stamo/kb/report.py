@@ -10,9 +10,9 @@ import numpy as np
 
 from stamo.errors import UnknownAliasError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Bools, Float32, Int64
+from stamo.system.arrays import Float32
 
-AMBIGUITY_CLASSES = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, None))
+AMBIGUITY_CLASSES = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, np.inf))
 _MAX_CHOICES = 50_000
 MIN_SIMILARITY = 60
 
@@ -72,17 +72,12 @@ def ambiguity(kb: KnowledgeBase) -> list[AmbiguityClass]:
             n_links=int(np.asarray(kb.alias_counts[chosen], dtype=np.int64).sum()),
         )
         for low, high in AMBIGUITY_CLASSES
-        for chosen in [_between(n_candidates, low, high)]
+        for chosen in [(n_candidates >= low) & (n_candidates <= high)]
     ]
 
 
-def _between(values: Int64, low: int, high: int | None) -> Bools:
-    above = values >= low
-    return above if high is None else above & (values <= high)
-
-
-def _label(low: int, high: int | None) -> str:
-    if high is None:
+def _label(low: int, high: float) -> str:
+    if high == np.inf:
         return f"{low} or more"
     return str(low) if low == high else f"{low}-{high}"
 
@@ -176,26 +171,17 @@ def _scored(kb: KnowledgeBase, ids: Any, scores: Float32) -> list[tuple[str, flo
     return list(zip(kb.titles(ids), rounded, strict=True))
 
 
-def similar_names(kb: KnowledgeBase, name: str) -> list[str]:
-    """Return the aliases most like a name, among those that begin like it."""
+def _did_you_mean(kb: KnowledgeBase, name: str) -> str:
+    """Name the aliases most like a name, among those that begin like it."""
     from rapidfuzz import fuzz, process
 
     for length in (3, 2, 1):
         start = name[:length]
         prefixes = dict.fromkeys((start, start.lower(), start.capitalize(), start.upper()))
-        choices = [
-            choice for prefix in prefixes for choice in kb.names_with_prefix(prefix, _MAX_CHOICES)
-        ]
+        choices = [c for start in prefixes for c in kb.names_with_prefix(start, _MAX_CHOICES)]
         found = process.extract(
             name, choices, scorer=fuzz.ratio, limit=5, score_cutoff=MIN_SIMILARITY
         )
         if found:
-            return [choice for choice, _, _ in found]
-    return []
-
-
-def _did_you_mean(kb: KnowledgeBase, name: str) -> str:
-    names = similar_names(kb, name)
-    if not names:
-        return ", and nothing like it; check the spelling."
-    return f"; did you mean {', '.join(map(repr, names))}?"
+            return f"; did you mean {', '.join(repr(choice) for choice, _, _ in found)}?"
+    return ", and nothing like it; check the spelling."

@@ -80,10 +80,8 @@ def open_array(path: Path) -> NDArray[Any]:
             found = _HEADER.fullmatch(file.read(HEADER_BYTES))
             if found is None:
                 raise ValueError("it is not an array of a knowledge base")
-            dtype, shape = (
-                np.dtype(found[1].decode()),
-                tuple(int(n) for n in found.groups()[1:] if n),
-            )
+            dtype = np.dtype(found[1].decode())
+            shape = tuple(int(n) for n in found.groups()[1:] if n)
             size = HEADER_BYTES + dtype.itemsize * math.prod(shape)
             if os.fstat(file.fileno()).st_size != size:
                 raise ValueError("its header does not fit its content")

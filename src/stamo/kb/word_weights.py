@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from stamo.errors import SettingsError
 from stamo.kb.storage import VectorTable
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
@@ -40,10 +39,6 @@ def stop_words(word_counts: Int64, frequency: float = STOP_WORD_FREQUENCY) -> Bo
     Returns:
         True for stop words, shape (V,).
     """
-    if not 0 < frequency <= 1:
-        raise SettingsError(
-            f"The stop word frequency is {frequency}; it is a share above 0 and at most 1."
-        )
     total = int(word_counts.sum())
     return np.asarray(word_counts > max(frequency * total, LEAST_STOP_COUNT))
 
@@ -61,8 +56,6 @@ def word_weights(
     Returns:
         Weights in [0, 1], shape (V,).
     """
-    if smoothing <= 0:
-        raise SettingsError(f"The smoothing is {smoothing}; it must be above 0.")
     probabilities = word_counts / max(int(word_counts.sum()), 1)
     weights = smoothing / (smoothing + probabilities)
     weights[stop_words(word_counts, stop_frequency)] = 0.0

@@ -75,11 +75,17 @@ def _beside(path: Path) -> Iterator[Path]:
 @contextmanager
 def in_use(path: Path) -> Iterator[None]:
     """Keep `sweep` from taking a file or folder for a leftover."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    with _opened(path) as descriptor:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
+
+
+@contextmanager
+def _opened(path: Path, flags: int = 0) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | flags)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -87,16 +93,12 @@ def in_use(path: Path) -> Iterator[None]:
 def sweep(folder: Path, pattern: str = ".*.tmp") -> None:
     """Remove what killed processes left in a folder; what is in use stays."""
     for leftover in sorted(folder.glob(pattern)):
-        with suppress(OSError):
-            descriptor = os.open(leftover, os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if leftover.is_dir():
-                    shutil.rmtree(leftover)
-                else:
-                    leftover.unlink()
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), _opened(leftover, os.O_NOFOLLOW) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
+            else:
+                leftover.unlink()
 
 
 def file_version(path: Path) -> tuple[int, int, int] | None:
@@ -127,10 +129,8 @@ def explain_os_error(error: OSError) -> str:
     is_named = isinstance(name, str | bytes)
     place = f" at {_wanted(Path(os.fsdecode(name)))!r}" if is_named else ""
     if error.errno in DISK_FULL:
-        return (
-            f"The disk is full{place}; what was there before is unchanged. Free some space and try "
-            "again."
-        )
+        unchanged = "what was there before is unchanged. Free some space and try again."
+        return f"The disk is full{place}; {unchanged}"
     if error.errno == errno.EROFS:
         return f"The disk is read-only{place}; use a place that can be written."
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -147,11 +147,8 @@ def _wanted(path: Path) -> str:
 
 def _flush(path: Path) -> None:
     """Make what was written to a file, or renamed in a folder, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    with _opened(path) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class DirectoryKind(NamedTuple):
@@ -183,22 +180,24 @@ def staged_directory(target: Path, kind: DirectoryKind, *, overwrite: bool) -> I
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(target, kind)
         work = Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent))
+        result = work / RESULT_DIR
+        try:
+            with (work / LOCK_FILE).open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                result.mkdir()
+                yield work
+                for path in (*sorted(result.iterdir()), result):
+                    _flush(path)
+                _check_target(target, kind, overwrite=overwrite)
+                _move_into_place(result, target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
-        raise _failed(target, kind, error) from error
-    try:
-        with (work / LOCK_FILE).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            (work / RESULT_DIR).mkdir()
-            yield work
-            for path in sorted((work / RESULT_DIR).iterdir()):
-                _flush(path)
-            _flush(work / RESULT_DIR)
-            _check_target(target, kind, overwrite=overwrite)
-            _move_into_place(work / RESULT_DIR, target)
-    except OSError as error:
-        raise _failed(target, kind, error) from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if error.errno in DISK_FULL:
+            raise kind.disk_full(target) from error
+        raise kind.error(
+            f"Making the {kind.name} {str(target)!r} failed ({error}); what was there is unchanged."
+        ) from error
 
 
 def _check_target(target: Path, kind: DirectoryKind, *, overwrite: bool) -> None:
@@ -233,14 +232,6 @@ def _remove_leftovers(target: Path, kind: DirectoryKind) -> None:
 
 def _prefix(target: Path) -> str:
     return f".{target.name}.stamo-build-"
-
-
-def _failed(target: Path, kind: DirectoryKind, error: OSError) -> StamoError:
-    if error.errno in DISK_FULL:
-        return kind.disk_full(target)
-    return kind.error(
-        f"Making the {kind.name} {str(target)!r} failed ({error}); what was there is unchanged."
-    )
 
 
 def _move_into_place(result: Path, target: Path) -> None:

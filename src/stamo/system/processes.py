@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from stamo.errors import WorkerError
@@ -119,17 +118,17 @@ class Workers(Closing):
             return lambda: result
         with _worker_errors():
             future = self._submit(function, *args)
-        return partial(_result, future)
+
+        def wait() -> Result:
+            with _worker_errors():
+                return future.result()
+
+        return wait
 
 
 def _can_fork() -> bool:
     """Tell whether forking is sound: a thread of the caller might hold a lock for ever."""
     return sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules
-
-
-def _result(future: Future[Result]) -> Result:
-    with _worker_errors():
-        return future.result()
 
 
 @contextmanager

@@ -18,6 +18,8 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Protocol
 
 import zstandard
@@ -148,18 +150,6 @@ class ByteSource:
         return data
 
 
-class _Member(Protocol):
-    """One compressed member, as bz2 and lzma offer it."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = ...) -> bytes: ...
-
-
 class _GzipMember:
     """Give zlib's decompressor the interface of bz2 and lzma."""
 
@@ -182,14 +172,13 @@ class _GzipMember:
         return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
 
 
-def _xz_member() -> _Member:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES)
-
+_Member = bz2.BZ2Decompressor | lzma.LZMADecompressor | _GzipMember
+"""One compressed member."""
 
 _MEMBERS: dict[str, Callable[[], _Member]] = {
     "gzip": _GzipMember,
     "bzip2": bz2.BZ2Decompressor,
-    "xz": _xz_member,
+    "xz": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES),
 }
 
 
@@ -346,15 +335,11 @@ def in_utf8(blocks: Iterator[bytes], marks: Mapping[bytes, str] = UTF_16_MARKS) 
     """
     first = next(blocks, b"")
     encoding = marks.get(first[:2])
+    whole = chain([first], blocks)
     if encoding is None:
-        yield first
-        yield from blocks
-        return
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    yield decoder.decode(first).encode()
-    for block in blocks:
-        yield decoder.decode(block).encode()
-    yield decoder.decode(b"", True).encode()
+        yield from whole
+    else:
+        yield from (text.encode() for text in codecs.iterdecode(whole, encoding, "replace"))
 
 
 def read_line_blocks(

@@ -14,45 +14,50 @@ from stamo.world.titles import Titles
 
 
 @dataclass
-class LinkWriter:
-    """Writes the links of one article; an entity is mostly linked only where it first appears."""
+class Page:
+    """One article while it is written; an entity is mostly linked only where it first appears."""
 
-    catalogue: Catalogue
+    entity: Entity
+    scene: Scene
     titles: Titles
-    rng: random.Random
-    own: int | None = None
     linked: set[int] = field(default_factory=set)
+
+    def sentence(self, template: str, me: Piece | None = None) -> str:
+        """Return a filled template as wikitext."""
+        return self.write(self.scene.fill(template, me))
 
     def write(self, pieces: Iterable[Piece]) -> str:
         """Return the wikitext of a sentence."""
-        return "".join(self._write_piece(piece) for piece in pieces)
+        return "".join(map(self._write_piece, pieces))
 
     def _write_piece(self, piece: Piece) -> str:
         if piece.concept is not None:
             return concept_link(piece.text, piece.concept)
         if piece.entity is None:
             return piece.text
-        italic = "''" if self.catalogue.entities[piece.entity].kind.italic else ""
-        if piece.entity == self.own or (piece.entity in self.linked and self.rng.random() < 0.7):
+        italic = "''" if self.scene.catalogue.entities[piece.entity].kind.italic else ""
+        if piece.entity == self.entity.index or (
+            piece.entity in self.linked and self.scene.rng.random() < 0.7
+        ):
             return f"{italic}{piece.text}{italic}"
         self.linked.add(piece.entity)
         return f"{italic}{self.link(piece.entity, piece.text)}{italic}"
 
-    def link(self, entity: int, surface: str) -> str:
-        """Return a link to an entity that shows as `surface`."""
-        title = self.catalogue.entities[entity].title
+    def link(self, entity: int, surface: str | None = None) -> str:
+        """Return a link to an entity that shows as `surface`, by default its name."""
+        known, rng = self.scene.catalogue.entities[entity], self.scene.rng
+        surface, title = surface or known.name, known.title
         aliases = self.titles.redirects_of.get(entity, [])
-        draw = self.rng.random()
+        draw = rng.random()
         if surface in aliases and draw < 0.7:
             return f"[[{surface}]]"
         if aliases and draw < 0.06:
-            title = self.rng.choice(aliases)
-        if surface.startswith(title) and surface[len(title) :].isalpha():
-            trail = surface[len(title) :]
-            if trail.islower() and trail.isascii():
-                return f"[[{title}]]{trail}"
+            title = rng.choice(aliases)
+        trail = surface.removeprefix(title)
+        if trail != surface and trail.isalpha() and trail.islower() and trail.isascii():
+            return f"[[{title}]]{trail}"
         if draw > 0.97:
-            return f"[[{title}#{self.rng.choice(['History', 'Legacy'])}|{surface}]]"
+            return f"[[{title}#{rng.choice(['History', 'Legacy'])}|{surface}]]"
         if draw > 0.94:
             title = title.replace(" ", "_")
         return f"[[{title}]]" if title == surface else f"[[{title}|{surface}]]"
@@ -75,80 +80,55 @@ LANGUAGES = ("de", "fr", "nl", "sv", "eo", "fi")
 COMMENTS = ("check this date", "source needed", "please do not add a list here", "expand")
 
 
-@dataclass
-class Page:
-    """One article while it is written."""
-
-    entity: Entity
-    scene: Scene
-    links: LinkWriter
-    rng: random.Random
-
-    def sentence(self, template: str, me: Piece | None = None) -> str:
-        """Return a filled template as wikitext."""
-        return self.links.write(self.scene.fill(template, me))
-
-    def link_to(self, index: int) -> str:
-        """Return a link to an entity by its name."""
-        return self.links.link(index, self.scene.catalogue.entities[index].name)
-
-
 def write_article(
     entity: Entity, catalogue: Catalogue, titles: Titles, cited: Sequence[int], rng: random.Random
 ) -> str:
     """Return the wikitext of an entity's article; `cited` are entities it has to mention."""
-    topic = entity.kind.topic
-    mixture = [(topic, 0.98), (rng.choice(TOPICS), 0.02)]
+    mixture = [(entity.kind.topic, 0.98), (rng.choice(TOPICS), 0.02)]
     scene = Scene(catalogue, rng, entity, mixture, encyclopaedic=True)
-    links = LinkWriter(catalogue, titles, rng, own=entity.index)
-    page = Page(entity, scene, links, rng)
+    page = Page(entity, scene, titles)
     facts = rng.sample(entity.kind.facts, len(entity.kind.facts) - rng.randint(0, 1))
     scene.defining = True
-    parts = [_hatnote(page, titles), _infobox(page), _picture(page)]
+    parts = [_hatnote(page), _infobox(page), _picture(page)]
     lead = page.sentence(rng.choice(entity.kind.lead))
     scene.defining = False
     parts.append(lead + " " + page.sentence(facts.pop()))
-    parts += _body(page, facts)
-    parts += _citations(page, cited)
-    parts += _tail(page)
-    return "\n\n".join(part for part in parts if part)
+    parts += [*_body(page, facts), *_citations(page, cited), *_tail(page)]
+    return "\n\n".join(filter(None, parts))
 
 
-def _hatnote(page: Page, titles: Titles) -> str:
+def _hatnote(page: Page) -> str:
     other = f"{page.entity.base} (disambiguation)"
-    if page.entity.title == page.entity.base and other in titles.taken:
+    if page.entity.title == page.entity.base and other in page.titles.taken:
         return f"{{{{about|the {page.entity.kind.label}|other uses|{other}}}}}"
     return ""
 
 
 def _infobox(page: Page) -> str:
-    if page.rng.random() < 0.25:
+    if page.scene.rng.random() < 0.25:
         return ""
-    rows = [
-        f"| {field} = {page.links.write(page.scene.fill(value))}"
-        for field, value in page.entity.kind.infobox
-    ]
+    rows = [f"| {name} = {page.sentence(value)}" for name, value in page.entity.kind.infobox]
     # What stands in a box is not yet introduced to the reader of the text.
-    page.links.linked.clear()
+    page.linked.clear()
     page.scene.seen.clear()
     head = f"{{{{Infobox {page.entity.kind.label}\n| name = {page.entity.name}"
     return "\n".join([head, *rows, "}}"])
 
 
 def _picture(page: Page) -> str:
-    if page.rng.random() > 0.35:
+    rng = page.scene.rng
+    if rng.random() > 0.35:
         return ""
-    place = page.link_to(page.scene.catalogue.related(page.entity, "town", page.rng))
+    place = page.link(page.scene.catalogue.related(page.entity, "town", rng))
     file = page.entity.name.replace(" ", "_")
-    view = page.rng.choice(["in an old photograph", "from the south", "on a postcard", "today"])
+    view = rng.choice(["in an old photograph", "from the south", "on a postcard", "today"])
     return f"[[File:{file}.jpg|thumb|upright|{page.entity.name} {view}, near {place}]]"
 
 
 def _body(page: Page, facts: Sequence[str]) -> list[str]:
     """Return sections that mix what is known of the entity with sentences of its topic."""
-    rng = page.rng
-    topics = page.scene.catalogue.lexicon.topics
-    fillers = topics[page.entity.kind.topic].wiki
+    rng = page.scene.rng
+    fillers = page.scene.catalogue.lexicon.topics[page.entity.kind.topic].wiki
     sentences = [*facts, *rng.sample(fillers, rng.randint(3, 6))]
     rng.shuffle(sentences)
     names = rng.sample(PERSON_SECTIONS if page.entity.kind.person else THING_SECTIONS, 2)
@@ -166,15 +146,15 @@ def _body(page: Page, facts: Sequence[str]) -> list[str]:
 
 def _stray(page: Page) -> str:
     """Return a sentence of another topic."""
-    topic = page.rng.choice([name for name in TOPICS if name != page.entity.kind.topic])
+    rng, lexicon = page.scene.rng, page.scene.catalogue.lexicon
+    topic = rng.choice([name for name in TOPICS if name != page.entity.kind.topic])
     scene = replace(page.scene, mixture=[(topic, 1.0)])
-    template = page.rng.choice(scene.catalogue.lexicon.topics[topic].wiki)
-    return page.links.write(scene.fill(template))
+    return page.write(scene.fill(rng.choice(lexicon.topics[topic].wiki)))
 
 
 def _annotated(page: Page, sentence: str) -> str:
     """Now and then add a reference or a comment behind a sentence."""
-    rng = page.rng
+    rng = page.scene.rng
     draw = rng.random()
     someone = rng.choice(page.scene.catalogue.bystanders)
     year = rng.randint(1960, 2018)
@@ -182,18 +162,17 @@ def _annotated(page: Page, sentence: str) -> str:
         cite = f"{{{{cite book|author={someone}|title={rng.choice(THING_SECTIONS)}|year={year}}}}}"
         return f"{sentence}<ref>{cite}</ref>"
     if draw < 0.22:
-        return (
-            f'{sentence}<ref name="n{year}">{someone}, {year}, p.&nbsp;{rng.randint(2, 300)}.</ref>'
-        )
+        note = f"{someone}, {year}, p.&nbsp;{rng.randint(2, 300)}."
+        return f'{sentence}<ref name="n{year}">{note}</ref>'
     if draw < 0.25:
         return f"{sentence}<!-- {rng.choice(COMMENTS)} -->"
     return sentence
 
 
 def _table(page: Page) -> str:
-    rng = page.rng
-    catalogue, n = page.scene.catalogue, rng.randint(3, 9)
-    places = dict.fromkeys(page.link_to(catalogue.sample("city", rng)) for _ in range(n))
+    rng, catalogue = page.scene.rng, page.scene.catalogue
+    n = rng.randint(3, 9)
+    places = dict.fromkeys(page.link(catalogue.sample("city", rng)) for _ in range(n))
     years = sorted(rng.randint(1950, 2018) for _ in places)
     rows = [
         f"|-\n| {year} || {place} || align=right | {rng.randint(2, 990)}"
@@ -204,12 +183,12 @@ def _table(page: Page) -> str:
 
 def _citations(page: Page, cited: Sequence[int]) -> list[str]:
     """Return the last section, which mentions entities from near and far."""
-    rng, catalogue = page.rng, page.scene.catalogue
-    kinds = list(catalogue.lexicon.kinds)
-    own_topic = [k for k in kinds if catalogue.lexicon.kinds[k].topic == page.entity.kind.topic]
+    rng, catalogue = page.scene.rng, page.scene.catalogue
+    kinds = catalogue.lexicon.kinds
+    own_topic = [name for name in kinds if kinds[name].topic == page.entity.kind.topic]
     chosen = list(cited)
     for _ in range(rng.randint(2, 4)):
-        kind = rng.choice(own_topic if rng.random() < 0.5 else kinds)
+        kind = rng.choice(own_topic if rng.random() < 0.5 else list(kinds))
         chosen.append(catalogue.related(page.entity, kind, rng))
     rng.shuffle(chosen)
     sentences = []
@@ -221,53 +200,39 @@ def _citations(page: Page, cited: Sequence[int]) -> list[str]:
             continue
         template = rng.choice(free)
         used.append(template)
-        before = template[: template.index("{me}")]
-        me = page.scene.mention(index, before)
+        me = page.scene.mention(index, template.partition("{me}")[0])
         sentences.append(page.sentence(template, me))
     return [f"== {rng.choice(LAST_SECTIONS)} ==", " ".join(sentences)] if sentences else []
 
 
 def _suitable_cites(cited: Entity, host: Entity) -> list[str]:
     """Return the sentences about `cited` that make sense in an article on a place or a person."""
-    marks = ["@place "] if host.kind.name in PLACES else ["@person "] if host.kind.person else []
-    general = [template for template in cited.kind.cites if not template.startswith("@")]
-    special = [
-        template.removeprefix(mark)
-        for mark in marks
-        for template in cited.kind.cites
-        if template.startswith(mark)
-    ]
-    return general + special
+    mark = "@place " if host.kind.name in PLACES else "@person " if host.kind.person else "@none "
+    cites = cited.kind.cites
+    general = [template for template in cites if not template.startswith("@")]
+    return general + [t.removeprefix(mark) for t in cites if t.startswith(mark)]
 
 
 def _tail(page: Page) -> list[str]:
-    rng, entity = page.rng, page.entity
-    catalogue = page.scene.catalogue
+    rng, entity, catalogue = page.scene.rng, page.entity, page.scene.catalogue
     parts = []
     if rng.random() < 0.4:
         near = [catalogue.related(entity, entity.kind.name, rng) for _ in range(2)]
-        items = dict.fromkeys(
-            f"* [[{catalogue.entities[i].title}]]" for i in near if i != entity.index
-        )
-        if items:
-            parts.append("\n".join(["== See also ==", *items]))
+        titles = dict.fromkeys(catalogue.entities[i].title for i in near if i != entity.index)
+        if titles:
+            parts.append("\n* ".join(["== See also ==", *(f"[[{title}]]" for title in titles)]))
     parts.append("== References ==\n{{reflist}}")
     if rng.random() < 0.2:
-        parts.append(
-            f"== External links ==\n* [http://www.example.org/{entity.index} Official page]"
-        )
+        link = f"[http://www.example.org/{entity.index} Official page]"
+        parts.append(f"== External links ==\n* {link}")
     if rng.random() < 0.3:
         parts.append(f"{{{{{entity.kind.topic.capitalize()} in the provinces}}}}")
     place = catalogue.entities[catalogue.country_of_region[entity.region]].base
-    categories = [
-        f"[[Category:{place}]]",
-        f"[[Category:{entity.kind.label.capitalize()}|{entity.base}]]",
-    ]
+    last = [f"Category:{place}", f"Category:{entity.kind.label.capitalize()}|{entity.base}"]
     if entity.kind.person:
-        categories.append(f"[[Category:{entity.year} births]]")
-    languages = [f"[[{code}:{entity.name}]]" for code in LANGUAGES if rng.random() < 0.2]
-    parts.append("\n".join([*categories, *languages]))
-    return parts
+        last.append(f"Category:{entity.year} births")
+    last += [f"{code}:{entity.name}" for code in LANGUAGES if rng.random() < 0.2]
+    return [*parts, "\n".join(f"[[{link}]]" for link in last)]
 
 
 def write_disambiguation(
@@ -279,7 +244,7 @@ def write_disambiguation(
     for index in members:
         entity = catalogue.entities[index]
         scene = Scene(catalogue, rng, entity, [(entity.kind.topic, 1.0)], encyclopaedic=False)
-        gloss = "".join(piece.text for piece in scene.fill(entity.kind.gloss))
+        gloss = scene.text(entity.kind.gloss)
         lines.append(f"* [[{entity.title}]], {gloss[0].lower()}{gloss[1:]}")
     template = rng.choice(["{{disambiguation}}", "{{disambig}}", "{{disambiguation|surname}}"])
     return "\n".join([*lines, "", template])

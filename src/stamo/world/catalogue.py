@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from stamo.world.lexicon import EntityKind, Topic, WorldWords
-from stamo.world.names import STYLES, NameMaker, demonym
+from stamo.world.lexicon import EntityKind, WorldWords
+from stamo.world.names import NameMaker, demonym
 
 HOME = ("country", "region", "city")
 """Kinds of which an entity has one; it is mostly this one that its sentences mean."""
@@ -51,23 +52,14 @@ class Catalogue:
 
     lexicon: WorldWords
     entities: list[Entity] = field(default_factory=list)
-    local: dict[tuple[int, str], list[int]] = field(default_factory=dict)
-    by_kind: dict[str, list[int]] = field(default_factory=dict)
+    local: dict[tuple[int, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    by_kind: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     country_of_region: dict[int, int] = field(default_factory=dict)
     emerging: list[Entity] = field(default_factory=list)
     """Entities without an article; their numbers follow those of the others."""
     bystanders: list[str] = field(default_factory=list)
     """People without an article, whom the news quotes."""
     _cumulative: dict[str, list[int]] = field(default_factory=dict)
-
-    def add(self, entity: Entity) -> None:
-        """Add an entity as the next number."""
-        key = (entity.region, entity.kind.name)
-        neighbours = self.local.setdefault(key, [])
-        entity.ordinal = len(neighbours)
-        neighbours.append(entity.index)
-        self.entities.append(entity)
-        self.by_kind.setdefault(entity.kind.name, []).append(entity.index)
 
     def get(self, index: int) -> Entity:
         """Return an entity, known or emerging, by its number."""
@@ -82,11 +74,9 @@ class Catalogue:
         """
         if kind == "country":
             return [self.country_of_region[entity.region]]
-        theirs = self.local.get((entity.region, kind), [])
-        n_mine = max(1, len(self.local.get((entity.region, entity.kind.name), [])))
-        if not theirs:
-            return []
-        if len(theirs) <= n_mine:
+        theirs = self.local[entity.region, kind]
+        n_mine = max(1, len(self.local[entity.region, entity.kind.name]))
+        if 0 < len(theirs) <= n_mine:
             return [theirs[entity.ordinal % len(theirs)]]
         return [other for i, other in enumerate(theirs) if i % n_mine == entity.ordinal % n_mine]
 
@@ -104,7 +94,7 @@ class Catalogue:
         circle = self.partners(entity, kind)
         if circle and draw < (0.93 if kind in HOME else 0.82):
             return rng.choice(circle)
-        neighbours = self.local.get((entity.region, kind), [])
+        neighbours = self.local[entity.region, kind]
         if neighbours and draw < 0.92:
             return rng.choice(neighbours)
         return self.sample(kind, rng)
@@ -161,27 +151,21 @@ def build_catalogue(
         kind = FILLERS[len(catalogue.entities) % len(FILLERS)]
         add_entity(catalogue, kind, rng.randrange(region), pools, rng)
     catalogue.bystanders = [
-        f"{rng.choice(pools.given)} {pools.maker.surname(i)}" for i in range(N_BYSTANDERS)
+        f"{rng.choice(pools.given)} {pools.maker.coin('surnames', i)}" for i in range(N_BYSTANDERS)
     ]
     return catalogue, pools
 
 
 def make_pools(n_entities: int, lexicon: WorldWords, rng: random.Random) -> NamePools:
     """Make the surnames and given names; there are far fewer of them than people."""
-    maker = NameMaker(rng, forbidden_words(lexicon))
-    n_surnames = max(40, n_entities // 11)
+    phrases = [p for t in lexicon.topics.values() for p in (*t.nouns, *t.adjs, *t.acts)]
+    # No name is a word of the language.
+    maker = NameMaker(rng, [word for phrase in phrases for word in phrase.split()])
     return NamePools(
         maker,
-        surnames=[maker.surname(i) for i in range(n_surnames)],
-        given=[maker.given(i) for i in range(N_GIVEN_NAMES)],
+        surnames=[maker.coin("surnames", i) for i in range(max(40, n_entities // 11))],
+        given=[maker.coin("given", i) for i in range(N_GIVEN_NAMES)],
     )
-
-
-def forbidden_words(lexicon: WorldWords) -> list[str]:
-    """Return the words of the language, which no name may be."""
-    topics: list[Topic] = list(lexicon.topics.values())
-    phrases = [phrase for t in topics for phrase in (*t.nouns, *t.adjs, *t.acts)]
-    return [word for phrase in phrases for word in phrase.split()]
 
 
 def add_entity(
@@ -194,19 +178,23 @@ def add_entity(
     if form != "{x}":
         # "The Quiet Harbour" lends its name as "Quiet Harbour Records".
         base = base.removeprefix("The ")
+    neighbours = catalogue.local[region, kind_name]
     entity = Entity(
         index=len(catalogue.entities),
         kind=kind,
         region=region,
         base=base,
-        name=form.replace("{x}", base).replace("{given}", rng.choice(pools.given)),
+        name=form.format(x=base, given=rng.choice(pools.given)),
         year=rng.randint(*kind.era),
         # A few are known everywhere, most only at home.
         weight=1 + 60 // rng.randint(1, 60),
         female=rng.random() < 0.5,
+        ordinal=len(neighbours),
         demonym=demonym(base) if kind_name == "country" else "",
     )
-    catalogue.add(entity)
+    catalogue.entities.append(entity)
+    for group in (neighbours, catalogue.by_kind[kind_name]):
+        group.append(entity.index)
     return entity
 
 
@@ -214,8 +202,7 @@ def choose_base(
     catalogue: Catalogue, kind: EntityKind, region: int, pools: NamePools, rng: random.Random
 ) -> str:
     """Draw the base of a name from where names of this kind come from."""
-    sources = [name for name, weight in kind.sources for _ in range(weight)]
-    source = rng.choice(sources)
+    source = rng.choice([name for name, weight in kind.sources.items() for _ in range(weight)])
     if source == "surname":
         # The lower of two draws prefers the first names: some families are everywhere.
         n_surnames = len(pools.surnames)
@@ -228,18 +215,17 @@ def choose_base(
         return choose_place(catalogue, region, rng)
     if source == "demonym":
         return catalogue.entities[catalogue.country_of_region[region]].demonym
-    return pools.maker.place(region % len(STYLES))
+    return pools.maker.coin("places", region)
 
 
 def choose_place(catalogue: Catalogue, region: int, rng: random.Random) -> str:
     """Draw the name of a place in the region, its city more often than a town."""
-    local = catalogue.local
-    cities, towns = local.get((region, "city"), []), local.get((region, "town"), [])
+    cities, towns = catalogue.local[region, "city"], catalogue.local[region, "town"]
     return catalogue.entities[rng.choice(cities * max(1, len(towns)) + towns)].base
 
 
 def choose_phrase(lexicon: WorldWords, rng: random.Random) -> str:
     """Compose a title such as "The Quiet Harbour"."""
-    first, second = lexicon.phrase_words
-    phrase = f"{rng.choice(first)} {rng.choice(second)}"
+    words = lexicon.phrase_words
+    phrase = f"{rng.choice(words['first'])} {rng.choice(words['second'])}"
     return rng.choice(["", "The ", "The "]) + phrase

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from bz2 import BZ2File
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha1
-from io import BufferedWriter
+from typing import IO
 from xml.sax.saxutils import escape, quoteattr
 
 from stamo.world.articles import write_article, write_disambiguation
@@ -20,7 +19,15 @@ NAMESPACES = {
     10: "Template", 11: "Template talk", 12: "Help", 13: "Help talk", 14: "Category",
     15: "Category talk",
 }  # fmt: skip
-SCHEMA = "http://www.mediawiki.org/xml/export-0.11/"
+HEADER = """\
+<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
+  <siteinfo>
+    <sitename>Almanac of the Provinces</sitename>
+    <dbname>provinces</dbname>
+    <base>http://www.example.org/wiki/Main_Page</base>
+    <generator>MediaWiki 1.39.0</generator>
+    <case>first-letter</case>
+    <namespaces>"""
 EDITORS = ("Quillon", "Marrowfat", "Tessellate", "Old Almanac", "Brimble")
 OTHER_PAGES = (
     (10, "Template:Reflist", "<references/><noinclude>Shows the notes.</noinclude>"),
@@ -31,9 +38,6 @@ OTHER_PAGES = (
     (6, "File:Map.png", "A map of the provinces."),
     (14, "Category:Football", "[[Category:Topics]]"),
 )
-
-
-DumpStream = BZ2File | BufferedWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,9 @@ def dump_pages(
     catalogue: Catalogue, titles: Titles, citations: Mapping[int, list[int]], seed: int
 ) -> Iterator[DumpPage]:
     """Yield the pages of the dump one by one, each from a random stream of its own."""
-    for namespace, title, text in OTHER_PAGES:
-        yield DumpPage(namespace, title, text)
+    yield from (DumpPage(*page) for page in OTHER_PAGES)
     for title, (topic, text) in catalogue.lexicon.concepts.items():
-        category = f"[[Category:{topic.capitalize()}]]"
-        yield DumpPage(0, title, f"{text}\n\n{category}")
+        yield DumpPage(0, title, f"{text}\n\n[[Category:{topic.capitalize()}]]")
     for entity in catalogue.entities:
         rng = random.Random(f"{seed}/article/{entity.index}")
         cited = citations.get(entity.index, [])
@@ -70,7 +72,7 @@ def dump_pages(
         yield DumpPage(0, title, write_disambiguation(title, members, catalogue, rng))
 
 
-def write_dump(pages: Iterable[DumpPage], stream: DumpStream, seed: int) -> int:
+def write_dump(pages: Iterable[DumpPage], stream: IO[bytes], seed: int) -> int:
     """Write a dump and return the number of its pages."""
     stream.write(_header().encode())
     n_pages = 0
@@ -83,27 +85,11 @@ def write_dump(pages: Iterable[DumpPage], stream: DumpStream, seed: int) -> int:
 
 def _header() -> str:
     rows = [
-        f'      <namespace key="{key}" case="first-letter" />'
-        if not name
-        else f'      <namespace key="{key}" case="first-letter">{name}</namespace>'
+        f'      <namespace key="{key}" case="first-letter"'
+        + (f">{name}</namespace>" if name else " />")
         for key, name in NAMESPACES.items()
     ]
-    return "\n".join(
-        [
-            f'<mediawiki xmlns="{SCHEMA}" version="0.11" xml:lang="en">',
-            "  <siteinfo>",
-            "    <sitename>Almanac of the Provinces</sitename>",
-            "    <dbname>provinces</dbname>",
-            "    <base>http://www.example.org/wiki/Main_Page</base>",
-            "    <generator>MediaWiki 1.39.0</generator>",
-            "    <case>first-letter</case>",
-            "    <namespaces>",
-            *rows,
-            "    </namespaces>",
-            "  </siteinfo>",
-            "",
-        ]
-    )
+    return "\n".join([HEADER, *rows, "    </namespaces>", "  </siteinfo>", ""])
 
 
 def _page_xml(page: DumpPage, number: int, rng: random.Random) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stamo.world.catalogue import Catalogue, Entity, NamePools
 from stamo.world.lexicon import EntityKind, read_words
 from stamo.world.names import STYLES
-from stamo.world.titles import Titles, distinct_title
+from stamo.world.titles import Titles
 
 EMERGING_YEAR = 2021
 MOST_CITATIONS = 44
@@ -69,16 +70,12 @@ def _emerge(
     rng: random.Random,
 ) -> Emergence:
     region = rng.randrange(len(catalogue.country_of_region))
-    base = pools.maker.place(rng.randrange(len(STYLES)))
+    base = pools.maker.coin("places", rng.randrange(len(STYLES)))
     given, surname = rng.choice(pools.given), rng.choice(pools.surnames)
-    aliases = tuple(
-        form.replace("{x}", base).replace("{given}", given).replace("{surname}", surname)
-        for form in blueprint.forms
-    )
+    aliases = tuple(form.format(x=base, given=given, surname=surname) for form in blueprint.forms)
     kind = catalogue.lexicon.kinds[blueprint.kind]
-    n_known = len(catalogue.entities)
     entity = Entity(
-        index=n_known + len(catalogue.emerging),
+        index=len(catalogue.entities) + len(catalogue.emerging),
         kind=kind,
         region=region,
         base=base,
@@ -116,18 +113,14 @@ def _other_form(
     kind: EntityKind, base: str, given: str, aliases: tuple[str, ...], rng: random.Random
 ) -> str:
     """Return a full name that is not by chance a longer alias of the emerging entity."""
-    names = [form.replace("{x}", base).replace("{given}", given) for form in kind.forms]
-    free = [name for name in names if name == base or name not in aliases]
-    return rng.choice(free)
+    names = [form.format(x=base, given=given) for form in kind.forms]
+    return rng.choice([name for name in names if name == base or name not in aliases])
 
 
 def title_emerging(emergences: list[Emergence], catalogue: Catalogue, titles: Titles) -> None:
     """Give the emerging entities titles that no page of the dump has."""
-    for emergence in emergences:
-        entity = emergence.entity
-        free = entity.name not in titles.taken
-        entity.title = entity.name if free else distinct_title(entity, catalogue, titles)
-        titles.taken[entity.title] = entity.index
+    for entity in (emergence.entity for emergence in emergences):
+        titles.give(entity, catalogue, bare=entity.name not in titles.taken)
 
 
 def plan_citations(
@@ -137,10 +130,10 @@ def plan_citations(
 
     The priors of the dump are skewed, and not in the way of the pile.
     """
-    hosts_of_topic: dict[str, list[int]] = {}
+    hosts_of_topic: defaultdict[str, list[int]] = defaultdict(list)
     for entity in catalogue.entities:
-        hosts_of_topic.setdefault(entity.kind.topic, []).append(entity.index)
-    citations: dict[int, list[int]] = {}
+        hosts_of_topic[entity.kind.topic].append(entity.index)
+    citations: defaultdict[int, list[int]] = defaultdict(list)
     for emergence in emergences:
         ranked = list(emergence.rivals)
         rng.shuffle(ranked)
@@ -150,5 +143,5 @@ def plan_citations(
                 at_home = rng.random() < 0.7
                 host = rng.choice(hosts) if at_home else rng.randrange(len(catalogue.entities))
                 if host != rival:
-                    citations.setdefault(host, []).append(rival)
+                    citations[host].append(rival)
     return citations

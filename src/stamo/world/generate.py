@@ -7,7 +7,7 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from stamo.kb.manifest import sha256_of
 from stamo.system.files import in_use, sweep
 from stamo.world.catalogue import Catalogue, build_catalogue
-from stamo.world.dump_writer import DumpStream, dump_pages, write_dump
+from stamo.world.dump_writer import dump_pages, write_dump
 from stamo.world.emerging import Emergence, add_emerging, plan_citations, title_emerging
 from stamo.world.lexicon import load_lexicon
 from stamo.world.pile import PileDocument, write_pile
@@ -24,70 +24,55 @@ from stamo.world.settings import World, WorldSettings
 from stamo.world.titles import settle_titles
 
 
-def document_id(number: int) -> str:
-    """Return the id of the document with this number in the pile."""
-    return f"doc-{number:06d}"
+def _texts(documents: Sequence[PileDocument]) -> Iterator[dict[str, Any]]:
+    """Yield the lines of `pile.jsonl`: id, title and text of each document."""
+    for number, document in enumerate(documents):
+        yield {"id": f"doc-{number:06d}", "title": document.title, "text": document.text}
 
 
-def write_texts(documents: Sequence[PileDocument], path: Path) -> None:
-    """Write `pile.jsonl`: id, title and text of each document."""
-    _write_lines(
-        (
-            {"id": document_id(i), "title": document.title, "text": document.text}
-            for i, document in enumerate(documents)
-        ),
-        path,
-    )
-
-
-def write_gold(
-    documents: Sequence[PileDocument],
-    emergences: Sequence[Emergence],
-    catalogue: Catalogue,
-    path: Path,
-) -> None:
-    """Write `gold.jsonl`: every mention of each document.
+def _gold(
+    documents: Sequence[PileDocument], emergences: Sequence[Emergence], catalogue: Catalogue
+) -> Iterator[dict[str, Any]]:
+    """Yield the lines of `gold.jsonl`: every mention of each document.
 
     `entity` is the title of a known entity or the id of an emerging one. `candidate_of` is the
     emerging entity whose alias the mention is, whatever it means; None for all other mentions.
     """
-    owner = {
-        alias: emergence.entity.title for emergence in emergences for alias in emergence.aliases
-    }
-
-    def line(number: int, document: PileDocument) -> dict[str, Any]:
+    owner = {alias: one.entity.title for one in emergences for alias in one.aliases}
+    for number, document in enumerate(documents):
         mentions = [
             {
-                "start": span.start,
-                "end": span.end,
-                "surface": (surface := document.text[span.start : span.end]),
-                "entity": catalogue.get(span.entity).title,
+                "start": start,
+                "end": end,
+                "surface": (surface := document.text[start:end]),
+                "entity": catalogue.get(entity).title,
                 "candidate_of": owner.get(surface),
             }
-            for span in document.spans
+            for start, end, entity in document.spans
         ]
         about = None if document.about is None else catalogue.get(document.about).title
-        return {"id": document_id(number), "about": about, "mentions": mentions}
-
-    _write_lines((line(i, document) for i, document in enumerate(documents)), path)
+        yield {"id": f"doc-{number:06d}", "about": about, "mentions": mentions}
 
 
 def describe(
     emergence: Emergence, catalogue: Catalogue, documents: Sequence[PileDocument]
 ) -> dict[str, Any]:
     """Return what `world.json` says of an emerging entity."""
-    entity = emergence.entity
-    aliases = frozenset(emergence.aliases)
+    entity, aliases = emergence.entity, frozenset(emergence.aliases)
+    country = catalogue.get(catalogue.country_of_region[entity.region])
+    rng = random.Random(f"description/{entity.title}")
+    scene = Scene(catalogue, rng, entity, [(entity.kind.topic, 1.0)], encyclopaedic=False)
+    gloss = scene.text(entity.kind.gloss)
     counts: Counter[int] = Counter(
-        span.entity
+        known
         for document in documents
-        for span in document.spans
-        if document.text[span.start : span.end] in aliases
+        for start, end, known in document.spans
+        if document.text[start:end] in aliases
     )
     return {
         "id": entity.title,
         "aliases": list(emergence.aliases),
-        "description": _one_line(emergence, catalogue),
+        "description": f"{gloss} ({country.base}), first heard of in 2021.",
         "kind": entity.kind.name,
         "topic": entity.kind.topic,
         "n_mentions": counts[entity.index],
@@ -97,15 +82,6 @@ def describe(
             for i in emergence.rivals
         ],
     }
-
-
-def _one_line(emergence: Emergence, catalogue: Catalogue) -> str:
-    entity = emergence.entity
-    country = catalogue.get(catalogue.country_of_region[entity.region])
-    rng = random.Random(f"description/{entity.title}")
-    scene = Scene(catalogue, rng, entity, [(entity.kind.topic, 1.0)], encyclopaedic=False)
-    gloss = "".join(piece.text for piece in scene.fill(entity.kind.gloss))
-    return f"{gloss} ({country.base}), first heard of in 2021."
 
 
 def _write_lines(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
@@ -135,12 +111,10 @@ def generate_world(settings: WorldSettings, out_dir: Path) -> World:
     ):
         folder = Path(scratch)
         _write_files(settings, folder)
-        (out_dir / "world.json").unlink(missing_ok=True)
-        for stale in ("dump.xml", "dump.xml.bz2"):
+        for stale in ("world.json", "dump.xml", "dump.xml.bz2"):
             (out_dir / stale).unlink(missing_ok=True)
-        names = sorted(path.name for path in folder.iterdir())
-        for name in sorted(names, key=lambda name: name == "world.json"):
-            (folder / name).replace(out_dir / name)
+        for path in sorted(folder.iterdir(), key=lambda path: path.name == "world.json"):
+            path.replace(out_dir / path.name)
     return World.open(out_dir)
 
 
@@ -153,12 +127,14 @@ def _write_files(settings: WorldSettings, folder: Path) -> None:
     citations = plan_citations(emergences, catalogue, rng)
 
     dump_path = folder / ("dump.xml.bz2" if settings.compress else "dump.xml")
-    with _open_dump(dump_path) as stream:
+    # Bytes and not text, so that line ends are the same on every platform.
+    opener = bz2.open if settings.compress else open
+    with opener(dump_path, "wb") as stream:
         pages = dump_pages(catalogue, titles, citations, settings.seed)
         n_pages = write_dump(pages, stream, settings.seed)
     documents = write_pile(emergences, catalogue, settings)
-    write_texts(documents, folder / "pile.jsonl")
-    write_gold(documents, emergences, catalogue, folder / "gold.jsonl")
+    _write_lines(_texts(documents), folder / "pile.jsonl")
+    _write_lines(_gold(documents, emergences, catalogue), folder / "gold.jsonl")
     description = {
         "format": 1,
         "settings": asdict(settings),
@@ -173,8 +149,3 @@ def _write_files(settings: WorldSettings, folder: Path) -> None:
     }
     text = json.dumps(description, ensure_ascii=False, indent=2) + "\n"
     (folder / "world.json").write_text(text, encoding="utf-8", newline="\n")
-
-
-def _open_dump(path: Path) -> DumpStream:
-    # Bytes and not text, so that line ends are the same on every platform.
-    return bz2.open(path, "wb") if path.suffix == ".bz2" else path.open("wb")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -23,14 +23,15 @@ class EntityKind:
     label: str
     noun: str
     gloss: str
-    sources: tuple[tuple[str, int], ...]
-    forms: tuple[str, ...]
-    infobox: tuple[tuple[str, str], ...]
-    lead: tuple[str, ...]
-    facts: tuple[str, ...]
-    news: tuple[str, ...]
-    cites: tuple[str, ...]
-    era: tuple[int, int]
+    sources: Mapping[str, int]
+    """Where the bases of names come from, with weights."""
+    forms: Sequence[str]
+    infobox: Sequence[tuple[str, str]]
+    lead: Sequence[str]
+    facts: Sequence[str]
+    news: Sequence[str]
+    cites: Sequence[str]
+    era: tuple[int, int] = THING_ERA
     person: bool = False
     italic: bool = False
     article: bool = False
@@ -42,12 +43,11 @@ class EntityKind:
 class Topic:
     """A subject area: its words and the sentences that belong to no entity in particular."""
 
-    name: str
-    nouns: tuple[str, ...]
-    adjs: tuple[str, ...]
-    acts: tuple[str, ...]
-    wiki: tuple[str, ...]
-    news: tuple[str, ...]
+    nouns: Sequence[str]
+    adjs: Sequence[str]
+    acts: Sequence[str]
+    wiki: Sequence[str]
+    news: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ class WorldWords:
     kinds: Mapping[str, EntityKind]
     concepts: Mapping[str, tuple[str, str]]
     """Title of a common noun's article, to its topic and text."""
-    general: Mapping[str, tuple[str, ...]]
-    phrase_words: tuple[tuple[str, ...], tuple[str, ...]]
+    general: Mapping[str, Sequence[str]]
+    phrase_words: Mapping[str, Sequence[str]]
+    """The first and the second words of titles."""
 
 
 def plural(noun: str) -> str:
@@ -86,32 +87,23 @@ def load_lexicon() -> WorldWords:
     """Read what is said of topics and kinds, and what fits any of them."""
     raw = {name: read_words(name) for name in TOPICS}
     general = read_words("general")
-    phrases = general.pop("phrases")
     return WorldWords(
-        topics={name: _topic(name, raw[name]) for name in TOPICS},
+        topics={
+            name: Topic(words["nouns"], words["adjs"], words["acts"], **words["filler"])
+            for name, words in raw.items()
+        },
         kinds={
-            kind: _kind(kind, name, entry)
-            for name in TOPICS
-            for kind, entry in raw[name]["kinds"].items()
+            kind: EntityKind(
+                kind, name, **({"era": PERSON_ERA} if "person" in entry else {}) | entry
+            )
+            for name, words in raw.items()
+            for kind, entry in words["kinds"].items()
         },
         concepts={
-            title: (name, text) for name in TOPICS for title, text in raw[name]["concepts"].items()
+            title: (name, text)
+            for name, words in raw.items()
+            for title, text in words["concepts"].items()
         },
-        general={key: tuple(lines) for key, lines in general.items()},
-        phrase_words=(tuple(phrases["first"]), tuple(phrases["second"])),
+        phrase_words=general.pop("phrases"),
+        general=general,
     )
-
-
-def _topic(name: str, raw: Mapping[str, Any]) -> Topic:
-    words = {kind: tuple(raw[kind]) for kind in ("nouns", "adjs", "acts")}
-    return Topic(name, **words, **{kind: tuple(raw["filler"][kind]) for kind in ("wiki", "news")})
-
-
-def _kind(name: str, topic: str, raw: Mapping[str, Any]) -> EntityKind:
-    values = dict(raw)
-    era = values.pop("era", PERSON_ERA if raw.get("person") else THING_ERA)
-    for key in ("forms", "lead", "facts", "news", "cites"):
-        values[key] = tuple(values[key])
-    values["sources"] = tuple(values["sources"].items())
-    values["infobox"] = tuple((field, value) for field, value in values["infobox"])
-    return EntityKind(name=name, topic=topic, era=(era[0], era[1]), **values)

@@ -21,19 +21,8 @@ class NameMaker:
         self._rng = rng
         self._used = {word.casefold() for word in forbidden}
 
-    def place(self, style: int) -> str:
-        """Return a new name for a place or a thing."""
-        return self._coin(style, "places")
-
-    def surname(self, style: int) -> str:
-        """Return a new family name."""
-        return self._coin(style, "surnames")
-
-    def given(self, style: int) -> str:
-        """Return a new given name."""
-        return self._coin(style, "given")
-
-    def _coin(self, style: int, ending: str) -> str:
+    def coin(self, ending: str, style: int) -> str:
+        """Return a new name in a style, with an ending of `places`, `surnames` or `given`."""
         parts = STYLES[style % len(STYLES)]
         onsets, vowels, inner = parts["onsets"], parts["vowels"], parts["inner"]
         rng = self._rng
@@ -57,8 +46,6 @@ class NameMaker:
 
 def demonym(place: str) -> str:
     """Return the adjective of a country."""
-    if place.endswith("ia"):
-        return place + "n"
     if place.endswith(("a", "e")):
         return place + "n"
     if place.endswith(("o", "i", "u")):

@@ -23,15 +23,6 @@ P_BOTH = 0.03
 P_MISLEADING = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class EntitySpan:
-    """A mention of an entity in the text of a document."""
-
-    start: int
-    end: int
-    entity: int
-
-
 @dataclass(frozen=True)
 class PileDocument:
     """A later document with all of its mentions."""
@@ -40,7 +31,8 @@ class PileDocument:
     text: str
     about: int | None
     """The emerging entity around whose name it was written."""
-    spans: tuple[EntitySpan, ...]
+    spans: list[tuple[int, int, int]]
+    """Start, end and entity of each mention in the text."""
 
 
 @dataclass
@@ -49,6 +41,8 @@ class Draft:
 
     catalogue: Catalogue
     rng: random.Random
+    emergence: Emergence | None = None
+    """The emerging entity around whose name it is written."""
     seen: dict[int, int] = field(default_factory=dict)
     sentences: list[list[Piece]] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
@@ -56,39 +50,48 @@ class Draft:
 
     def scene(self, subject: Entity, topic: str | None = None) -> Scene:
         """Return the scene of sentences around an entity; its words stray into other topics."""
-        rng = self.rng
-        mixture = [(topic or subject.kind.topic, 0.92), (rng.choice(TOPICS), 0.08)]
-        return Scene(
-            self.catalogue,
-            rng,
-            subject,
-            mixture,
-            encyclopaedic=False,
-            last_year=PILE_YEAR,
-            seen=self.seen,
-        )
+        mixture = [(topic or subject.kind.topic, 0.92), (self.rng.choice(TOPICS), 0.08)]
+        return Scene(self.catalogue, self.rng, subject, mixture, False, PILE_YEAR, seen=self.seen)
 
-    def say(self, scene: Scene, templates: Sequence[str], count: int) -> None:
-        """Add sentences that do not speak of the subject itself."""
+    def say(self, scene: Scene, what: str, count: int) -> None:
+        """Add sentences that do not speak of the subject itself: news of its topic, or asides."""
+        lexicon, topic = self.catalogue.lexicon, scene.mixture[0][0]
+        templates = lexicon.topics[topic].news if what == "news" else lexicon.general[what]
         free = [template for template in templates if template not in self.used]
         for template in self.rng.sample(free, min(count, len(free))):
             self.used.append(template)
             self.sentences.append(scene.fill(template))
 
+    def tell(self, host: Entity) -> Scene:
+        """Add news of a known entity; return its scene."""
+        scene = self.scene(host)
+        template = self.rng.choice(host.kind.news)
+        self.sentences.append(scene.fill(template, scene.mention(host.index)))
+        return scene
 
-@dataclass(frozen=True)
-class Referent:
-    """What the name of an emerging entity means in one document."""
+    def mention(self, entity: Entity, what: str = "news", first: bool = True) -> None:
+        """Add a sentence that mentions a referent, later perhaps only as "the company"."""
+        rng, kind = self.rng, entity.kind
+        scene = self.scene(entity)
+        templates = kind.news if what == "news" else self.catalogue.lexicon.general[what]
+        template = rng.choice([t for t in templates if t not in self.used])
+        self.used.append(template)
+        if not first and rng.random() < 0.4 and "he {me}" not in template:
+            noun = scene.text(kind.noun)
+            me = Piece(noun[0].lower() + noun[1:])
+        else:
+            me = Piece(self._surface(entity, first), entity.index)
+        self.sentences.append(scene.fill(template, me))
 
-    entity: Entity
-    aliases: tuple[str, ...]
-    """The aliases of the emerging entity that this one also goes by, the short one first."""
-
-    def surface(self, rng: random.Random, first: bool) -> str:
-        """Return a name for the next mention; the first is always a shared one."""
-        if not first and self.entity.name not in self.aliases and rng.random() < 0.25:
-            return self.entity.name
-        return self.aliases[0] if rng.random() < 0.78 else rng.choice(self.aliases)
+    def _surface(self, entity: Entity, first: bool) -> str:
+        """Return a name for the next mention of a referent; the first is always a shared one."""
+        assert self.emergence is not None
+        aliases, rng = self.emergence.aliases, self.rng
+        if entity is not self.emergence.entity:
+            aliases = tuple(a for a in aliases if a in (entity.short, entity.name))
+        if not first and entity.name not in aliases and rng.random() < 0.25:
+            return entity.name
+        return aliases[0] if rng.random() < 0.78 else rng.choice(aliases)
 
 
 def write_pile(
@@ -116,95 +119,69 @@ def _referents(
     return [emergence.entity] * n_emerging + [catalogue.entities[i] for i in rivals]
 
 
-def _referent(emergence: Emergence, entity: Entity) -> Referent:
-    if entity is emergence.entity:
-        return Referent(entity, emergence.aliases)
-    shared = tuple(a for a in emergence.aliases if a in (entity.short, entity.name))
-    return Referent(entity, shared)
-
-
 def _write_document(
     emergence: Emergence, entity: Entity, catalogue: Catalogue, rng: random.Random
 ) -> PileDocument:
-    draft = Draft(catalogue, rng)
-    referent = _referent(emergence, entity)
+    draft = Draft(catalogue, rng, emergence)
+    others = [emergence.entity, *(catalogue.entities[i] for i in emergence.rivals)]
+    others = [other for other in others if other is not entity]
     draw = rng.random()
     if draw < emergence.blueprint.focused:
-        _write_focused(draft, referent)
+        _write_focused(draft, entity)
     elif draw < 1 - emergence.blueprint.thin:
-        _write_passing(draft, referent, _host(emergence, entity, catalogue, rng))
+        _write_passing(draft, entity, _host(others, entity, catalogue, rng))
     else:
-        _write_thin(draft, referent)
+        _write_thin(draft, entity)
     if rng.random() < P_BOTH:
-        others = [emergence.entity, *(catalogue.entities[i] for i in emergence.rivals)]
-        other = rng.choice([candidate for candidate in others if candidate is not entity])
-        _mention(draft, _referent(emergence, other), other.kind.news, first=True)
+        draft.mention(rng.choice(others))
     return _assemble(draft, entity, emergence.entity.index)
 
 
-def _mention(draft: Draft, referent: Referent, templates: Sequence[str], first: bool) -> None:
-    """Add a sentence that mentions the referent, later perhaps only as "the company"."""
-    entity, rng = referent.entity, draft.rng
-    scene = draft.scene(entity)
-    template = rng.choice([t for t in templates if t not in draft.used])
-    draft.used.append(template)
-    if not first and rng.random() < 0.4 and "he {me}" not in template:
-        noun = "".join(piece.text for piece in scene.fill(entity.kind.noun))
-        me = Piece(noun[0].lower() + noun[1:])
-    else:
-        me = Piece(referent.surface(rng, first), entity.index)
-    draft.sentences.append(scene.fill(template, me))
-
-
-def _write_focused(draft: Draft, referent: Referent) -> None:
+def _write_focused(draft: Draft, entity: Entity) -> None:
     """Write about the referent: its own news, its topic, its circle."""
-    rng, lexicon = draft.rng, draft.catalogue.lexicon
-    entity = referent.entity
+    rng = draft.rng
     scene = draft.scene(entity)
-    _mention(draft, referent, entity.kind.news, first=True)
+    draft.mention(entity)
     if rng.random() < 0.55:
-        _mention(draft, referent, entity.kind.news, first=False)
+        draft.mention(entity, first=False)
     if rng.random() < 0.35:
-        _mention(draft, referent, lexicon.general["mentions"], first=True)
-    draft.say(scene, lexicon.topics[entity.kind.topic].news, rng.randint(2, 4))
+        draft.mention(entity, "mentions")
+    draft.say(scene, "news", rng.randint(2, 4))
     for _ in range(rng.randint(0, 2)):
-        topic = rng.choice(TOPICS)
-        draft.say(draft.scene(entity, topic), lexicon.topics[topic].news, 1)
-    draft.say(scene, lexicon.general["asides"], rng.randint(2, 5))
+        draft.say(draft.scene(entity, rng.choice(TOPICS)), "news", 1)
+    draft.say(scene, "asides", rng.randint(2, 5))
 
 
-def _write_passing(draft: Draft, referent: Referent, host: Entity) -> None:
+def _write_passing(draft: Draft, entity: Entity, host: Entity) -> None:
     """Write about the host and mention the referent in passing."""
-    rng, lexicon = draft.rng, draft.catalogue.lexicon
+    rng = draft.rng
     scene = draft.scene(host)
-    host_name = draft.scene(host).mention(host.index)
-    draft.sentences.append(scene.fill(rng.choice(host.kind.news), host_name))
-    draft.say(scene, lexicon.topics[host.kind.topic].news, rng.randint(2, 4))
-    own = rng.random() < 0.7
-    _mention(
-        draft, referent, referent.entity.kind.news if own else lexicon.general["mentions"], True
-    )
+    me = draft.scene(host).mention(host.index)
+    draft.sentences.append(scene.fill(rng.choice(host.kind.news), me))
+    draft.say(scene, "news", rng.randint(2, 4))
+    draft.mention(entity, "news" if rng.random() < 0.7 else "mentions")
     if rng.random() < 0.35:
-        draft.say(draft.scene(referent.entity), lexicon.topics[referent.entity.kind.topic].news, 1)
-    draft.say(scene, lexicon.general["asides"], rng.randint(2, 5))
+        draft.say(draft.scene(entity), "news", 1)
+    draft.say(scene, "asides", rng.randint(2, 5))
 
 
-def _write_thin(draft: Draft, referent: Referent) -> None:
+def _write_thin(draft: Draft, entity: Entity) -> None:
     """Write a short note that hardly says what it is about."""
-    rng, lexicon = draft.rng, draft.catalogue.lexicon
-    scene = draft.scene(referent.entity)
-    _mention(draft, referent, lexicon.general["mentions"], first=True)
-    draft.say(scene, lexicon.general["asides"], rng.randint(1, 3))
+    rng = draft.rng
+    scene = draft.scene(entity)
+    draft.mention(entity, "mentions")
+    draft.say(scene, "asides", rng.randint(1, 3))
     if rng.random() < 0.6:
-        draft.say(scene, lexicon.topics[referent.entity.kind.topic].news, 1)
+        draft.say(scene, "news", 1)
 
 
-def _host(emergence: Emergence, entity: Entity, catalogue: Catalogue, rng: random.Random) -> Entity:
+def _host(
+    namesakes: Sequence[Entity], entity: Entity, catalogue: Catalogue, rng: random.Random
+) -> Entity:
     """Choose what a passing document is about; it may well be the subject area of a namesake."""
     kinds = list(catalogue.lexicon.kinds.values())
     if rng.random() < P_MISLEADING:
-        namesakes = [emergence.entity, *(catalogue.entities[i] for i in emergence.rivals)]
-        topic = rng.choice([e for e in namesakes if e is not entity]).kind.topic
+        topic = rng.choice(namesakes).kind.topic
         kinds = [kind for kind in kinds if kind.topic == topic]
     while True:
         host = catalogue.entities[catalogue.sample(rng.choice(kinds).name, rng)]
@@ -214,21 +191,14 @@ def _host(emergence: Emergence, entity: Entity, catalogue: Catalogue, rng: rando
 
 def _write_background(catalogue: Catalogue, rng: random.Random) -> PileDocument:
     """Write a document about some known entity."""
-    draft = Draft(catalogue, rng)
-    kind = rng.choice(list(catalogue.lexicon.kinds))
-    host = catalogue.entities[catalogue.sample(kind, rng)]
-    other = catalogue.entities[
-        catalogue.related(host, rng.choice(list(catalogue.lexicon.kinds)), rng)
-    ]
-    scene = draft.scene(host)
-    lexicon = catalogue.lexicon
-    draft.sentences.append(scene.fill(rng.choice(host.kind.news), scene.mention(host.index)))
-    draft.say(scene, lexicon.topics[host.kind.topic].news, rng.randint(1, 4))
+    draft, kinds = Draft(catalogue, rng), list(catalogue.lexicon.kinds)
+    host = catalogue.entities[catalogue.sample(rng.choice(kinds), rng)]
+    other = catalogue.entities[catalogue.related(host, rng.choice(kinds), rng)]
+    scene = draft.tell(host)
+    draft.say(scene, "news", rng.randint(1, 4))
     if other is not host:
-        mention = draft.scene(other)
-        news = rng.choice(other.kind.news)
-        draft.sentences.append(mention.fill(news, mention.mention(other.index)))
-    draft.say(scene, lexicon.general["asides"], rng.randint(1, 4))
+        draft.tell(other)
+    draft.say(scene, "asides", rng.randint(1, 4))
     return _assemble(draft, host, None)
 
 
@@ -242,27 +212,18 @@ def _assemble(draft: Draft, subject: Entity, about: int | None) -> PileDocument:
     if rng.random() < 0.3:
         rng.shuffle(sentences)
     openers = general["blog_openers" if rng.random() < 0.3 else "news_openers"]
-    opening = scene.fill(rng.choice(openers))
+    pieces = scene.fill(rng.choice(openers))
     if rng.random() < 0.35:
         sentences.append(scene.fill(rng.choice(general["closers"])))
-    title = "".join(piece.text for piece in scene.fill(rng.choice(general["titles"])))
-    text, spans = _join(opening, sentences, rng)
-    return PileDocument(title, text, about, spans)
-
-
-def _join(
-    opening: list[Piece], sentences: list[list[Piece]], rng: random.Random
-) -> tuple[str, tuple[EntitySpan, ...]]:
-    """Return the text and where it mentions whom."""
-    pieces = list(opening)
+    title = scene.text(rng.choice(general["titles"]))
     for i, sentence in enumerate(sentences):
         if i:
             pieces.append(Piece("\n\n" if rng.random() < 0.14 else " "))
         pieces += sentence
     ends = accumulate(len(piece.text) for piece in pieces)
-    spans = tuple(
-        EntitySpan(end - len(piece.text), end, piece.entity)
+    spans = [
+        (end - len(piece.text), end, piece.entity)
         for piece, end in zip(pieces, ends, strict=True)
         if piece.entity is not None
-    )
-    return "".join(piece.text for piece in pieces), spans
+    ]
+    return PileDocument(title, "".join(piece.text for piece in pieces), about, spans)

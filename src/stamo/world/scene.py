@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from stamo.world.catalogue import Catalogue, Entity
@@ -15,29 +15,25 @@ from stamo.world.template import Piece, render
 DUMP_YEAR = 2018
 AFTER_ARTICLE = re.compile(r"\b(?:the|an?|a tame) $", re.IGNORECASE)
 PATTERN = re.compile(r"([A-Za-z]+)(\d?)(?:([:+])(.*))?")
+PRONOUNS = {"he": ("he", "she", "it"), "his": ("his", "her", "its"), "him": ("him", "her", "it")}
 WORDS = ("noun", "nouns", "adj", "Adj", "act")
 SIGNATURE_SHARE = 0.42
 N_SIGNATURE = 4
 
 
-@dataclass(frozen=True)
-class Signature:
-    """The words that an entity attracts more than its topic does."""
-
-    nouns: tuple[str, ...]
-    adjs: tuple[str, ...]
-    acts: tuple[str, ...]
-
-
 @lru_cache(maxsize=4096)
-def signature(title: str, topic_name: str) -> Signature:
-    """Draw the words of an entity; they are the same in the dump and in the pile."""
+def signature(title: str, topic_name: str) -> Topic:
+    """Draw the words that an entity attracts more than its topic does.
+
+    They are the same in the dump and in the pile.
+    """
     topic = load_lexicon().topics[topic_name]
     rng = random.Random(f"signature/{title}")
-    return Signature(
-        nouns=tuple(rng.sample(topic.nouns, N_SIGNATURE)),
-        adjs=tuple(rng.sample(topic.adjs, N_SIGNATURE - 1)),
-        acts=tuple(rng.sample(topic.acts, N_SIGNATURE - 2)),
+    return replace(
+        topic,
+        nouns=rng.sample(topic.nouns, N_SIGNATURE),
+        adjs=rng.sample(topic.adjs, N_SIGNATURE - 1),
+        acts=rng.sample(topic.acts, N_SIGNATURE - 2),
     )
 
 
@@ -65,6 +61,10 @@ class Scene:
         self._used = {}
         self._me = me
         return render(template, self.rng, self._resolve)
+
+    def text(self, template: str) -> str:
+        """Return the sentence as plain text."""
+        return "".join(piece.text for piece in self.fill(template))
 
     def _resolve(self, slot: str, before: str) -> list[Piece]:
         match = PATTERN.fullmatch(slot)
@@ -120,10 +120,10 @@ class Scene:
         return self._used[slot]
 
     def _choose(self, kind: str, others: Sequence[int]) -> int:
-        if self.defining and (circle := self.catalogue.partners(self.subject, kind)):
-            free = [index for index in circle if index not in others]
-            if free:
-                return free[0]
+        if self.defining:
+            for index in self.catalogue.partners(self.subject, kind):
+                if index not in others:
+                    return index
         index = self.catalogue.related(self.subject, kind, self.rng)
         for _ in range(8):
             if index not in others:
@@ -144,28 +144,30 @@ class Scene:
         return Piece(entity.short if draw < p_short else entity.name, index)
 
     def _value(self, name: str, argument: str) -> str:
+        rng, subject = self.rng, self.subject
         if name in WORDS:
             return self._word(name)
-        if name in ("he", "his", "him"):
-            return self._pronoun(name)
-        if name == "n":
-            low, high = argument.split("-")
-            return str(self.rng.randint(int(low), int(high)))
-        if name == "yr":
-            low, _, high = argument.partition("-")
-            later = self.rng.randint(int(low), int(high)) if argument else 0
-            return str(min(self.last_year, self.subject.year + later))
+        if name in PRONOUNS:
+            return PRONOUNS[name][subject.female if subject.kind.person else 2]
+        match name:
+            case "n":
+                low, high = argument.split("-")
+                return str(rng.randint(int(low), int(high)))
+            case "yr":
+                low, _, high = argument.partition("-")
+                later = rng.randint(int(low), int(high)) if argument else 0
+                return str(min(self.last_year, subject.year + later))
+            case "name":
+                return subject.name
+            case "someone":
+                return rng.choice(self.catalogue.bystanders)
         return self._chance(name)
 
     def _chance(self, name: str) -> str:
         rng, general = self.rng, self.catalogue.lexicon.general
         match name:
-            case "name":
-                return self.subject.name
-            case "someone":
-                return rng.choice(self.catalogue.bystanders)
-            case "ordinal":
-                return rng.choice(general["ordinals"])
+            case "ordinal" | "month" | "weekday":
+                return rng.choice(general[f"{name}s"])
             case "pct":
                 return f"{rng.randint(2, 69)}{rng.choice(['', '', '.5', '.2', '.7'])} per cent"
             case "money":
@@ -173,11 +175,6 @@ class Scene:
             case "score":
                 low = rng.randint(0, 2)
                 return f"{low + rng.randint(1, 3)}–{low}"
-        return self._time(name)
-
-    def _time(self, name: str) -> str:
-        rng, general = self.rng, self.catalogue.lexicon.general
-        match name:
             case "year":
                 return str(self._year())
             case "season":
@@ -185,10 +182,6 @@ class Scene:
                 return f"{year}–{(year + 1) % 100:02d}"
             case "born":
                 return f"{rng.randint(1, 28)} {rng.choice(general['months'])} {self.subject.year}"
-            case "month":
-                return rng.choice(general["months"])
-            case "weekday":
-                return rng.choice(general["weekdays"])
             case "day":
                 return str(rng.randint(1, 28))
         raise ValueError(f"Unknown slot {name!r} in a template.")
@@ -198,21 +191,13 @@ class Scene:
         grown_up = self.subject.year + (18 if self.subject.kind.person else 4)
         return self.rng.randint(max(1860, min(grown_up, self.last_year)), self.last_year)
 
-    def _pronoun(self, name: str) -> str:
-        row = ("he", "his", "him")
-        if not self.subject.kind.person:
-            return ("it", "its", "it")[row.index(name)]
-        return (("she", "her", "her") if self.subject.female else row)[row.index(name)]
-
     def _word(self, name: str) -> str:
-        topics = self.catalogue.lexicon.topics
-        source: Topic | Signature
         at_home = self.mixture[0][0] == self.subject.kind.topic
         if at_home and self.rng.random() < SIGNATURE_SHARE:
             source = signature(self.subject.title, self.subject.kind.topic)
         else:
             names, shares = zip(*self.mixture, strict=True)
-            source = topics[self.rng.choices(names, shares)[0]]
+            source = self.catalogue.lexicon.topics[self.rng.choices(names, shares)[0]]
         if name in ("noun", "nouns"):
             noun = self.rng.choice(source.nouns)
             return plural(noun) if name == "nouns" else noun

@@ -72,7 +72,7 @@ class World:
             raise SettingsError(
                 f"{directory} holds no complete world; write one with: stamo world {directory}."
             )
-        description = _read(description_path)
+        description = json.loads(description_path.read_text(encoding="utf-8"))
         paths = WorldPaths(
             dump_path=directory / description["dump"],
             pile_path=directory / "pile.jsonl",
@@ -85,10 +85,6 @@ class World:
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what `world.json` says of each emerging entity."""
-        entries: list[dict[str, Any]] = _read(self.paths.description_path)["emerging"]
+        text = self.paths.description_path.read_text(encoding="utf-8")
+        entries: list[dict[str, Any]] = json.loads(text)["emerging"]
         return entries
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+TOKEN = re.compile(r"(\{[^}]*\}|[\[\]|])")
 INDEFINITE = re.compile(r"(?<![\w'’-])([Aa])n? (?=[A-Za-z]|$)")
 LEADING = re.compile(r"[\"'(\s]*")
 SILENT_OR_LONG = ("uni", "use", "one ", "one-", "eu")
@@ -31,21 +31,8 @@ class Piece(NamedTuple):
         return self.entity is None and self.concept is None
 
 
-@dataclass(frozen=True, slots=True)
-class Blank:
-    """A place that the caller fills."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """Alternatives of equal probability."""
-
-    options: tuple[Node, ...]
-
-
-Node = tuple["str | Blank | OneOf", ...]
+Node = tuple["str | tuple[Node, ...]", ...]
+"""Texts, slots in their braces, and choices, whose options have equal probability."""
 Resolver = Callable[[str, str], Sequence[Piece]]
 """Fills a slot, given its name and the text before it in the sentence."""
 
@@ -53,42 +40,26 @@ Resolver = Callable[[str, str], Sequence[Piece]]
 @cache
 def parse(template: str) -> Node:
     """Parse a template into a tree."""
-    node, rest = _parse_sequence(template, nested=False)
-    if rest:
-        raise ValueError(f"Unbalanced bracket in the template {template!r}.")
-    return node
+    return _parse(iter(TOKEN.split(template)), is_option=False)[0]
 
 
-def _parse_sequence(text: str, nested: bool) -> tuple[Node, str]:
-    parts: list[str | Blank | OneOf] = []
-    stops = "[{|]" if nested else "[{"
-    while text:
-        end = min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))
-        if end:
-            parts.append(text[:end])
-        text = text[end:]
-        if text.startswith("{"):
-            close = text.index("}")
-            parts.append(Blank(text[1:close]))
-            text = text[close + 1 :]
-        elif text.startswith("["):
-            choice, text = _parse_choice(text[1:])
-            parts.append(choice)
-        elif text:
-            break
-    return tuple(parts), text
-
-
-def _parse_choice(text: str) -> tuple[OneOf, str]:
-    options = []
-    while True:
-        option, text = _parse_sequence(text, nested=True)
-        options.append(option)
-        if not text:
-            raise ValueError("A choice is not closed.")
-        separator, text = text[0], text[1:]
-        if separator == "]":
-            return OneOf(tuple(options)), text
+def _parse(tokens: Iterator[str], is_option: bool) -> tuple[Node, str]:
+    """Return what comes up to the end of the template or of an option, and the sign there."""
+    parts: list[str | tuple[Node, ...]] = []
+    for token in tokens:
+        if is_option and token in ("|", "]"):
+            return tuple(parts), token
+        if token == "[":
+            options, sign = [], "|"
+            while sign == "|":
+                option, sign = _parse(tokens, is_option=True)
+                options.append(option)
+            parts.append(tuple(options))
+        elif token:
+            parts.append(token)
+    if is_option:
+        raise ValueError("A choice is not closed.")
+    return tuple(parts), ""
 
 
 def render(template: str, rng: random.Random, resolve: Resolver) -> list[Piece]:
@@ -100,12 +71,12 @@ def render(template: str, rng: random.Random, resolve: Resolver) -> list[Piece]:
 
 def _render(node: Node, rng: random.Random, resolve: Resolver, pieces: list[Piece]) -> None:
     for part in node:
-        if isinstance(part, str):
-            pieces.append(Piece(part))
-        elif isinstance(part, Blank):
-            pieces.extend(resolve(part.name, pieces[-1].text if pieces else ""))
+        if isinstance(part, tuple):
+            _render(rng.choice(part), rng, resolve, pieces)
+        elif part.startswith("{"):
+            pieces.extend(resolve(part[1:-1], pieces[-1].text if pieces else ""))
         else:
-            _render(rng.choice(part.options), rng, resolve, pieces)
+            pieces.append(Piece(part))
 
 
 def as_sentence(pieces: Iterable[Piece]) -> list[Piece]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 
 MAX_FRONT_MATTER = 1 << 16
 MAX_NOTE_ALIASES = 1000
@@ -73,23 +74,8 @@ def _values(text: str) -> list[str]:
         text = _COMMENT.sub("", text[1:]) if "]" not in text else text[1 : text.rindex("]")]
     elif text[:1] in ('"', "'"):
         return [_scalar(text)]
-    return [_scalar(part.strip()) for part in _parts(text)]
-
-
-def _parts(text: str) -> list[str]:
-    parts: list[str] = []
-    place = 0
-    while place < len(text) and len(parts) < MAX_NOTE_ALIASES:
-        found = _PART.match(text, place)
-        if found is None:  # a quote that does not close where a value ends
-            end = text.find(",", place)
-            end = len(text) if end < 0 else end
-            parts.append(text[place:end])
-            place = end + 1
-            continue
-        parts.append(found[1])
-        place = max(found.end(), place + 1)
-    return parts
+    parts = islice(_PART.finditer(text), MAX_NOTE_ALIASES)
+    return [_scalar(part[1].strip()) for part in parts]
 
 
 def _scalar(text: str) -> str:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from stamo.build.dump.site import Site
-from stamo.build.listing import tidy_title
-from stamo.build.notes.reader import Note
 from stamo.build.notes.targets import NOTE_SUFFIXES, ROOT, without_suffix
+from stamo.build.staging import Listed, tidy_title
 
 _MAX_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note without its text."""
+
+    position: int
+    below: str
+    """Its path below the root without its ending."""
+    folder: str
+    listed: Listed
+    size: int
+    sha256: str
 
 
 class NoteIndex:
@@ -31,20 +44,14 @@ class NoteIndex:
         ordered = sorted(notes, key=lambda note: (note.below.count("/"), note.position))
         self._paths = {note.below: titles[note.position] for note in ordered}
         self._folded_paths = {path.casefold(): title for path, title in self._paths.items()}
-        for note in ordered:
-            for name in _path_ends(note.below):
-                self._add(name, titles[note.position])
-        for note in ordered:
-            self._add(note.listed.title, titles[note.position])
-            self._add(titles[note.position], titles[note.position])
-        for note in ordered:
-            for name in note.listed.names:
-                self._add(name, titles[note.position])
-
-    def _add(self, name: str, title: str) -> None:
-        key = tidy_title(name, self._site)
-        self._exact.setdefault(key, title)
-        self._folded.setdefault(key.casefold(), title)
+        titled = [(note, titles[note.position]) for note in ordered]
+        paths = [(end, title) for note, title in titled for end in _path_ends(note.below)]
+        own = [(name, title) for note, title in titled for name in (note.listed.title, title)]
+        others = [(name, title) for note, title in titled for name in note.listed.names]
+        for name, title in (*paths, *own, *others):
+            key = tidy_title(name, site)
+            self._exact.setdefault(key, title)
+            self._folded.setdefault(key.casefold(), title)
 
     def title(self, target: str, position: int) -> str | None:
         """Return the title that a target on the note of a position means.

@@ -12,11 +12,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from stamo.build.dump.site import decode_references
-from stamo.build.notes.blocks import Blocks
 from stamo.build.notes.targets import NoteTarget, note_target, path_target
 from stamo.build.wikitext.clean import CleanPage, finish_page
 from stamo.build.wikitext.marks import CLOSE, OPEN, is_sheltered, reveal_rest, shelter
 from stamo.build.wikitext.style import sanitise
+
+_FENCE = re.compile(r"[ \t>]*+(`{3,}|~{3,})([^`\n]*)$")
+_MARKS = re.compile(
+    r"(?:[ \t]*+(?:>|(?:[-*+]|\d{1,9}[.)]|\#{1,6}|\[[ xX]\])(?=[ \t])))++[ \t]*+"
+    r"(?:\[![\w-]{1,40}\][+-]?[ \t]*+)?+"
+)
+_LIST_ITEM = re.compile(r"[ \t>]*+(?:[-*+]|\d{1,9}[.)])[ \t]")
+_RULE = re.compile(r"[ \t]*+(?:(?:[-=*_][ \t]*+){3,}+|[|:][|: \t-]*+)$")
+_DEFINITION = re.compile(r" {0,3}\[([^\[\]\n^][^\[\]\n]{0,199})\]:[ \t]*+(?:<([^<>\n]*+)>|(\S++))")
+_FOOTNOTE = re.compile(r" {0,3}\[\^[^\[\]\n]{1,100}\]:[ \t]*+")
+_BLOCK_ID = re.compile(r"(?<=[ \t])\^[\w-]++$")
 
 _UNSEEN = (("<!--", "-->"), ("%%", "%%"), ("$$", "$$"), ("<pre", "</pre>"),
            ("<script", "</script>"), ("<style", "</style>"), ("<svg", "</svg>"))  # fmt: skip
@@ -67,7 +77,7 @@ def clean_note(markdown: str, folder: str = "") -> CleanNote:
         markdown: A note without its front matter; any string will do.
         folder: Where the note stands below its root, against which links to files are resolved.
     """
-    blocks = Blocks.of(sanitise(markdown))
+    blocks = _Blocks.of(sanitise(markdown))
     text = blocks.text
     for opening, closing in _UNSEEN:
         text = _cut_between(text, opening, closing)
@@ -79,6 +89,64 @@ def clean_note(markdown: str, folder: str = "") -> CleanNote:
     marked = reveal_rest(text) if is_sheltered(text) else text
     page = finish_page(marked, reading.targets, [], reading.n_dropped)
     return CleanNote(page, reading.redirects)
+
+
+@dataclass
+class _Blocks:
+    """The running text of a note, gathered line by line."""
+
+    definitions: dict[str, str] = field(default_factory=dict)
+    """The targets of `[label][name]`, by name in small letters."""
+    _parts: list[str] = field(default_factory=list)
+    _fence: str = ""
+    _in_list: bool = False
+    _joins: bool = False
+    """Whether the next line goes on with the same paragraph."""
+
+    @classmethod
+    def of(cls, text: str) -> _Blocks:
+        """Read a note."""
+        blocks = cls()
+        for line in text.split("\n"):
+            if not blocks._is_code(line):
+                blocks._add(line)
+        return blocks
+
+    @property
+    def text(self) -> str:
+        """Paragraphs, headings and items, one a line, without their marks and without code."""
+        return "".join(self._parts)
+
+    def _is_code(self, line: str) -> bool:
+        fence = _FENCE.match(line)
+        if self._fence:
+            if fence and fence[1].startswith(self._fence) and not fence[2].strip():
+                self._fence = ""
+            return True
+        if fence:
+            self._fence, self._joins = fence[1], False
+            return True
+        is_indented = line.startswith(("    ", "\t")) and bool(line.strip())
+        return is_indented and not (self._joins or self._in_list)
+
+    def _add(self, line: str) -> None:
+        if not line.strip() or _RULE.match(line):
+            self._parts.append("\n")
+            self._joins = False
+            return
+        if found := _DEFINITION.match(line):
+            self.definitions.setdefault(found[1].casefold(), found[2] or found[3] or "")
+            return
+        is_indented = line.startswith(("  ", "\t"))
+        self._in_list = bool(_LIST_ITEM.match(line)) or (
+            self._in_list and (is_indented or self._joins)
+        )
+        marks = _MARKS.match(line) or _FOOTNOTE.match(line)
+        rest = _BLOCK_ID.sub("", line[marks.end() if marks else 0 :].strip())
+        goes_on = self._joins and not marks and not rest.startswith("|")
+        self._parts.append(f" {rest}" if goes_on else f"\n{rest}")
+        is_heading = line.lstrip().startswith("#") and marks is not None
+        self._joins = not (is_heading or rest.startswith("|") or line.endswith("  "))
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""Read a folder of notes: list them, clean each in a worker, then let links find their notes."""
+"""From a folder of notes to the staged tables of a build.
+
+They are listed, each is cleaned in a worker, then links find their notes.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,25 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
 from stamo.build.dump.site import Site
+from stamo.build.engine import BuildState
 from stamo.build.extract import MAX_SURFACE, TEXT_SCHEMA, Columns, add_page, rows_batch
-from stamo.build.listing import Listed, tidy_title
 from stamo.build.notes.front_matter import split_front_matter
+from stamo.build.notes.index import Note, NoteIndex
 from stamo.build.notes.markdown import clean_note
 from stamo.build.notes.targets import NOTE_SUFFIXES, without_suffix
+from stamo.build.settings import Report
+from stamo.build.source import plain_site
+from stamo.build.staging import Listed, as_written, choose_titles, settle_articles, tidy_title
 from stamo.corpus.formats.base import UTF16_MARKS
 from stamo.corpus.readers import list_files
 from stamo.errors import DumpError
+from stamo.kb.manifest import SourceFile
 from stamo.system.runtime import without_garbage_collection
 
 MAX_NOTE_BYTES = 8 << 20
@@ -36,19 +45,6 @@ class NoteFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """A note without its text."""
-
-    position: int
-    below: str
-    """Its path below the root without its ending."""
-    folder: str
-    listed: Listed
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
 class NotesExtract:
     """What some notes hold."""
 
@@ -56,6 +52,36 @@ class NotesExtract:
     texts: pa.RecordBatch
     links: pa.RecordBatch
     skipped: Counter[str]
+
+
+def read_notes(build: BuildState, report: Report) -> Site:
+    """Read each note of a folder once, in workers; when all are known, links find theirs."""
+    root = build.source.path
+    files = list_notes(root, build.skipped)
+    site = plain_site(build.language(filter(None, map(body_of, files))))
+    notes: list[Note] = []
+    with as_written(build) as written:
+        extract = partial(extract_notes, site=site)
+        for part in build.workers.map(extract, chunks(files, build.settings.chunk_bytes)):
+            written.append("text", part.texts)
+            written.append("link", part.links)
+            notes += part.notes
+            build.skipped.update(part.skipped)
+            report(notes[-1].position / len(files) if notes else None)
+    build.described["notes"] = _describe(root, notes)
+    chosen = choose_titles([note.listed for note in notes])
+    titles = {note.position: title for note, title in zip(notes, chosen, strict=True)}
+    index = NoteIndex(notes, titles, site)
+    articles = {note.position: note.listed for note in notes}
+    settle_articles(build, articles, titles, written, index.title)
+    return site
+
+
+def _describe(root: Path, notes: Sequence[Note]) -> SourceFile:
+    """Describe the notes that were read: their bytes, and a hash over their paths and hashes."""
+    lines = "".join(f"{note.sha256} {note.below}\n" for note in notes)
+    digest = hashlib.sha256(lines.encode()).hexdigest()
+    return SourceFile(root.resolve().name, sum(note.size for note in notes), digest)
 
 
 def list_notes(root: Path, skipped: Counter[str]) -> list[NoteFile]:
@@ -146,15 +172,8 @@ def _extract_note(file: NoteFile, site: Site, columns: Columns) -> Note | str:
     folder = str(PurePosixPath(file.below).parent).removeprefix(".")
     cleaned = clean_note(body, folder)
     names = (tidy_title(name, site) for name in (*head.aliases, *cleaned.redirects))
-    columns.texts.append(
-        (
-            file.position,
-            file.position + 1,
-            "",
-            add_page(cleaned.page, file.position, columns),
-            False,
-        )
-    )
+    shown = add_page(cleaned.page, file.position, columns)
+    columns.texts.append((file.position, file.position + 1, "", shown, False))
     listed = Listed(title, (folder, below), tuple(filter(None, names)))
     digest = hashlib.sha256(data).hexdigest()
     return Note(file.position, below, folder, listed, len(data), digest)

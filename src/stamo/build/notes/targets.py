@@ -34,13 +34,10 @@ class NoteTarget(NamedTuple):
 def note_target(written: str) -> NoteTarget:
     """Say what `[[written]]` or `[[written|label]]` leads to."""
     name = written.strip().removesuffix("\\").rstrip()  # in a table the bar is escaped
+    if name.startswith(_REDIRECTS):
+        return NoteTarget("redirect", name.removeprefix(_REDIRECTS).strip())
     if name.startswith("!"):
-        is_name = name.startswith(_REDIRECTS)
-        return (
-            NoteTarget("redirect", name.removeprefix(_REDIRECTS).strip())
-            if is_name
-            else NoteTarget("file")
-        )
+        return NoteTarget("file")
     name, _, section = name.partition("#")
     name = without_suffix(name.strip().removeprefix("./"))
     if not name:

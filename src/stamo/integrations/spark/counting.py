@@ -163,7 +163,7 @@ def number_by_tasks(connection: Any, table: NumberedTable) -> None:
         n += n_rows
     connection.execute(
         f"CREATE TABLE {table.name} AS SELECT "
-        f"CAST(t.first + (s.place & {(1 << _PLACE_BITS) - 1}L) AS INT) AS {table.number}, "
+        f"CAST(t.first + (s.place & {(1 << _PLACE_BITS) - 1}L) AS INT) AS {table.name}, "
         f"{table.columns} FROM {sorted_name} s JOIN "
         f"(SELECT * FROM VALUES {', '.join(firsts or ['(0L, 0L)'])} AS v(task, first)) t "
         f"ON SHIFTRIGHT(s.place, {_PLACE_BITS}) = t.task"
