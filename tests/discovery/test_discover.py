@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
 from stamo.discovery.accept import SUGGESTED_FILE, accept, entity_name
-from stamo.discovery.answers import confirmed
 from stamo.discovery.discover import DiscoverSettings, discover
 from stamo.discovery.found import FoundFolder
+from stamo.discovery.proposal import confirmed
 from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import read_answers

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from stamo.discovery.full_names import full_names
+from stamo.discovery.document_names import full_names
 from stamo.discovery.sightings import Seen, Sighting, draw, pack
 from stamo.discovery.tally import Tally, TallySettings
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR
@@ -35,7 +35,7 @@ def sighting(name, document, *, window="", date="", alias=-1, **more):
 
 
 def seen(document, *names, date="", explained=()):
-    sightings = [pack(*sighting(n, document, date=date)) for n in names]
+    sightings = [pack(sighting(n, document, date=date)) for n in names]
     return Seen(document, sightings, list(explained))
 
 
@@ -124,7 +124,7 @@ def test_contexts_of_a_later_time_are_kept_rather():
     tally = Tally(TallySettings(sample_size=20))
     for i in range(200):
         time = LATER if i % 10 == 0 else EARLIER
-        tally.add(Seen(f"d{i}", [pack(*sighting("Mira", f"d{i}", time=time))], []))
+        tally.add(Seen(f"d{i}", [pack(sighting("Mira", f"d{i}", time=time))], []))
     kept = [s.time for s in tally.names["Mira"].sightings]
     assert kept.count(LATER) > 10
 
@@ -132,7 +132,7 @@ def test_contexts_of_a_later_time_are_kept_rather():
 def test_what_is_kept_is_what_was_seen():
     """Nothing is lost by packing."""
     tally, one = Tally(), sighting("Mira", "a", entities=(3, 70_000), surfaces=("M", "Z\u00fc"))
-    tally.add(Seen("a", [pack(*one)], []))
+    tally.add(Seen("a", [pack(one)], []))
     assert tally.names["Mira"].sightings == [one]
 
 
@@ -142,4 +142,4 @@ def test_what_is_kept_is_what_was_seen():
 def test_a_packed_sighting_is_drawn_as_the_sighting_itself(more):
     """Both are drawn by name, document, time and what explains it."""
     one = sighting("Mira", "a", **more)
-    assert pack(*one).drawn_by == draw(one)
+    assert pack(one).drawn_by == draw(one)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stamo.discovery.clusters import ContextReader
+from stamo.discovery.contexts import ContextReader
 from stamo.discovery.proposal import Occurrence, Proposal, proposal_id
+from stamo.discovery.score import Found
 from stamo.discovery.sightings import Sighting
-from stamo.discovery.trimming import FREQUENT_WORD
+from stamo.discovery.spans import FREQUENT_WORD
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.word_weights import STOP_WORD_FREQUENCY
-
-if TYPE_CHECKING:
-    from stamo.discovery.score import Found
 
 N_TELLING_WORDS = 8
 N_COMPANIONS = 5

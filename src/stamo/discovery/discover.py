@@ -18,7 +18,7 @@ from typing import BinaryIO
 from stamo.corpus.parts import Part, ReadPart, split_document
 from stamo.corpus.readers import read_parts
 from stamo.corpus.types import Document
-from stamo.discovery.clusters import ContextReader
+from stamo.discovery.contexts import ContextReader
 from stamo.discovery.observer import Observer
 from stamo.discovery.proposal import Proposal
 from stamo.discovery.propose import ProposeSettings, propose
@@ -98,7 +98,7 @@ def discover(
     wanted = frozenset(n for n, t in tally.names.items() if t.n_documents >= least)
     articles = islice(article_parts(kb, linker.window), settings.max_articles)
     past = _count(Observer(linker, EVERYTHING, wanted), articles, settings, on_seen)
-    proposals = propose(tally, Past(past, year), ContextReader.of(kb, encoder), settings.propose)
+    proposals = propose(tally, Past(past, year), ContextReader(kb, encoder), settings.propose)
     return Discovered(proposals, tally.n_documents, len(tally.names), tally.errors, year)
 
 

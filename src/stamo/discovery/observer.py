@@ -13,22 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.parts import Part, ReadPart
-from stamo.discovery.companions import companions
-from stamo.discovery.context_vectors import ContextVectors
-from stamo.discovery.document_names import DocumentNames
+from stamo.discovery.contexts import ContextVectors
+from stamo.discovery.document_names import DocumentNames, companions, full_names
 from stamo.discovery.found_names import FoundNames, find_names, small_words
-from stamo.discovery.full_names import full_names
-from stamo.discovery.sightings import PackedSighting, Seen, pack
+from stamo.discovery.sightings import PackedSighting, Seen, Sighting, pack
+from stamo.discovery.spans import FrequentWords
 from stamo.discovery.time import LATER, NamedYears
-from stamo.discovery.trimming import FrequentWords
 from stamo.features.encoding import FlatCorpus, context_words
-from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.rank import Ranking
 from stamo.linking.texts import join_texts
@@ -54,25 +50,20 @@ class Observer:
     year: int | None = None
     """The last year that the knowledge base speaks of, where it is known."""
 
-    @property
-    def kb(self) -> KnowledgeBase:
-        """The knowledge base."""
-        return self.linker.kb
-
     @cached_property
     def contexts(self) -> ContextVectors:
         """Turns context words into vectors."""
-        return ContextVectors(self.kb)
+        return ContextVectors(self.linker.kb)
 
     @cached_property
     def frequent(self) -> FrequentWords:
         """Knows which words begin sentences without being names."""
-        return FrequentWords.of(self.kb)
+        return FrequentWords.of(self.linker.kb)
 
     @cached_property
     def _is_ambiguous(self) -> Bools:
         """Whether the linker leaves out candidates of each name, and -1 has none."""
-        many = self.kb.by_alias.n_candidates > self.linker.settings.n_shown
+        many = self.linker.kb.by_alias.n_candidates > self.linker.settings.n_shown
         return np.append(many, False)
 
     def warm_up(self) -> None:
@@ -102,9 +93,8 @@ class Observer:
         chosen = np.flatnonzero(~is_explained & is_wanted)
         near = companions(names, chosen, scores.linked, found.numbers, found.documents)
         seen = [Seen(part.id, [], []) for part in parts]
-        for document, name in zip(
-            *_lists(names.documents, names.names, rows=explained), strict=True
-        ):
+        where, which = names.documents[explained].tolist(), names.names[explained].tolist()
+        for document, name in zip(where, which, strict=True):
             seen[document].explained.append(found.names[name])
         for document, sighting in _sightings(
             parts, found, names, chosen, scores.fits, times, near, small
@@ -122,7 +112,8 @@ class Observer:
         rows = np.flatnonzero(found.is_capital)
         documents, own = found.documents[rows], found.numbers[rows]
         full = full_names(documents, own, found.names, found.aliases)
-        scores = _Scores.none(len(found.numbers))
+        n = len(found.numbers)
+        scores = _Scores(np.zeros(n), np.full(n, -1, dtype=np.int32))
         if self.wanted is None:
             keys = documents.astype(np.int64) * len(found.names) + own
             matters = own != full
@@ -163,14 +154,6 @@ class _Scores(NamedTuple):
     linked: Int32
     """What each mention is linked to, -1 for nothing, (M,)."""
 
-    @classmethod
-    def none(cls, n: int) -> _Scores:
-        return cls(np.zeros(n), np.full(n, -1, dtype=np.int32))
-
-
-def _lists(*columns: NDArray[Any], rows: Int64) -> Iterator[list[Any]]:
-    return (column[rows].tolist() for column in columns)
-
 
 def _sightings(
     parts: Sequence[Part],
@@ -185,33 +168,19 @@ def _sightings(
     """Yield the chosen names of documents, each with the number of its document."""
     heads = [(part.id, part.document.date or "", part.offset, part.document.text) for part in parts]
     shorts = names.short_by_name(found.names)
-    aliases = found.aliases[names.names]
-    columns = _lists(names.documents, names.names, aliases, names.n_mentions, times, rows=chosen)
-    places = _lists(found.located.starts, found.located.ends, fits, rows=names.rows[chosen])
-    for group, entities, i, name, alias, n, time, start, end, fit in zip(
-        chosen.tolist(), near, *columns, *places, strict=True
+    aliases, located, rows = found.aliases[names.names], found.located, names.rows[chosen]
+    columns = names.documents, names.names, aliases, names.n_mentions, times
+    values = [column[chosen].tolist() for column in columns]
+    values += [column[rows].tolist() for column in (located.starts, located.ends, fits)]
+    for group, entities, i, number, alias, n, time, start, end, fit in zip(
+        chosen.tolist(), near, *values, strict=True
     ):
         document, date, offset, text = heads[i]
-        begin, written = max(0, start - SIGHT), found.names[name]
-        yield (
-            i,
-            pack(
-                written,
-                alias,
-                document,
-                date,
-                start + offset,
-                end + offset,
-                n,
-                shorts.get(group, ()),
-                text[begin : end + SIGHT],
-                start - begin,
-                entities,
-                _is_common(written, small[i]),
-                fit,
-                time,
-            ),
-        )
+        begin, name = max(0, start - SIGHT), found.names[number]
+        where = document, date, start + offset, end + offset
+        window = text[begin : end + SIGHT], start - begin
+        said = entities, _is_common(name, small[i]), fit, time
+        yield i, pack(Sighting(name, alias, *where, n, shorts.get(group, ()), *window, *said))
 
 
 def _is_common(name: str, small: set[str]) -> bool:

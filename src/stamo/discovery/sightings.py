@@ -9,6 +9,7 @@ are drawn more often (weighted sampling after Efraimidis and Spirakis).
 from __future__ import annotations
 
 import marshal
+import re
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ EXPLAINED_FIT = 0.45
 """A known name whose context fits a known meaning at least so well is explained by it."""
 _FORMAT = 2
 """The last format of marshal that does not look for repeated objects, which takes half the time."""
+
+_OWN_YEAR = re.compile(r"[\"”’'»*]{0,2},? ?\((?:[^()\d]{0,30} )?((?:19|20)\d\d)\b")
 
 
 class Sighting(NamedTuple):
@@ -57,6 +60,12 @@ class Sighting(NamedTuple):
         """Where the name ends in the window."""
         return self.at + self.end - self.start
 
+    @property
+    def own_year(self) -> int | None:
+        """The year in brackets right after a name, as titles have it: "Gravity" (2013)."""
+        match = _OWN_YEAR.match(self.window, self.stop)
+        return int(match[1]) if match else None
+
 
 class PackedSighting(NamedTuple):
     """A sighting as it is kept, with what is counted of it."""
@@ -69,28 +78,11 @@ class PackedSighting(NamedTuple):
     packed: bytes
 
 
-def pack(
-    name: str,
-    alias: int,
-    document: str,
-    date: str,
-    start: int,
-    end: int,
-    n_mentions: int,
-    surfaces: tuple[str, ...],
-    window: str,
-    at: int,
-    entities: tuple[int, ...],
-    is_common: bool,
-    fit: float,
-    time: int,
-    form: str = "",
-) -> PackedSighting:
-    """Pack the fields of a sighting, of which there are too many to make an object of each."""
-    where = document, date, start, end, n_mentions
-    fields = name, alias, *where, surfaces, window, at, entities, is_common, fit, time, form
-    key = _draw(name, document, time, alias >= 0 and fit >= EXPLAINED_FIT)
-    return PackedSighting(name, alias, n_mentions, key, marshal.dumps(fields, _FORMAT))
+def pack(sighting: Sighting) -> PackedSighting:
+    """Pack a sighting: there are too many of them to keep each as an object."""
+    name, alias, n_mentions = sighting.name, sighting.alias, sighting.n_mentions
+    packed = marshal.dumps(tuple(sighting), _FORMAT)
+    return PackedSighting(name, alias, n_mentions, draw(sighting), packed)
 
 
 def unpack(packed: bytes) -> Sighting:
@@ -100,15 +92,10 @@ def unpack(packed: bytes) -> Sighting:
 
 def draw(sighting: Sighting) -> float:
     """Return by what a context is drawn: the smallest are kept."""
-    is_explained = sighting.alias >= 0 and sighting.fit >= EXPLAINED_FIT
-    return _draw(sighting.name, sighting.document, sighting.time, is_explained)
-
-
-def _draw(name: str, document: str, time: int, is_explained: bool) -> float:
-    text = f"{name}\0{document}".encode("utf-8", "surrogatepass")
+    text = f"{sighting.name}\0{sighting.document}".encode("utf-8", "surrogatepass")
     number = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
-    weight = TIME_WEIGHTS[time]
-    if is_explained:
+    weight = TIME_WEIGHTS[sighting.time]
+    if sighting.alias >= 0 and sighting.fit >= EXPLAINED_FIT:
         weight *= EXPLAINED_WEIGHT
     return float(-(((number + 1) / 2**64) ** (1 / weight)))
 

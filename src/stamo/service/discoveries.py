@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 
-from stamo.discovery.accept_job import AcceptRequest, AcceptRequests
+from stamo.discovery.accept import AcceptRequest, AcceptRequests
 from stamo.discovery.proposal import Proposal, ProposalKind
 from stamo.errors import StamoError, UnknownEntityError
 from stamo.service.jobs import Job

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stamo.corpus.types import Document
-from stamo.discovery.accept_job import AcceptRequests
+from stamo.discovery.accept import AcceptRequests
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.packs.folder import PackFolder
 from stamo.service.folders import WorkspaceFolders

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from stamo.corpus.types import Document
-from stamo.discovery.accept_job import AcceptRequests, accept_job
+from stamo.discovery.accept import AcceptRequests, accept_job
 from stamo.discovery.found import FoundFolder
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
