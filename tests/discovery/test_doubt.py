@@ -6,7 +6,7 @@ import pytest
 from stamo.discovery.contexts import ContextReader
 from stamo.discovery.doubt import doubt_meaning, follows_place_word, repeated_frame
 from stamo.discovery.score import NEW_TITLE, OLD_TITLE, Past
-from stamo.discovery.tally import Tally
+from stamo.discovery.sightings import Tally
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR
 from tests.discovery.test_tally import sighting
 

@@ -22,8 +22,7 @@ from stamo.discovery.groups import (
 )
 from stamo.discovery.propose import ProposeSettings
 from stamo.discovery.score import Past, surprise, without_copies
-from stamo.discovery.sightings import Seen, pack
-from stamo.discovery.tally import Tally
+from stamo.discovery.sightings import Seen, Tally, pack
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR, NamedYears, last_year, years
 from stamo.errors import SettingsError
 from stamo.linking.texts import join_texts

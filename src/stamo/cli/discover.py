@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,22 +43,18 @@ def discover(
 ) -> None:
     """Find entities that the knowledge base does not know: new names, new meanings."""
     from stamo.corpus.readers import check_sources
-    from stamo.discovery.discover import DiscoverSettings
     from stamo.discovery.discover import discover as run
     from stamo.discovery.found import FoundFolder
     from stamo.discovery.propose import ProposeSettings
     from stamo.features.encoder import load_encoder
 
-    settings = DiscoverSettings(
-        since=_day(since),
-        n_workers=workers,
-        propose=ProposeSettings(
-            least_documents=documents,
-            ignored=_names(ignore or []),
-            types=frozenset(types or ()),
-            max_proposals=most,
-            kinds=kinds_of(kind),
-        ),
+    day = _day(since)
+    settings = ProposeSettings(
+        least_documents=documents,
+        ignored=_names(ignore or []),
+        types=frozenset(types or ()),
+        max_proposals=most,
+        kinds=kinds_of(kind),
     )
     folder = FoundFolder(out)
     folder.check()
@@ -65,7 +62,8 @@ def discover(
     base, trained = open_both(kb, model)
     reader = load_encoder() if encoder else None
     with _progress() as on_seen:
-        found = run(source, base, trained, settings=settings, encoder=reader, on_seen=on_seen)
+        look = partial(run, source, base, trained, settings=settings, since=day, n_workers=workers)
+        found = look(encoder=reader, on_seen=on_seen)
     places = [name if name == "-" else str(Path(name).resolve()) for name in source]
     origin = {"sources": places, "kb": str(kb.resolve()), "model": str(model.resolve())}
     n_open = folder.save(found, origin)

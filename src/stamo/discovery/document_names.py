@@ -157,10 +157,7 @@ def companions(
     inside &= documents[near] == document[:, None]
     away = np.where(inside, np.abs(near - at[:, None]), len(linked))
     order = np.argsort(away, axis=1, kind="stable")
-    near, inside = (
-        np.take_along_axis(near, order, axis=1),
-        np.take_along_axis(inside, order, axis=1),
-    )
+    near, inside = (np.take_along_axis(each, order, axis=1) for each in (near, inside))
     inside &= ~names.includes(chosen, numbers[near])
     return _distinct(np.where(inside, linked[near], -1))
 

@@ -139,8 +139,7 @@ class FoundFolder:
         every = self.proposals(decided=True)
         matches = [p for p in every if p.id == key]
         if not matches and key.isdecimal() and len(key) < 10:
-            still = self.proposals()
-            matches = still[int(key) - 1 : int(key)] if int(key) else []
+            matches = self.proposals()[int(key) - 1 : int(key)]
         matches = matches or [p for p in every if p.name == key]
         if len(matches) == 1:
             return matches[0]

@@ -8,8 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from stamo.discovery.sightings import Sighting
-from stamo.discovery.tally import NameTally
+from stamo.discovery.sightings import NameTally, Sighting
 from stamo.kb.base import KnowledgeBase
 
 COMMON_SHARE = 0.4

@@ -21,7 +21,7 @@ from stamo.corpus.parts import Part, ReadPart
 from stamo.discovery.contexts import ContextVectors
 from stamo.discovery.document_names import DocumentNames, companions, full_names
 from stamo.discovery.found_names import FoundNames, find_names, small_words
-from stamo.discovery.sightings import PackedSighting, Seen, Sighting, pack
+from stamo.discovery.sightings import EXPLAINED_FIT, PackedSighting, Seen, Sighting, pack
 from stamo.discovery.spans import FrequentWords
 from stamo.discovery.time import LATER, NamedYears
 from stamo.features.encoding import FlatCorpus, context_words
@@ -43,10 +43,8 @@ class Observer:
     """Sees the names of documents, batch by batch."""
 
     linker: Linker
-    least_fit: float
-    """A known name whose context fits a known meaning at least so well is explained by it."""
     wanted: frozenset[str] | None = None
-    """See only these names, whatever they mean; None sees all."""
+    """See only these names, whatever they mean: no context is measured; None sees all."""
     year: int | None = None
     """The last year that the knowledge base speaks of, where it is known."""
 
@@ -86,7 +84,7 @@ class Observer:
         years = NamedYears.of(joined, self.year)
         begins, ends = found.located.starts[first] - SIGHT, found.located.ends[first] + SIGHT
         times = years.times_of(names.documents, begins, ends)
-        fits_known = (scores.fits[first] >= self.least_fit) & (times != LATER)
+        fits_known = (scores.fits[first] >= EXPLAINED_FIT) & (times != LATER)
         is_explained = is_known & (fits_known | (found.numbers[first] != names.names))
         is_wanted = self._is_wanted(found.names)[names.names]
         explained = np.flatnonzero(is_explained & is_wanted)
@@ -120,7 +118,7 @@ class Observer:
             matters[np.unique(keys, return_index=True)[1]] = True  # the first of its name
             scores = self._scores(found, rows[matters])
         # A short name that fits a known meaning stands for itself: "America" in "Bank of America".
-        is_itself = (found.aliases[own] >= 0) & (scores.fits[rows] >= self.least_fit)
+        is_itself = (found.aliases[own] >= 0) & (scores.fits[rows] >= EXPLAINED_FIT)
         full = np.where(is_itself, own, full)
         return DocumentNames.of(documents, rows, own, full), scores
 

@@ -20,8 +20,7 @@ from stamo.discovery.doubt import doubt_meaning
 from stamo.discovery.groups import NameGroup
 from stamo.discovery.proposal import Proposal, ProposalKind
 from stamo.discovery.score import Found, Past, surprise, without_copies
-from stamo.discovery.sightings import Sighting, draw
-from stamo.discovery.tally import NameTally, Tally
+from stamo.discovery.sightings import NameTally, Sighting, Tally, draw
 from stamo.discovery.time import LATER
 from stamo.errors import SettingsError
 from stamo.system.arrays import Float32, Int64
@@ -74,26 +73,17 @@ def propose(
         contexts: Reads the contexts.
         settings: What is proposed.
     """
-    found = find(tally, past, contexts, settings)
-    described = (describe_found(one, contexts) for one in found)
-    wanted = (proposal for proposal in described if proposal.is_one_of(settings.types))
-    return list(islice(wanted, settings.max_proposals))
-
-
-def find(
-    tally: Tally, past: Past, contexts: ContextReader, settings: ProposeSettings
-) -> Iterator[Found]:
-    """Yield all that could be proposed, the best first."""
     ignored = {name.casefold() for name in settings.ignored}
     ranked: dict[ProposalKind, list[Found]] = {kind: [] for kind in settings.kinds}
     for found in _Search(tally, past, contexts, settings).run():
         if found.score > 0 and found.name.casefold() not in ignored:
             ranked[found.kind].append(found)
-    for kind in ranked:
-        ranked[kind].sort(key=lambda found: (-found.score, found.name, -found.n_documents))
-    turns = zip_longest(*ranked.values())
-    every = (found for turn in turns for found in turn if found is not None)
-    yield from _without_repeats(every)
+    for every in ranked.values():
+        every.sort(key=lambda found: (-found.score, found.name, -found.n_documents))
+    turns = (found for turn in zip_longest(*ranked.values()) for found in turn if found is not None)
+    described = (describe_found(found, contexts) for found in _without_repeats(turns))
+    wanted = (proposal for proposal in described if proposal.is_one_of(settings.types))
+    return list(islice(wanted, settings.max_proposals))
 
 
 @dataclass(frozen=True)
@@ -153,7 +143,7 @@ class _Search:
         """Yield what a known name means here, alone and inside longer unknown names."""
         inside = (s for t in self.longer.get(tally.name, ()) for s in t.sightings)
         every = _distinct((*tally.sightings, *groups.seen_inside(inside, tally.name, tally.alias)))
-        every = sorted(every, key=draw)[: self.tally.settings.sample_size]
+        every = sorted(every, key=draw)[: self.tally.sample_size]
         known = self.contexts.kb.candidates(tally.name).ids.tolist()
         yield from self._clusters("meaning", (tally,), tally.name, every, known)
 

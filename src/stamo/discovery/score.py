@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stamo.discovery.proposal import ProposalKind
-from stamo.discovery.sightings import Sighting
-from stamo.discovery.tally import NameTally, Tally
+from stamo.discovery.sightings import NameTally, Sighting, Tally
 from stamo.discovery.time import EARLIER, HORIZON, LATER, NO_YEAR
 from stamo.system.arrays import Float32, Float64, Int64
 
