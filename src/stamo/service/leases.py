@@ -51,18 +51,12 @@ class Leases:
                 held.pop(key, None)  # so that the order is that of taking
                 held[key] = _Lease(client, self._clock() + self._seconds, address)
 
-    def release(self, workspace: str, client: str) -> None:
-        """Forget what a client holds."""
+    def release(self, workspace: str, client: str, only: LabelKey | None = None) -> None:
+        """Forget what a client holds, or only that it holds a certain mention."""
         with self.lock:
             held = self._held.get(workspace, {})
-            for key in [key for key, lease in held.items() if lease.client == client]:
-                del held[key]
-
-    def release_one(self, workspace: str, key: LabelKey, client: str) -> None:
-        """Forget that a client holds a mention; what else it holds stays."""
-        with self.lock:
-            held = self._held.get(workspace, {})
-            if key in held and held[key].client == client:
+            own = [key for key, lease in held.items() if lease.client == client]
+            for key in own if only is None else {only}.intersection(own):
                 del held[key]
 
     def held_by(self, workspace: str, client: str) -> list[LabelKey]:
