@@ -36,31 +36,14 @@ if TYPE_CHECKING:
 STAGED = ("page", "link", "name")
 """What counting reads; the texts themselves are not needed."""
 
-TABLES = (
-    "page",
-    "document",
-    "twin",
-    "redirect",
-    "target",
-    "link",
-    "entity",
-    "mention",
-    "name",
-    "alias_entity",
-    "alias",
-    "occurs_in",
-)
-"""The tables that counting makes."""
-
 
 class SparkConnection:
     """Run SQL on Spark behind the few methods of a DuckDB connection that counting uses."""
 
     def __init__(self, spark: SparkSession, staging: Path | None = None) -> None:
         """Take a session, and a folder that all executors see for ordered results."""
-        self.spark = spark
-        self._staging = staging
-        self._result: DataFrame | None = None
+        self.spark, self._staging = spark, staging
+        self._result: DataFrame
 
     def execute(self, statement: str) -> SparkConnection:
         """Run a statement; settings of DuckDB mean nothing to Spark and are passed over."""
@@ -73,18 +56,14 @@ class SparkConnection:
         """Return what runs a query beside others."""
         return SparkConnection(self.spark, self._staging)
 
-    def sql(self, query: str) -> SparkConnection:
-        """Prepare a query."""
-        return self.execute(query)
+    sql = execute
 
     def to_arrow_reader(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the ordered result in batches, by way of files: the driver never holds all of it.
 
         Spark writes one file for each task of the sort, and names them in its order.
         """
-        assert self._result is not None
-        if self._staging is None:
-            raise SettingsError("Ordered results need a folder; give one to the connection.")
+        assert self._staging is not None, "ordered results need a folder"
         folder = self._staging / f"ordered-{uuid.uuid4().hex}"
         self._result.write.parquet(str(folder))
         for path in sorted(folder.glob("part-*.parquet")):
@@ -94,12 +73,12 @@ class SparkConnection:
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the first row of the last result."""
-        row = None if self._result is None else self._result.first()
+        row = self._result.first()
         return None if row is None else tuple(row)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows of the last result."""
-        return [] if self._result is None else [tuple(row) for row in self._result.collect()]
+        return [tuple(row) for row in self._result.collect()]
 
 
 def count_on_spark(
@@ -134,7 +113,8 @@ def count_on_spark(
         max_surface=max_surface,
         number_rows=number_by_tasks,
     )
-    return {name: spark.table(f"{database}.{name}") for name in TABLES}
+    made = (table for table in spark.catalog.listTables(database) if not table.isTemporary)
+    return {table.name: spark.table(f"{database}.{table.name}") for table in made}
 
 
 def view_staged(spark: SparkSession, staged: str | Path) -> None:
@@ -191,10 +171,7 @@ def make_database(spark: SparkSession, database: str, location: Path | None = No
         )
     # Otherwise Spark 3 makes tables of Hive, which a plain installation does not have.
     spark.conf.set("spark.sql.legacy.createHiveTableByDefault", False)
-    place = "" if location is None else f" LOCATION '{_quoted(location)}'"
+    quoted = str(location or "").replace("\\", "\\\\").replace("'", "\\'")
+    place = f" LOCATION '{quoted}'" if location else ""
     spark.sql(f"CREATE DATABASE {database}{place}")
     spark.sql(f"USE {database}")
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace("'", "\\'")
