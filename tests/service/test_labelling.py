@@ -10,7 +10,7 @@ import pytest
 
 from stamo.corpus.types import EmergingEntity
 from stamo.service.folders import WorkspaceFolders, line_about
-from stamo.service.leases import Leases
+from stamo.service.labelling import Leases
 from stamo.service.parts import Limits
 from stamo.service.schemas import Guess
 from stamo.workspace.folder import Workspace
@@ -276,7 +276,7 @@ def undecided(workspace, corpus, labels):
 
 def test_the_goal_stays_while_labels_come(serve, root, monkeypatch):
     """New advice leaves out what is labelled; goal and rest are counted of all mentions."""
-    monkeypatch.setattr("stamo.service.folders.ADVISE_EVERY", 1)
+    monkeypatch.setattr("stamo.service.folders.LABELS_TO_ADVISE", 1)
     spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, undecided)
     with serve(workspaces=spaces) as client:
         for _ in range(12):
@@ -287,7 +287,7 @@ def test_the_goal_stays_while_labels_come(serve, root, monkeypatch):
 
 def test_what_was_taken_back_is_asked_again(serve, root, monkeypatch):
     """Also of others, once the first person has gone, and after advice that left it out."""
-    monkeypatch.setattr("stamo.service.folders.ADVISE_EVERY", 1)
+    monkeypatch.setattr("stamo.service.folders.LABELS_TO_ADVISE", 1)
     spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, undecided)
     with serve(workspaces=spaces, limits=Limits(lease_seconds=0.0)) as client:
         for _ in range(30):

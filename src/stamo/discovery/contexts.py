@@ -83,12 +83,8 @@ class ContextReader:
         self.vectors, self._lexicon = ContextVectors(kb), Lexicon.of(kb)
         self._own_words = lru_cache(MAX_CACHED_NAMES)(self._read_name)
 
-    def words(self, sighting: Sighting) -> Int32:
-        """Return the content words around the name, but not of the name itself."""
-        return self._read(sighting)[0]
-
-    def _read(self, sighting: Sighting) -> tuple[Int32, int]:
-        """Return the content words around a name, and how many of them stand before it."""
+    def read(self, sighting: Sighting) -> tuple[Int32, int]:
+        """Return the content words around a name, not its own, and how many stand before it."""
         found = self._lexicon.encode(sighting.window)
         outside = (found.ends <= sighting.at) | (found.starts >= sighting.stop)
         kept = outside & ~np.isin(found.ids, self._own_words(sighting.name))
@@ -99,7 +95,7 @@ class ContextReader:
 
     def word_vectors(self, sightings: Sequence[Sighting]) -> Float32:
         """Return the directions of the contexts, (n, Q); what stands near the name counts more."""
-        rows = [self._read(sighting) for sighting in sightings]
+        rows = [self.read(sighting) for sighting in sightings]
         shape = len(rows), max(1, *(len(words) for words, _ in rows))
         padded = np.full(shape, -1, dtype=np.int32)
         emphasis = np.zeros(shape, dtype=np.float32)

@@ -83,7 +83,7 @@ def telling_words(sightings: Sequence[Sighting], contexts: ContextReader) -> tup
     """Return the words that stand in more of the contexts than their frequency tells."""
     counts: Counter[int] = Counter()
     for sighting in sightings:
-        counts.update(set(contexts.words(sighting).tolist()))
+        counts.update(set(contexts.read(sighting)[0].tolist()))
     kb = contexts.kb
     ids = np.array(sorted(word for word, n in counts.items() if n > 1), dtype=np.int64)
     if not len(ids):

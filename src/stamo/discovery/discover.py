@@ -33,7 +33,7 @@ from stamo.models.store import TrainedModel
 from stamo.system.processes import Workers
 from stamo.system.runtime import one_thread, without_garbage_collection
 
-MAX_ARTICLES = 20_000
+COMPARED_ARTICLES = 20_000
 """Articles of the knowledge base that the stream is compared with."""
 
 
@@ -84,7 +84,7 @@ def discover(
     tally = _count(observer, parts, n_workers, on_seen)
     least = settings.least_documents
     wanted = frozenset(n for n, t in tally.names.items() if t.n_documents >= least)
-    articles = islice(article_parts(kb, linker.window), MAX_ARTICLES)
+    articles = islice(article_parts(kb, linker.window), COMPARED_ARTICLES)
     past = _count(Observer(linker, wanted), articles, n_workers, on_seen)
     proposals = propose(tally, Past(past, year), ContextReader(kb, encoder), settings)
     return Discovered(proposals, tally.n_documents, len(tally.names), tally.errors, year)

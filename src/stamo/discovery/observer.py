@@ -86,7 +86,8 @@ class Observer:
         times = years.times_of(names.documents, begins, ends)
         fits_known = (scores.fits[first] >= EXPLAINED_FIT) & (times != LATER)
         is_explained = is_known & (fits_known | (found.numbers[first] != names.names))
-        is_wanted = self._is_wanted(found.names)[names.names]
+        wanted = [self.wanted is None or name in self.wanted for name in found.names]
+        is_wanted = np.array(wanted, dtype=np.bool_)[names.names]
         explained = np.flatnonzero(is_explained & is_wanted)
         chosen = np.flatnonzero(~is_explained & is_wanted)
         near = companions(names, chosen, scores.linked, found.numbers, found.documents)
@@ -99,11 +100,6 @@ class Observer:
         ):
             seen[document].sightings.append(sighting)
         return seen
-
-    def _is_wanted(self, names: Sequence[str]) -> Bools:
-        if self.wanted is None:
-            return np.ones(len(names), dtype=np.bool_)
-        return np.fromiter(map(self.wanted.__contains__, names), np.bool_, len(names))
 
     def _bring_together(self, found: FoundNames) -> tuple[DocumentNames, _Scores]:
         """Bring the mentions of each name together, short names with full names."""

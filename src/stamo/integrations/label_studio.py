@@ -35,7 +35,7 @@ from stamo.workspace.labels.store import LabelStore
 
 _BETWEEN = re.compile(r"[\s,]*")
 FROM_NAME, TO_NAME = "label", "text"
-Record = dict[str, Any]
+_Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ImportReport:
     """Labels that were chosen or corrected in Label Studio."""
 
 
-def export_tasks(store: LabelStore, corpus: Corpus, *, only_labelled: bool = True) -> list[Record]:
+def export_tasks(store: LabelStore, corpus: Corpus, *, only_labelled: bool = True) -> list[_Record]:
     """Write labels as Label Studio tasks.
 
     Args:
@@ -69,7 +69,7 @@ def export_tasks(store: LabelStore, corpus: Corpus, *, only_labelled: bool = Tru
     ]
 
 
-def tasks_json(tasks: list[Record]) -> str:
+def tasks_json(tasks: list[_Record]) -> str:
     """Write tasks as the text of a JSON file."""
     return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
 
@@ -130,7 +130,7 @@ def _by_document(events: Iterable[LabelEvent]) -> dict[str, list[LabelEvent]]:
     return found
 
 
-def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]) -> Record:
+def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]) -> _Record:
     labellers = dict.fromkeys(label.labeller for label in labels)
     return {
         "data": {
@@ -147,7 +147,7 @@ def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]
     }
 
 
-def _region(label: LabelEvent) -> Record:
+def _region(label: LabelEvent) -> _Record:
     return {
         "id": label.uid[:16],
         "type": "labels",
@@ -158,12 +158,12 @@ def _region(label: LabelEvent) -> Record:
     }
 
 
-def _marked(part: Mention | LabelTarget) -> Record:
+def _marked(part: Mention | LabelTarget) -> _Record:
     return {"start": part.start, "end": part.end, "text": part.surface}
 
 
 def _read_choices(
-    task: Record, data: Record, document: Document | None, labeller: str, at: datetime
+    task: _Record, data: _Record, document: Document | None, labeller: str, at: datetime
 ) -> Iterator[ForeignLabel]:
     if document is None:
         if data.get("stamo_events"):
@@ -176,7 +176,7 @@ def _read_choices(
     for annotation in _expect(task, "annotations", list, "a task", []):
         if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
             continue
-        regions: dict[object, list[Record]] = defaultdict(list)
+        regions: dict[object, list[_Record]] = defaultdict(list)
         for n, region in enumerate(_expect(annotation, "result", list, "an annotation")):
             if isinstance(region, dict) and region.get("type") in ("labels", "choices"):
                 regions[region.get("id", n)].append(region)
@@ -185,7 +185,7 @@ def _read_choices(
 
 
 def _read_region(
-    parts: list[Record], annotation: Record, document: Document, labeller: str, at: datetime
+    parts: list[_Record], annotation: _Record, document: Document, labeller: str, at: datetime
 ) -> ForeignLabel:
     # A region may have a label and, under the same id, a choice made for it: the choice is meant.
     part = sorted(parts, key=lambda part: str(part["type"]))[0]
@@ -204,7 +204,7 @@ def _read_region(
     return ForeignLabel(target, chosen[0], who, times[0], min(times))
 
 
-def _span(value: Record, document: Document) -> tuple[int, int]:
+def _span(value: _Record, document: Document) -> tuple[int, int]:
     start, end = (_expect(value, name, int, "a region's value") for name in ("start", "end"))
     text = value.get("text")
     if 0 <= start < end <= len(document.text) and text in (None, document.text[start:end]):
@@ -219,7 +219,7 @@ def _span(value: Record, document: Document) -> tuple[int, int]:
     raise CorpusFormatError(f"its region {start}-{end} does not stand in the text as {text!r}.")
 
 
-def _user(annotation: Record) -> str:
+def _user(annotation: _Record) -> str:
     user = annotation.get("completed_by")
     user = user.get("email", user.get("id")) if isinstance(user, dict) else user
     return "" if user is None else str(user)

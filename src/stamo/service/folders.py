@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 CONTEXT_CHARACTERS = 1500
 """How much of a document is shown on each side of the mention."""
-ADVISE_EVERY = 5
+LABELS_TO_ADVISE = 5
 """After how many new labels it is asked again what teaches most."""
 
 
@@ -349,7 +349,7 @@ class WorkspaceFolders:
                 store = space.store if space else workspace.open_labels()
                 space = self._spaces[name] = _Space(workspace, version, documents, store, [], -1)
             labels = space.store.current()
-            if space.n_labels < 0 or len(labels) - space.n_labels >= ADVISE_EVERY:
+            if space.n_labels < 0 or len(labels) - space.n_labels >= LABELS_TO_ADVISE:
                 corpus = Corpus(tuple(space.documents.values()))
                 space.order = list(self._advise(workspace, corpus, labels))
                 space.n_labels = len(labels)
