@@ -36,6 +36,22 @@ if TYPE_CHECKING:
 STAGED = ("page", "link", "name")
 """What counting reads; the texts themselves are not needed."""
 
+TABLES = (
+    "page",
+    "document",
+    "twin",
+    "redirect",
+    "target",
+    "link",
+    "entity",
+    "mention",
+    "name",
+    "alias_entity",
+    "alias",
+    "occurs_in",
+)
+"""The tables that counting makes."""
+
 
 class SparkConnection:
     """Run SQL on Spark behind the few methods of a DuckDB connection that counting uses."""
@@ -113,8 +129,7 @@ def count_on_spark(
         max_surface=max_surface,
         number_rows=number_by_tasks,
     )
-    made = (table for table in spark.catalog.listTables(database) if not table.isTemporary)
-    return {table.name: spark.table(f"{database}.{table.name}") for table in made}
+    return {name: spark.table(f"{database}.{name}") for name in TABLES}
 
 
 def view_staged(spark: SparkSession, staged: str | Path) -> None:
