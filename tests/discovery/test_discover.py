@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
 from stamo.discovery.accept import SUGGESTED_FILE, accept, entity_name
-from stamo.discovery.answers import confirmed
-from stamo.discovery.discover import DiscoverSettings, discover
+from stamo.discovery.discover import discover
 from stamo.discovery.found import FoundFolder
+from stamo.discovery.proposal import confirmed
 from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import read_answers
@@ -85,15 +85,12 @@ def test_bad_lines_are_counted(found):
 
 def test_the_number_of_workers_changes_nothing(small, stream, found):
     """Two processes find what one finds, in the same order."""
-    settings = DiscoverSettings(n_workers=2)
-    assert discover([stream], small.kb, small.trained, settings=settings) == found
+    assert discover([stream], small.kb, small.trained, n_workers=2) == found
 
 
 def test_earlier_documents_are_left_out(small, stream):
     """Of five dated documents three are left; those without a date stay."""
-    later = discover(
-        [stream], small.kb, small.trained, settings=DiscoverSettings(since="2024-05-03")
-    )
+    later = discover([stream], small.kb, small.trained, since="2024-05-03")
     (new,) = [p for p in later.proposals if p.name == NEW]
     assert (new.n_documents, new.since) == (3, "2024-05-03")
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from stamo.discovery.clusters import ContextReader
-from stamo.discovery.doubt import doubt_meaning
-from stamo.discovery.frames import follows_place_word, own_year, repeated_frame
+from stamo.discovery.contexts import ContextReader
+from stamo.discovery.doubt import doubt_meaning, follows_place_word, repeated_frame
 from stamo.discovery.score import NEW_TITLE, OLD_TITLE, Past
-from stamo.discovery.tally import Tally
+from stamo.discovery.sightings import Tally
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR
 from tests.discovery.test_tally import sighting
 
@@ -47,7 +46,7 @@ def test_the_same_words_around_a_name_are_told(windows, expected):
 )
 def test_the_year_of_a_title_stands_in_brackets_after_it(window, year):
     """Whatever else the text around it names."""
-    assert own_year(*contexts(window)) == year
+    assert [s.own_year for s in contexts(window)] == [year]
 
 
 def test_the_year_of_a_title_outweighs_those_around_it():
@@ -104,7 +103,7 @@ def test_places_and_titles_are_hardly_new_meanings(known, world_kb):
 
 def test_titles_and_times_tell_contexts_apart(world_kb):
     """Two titles of one year are more alike, of two years less; so are two times."""
-    reader = ContextReader.of(world_kb)
+    reader = ContextReader(world_kb)
     windows = ['"Zweb" (2013)', '"Zweb" (2013)', '"Zweb" (1990)']
     same = reader.likeness(contexts(*windows), np.zeros((3, 2), dtype=np.float32))
     assert same[0, 1] > same[0, 2]

@@ -5,7 +5,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from stamo.discovery.clusters import cluster, coherence, is_other_form, is_quoted
+from stamo.discovery.contexts import cluster, coherence, is_other_form, is_quoted
 from stamo.discovery.describe import about_line, kinds_of_thing
 from stamo.discovery.doubt import unity
 from stamo.discovery.groups import (
@@ -22,8 +22,7 @@ from stamo.discovery.groups import (
 )
 from stamo.discovery.propose import ProposeSettings
 from stamo.discovery.score import Past, surprise, without_copies
-from stamo.discovery.sightings import Seen, pack
-from stamo.discovery.tally import Tally
+from stamo.discovery.sightings import Seen, Tally, pack
 from stamo.discovery.time import EARLIER, LATER, NO_YEAR, NamedYears, last_year, years
 from stamo.errors import SettingsError
 from stamo.linking.texts import join_texts
@@ -35,7 +34,7 @@ def tally_of(counts, **more):
     for name, n in counts.items():
         for i in range(n):
             document = f"{name}-{i}"
-            tally.add(Seen(document, [pack(*sighting(name, document, **more))], []))
+            tally.add(Seen(document, [pack(sighting(name, document, **more))], []))
     return tally
 
 
@@ -43,7 +42,7 @@ def test_full_name_short_name_and_longer_forms_are_one_entity():
     """Spelling, titles in front and the surname alone come together; another person does not."""
     counts = {"Qaro Zweb": 9, "Senator Qaro Zweb": 2, "Zweb": 3, "QARO ZWEB": 1, "Ilta Vwopp": 4}
     groups = group_names(tally_of(counts).names)
-    found = {group.name: {tally.name for tally in group.tallies} for group in groups}
+    found = {group[0].name: {tally.name for tally in group} for group in groups}
     assert found == {
         "Qaro Zweb": {"Qaro Zweb", "Senator Qaro Zweb", "Zweb", "QARO ZWEB"},
         "Ilta Vwopp": {"Ilta Vwopp"},
@@ -53,7 +52,7 @@ def test_full_name_short_name_and_longer_forms_are_one_entity():
 def test_a_short_name_of_many_stays_alone():
     """A surname that several people share is nobody's short name."""
     counts = {"Qaro Zweb": 4, "Ilta Zweb": 4, "Ogo Zweb": 4, "Zweb": 3}
-    names = {group.name for group in group_names(tally_of(counts).names)}
+    names = {group[0].name for group in group_names(tally_of(counts).names)}
     assert names == set(counts)
 
 
@@ -67,9 +66,9 @@ def test_variants_of_known_names_are_not_new(world_kb):
 
 def test_common_phrases_and_abbreviations_are_no_names():
     """What documents write small too, and what ends in a full stop."""
-    assert is_phrase([tally_of({"Town Hall": 3}, is_common=True).names["Town Hall"]])
-    assert is_phrase([tally_of({"Capt": 3}, window="said Capt. Zweb").names["Capt"]])
-    assert not is_phrase([tally_of({"Zweb": 3}).names["Zweb"]])
+    assert is_phrase(tally_of({"Town Hall": 3}, is_common=True).names["Town Hall"])
+    assert is_phrase(tally_of({"Capt": 3}, window="said Capt. Zweb").names["Capt"])
+    assert not is_phrase(tally_of({"Zweb": 3}).names["Zweb"])
 
 
 def test_spellings_fold_case_accents_and_signs():

@@ -145,7 +145,7 @@ def test_short_texts_that_wait_are_linked_together(serve):
         found = [answer.result().json()["mentions"][0]["surface"] for answer in answers]
         assert busy.result().status_code == 200
     assert found == words
-    assert [sorted(batch) for batch in linker.batches] == [sorted(words)]
+    assert [sorted(batch) for batch in linker.batches] == [["wait"], sorted(words)]
 
 
 def test_a_text_that_fails_fails_alone(serve):
@@ -198,7 +198,7 @@ def test_a_text_that_nobody_waits_for_is_not_linked(serve):
         assert [one.result().status_code for one in (busy, *late)] == [503] * 3
         linker.go_on.set()
         assert client.post("/api/link", json={"text": "Paris"}).status_code == 200
-    assert linker.batches == []
+    assert linker.batches == [["wait"], ["Paris"]]
 
 
 def test_a_defect_is_logged_and_not_shown(reader, caplog):

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from stamo.discovery.accept_job import AcceptRequest, AcceptRequests, accept_job
+from stamo.discovery.accept import AcceptRequest, AcceptRequests, accept_job
 from stamo.discovery.discover import discover
 from stamo.discovery.found import FoundFolder
 from stamo.errors import StamoError, UnknownEntityError

@@ -10,7 +10,7 @@ import pytest
 
 from stamo.corpus.types import EmergingEntity
 from stamo.service.folders import WorkspaceFolders, line_about
-from stamo.service.leases import Leases
+from stamo.service.labelling import Leases
 from stamo.service.parts import Limits
 from stamo.service.schemas import Guess
 from stamo.workspace.folder import Workspace
@@ -274,9 +274,10 @@ def undecided(workspace, corpus, labels):
     return [key for key in advise(workspace, corpus, labels) if key[0] not in decided]
 
 
-def test_the_goal_stays_while_labels_come(serve, root):
+def test_the_goal_stays_while_labels_come(serve, root, monkeypatch):
     """New advice leaves out what is labelled; goal and rest are counted of all mentions."""
-    spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, undecided, advise_every=1)
+    monkeypatch.setattr("stamo.service.folders.LABELS_TO_ADVISE", 1)
+    spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, undecided)
     with serve(workspaces=spaces) as client:
         for _ in range(12):
             answer(client, ask(client))
@@ -284,9 +285,10 @@ def test_the_goal_stays_while_labels_come(serve, root):
     assert (progress["n_labelled"], progress["target"], progress["n_left"]) == (12, 20, 18)
 
 
-def test_what_was_taken_back_is_asked_again(serve, root):
+def test_what_was_taken_back_is_asked_again(serve, root, monkeypatch):
     """Also of others, once the first person has gone, and after advice that left it out."""
-    spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, undecided, advise_every=1)
+    monkeypatch.setattr("stamo.service.folders.LABELS_TO_ADVISE", 1)
+    spaces = WorkspaceFolders(root, lambda surface: (), lambda *_: None, undecided)
     with serve(workspaces=spaces, limits=Limits(lease_seconds=0.0)) as client:
         for _ in range(30):
             answer(client, ask(client))

@@ -12,7 +12,7 @@ from typing import Any
 import spacy
 
 from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
-from stamo.discovery.accept_job import AcceptRequests
+from stamo.discovery.accept import AcceptRequests
 from stamo.discovery.found import FOUND_FORMAT, FOUND_VERSION, FoundFolder
 from stamo.discovery.proposal import Occurrence, Proposal
 from stamo.integrations.spacy import ComponentSettings, StamoComponent

@@ -150,7 +150,7 @@ class _Story:
 
     def choose(self, folder: FoundFolder, world: World) -> tuple[Proposal, str]:
         """Take the first proposal of a name that the world's answers confirm."""
-        from stamo.discovery.answers import confirmed
+        from stamo.discovery.proposal import confirmed
         from stamo.workspace.gold import read_answers
 
         emerging = {entry["id"]: entry for entry in world.describe()}

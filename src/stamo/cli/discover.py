@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,22 +43,18 @@ def discover(
     from rich.progress import TextColumn, TimeElapsedColumn
 
     from stamo.corpus.readers import check_sources
-    from stamo.discovery.discover import DiscoverSettings
     from stamo.discovery.discover import discover as run
     from stamo.discovery.found import FoundFolder
     from stamo.discovery.propose import ProposeSettings
     from stamo.features.encoder import load_encoder
 
-    settings = DiscoverSettings(
-        since=_day(since),
-        n_workers=workers,
-        propose=ProposeSettings(
-            least_documents=documents,
-            ignored=_names(ignore or []),
-            types=frozenset(types or ()),
-            max_proposals=most,
-            kinds=kinds_of(kind),
-        ),
+    day = _day(since)
+    settings = ProposeSettings(
+        least_documents=documents,
+        ignored=_names(ignore or []),
+        types=frozenset(types or ()),
+        max_proposals=most,
+        kinds=kinds_of(kind),
     )
     folder = FoundFolder(out)
     folder.check()
@@ -66,8 +63,9 @@ def discover(
     reader = load_encoder() if encoder else None
     console = Console(stderr=True, highlight=False)
     columns = [TextColumn("{task.description}"), TextColumn("{task.completed}")]
+    look = partial(run, source, base, trained, settings=settings, since=day, n_workers=workers)
     with progress_view(console, "Documents read", *columns, TimeElapsedColumn()) as on_seen:
-        found = run(source, base, trained, settings=settings, encoder=reader, on_seen=on_seen)
+        found = look(encoder=reader, on_seen=on_seen)
     places = [name if name == "-" else str(Path(name).resolve()) for name in source]
     origin = {"sources": places, "kb": str(kb.resolve()), "model": str(model.resolve())}
     n_open = folder.save(found, origin)

@@ -1,25 +1,32 @@
-"""From a proposal to work: a workspace with its names, its line, its documents and first labels."""
+"""From a proposal to work: a workspace with its names, its line, its documents and first labels.
+
+As a background job, a request is written down and outlives the process:
+
+    found/accepting/WORKSPACE.json ─▶ the workspace with its documents ─▶ the request is removed
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from stamo.corpus.readers import STDIN
 from stamo.corpus.types import EmergingEntity
 from stamo.discovery.found import FoundFolder
 from stamo.discovery.proposal import Proposal
-from stamo.errors import WorkspaceError
+from stamo.errors import StamoError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
-from stamo.system.files import to_json, write_atomic
-from stamo.workspace.collect import OnCollect, collect
+from stamo.system.files import read_json, to_json, write_atomic
+from stamo.workspace.collect import CollectProgress, OnCollect, collect
 from stamo.workspace.folder import Workspace
 from stamo.workspace.intake import Collected
 from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
+from stamo.workspace.learn_job import OnProgress
 
 SUGGESTED_FILE = "suggested.json"
 
@@ -70,19 +77,21 @@ def accept(
         WorkspaceError: The folder is in use, or the documents are not there any more.
     """
     origin = folder.origin
-    wanted = list(sources) or [str(source) for source in origin.get("sources", [])]
+    wanted = list(sources) or origin["sources"]
     _check_sources(wanted)
     entity = EmergingEntity(name or entity_name(proposal, kb), proposal.aliases, proposal.about)
     if resume and (Path(path) / "entity.json").exists():
         workspace = Workspace.open(path)
     else:
         workspace = Workspace.create(path, entity, created_by=by, at=at)
-    places: dict[str, str] = {key: str(origin[key]) for key in ("kb", "model") if key in origin}
+    places = {key: origin[key] for key in ("kb", "model")}
     collected = collect(
         workspace, wanted, kb, trained, origin=places, fresh=resume, on_progress=on_progress
     )
     suggested = suggest_labels(workspace, proposal)
-    write_atomic(workspace.path / SUGGESTED_FILE, to_json([_to_json(s) for s in suggested]))
+    fields = "document", "start", "end", "surface"
+    named = [{f: getattr(s, f) for f in fields} | {"choice": EMERGING_CHOICE} for s in suggested]
+    write_atomic(workspace.path / SUGGESTED_FILE, to_json(named))
     if take_labels:
         with workspace.open_labels() as store:
             for target in suggested:
@@ -118,24 +127,126 @@ def entity_name(proposal: Proposal, kb: KnowledgeBase) -> str:
 def suggest_labels(workspace: Workspace, proposal: Proposal) -> tuple[LabelTarget, ...]:
     """Return the collected mentions that the proposal was made from."""
     places = {o.document: o for o in proposal.occurrences}
-    found = []
+    found: list[LabelTarget] = []
     for document in workspace.documents:
-        occurrence = places.get(document.id)
-        if occurrence is None:
-            continue
-        for index, mention in enumerate(document.mentions):
-            overlaps = mention.start < occurrence.end and occurrence.start < mention.end
-            if mention.entity is None and overlaps:
-                found.append(LabelTarget.of(document.id, index, mention))
-                break
+        if place := places.get(document.id):
+            free = ((i, m) for i, m in enumerate(document.mentions) if m.entity is None)
+            meets = ((i, m) for i, m in free if m.start < place.end and place.start < m.end)
+            found += [LabelTarget.of(document.id, i, m) for i, m in islice(meets, 1)]
     return tuple(found)
 
 
-def _to_json(target: LabelTarget) -> dict[str, Any]:
-    return {
-        "document": target.document,
-        "start": target.start,
-        "end": target.end,
-        "surface": target.surface,
-        "choice": EMERGING_CHOICE,
-    }
+@dataclass(frozen=True)
+class AcceptRequest:
+    """Who wants a workspace of which proposal."""
+
+    proposal: str
+    """Its id."""
+    by: str
+    at: str
+    """When, ISO 8601 with a time zone."""
+    take_labels: bool
+
+
+class AcceptRequests:
+    """The requests of a folder of proposals, by the workspace that they ask for.
+
+    Args:
+        folder: The proposals.
+        root: The folder that holds the workspaces.
+    """
+
+    def __init__(self, folder: FoundFolder, root: Path) -> None:
+        self.folder = folder
+        self.root = root
+
+    def add(self, workspace: str, request: AcceptRequest) -> None:
+        """Write a request down.
+
+        Raises:
+            WorkspaceError: The folder is in use, or the proposal is not open.
+            UnknownEntityError: There is no such proposal.
+        """
+        if self.folder.with_id(request.proposal).decision != "open":
+            raise WorkspaceError("This proposal was decided on before; load the list again.")
+        if (self.root / workspace).exists() or self._path(workspace).exists():
+            raise WorkspaceError(f"{workspace!r} is in use; give the workspace another name.")
+        self._path(workspace).parent.mkdir(exist_ok=True)
+        write_atomic(self._path(workspace), to_json(asdict(request)))
+
+    def get(self, workspace: str) -> AcceptRequest | None:
+        """Return the request for a workspace, where there is one.
+
+        Raises:
+            WorkspaceError: Its file is damaged.
+        """
+        path = self._path(workspace)
+        if not path.exists():
+            return None
+        try:
+            request = AcceptRequest(**read_json(path))
+            datetime.fromisoformat(request.at)
+        except (TypeError, ValueError) as error:
+            raise WorkspaceError(f"{path} is no request ({error}); remove it.") from error
+        return request
+
+    def remove(self, workspace: str) -> None:
+        """Forget a request."""
+        self._path(workspace).unlink(missing_ok=True)
+
+    def waiting(self) -> dict[str, str]:
+        """Return the workspaces under way, by the id of their proposal."""
+        waiting = {}
+        for path in sorted(self.folder.path.glob("accepting/*.json")):
+            with suppress(WorkspaceError):  # its job says what is wrong
+                if (request := self.get(path.stem)) is not None:
+                    waiting[str(request.proposal)] = path.stem
+        return waiting
+
+    def _path(self, workspace: str) -> Path:
+        return self.folder.path / "accepting" / f"{workspace}.json"
+
+
+def accept_job(
+    requests: AcceptRequests,
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    otherwise: Callable[[str, OnProgress], str],
+) -> Callable[[str, OnProgress], str]:
+    """Return work that makes a requested workspace, and does something else for all others.
+
+    It may be killed at any time: called again, it ends the same. What fails is asked for no more.
+    """
+
+    def work(name: str, on_progress: OnProgress) -> str:
+        request = requests.get(name)
+        if request is None:
+            return otherwise(name, on_progress)
+
+        def show(progress: CollectProgress) -> None:
+            line = f"{progress.n_read:,} documents read, {progress.n_kept:,} kept"
+            on_progress(progress.share, line)
+
+        on_progress(0.0, "Opening the documents")
+        try:
+            done = accept(
+                requests.folder,
+                requests.folder.with_id(request.proposal),
+                requests.root / name,
+                kb,
+                trained,
+                by=request.by,
+                at=datetime.fromisoformat(request.at),
+                take_labels=request.take_labels,
+                resume=True,
+                on_progress=show,
+            )
+        except StamoError:
+            requests.remove(name)
+            raise
+        requests.remove(name)
+        verb = "kept" if request.take_labels else "suggested"
+        n = done.collected.n_kept
+        return f"Accepted: {n:,} documents, {len(done.suggested)} labels {verb}. Label some more."
+
+    return work

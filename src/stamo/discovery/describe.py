@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stamo.discovery.clusters import ContextReader
+from stamo.discovery.contexts import ContextReader
 from stamo.discovery.proposal import Occurrence, Proposal, proposal_id
+from stamo.discovery.score import Found
 from stamo.discovery.sightings import Sighting
-from stamo.discovery.trimming import FREQUENT_WORD
+from stamo.discovery.spans import FREQUENT_WORD
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.word_weights import STOP_WORD_FREQUENCY
-
-if TYPE_CHECKING:
-    from stamo.discovery.score import Found
 
 N_TELLING_WORDS = 8
 N_COMPANIONS = 5
@@ -86,7 +83,7 @@ def telling_words(sightings: Sequence[Sighting], contexts: ContextReader) -> tup
     """Return the words that stand in more of the contexts than their frequency tells."""
     counts: Counter[int] = Counter()
     for sighting in sightings:
-        counts.update(set(contexts.words(sighting).tolist()))
+        counts.update(set(contexts.read(sighting)[0].tolist()))
     kb = contexts.kb
     ids = np.array(sorted(word for word, n in counts.items() if n > 1), dtype=np.int64)
     if not len(ids):
@@ -108,21 +105,17 @@ def about_line(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> s
         lines = [line for s in sightings if (line := _definition(s, pattern, is_sentence))]
         if lines:
             return min(lines, key=lambda line: (abs(len(line) - 100), line))
-    return _neighbours(name, sightings, kb)
+    frequent = [(text, n) for text, n in _beside(name, sightings).items() if n > 1]
+    texts = [text for text, _ in sorted(frequent, key=_most)]
+    kinds = [t for t in texts if _says(t.removeprefix(name).removesuffix(name).strip(), kb)]
+    return "; ".join(kinds[:3])
 
 
-def _definition(sighting: Sighting, pattern: re.Pattern[str], is_sentence: bool) -> str:
-    window, end = sighting.window, sighting.stop
-    match = pattern.match(window, end)
-    if match is None:
-        return ""
-    stop = match.end()
-    if is_sentence:
-        finish = _SENTENCE_END.search(window, end)
-        if finish is None:
-            return ""
-        stop = finish.end()
-    return " ".join(window[sighting.at : stop].split())[:ABOUT_CHARACTERS]
+def _definition(s: Sighting, pattern: re.Pattern[str], is_sentence: bool) -> str:
+    match = pattern.match(s.window, s.stop)
+    if match and is_sentence:
+        match = _SENTENCE_END.search(s.window, s.stop)
+    return " ".join(s.window[s.at : match.end()].split())[:ABOUT_CHARACTERS] if match else ""
 
 
 def kinds_of_thing(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> tuple[str, ...]:
@@ -142,19 +135,11 @@ def kinds_of_thing(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) 
     return tuple(word for word in kinds if _says(word, kb, STOP_WORD_FREQUENCY))[:N_KINDS]
 
 
-def _neighbours(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> str:
-    frequent = [(text, n) for text, n in _beside(name, sightings).items() if n > 1]
-    texts = [text for text, _ in sorted(frequent, key=_most)]
-    kinds = [t for t in texts if _says(t.removeprefix(name).removesuffix(name).strip(), kb)]
-    return "; ".join(kinds[:3])
-
-
 def _beside(name: str, sightings: Sequence[Sighting]) -> Counter[str]:
     """Count a name with the small word before or after it."""
     counts: Counter[str] = Counter()
     for s in sightings:
-        end = s.stop
-        before, after = _KIND_BEFORE.search(s.window[: s.at]), _KIND_AFTER.match(s.window[end:])
+        before, after = _KIND_BEFORE.search(s.window[: s.at]), _KIND_AFTER.match(s.window[s.stop :])
         if before:
             counts[f"{before[1].split()[-1]} {name}"] += 1
         if after:

@@ -1,15 +1,16 @@
 """What speaks against a new meaning of a known name, by the name itself and what stands beside it.
 
 Most contexts that surprise are a known thing in a new setting, a template that many documents
-share, or a piece of a longer name.
+share ("Twin towns, Sister cities"), or a piece of a longer name that a small word joins ("Pew Forum
+on Religion and Public Life").
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from stamo.discovery.frames import follows_place_word, repeated_frame
 from stamo.discovery.score import Past
 from stamo.discovery.sightings import Sighting
 from stamo.kb.base import KnowledgeBase
@@ -38,6 +39,16 @@ SOLE_MEANING = 0.5
 SOLE_PRIOR = 0.9
 NAMED_AS_PLACE = 0.3
 """The same for what is mostly named as places are: "in Copenhagen"."""
+
+SIDE = 60
+"""Characters on either side that are looked at."""
+TEMPLATE = 4
+"""So many equal words and signs beside a name are a template."""
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_PLACE = re.compile(r"\b(?:in|at|near) $")
+_JOINERS = frozenset(
+    {"and", "of", "for", "on", "in", "the", "to", "with", "a", "de", "la", "&", "+", "-", "–", ":"}
+)
 
 
 def doubt_meaning(
@@ -91,3 +102,36 @@ def _says_known(name: str, sightings: Sequence[Sighting], titles: Sequence[str])
     plain = {title.partition(" (")[0].casefold() for title in titles} - {name.casefold()}
     said = [any(title in s.window.casefold() for title in plain) for s in sightings]
     return sum(said) / len(sightings)
+
+
+def follows_place_word(sighting: Sighting) -> bool:
+    """Tell whether a name stands where places do: "in Copenhagen"."""
+    return _PLACE.search(sighting.window[: sighting.at]) is not None
+
+
+def repeated_frame(sightings: Sequence[Sighting]) -> float:
+    """Return the share of the contexts that have the same template, or the same longer name."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for sighting in sightings:
+        counts.update({frame for side in _sides(sighting) for frame in _frames(side)})
+    return max(counts.values(), default=0) / len(sightings)
+
+
+def _sides(s: Sighting) -> tuple[list[str], list[str]]:
+    """Return the words and signs before a name, the nearest first, and those after it."""
+    before = _TOKEN.findall(s.window[max(0, s.at - SIDE) : s.at])[::-1]
+    return ["<", *before], [">", *_TOKEN.findall(s.window[s.stop : s.stop + SIDE])]
+
+
+def _frames(side: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    """Yield the template on one side, and the word that a small word joins to the name."""
+    if side[1:2] == ["("]:  # "Boy Scouts of America (BSA)" says what it means
+        return
+    frame = tuple(side[: TEMPLATE + 1])
+    if len(frame) > TEMPLATE and sum(map(str.isalpha, frame)) > 1:  # no mere '" (2013)'
+        yield frame
+    place = 1
+    while place < len(side) and side[place] in _JOINERS:
+        place += 1
+    if 1 < place < len(side) and side[place][:1].isupper():
+        yield tuple(side[: place + 1])

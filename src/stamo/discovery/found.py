@@ -7,7 +7,7 @@ on is remembered there with its name and words, so that tomorrow's run shows wha
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,8 +104,9 @@ class FoundFolder:
     def origin(self) -> dict[str, Any]:
         """The sources, the knowledge base and the model of the last run."""
         origin = dict(self._read()["origin"])
-        names = [origin.get("kb"), origin.get("model"), *_listed(origin.get("sources"))]
-        if not all(isinstance(name, str) for name in names):
+        kb, model, sources = map(origin.get, ("kb", "model", "sources"))
+        listed = sources if isinstance(sources, list) else [None]
+        if not all(isinstance(name, str) for name in (kb, model, *listed)):
             raise WorkspaceError(
                 f"{self.proposals_path} does not say where it was found; discover again."
             )
@@ -115,7 +116,7 @@ class FoundFolder:
         """Return the proposals in their order, with what was decided; or only the open ones."""
         verdicts = {v.id: v.decision for v in self.verdicts()}
         found = [proposal_from_json(value) for value in self._read()["proposals"]]
-        marked = [p.decided(verdicts.get(p.id, "open")) for p in found]
+        marked = [replace(p, decision=verdicts.get(p.id, "open")) for p in found]
         return [p for p in marked if decided or p.decision == "open"]
 
     def with_id(self, key: str) -> Proposal:
@@ -138,8 +139,7 @@ class FoundFolder:
         every = self.proposals(decided=True)
         matches = [p for p in every if p.id == key]
         if not matches and key.isdecimal() and len(key) < 10:
-            still = self.proposals()
-            matches = still[int(key) - 1 : int(key)] if int(key) else []
+            matches = self.proposals()[int(key) - 1 : int(key)]
         matches = matches or [p for p in every if p.name == key]
         if len(matches) == 1:
             return matches[0]
@@ -155,17 +155,10 @@ class FoundFolder:
         self, proposal: Proposal, decision: ProposalDecision, *, by: str, at: datetime
     ) -> None:
         """Remember a decision; when this returns, it is on disk."""
-        value = {
-            "id": proposal.id,
-            "decision": decision,
-            "kind": proposal.kind,
-            "name": proposal.name,
-            "words": list(proposal.words),
-            "documents": [occurrence.document for occurrence in proposal.occurrences],
-            "by": by,
-            "at": at.astimezone(UTC).isoformat(),
-        }
-        append_line(self.decisions_path, json.dumps(value, ensure_ascii=False))
+        p, when = proposal, at.astimezone(UTC).isoformat()
+        documents = tuple(occurrence.document for occurrence in p.occurrences)
+        value = PastDecision(p.id, decision, p.kind, p.name, p.words, documents, by, when)
+        append_line(self.decisions_path, json.dumps(asdict(value), ensure_ascii=False))
 
     def verdicts(self) -> list[PastDecision]:
         """Return what stands: the last decision about each proposal.
@@ -181,11 +174,9 @@ class FoundFolder:
                 value = json.loads(line)
                 if value["decision"] not in DECISIONS:
                     raise ValueError(value["decision"])
-                fields: dict[str, Any] = {"decision": value["decision"]}
-                fields |= {name: str(value[name]) for name in ("id", "kind", "name", "by", "at")}
-                fields |= {name: tuple(map(str, value[name])) for name in ("words", "documents")}
-                decided = PastDecision(**fields)
-                last[decided.id] = decided
+                lists = {name: tuple(map(str, value[name])) for name in ("words", "documents")}
+                texts = {f.name: str(value[f.name]) for f in fields(PastDecision)}
+                last[texts["id"]] = PastDecision(**(texts | lists))  # type: ignore[arg-type]
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise WorkspaceError(
                     f"Line {number} of {self.decisions_path} is no decision; restore or remove it."
@@ -208,12 +199,7 @@ class FoundFolder:
                 f"{self.proposals_path} has the format version {value.get('version')!r}; this "
                 f"release reads version {FOUND_VERSION}: discover again into another folder."
             )
-        if not isinstance(value.get("proposals"), list) or not isinstance(
-            value.get("origin"), dict
-        ):
+        kinds = {"proposals": list, "origin": dict}
+        if not all(isinstance(value.get(name), kind) for name, kind in kinds.items()):
             raise WorkspaceError(f"{self.proposals_path} is incomplete; discover again.")
         return value
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [None]

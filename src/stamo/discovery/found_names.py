@@ -8,8 +8,7 @@ from itertools import compress, pairwise
 
 import numpy as np
 
-from stamo.discovery.spans import capital_spans
-from stamo.discovery.trimming import FrequentWords, trim
+from stamo.discovery.spans import FrequentWords, capital_spans, trim
 from stamo.kb.candidates import normalise_surfaces
 from stamo.linking.batches import Located, flatten_joined
 from stamo.linking.linker import Linker

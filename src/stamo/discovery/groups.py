@@ -7,10 +7,8 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from stamo.discovery.sightings import Sighting
-from stamo.discovery.tally import NameTally
+from stamo.discovery.sightings import NameTally, Sighting
 from stamo.kb.base import KnowledgeBase
 
 COMMON_SHARE = 0.4
@@ -28,21 +26,8 @@ DOMINANT = 0.5
 """A short name stands for the full name that has at least this share of all that it may mean."""
 
 
-@dataclass(frozen=True)
-class NameGroup:
-    """Names of one entity, the most used first."""
-
-    tallies: tuple[NameTally, ...]
-
-    @property
-    def name(self) -> str:
-        """The most used name."""
-        return self.tallies[0].name
-
-    @property
-    def n_documents(self) -> int:
-        """Documents in which one of the names stands; a document counts once a name."""
-        return sum(tally.n_documents for tally in self.tallies)
+NameGroup = tuple[NameTally, ...]
+"""Names of one entity, the most used first."""
 
 
 def group_names(tallies: Mapping[str, NameTally]) -> list[NameGroup]:
@@ -60,7 +45,7 @@ def group_names(tallies: Mapping[str, NameTally]) -> list[NameGroup]:
     for name, tally in unknown.items():
         members.setdefault(_root(name, head_by_name), []).append(tally)
     return [
-        NameGroup((unknown[head], *sorted((t for t in found if t.name != head), key=_order)))
+        (unknown[head], *sorted((t for t in found if t.name != head), key=_order))
         for head, found in members.items()
     ]
 
@@ -120,20 +105,14 @@ def _longer_forms(tallies: Mapping[str, NameTally]) -> dict[str, str]:
 
 def _short_forms(tallies: Mapping[str, NameTally]) -> dict[str, str]:
     """Map a single word to the full name that it mostly stands for."""
-    full: dict[str, list[str]] = {}
-    for name in tallies:
-        words = name.split(" ")
-        if len(words) > 1:
-            for word in {words[0], words[-1]}:
-                if word in tallies:
-                    full.setdefault(word, []).append(name)
     heads = {}
-    for word, names in full.items():
-        best = min(names, key=lambda name: _order(tallies[name]))
-        total = sum(tallies[name].n_documents for name in names)
-        n = tallies[best].n_documents
-        if n >= DOMINANT * total and n >= tallies[word].n_documents and n > 1:
-            heads[word] = best
+    for word, full in longer_names(tallies.values()).items():
+        if word not in tallies:
+            continue
+        best, total = min(full, key=_order), sum(tally.n_documents for tally in full)
+        least = max(DOMINANT * total, tallies[word].n_documents, 2)
+        if best.n_documents >= least:
+            heads[word] = best.name
     return heads
 
 
@@ -153,19 +132,13 @@ def is_variant(name: str, kb: KnowledgeBase) -> bool:
     return bool((kb.alias_ids(forms) >= 0).any() or (kb.entity_ids([name, *forms[:5]]) >= 0).any())
 
 
-def is_phrase(tallies: Sequence[NameTally]) -> bool:
+def is_phrase(tally: NameTally) -> bool:
     """Tell whether a name is a common phrase, a day or an abbreviation rather than a name."""
-    if tallies[0].name in CALENDAR:
+    name, sightings = tally.name, tally.sightings
+    if name in CALENDAR or sum(s.is_common for s in sightings) / len(sightings) > COMMON_SHARE:
         return True
-    sightings = tallies[0].sightings
-    common = sum(sighting.is_common for sighting in sightings) / len(sightings)
-    if common > COMMON_SHARE:
-        return True
-    name = tallies[0].name
-    if " " in name or len(name) > ABBREVIATION:
-        return False
-    after = [s.window[s.stop :][:2] for s in sightings]
-    return sum(text[:1] == "." for text in after) > len(after) / 2
+    n_stops = sum(s.window.startswith(".", s.stop) for s in sightings)
+    return " " not in name and len(name) <= ABBREVIATION and 2 * n_stops > len(sightings)
 
 
 def is_date(name: str) -> bool:

@@ -13,22 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stamo.corpus.parts import Part, ReadPart
-from stamo.discovery.companions import companions
-from stamo.discovery.context_vectors import ContextVectors
-from stamo.discovery.document_names import DocumentNames
+from stamo.discovery.contexts import ContextVectors
+from stamo.discovery.document_names import DocumentNames, companions, full_names
 from stamo.discovery.found_names import FoundNames, find_names, small_words
-from stamo.discovery.full_names import full_names
-from stamo.discovery.sightings import PackedSighting, Seen, pack
+from stamo.discovery.sightings import EXPLAINED_FIT, PackedSighting, Seen, Sighting, pack
+from stamo.discovery.spans import FrequentWords
 from stamo.discovery.time import LATER, NamedYears
-from stamo.discovery.trimming import FrequentWords
 from stamo.features.encoding import FlatCorpus, context_words
-from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.linking.rank import Ranking
 from stamo.linking.texts import join_texts
@@ -47,32 +43,25 @@ class Observer:
     """Sees the names of documents, batch by batch."""
 
     linker: Linker
-    least_fit: float
-    """A known name whose context fits a known meaning at least so well is explained by it."""
     wanted: frozenset[str] | None = None
-    """See only these names, whatever they mean; None sees all."""
+    """See only these names, whatever they mean: no context is measured; None sees all."""
     year: int | None = None
     """The last year that the knowledge base speaks of, where it is known."""
-
-    @property
-    def kb(self) -> KnowledgeBase:
-        """The knowledge base."""
-        return self.linker.kb
 
     @cached_property
     def contexts(self) -> ContextVectors:
         """Turns context words into vectors."""
-        return ContextVectors(self.kb)
+        return ContextVectors(self.linker.kb)
 
     @cached_property
     def frequent(self) -> FrequentWords:
         """Knows which words begin sentences without being names."""
-        return FrequentWords.of(self.kb)
+        return FrequentWords.of(self.linker.kb)
 
     @cached_property
     def _is_ambiguous(self) -> Bools:
         """Whether the linker leaves out candidates of each name, and -1 has none."""
-        many = self.kb.by_alias.n_candidates > self.linker.settings.n_shown
+        many = self.linker.kb.by_alias.n_candidates > self.linker.settings.n_shown
         return np.append(many, False)
 
     def warm_up(self) -> None:
@@ -95,16 +84,16 @@ class Observer:
         years = NamedYears.of(joined, self.year)
         begins, ends = found.located.starts[first] - SIGHT, found.located.ends[first] + SIGHT
         times = years.times_of(names.documents, begins, ends)
-        fits_known = (scores.fits[first] >= self.least_fit) & (times != LATER)
+        fits_known = (scores.fits[first] >= EXPLAINED_FIT) & (times != LATER)
         is_explained = is_known & (fits_known | (found.numbers[first] != names.names))
-        is_wanted = self._is_wanted(found.names)[names.names]
+        wanted = [self.wanted is None or name in self.wanted for name in found.names]
+        is_wanted = np.array(wanted, dtype=np.bool_)[names.names]
         explained = np.flatnonzero(is_explained & is_wanted)
         chosen = np.flatnonzero(~is_explained & is_wanted)
         near = companions(names, chosen, scores.linked, found.numbers, found.documents)
         seen = [Seen(part.id, [], []) for part in parts]
-        for document, name in zip(
-            *_lists(names.documents, names.names, rows=explained), strict=True
-        ):
+        where, which = names.documents[explained].tolist(), names.names[explained].tolist()
+        for document, name in zip(where, which, strict=True):
             seen[document].explained.append(found.names[name])
         for document, sighting in _sightings(
             parts, found, names, chosen, scores.fits, times, near, small
@@ -112,24 +101,20 @@ class Observer:
             seen[document].sightings.append(sighting)
         return seen
 
-    def _is_wanted(self, names: Sequence[str]) -> Bools:
-        if self.wanted is None:
-            return np.ones(len(names), dtype=np.bool_)
-        return np.fromiter(map(self.wanted.__contains__, names), np.bool_, len(names))
-
     def _bring_together(self, found: FoundNames) -> tuple[DocumentNames, _Scores]:
         """Bring the mentions of each name together, short names with full names."""
         rows = np.flatnonzero(found.is_capital)
         documents, own = found.documents[rows], found.numbers[rows]
         full = full_names(documents, own, found.names, found.aliases)
-        scores = _Scores.none(len(found.numbers))
+        n = len(found.numbers)
+        scores = _Scores(np.zeros(n), np.full(n, -1, dtype=np.int32))
         if self.wanted is None:
             keys = documents.astype(np.int64) * len(found.names) + own
             matters = own != full
             matters[np.unique(keys, return_index=True)[1]] = True  # the first of its name
             scores = self._scores(found, rows[matters])
         # A short name that fits a known meaning stands for itself: "America" in "Bank of America".
-        is_itself = (found.aliases[own] >= 0) & (scores.fits[rows] >= self.least_fit)
+        is_itself = (found.aliases[own] >= 0) & (scores.fits[rows] >= EXPLAINED_FIT)
         full = np.where(is_itself, own, full)
         return DocumentNames.of(documents, rows, own, full), scores
 
@@ -163,14 +148,6 @@ class _Scores(NamedTuple):
     linked: Int32
     """What each mention is linked to, -1 for nothing, (M,)."""
 
-    @classmethod
-    def none(cls, n: int) -> _Scores:
-        return cls(np.zeros(n), np.full(n, -1, dtype=np.int32))
-
-
-def _lists(*columns: NDArray[Any], rows: Int64) -> Iterator[list[Any]]:
-    return (column[rows].tolist() for column in columns)
-
 
 def _sightings(
     parts: Sequence[Part],
@@ -185,33 +162,19 @@ def _sightings(
     """Yield the chosen names of documents, each with the number of its document."""
     heads = [(part.id, part.document.date or "", part.offset, part.document.text) for part in parts]
     shorts = names.short_by_name(found.names)
-    aliases = found.aliases[names.names]
-    columns = _lists(names.documents, names.names, aliases, names.n_mentions, times, rows=chosen)
-    places = _lists(found.located.starts, found.located.ends, fits, rows=names.rows[chosen])
-    for group, entities, i, name, alias, n, time, start, end, fit in zip(
-        chosen.tolist(), near, *columns, *places, strict=True
+    aliases, located, rows = found.aliases[names.names], found.located, names.rows[chosen]
+    columns = names.documents, names.names, aliases, names.n_mentions, times
+    values = [column[chosen].tolist() for column in columns]
+    values += [column[rows].tolist() for column in (located.starts, located.ends, fits)]
+    for group, entities, i, number, alias, n, time, start, end, fit in zip(
+        chosen.tolist(), near, *values, strict=True
     ):
         document, date, offset, text = heads[i]
-        begin, written = max(0, start - SIGHT), found.names[name]
-        yield (
-            i,
-            pack(
-                written,
-                alias,
-                document,
-                date,
-                start + offset,
-                end + offset,
-                n,
-                shorts.get(group, ()),
-                text[begin : end + SIGHT],
-                start - begin,
-                entities,
-                _is_common(written, small[i]),
-                fit,
-                time,
-            ),
-        )
+        begin, name = max(0, start - SIGHT), found.names[number]
+        where = document, date, start + offset, end + offset
+        window = text[begin : end + SIGHT], start - begin
+        said = entities, _is_common(name, small[i]), fit, time
+        yield i, pack(Sighting(name, alias, *where, n, shorts.get(group, ()), *window, *said))
 
 
 def _is_common(name: str, small: set[str]) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from dataclasses import fields as fields_of
-from typing import Any, Literal, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from stamo.errors import CorpusFormatError
+
+if TYPE_CHECKING:
+    from stamo.workspace.gold import Gold
 
 ProposalKind = Literal["name", "meaning"]
 """A name that the knowledge base lacks, or a new meaning of one that it has."""
@@ -71,10 +76,6 @@ class Proposal:
         called = {word.casefold() for word in self.types}
         return not types or bool(called & {word.casefold() for word in types})
 
-    def decided(self, decision: ProposalDecision) -> Proposal:
-        """Return the same proposal with a decision."""
-        return replace(self, decision=decision)
-
 
 def proposal_id(kind: ProposalKind, name: str, words: tuple[str, ...]) -> str:
     """Return eight hexadecimal digits that stand for a proposal.
@@ -117,3 +118,20 @@ def _check_types(part: Proposal | Occurrence) -> None:
             raise TypeError(f"{field.name} is {str(value)[:40]!r}")
         for text in (value,) if isinstance(value, str) else value if wanted is None else ():
             str(text).encode()  # half a character cannot be shown
+
+
+def confirmed(proposal: Proposal, gold: Gold) -> str:
+    """Return the entity that at least half of a proposal's places mean; empty where there is none.
+
+    Only the embedded world and benchmarks have answers. Places that they say nothing of count
+    against it.
+    """
+    meant: Counter[str] = Counter()
+    for place in proposal.occurrences:
+        answers = gold.get(place.document, {}).items()
+        inside = (e for (start, end), e in answers if start < place.end and place.start < end)
+        meant.update(islice(inside, 1))
+    for entity, n in meant.most_common(1):
+        if 2 * n >= len(proposal.occurrences):
+            return entity
+    return ""

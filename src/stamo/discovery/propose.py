@@ -14,14 +14,13 @@ from itertools import islice, zip_longest
 import numpy as np
 
 from stamo.discovery import groups
-from stamo.discovery.clusters import ContextReader, cluster, coherence
+from stamo.discovery.contexts import ContextReader, cluster, coherence
 from stamo.discovery.describe import describe_found
 from stamo.discovery.doubt import doubt_meaning
 from stamo.discovery.groups import NameGroup
 from stamo.discovery.proposal import Proposal, ProposalKind
 from stamo.discovery.score import Found, Past, surprise, without_copies
-from stamo.discovery.sightings import Sighting, draw
-from stamo.discovery.tally import NameTally, Tally
+from stamo.discovery.sightings import NameTally, Sighting, Tally, draw
 from stamo.discovery.time import LATER
 from stamo.errors import SettingsError
 from stamo.system.arrays import Float32, Int64
@@ -74,26 +73,17 @@ def propose(
         contexts: Reads the contexts.
         settings: What is proposed.
     """
-    found = find(tally, past, contexts, settings)
-    described = (describe_found(one, contexts) for one in found)
-    wanted = (proposal for proposal in described if proposal.is_one_of(settings.types))
-    return list(islice(wanted, settings.max_proposals))
-
-
-def find(
-    tally: Tally, past: Past, contexts: ContextReader, settings: ProposeSettings
-) -> Iterator[Found]:
-    """Yield all that could be proposed, the best first."""
     ignored = {name.casefold() for name in settings.ignored}
     ranked: dict[ProposalKind, list[Found]] = {kind: [] for kind in settings.kinds}
     for found in _Search(tally, past, contexts, settings).run():
         if found.score > 0 and found.name.casefold() not in ignored:
             ranked[found.kind].append(found)
-    for kind in ranked:
-        ranked[kind].sort(key=lambda found: (-found.score, found.name, -found.n_documents))
-    turns = zip_longest(*ranked.values())
-    every = (found for turn in turns for found in turn if found is not None)
-    yield from _without_repeats(every)
+    for every in ranked.values():
+        every.sort(key=lambda found: (-found.score, found.name, -found.n_documents))
+    turns = (found for turn in zip_longest(*ranked.values()) for found in turn if found is not None)
+    described = (describe_found(found, contexts) for found in _without_repeats(turns))
+    wanted = (proposal for proposal in described if proposal.is_one_of(settings.types))
+    return list(islice(wanted, settings.max_proposals))
 
 
 @dataclass(frozen=True)
@@ -112,46 +102,39 @@ class _Search:
 
     def run(self) -> Iterator[Found]:
         if "name" in self.settings.kinds:
-            for group in self._promising(self._groups()):
+            found = groups.group_names(self.tally.names)
+            whole = (group for group in found if not groups.is_piece(group[0], self.longer))
+            for group in self._promising(whole):
                 yield from self._new_names(group)
         if "meaning" in self.settings.kinds:
-            names = [
-                NameGroup((tally,))
-                for tally in self.tally.names.values()
-                if tally.alias >= 0 and not groups.is_date(tally.name)
-            ]
-            for group in self._promising(names):
-                yield from self._new_meanings(group.tallies[0])
-
-    def _groups(self) -> list[NameGroup]:
-        least = self.settings.least_documents
-        found = (g for g in groups.group_names(self.tally.names) if g.n_documents >= least)
-        return [g for g in found if not groups.is_piece(g.tallies[0], self.longer)]
+            known = (t for t in self.tally.names.values() if t.alias >= 0)
+            names = ((tally,) for tally in known if not groups.is_date(tally.name))
+            for (tally,) in self._promising(names):
+                yield from self._new_meanings(tally)
 
     def _promising(self, found: Iterable[NameGroup]) -> list[NameGroup]:
         """Return the groups that could rank among the first, by what is cheap to know of them."""
         least, ranked = self.settings.least_documents, []
         for group in found:
-            n = group.n_documents
-            if group.tallies[0].alias >= 0:
-                n += sum(t.n_documents for t in self.longer.get(group.name, ()))
+            name, n = group[0].name, sum(tally.n_documents for tally in group)
+            if group[0].alias >= 0:
+                n += sum(t.n_documents for t in self.longer.get(name, ()))
             if n >= least:
-                sightings = (s for tally in group.tallies for s in tally.sightings)
+                sightings = (s for tally in group for s in tally.sightings)
                 n_later = sum(s.time == LATER for s in sightings)
-                ranked.append((-n_later, -n, group.name, group))
+                ranked.append((-n_later, -n, name, group))
         ranked.sort(key=lambda item: item[:3])
         return [group for *_, group in ranked[: PROMISING * self.settings.max_proposals]]
 
     def _new_names(self, group: NameGroup) -> Iterator[Found]:
         """Yield a name of several words as it is, and each meaning of a single word."""
-        opens = groups.opens_sentences(group.tallies[0], self._is_seen)
-        if opens or groups.is_phrase(group.tallies):
+        head = group[0]
+        if groups.opens_sentences(head, self._is_seen) or groups.is_phrase(head):
             return
-        sightings = groups.completed(_distinct(s for t in group.tallies for s in t.sightings))
-        name = next((s.name for s in sightings if s.name.startswith(group.name)), group.name)
-        if groups.is_variant(name, self.contexts.kb):
-            return
-        yield from self._clusters("name", group.tallies, name, sightings, [])
+        sightings = groups.completed(_distinct(s for t in group for s in t.sightings))
+        name = next((s.name for s in sightings if s.name.startswith(head.name)), head.name)
+        if not groups.is_variant(name, self.contexts.kb):
+            yield from self._clusters("name", group, name, sightings, [])
 
     def _is_seen(self, name: str) -> bool:
         return name in self.tally.names or self.contexts.kb.alias_id(name) >= 0
@@ -160,7 +143,7 @@ class _Search:
         """Yield what a known name means here, alone and inside longer unknown names."""
         inside = (s for t in self.longer.get(tally.name, ()) for s in t.sightings)
         every = _distinct((*tally.sightings, *groups.seen_inside(inside, tally.name, tally.alias)))
-        every = sorted(every, key=draw)[: self.tally.settings.sample_size]
+        every = sorted(every, key=draw)[: self.tally.sample_size]
         known = self.contexts.kb.candidates(tally.name).ids.tolist()
         yield from self._clusters("meaning", (tally,), tally.name, every, known)
 
@@ -185,9 +168,8 @@ class _Search:
         past = self.contexts.word_vectors(then) if then else vectors[:0]
         for rows in clusters:
             chosen, share = tuple(sightings[i] for i in rows), len(rows) / len(sightings)
-            doubt = 1.0
+            kb, doubt = self.contexts.kb, 1.0
             if kind == "meaning":
-                kb = self.contexts.kb
                 doubt = doubt_meaning(name, chosen, share, known, kb, self.past)
             fit, best = self.contexts.fit(vectors[rows], known)
             if doubt == 0 or fit >= self.settings.known_fit or self._is_titled(name, vectors[rows]):

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stamo.discovery.frames import own_year
 from stamo.discovery.proposal import ProposalKind
-from stamo.discovery.sightings import Sighting
-from stamo.discovery.tally import NameTally, Tally
+from stamo.discovery.sightings import NameTally, Sighting, Tally
 from stamo.discovery.time import EARLIER, HORIZON, LATER, NO_YEAR
 from stamo.system.arrays import Float32, Float64, Int64
 
@@ -116,7 +114,7 @@ class Past:
         return sum(self._says(s) for s in sightings)
 
     def _says(self, sighting: Sighting) -> float:
-        year = own_year(sighting)
+        year = sighting.own_year
         if year is None or self.year is None:
             return EVIDENCE[sighting.time]
         return NEW_TITLE if self.year < year <= self.year + HORIZON else OLD_TITLE

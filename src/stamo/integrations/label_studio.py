@@ -20,10 +20,11 @@ from datetime import datetime
 from typing import Any
 
 from stamo.corpus.formats.jsonl import parse_json
-from stamo.corpus.types import Corpus, Document
+from stamo.corpus.types import Corpus, Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.workspace.labels.events import (
     LabelEvent,
+    LabelTarget,
     check_label,
     event_from_json,
     event_to_json,
@@ -34,6 +35,7 @@ from stamo.workspace.labels.store import LabelStore
 
 _BETWEEN = re.compile(r"[\s,]*")
 FROM_NAME, TO_NAME = "label", "text"
+_Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,7 @@ class ImportReport:
     """Labels that were chosen or corrected in Label Studio."""
 
 
-def export_tasks(
-    store: LabelStore, corpus: Corpus, *, only_labelled: bool = True
-) -> list[dict[str, Any]]:
+def export_tasks(store: LabelStore, corpus: Corpus, *, only_labelled: bool = True) -> list[_Record]:
     """Write labels as Label Studio tasks.
 
     Args:
@@ -69,7 +69,7 @@ def export_tasks(
     ]
 
 
-def tasks_json(tasks: list[dict[str, Any]]) -> str:
+def tasks_json(tasks: list[_Record]) -> str:
     """Write tasks as the text of a JSON file."""
     return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
 
@@ -130,18 +130,14 @@ def _by_document(events: Iterable[LabelEvent]) -> dict[str, list[LabelEvent]]:
     return found
 
 
-def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]) -> dict[str, Any]:
+def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]) -> _Record:
     labellers = dict.fromkeys(label.labeller for label in labels)
     return {
         "data": {
             "text": document.text,
             "document_id": document.id,
             "title": document.title or "",
-            "candidates": [
-                {"start": m.start, "end": m.end, "text": m.surface}
-                for m in document.mentions
-                if m.entity is None
-            ],
+            "candidates": [_marked(m) for m in document.mentions if m.entity is None],
             "stamo_events": [event_to_json(event) for event in events],
         },
         "annotations": [
@@ -151,25 +147,23 @@ def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]
     }
 
 
-def _region(label: LabelEvent) -> dict[str, Any]:
-    target = label.target
-    value = {"start": target.start, "end": target.end, "text": target.surface}
+def _region(label: LabelEvent) -> _Record:
     return {
         "id": label.uid[:16],
         "type": "labels",
         "from_name": FROM_NAME,
         "to_name": TO_NAME,
-        "value": value | {"labels": [label.choice]},
+        "value": _marked(label.target) | {"labels": [label.choice]},
         "meta": {"labeller": label.labeller, "at": to_timestamp(label.at)},
     }
 
 
+def _marked(part: Mention | LabelTarget) -> _Record:
+    return {"start": part.start, "end": part.end, "text": part.surface}
+
+
 def _read_choices(
-    task: dict[str, Any],
-    data: dict[str, Any],
-    document: Document | None,
-    labeller: str,
-    at: datetime,
+    task: _Record, data: _Record, document: Document | None, labeller: str, at: datetime
 ) -> Iterator[ForeignLabel]:
     if document is None:
         if data.get("stamo_events"):
@@ -182,7 +176,7 @@ def _read_choices(
     for annotation in _expect(task, "annotations", list, "a task", []):
         if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
             continue
-        regions: dict[object, list[dict[str, Any]]] = defaultdict(list)
+        regions: dict[object, list[_Record]] = defaultdict(list)
         for n, region in enumerate(_expect(annotation, "result", list, "an annotation")):
             if isinstance(region, dict) and region.get("type") in ("labels", "choices"):
                 regions[region.get("id", n)].append(region)
@@ -191,11 +185,7 @@ def _read_choices(
 
 
 def _read_region(
-    parts: list[dict[str, Any]],
-    annotation: dict[str, Any],
-    document: Document,
-    labeller: str,
-    at: datetime,
+    parts: list[_Record], annotation: _Record, document: Document, labeller: str, at: datetime
 ) -> ForeignLabel:
     # A region may have a label and, under the same id, a choice made for it: the choice is meant.
     part = sorted(parts, key=lambda part: str(part["type"]))[0]
@@ -214,9 +204,8 @@ def _read_region(
     return ForeignLabel(target, chosen[0], who, times[0], min(times))
 
 
-def _span(value: dict[str, Any], document: Document) -> tuple[int, int]:
-    start = _expect(value, "start", int, "a region's value")
-    end = _expect(value, "end", int, "a region's value")
+def _span(value: _Record, document: Document) -> tuple[int, int]:
+    start, end = (_expect(value, name, int, "a region's value") for name in ("start", "end"))
     text = value.get("text")
     if 0 <= start < end <= len(document.text) and text in (None, document.text[start:end]):
         return start, end
@@ -225,13 +214,12 @@ def _span(value: dict[str, Any], document: Document) -> tuple[int, int]:
     if 0 <= start < end and units[2 * start : 2 * end].decode("utf-16-le", "replace") == text:
         first = len(units[: 2 * start].decode("utf-16-le", "replace"))
         return first, first + len(str(text))
-    mentions = (m for m in document.mentions if m.start == start and m.end == end)
-    if any(mention.surface == text for mention in mentions):
+    if any((m.start, m.end, m.surface) == (start, end, text) for m in document.mentions):
         return start, end
     raise CorpusFormatError(f"its region {start}-{end} does not stand in the text as {text!r}.")
 
 
-def _user(annotation: dict[str, Any]) -> str:
+def _user(annotation: _Record) -> str:
     user = annotation.get("completed_by")
     user = user.get("email", user.get("id")) if isinstance(user, dict) else user
     return "" if user is None else str(user)

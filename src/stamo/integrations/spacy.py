@@ -118,7 +118,7 @@ class StamoComponent(Pipe):
         self.name = name
         self.settings = settings
         self.link_settings = LinkerSettings(settings.threshold, settings.mentions)
-        self._saved: _Saved | None = None
+        self._saved: tuple[TrainedModel, list[EntityPack]] | None = None
         if not Span.has_extension(RECORDS):
             Span.set_extension(RECORDS, getter=_record_of)
 
@@ -138,9 +138,10 @@ class StamoComponent(Pipe):
                 )
         if saved is None:
             return open_linker(settings.kb, settings.model, settings.packs, self.link_settings)
+        trained, packs = saved
         kb = KnowledgeBase.open(Path(settings.kb))
-        linker = Linker(kb, saved.trained, settings=self.link_settings)
-        return PackedLinker(linker, saved.packs) if saved.packs else linker
+        linker = Linker(kb, trained, settings=self.link_settings)
+        return PackedLinker(linker, packs) if packs else linker
 
     def __call__(self, doc: Doc) -> Doc:
         """Link one document."""
@@ -209,17 +210,9 @@ class StamoComponent(Pipe):
         if not self.settings.kb or not Path(self.settings.kb).is_dir():
             self.settings = replace(self.settings, kb=kb)
         packs = [EntityPack.load(folder / name) for name in names]
-        self._saved = _Saved(load_model(folder / _MODEL), packs)
+        self._saved = load_model(folder / _MODEL), packs
         self.__dict__.pop("linker", None)
         return self
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """What a saved component brings besides its knowledge base."""
-
-    trained: TrainedModel
-    packs: list[EntityPack]
 
 
 def _read_saved(path: Path) -> tuple[str, list[str]]:
@@ -238,8 +231,6 @@ def _read_saved(path: Path) -> tuple[str, list[str]]:
 
 def _span(doc: Doc, mention: LinkedMention, label: str, kb_id: str) -> Span:
     # A name may end inside a token of spaCy's; the token is then marked as a whole.
-    span = doc.char_span(
-        mention.start, mention.end, label=label, kb_id=kb_id, alignment_mode="expand"
-    )
+    span = doc.char_span(mention.start, mention.end, label, kb_id, alignment_mode="expand")
     assert span is not None  # None is for offsets outside the text
     return span

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from stamo.corpus.parts import Part, ReadPart
 from stamo.corpus.readers import read_parts
-from stamo.discovery.discover import DiscoverSettings, make_observer
-from stamo.discovery.tally import Tally
+from stamo.discovery.discover import make_observer
+from stamo.discovery.sightings import Tally
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, batched
 from stamo.linking.output import link_format
@@ -56,9 +56,8 @@ def measure_pass(
         n_documents: Documents, or parts of long ones, at most.
         on_batch: Called with the documents so far.
     """
-    linker, settings = Linker(kb, trained), DiscoverSettings()
-    observer = make_observer(kb, trained, settings)
-    tally, form = Tally(settings.tally), link_format("jsonl")
+    linker, observer = Linker(kb, trained), make_observer(kb, trained)
+    tally, form = Tally(), link_format("jsonl")
     linker.warm_up()
     observer.warm_up()
 

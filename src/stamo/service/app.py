@@ -27,15 +27,14 @@ from stamo.errors import (
 )
 from stamo.service.discoveries import found_routes
 from stamo.service.folders import MissingWorkspaceError
-from stamo.service.history import history_routes
-from stamo.service.labelling import job_routes, workspace_routes
+from stamo.service.labelling import history_routes, job_routes, workspace_routes
 from stamo.service.link_pool import LinkPool
 from stamo.service.linking import link_routes, pack_routes
 from stamo.service.metrics import add_metrics
 from stamo.service.nif import nif_routes
 from stamo.service.parts import ServiceParts
 from stamo.service.schemas import ErrorOut
-from stamo.service.security import Guard
+from stamo.service.security import Guard, sentence
 from stamo.system.files import DISK_FULL
 
 logger = logging.getLogger(__name__)
@@ -50,14 +49,11 @@ PAGES = {
 }
 MISSING_PAGE = STATIC / "missing.html"
 
-STATUS_BY_ERROR: tuple[tuple[type[StamoError], int], ...] = (
-    (MissingWorkspaceError, 404),
-    (UnknownEntityError, 404),
-    (UnknownAliasError, 404),
-    (ArtifactMismatchError, 409),
-    (WorkspaceError, 409),
-    (StamoError, 422),
-)
+STATUS_BY_ERROR: dict[int, tuple[type[StamoError], ...]] = {
+    404: (MissingWorkspaceError, UnknownEntityError, UnknownAliasError),
+    409: (ArtifactMismatchError, WorkspaceError),
+    422: (StamoError,),
+}
 """The first one that fits tells the status."""
 
 _HTML = "text/html; charset=utf-8"
@@ -108,26 +104,26 @@ def create_app(parts: ServiceParts) -> FastAPI:
 
 def status_of(error: StamoError) -> int:
     """Return the status code of an error that a user can cause."""
-    return next(status for kind, status in STATUS_BY_ERROR if isinstance(error, kind))
+    return next(status for status, kinds in STATUS_BY_ERROR.items() if isinstance(error, kinds))
 
 
 def _add_handlers(app: FastAPI) -> None:
     @app.exception_handler(StamoError)
     async def user_error(request: Request, error: StamoError) -> JSONResponse:
-        return _sentence(status_of(error), str(error))
+        return sentence(status_of(error), str(error))
 
     @app.exception_handler(OSError)
     async def system_error(request: Request, error: OSError) -> JSONResponse:
         if error.errno not in DISK_FULL:
             raise error
-        return _sentence(507, "The service's disk is full; nothing was changed. Free some space.")
+        return sentence(507, "The service's disk is full; nothing was changed. Free some space.")
 
     @app.exception_handler(RequestValidationError)
     async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         what = str(first["msg"]).lower()
-        return _sentence(422, f"The request is not as documented: {where[:100]}: {what[:200]}.")
+        return sentence(422, f"The request is not as documented: {where[:100]}: {what[:200]}.")
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
@@ -135,8 +131,8 @@ def _add_handlers(app: FastAPI) -> None:
             if "text/html" in request.headers.get("accept", ""):
                 return FileResponse(MISSING_PAGE, 404, media_type=_HTML)
             path = request.url.path[:100]
-            return _sentence(404, f"There is no route {path!r}; GET /docs lists those there are.")
-        return _sentence(error.status_code, str(error.detail))
+            return sentence(404, f"There is no route {path!r}; GET /docs lists those there are.")
+        return sentence(error.status_code, str(error.detail))
 
 
 class Failsafe:
@@ -160,26 +156,13 @@ class Failsafe:
             if scope["type"] != "http" or started:
                 raise
             logger.exception("%s %s failed", scope["method"], scope["path"])
-            answer = _sentence(500, "The service failed on this request; its log says why.")
+            answer = sentence(500, "The service failed on this request; its log says why.")
             await answer(scope, receive, send)
-
-
-def _sentence(status: int, text: str) -> JSONResponse:
-    # A message may quote what came in, which may hold half a character.
-    clean = text.encode("utf-8", "replace").decode()
-    headers = {"Retry-After": "1"} if status == 503 else None
-    return JSONResponse({"error": clean}, status_code=status, headers=headers)
 
 
 def _add_pages(app: FastAPI) -> None:
     for route, file in PAGES.items():
-        app.add_api_route(
-            route,
-            _page(STATIC / file),
-            methods=["GET"],
-            include_in_schema=False,
-            response_class=FileResponse,
-        )
+        app.get(route, include_in_schema=False, response_class=FileResponse)(_page(STATIC / file))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     # Only its files are used: a list of routes to read and try, without any other site.
     assets = StaticFiles(packages=[("fastapi_offline", "static")])

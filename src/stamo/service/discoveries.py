@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 
-from stamo.discovery.accept_job import AcceptRequest, AcceptRequests
+from stamo.discovery.accept import AcceptRequest, AcceptRequests
 from stamo.discovery.proposal import Proposal, ProposalKind
 from stamo.errors import StamoError, UnknownEntityError
 from stamo.service.jobs import Job
@@ -51,8 +51,7 @@ def found_routes(parts: ServiceParts) -> APIRouter:
     @router.post("/{key}/accept", status_code=202)
     def accept_found(key: str, body: Annotated[AcceptIn, Body()]) -> Job:
         """Make a workspace with its documents in the background; nothing is linked to it yet."""
-        at = datetime.now(UTC).isoformat()
-        request = AcceptRequest(key, body.who, at, body.labels)
+        request = AcceptRequest(key, body.who, datetime.now(UTC).isoformat(), body.labels)
         _served(requests).add(body.workspace, request)
         try:
             return parts.jobs.submit(body.workspace)

@@ -40,13 +40,13 @@ logger = logging.getLogger(__name__)
 
 CONTEXT_CHARACTERS = 1500
 """How much of a document is shown on each side of the mention."""
+LABELS_TO_ADVISE = 5
+"""After how many new labels it is asked again what teaches most."""
 
 
 class MissingWorkspaceError(WorkspaceError):
     """There is no workspace, or not that part of one."""
 
-
-Version = tuple[int, int, int] | None
 
 Describe = Callable[[str], Sequence[Choice]]
 """Returns the known entities that a surface form may mean, with a line on each."""
@@ -72,7 +72,7 @@ class _Space:
     """An opened workspace: its documents stay in memory while they are labelled."""
 
     workspace: Workspace
-    version: Version
+    version: tuple[int, int, int] | None
     documents: dict[str, Document]
     store: LabelStore
     order: list[LabelKey]
@@ -88,11 +88,6 @@ class _Space:
             )
         return LabelTarget.of(document.id, key[1], document.mentions[key[1]])
 
-    def label_of(self, key: LabelKey) -> LabelEvent | None:
-        """Return what holds for a mention."""
-        place = _place(self.target(key))
-        return next((e for e in self.store.current() if _place(e.target) == place), None)
-
     def differing(self) -> set[tuple[str, str]]:
         """Return the documents and names whose labels differ."""
         said: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -105,9 +100,9 @@ class _Space:
         """Say whether a mention's document and name are among some."""
         return (key[0], self.documents[key[0]].mentions[key[1]].surface) in places
 
-    def decided(self) -> set[tuple[str, int, int]]:
-        """Return where labels and skips are."""
-        return {_place(event.target) for event in self.store.current()}
+    def decided(self) -> dict[tuple[str, int, int], LabelEvent]:
+        """Return the labels and skips by their places."""
+        return {_place(event.target): event for event in self.store.current()}
 
 
 def _learned_pack(workspace: Workspace) -> OwnPack | None:
@@ -154,7 +149,6 @@ class WorkspaceFolders:
         advise: Advise,
         *,
         find: Find = lambda search: (),
-        advise_every: int = 5,
     ) -> None:
         """Look at a folder.
 
@@ -164,13 +158,11 @@ class WorkspaceFolders:
             guess: Asks the linking model.
             advise: Tells which mentions to ask first.
             find: Finds entities of the knowledge base by the beginning of a name.
-            advise_every: After how many new labels it is asked again.
         """
         self.root = root
         self._describe = describe
         self._guess = guess
         self._advise = advise
-        self._advise_every = advise_every
         self.find = find
         self._lock = threading.RLock()
         self._locks: dict[str, threading.RLock] = {}
@@ -229,13 +221,9 @@ class WorkspaceFolders:
             advice=_advise(workspace.entity.id, n_labelled, target, n_left, is_found),
         )
 
-    def prepare(self, name: str) -> None:
-        """Read the documents and choose what to ask, where that is to be done: it takes seconds."""
-        self._open(name)
-
     def next(self, name: str, taken: frozenset[LabelKey]) -> Question | None:
         """Return the mention that teaches most among those nobody has decided on or taken."""
-        space = self._open(name)
+        space = self.open(name)
         decided, differing = space.decided(), space.differing()
         # Where labels of one name in one document differ, every mention of it is asked.
         order = space.order
@@ -248,9 +236,7 @@ class WorkspaceFolders:
 
     def mention(self, name: str, key: LabelKey) -> Question:
         """Return any candidate mention, with its label where it has one."""
-        space = self._open(name)
-        space.target(key)
-        return self._question(space, key)
+        return self._question(self.open(name), key)
 
     def document(self, name: str, document: str) -> Document:
         """Return a collected document.
@@ -258,50 +244,34 @@ class WorkspaceFolders:
         Raises:
             MissingWorkspaceError: It is not among them.
         """
-        found = self._open(name).documents.get(document)
+        found = self.open(name).documents.get(document)
         if found is None:
             raise MissingWorkspaceError(f"There is no document {document[:80]!r} in {name!r}.")
         return found
 
-    def labels(self, name: str) -> list[LabelEntry]:
-        """Return what is labelled, the newest first, with what the other labels say of it."""
-        space = self._open(name)
-        summary = read_summary(space.workspace.slots_dir)
-        return list_labels(
-            space.store.events(),
-            space.store.current(),
-            space.documents,
-            space.workspace.entity.id,
-            None if summary is None else summary.checks,
-        )
-
-    def agreement(self, name: str) -> list[LabellerPair]:
-        """Return how far labellers agree."""
-        return compare_labellers(self._open(name).store.current_by_labeller())
-
-    def is_known(self, title: str) -> bool:
-        """Say whether a title is one of the knowledge base's."""
-        return any(choice.choice == title for choice in self.find(title))
-
-    def question(self, name: str, key: LabelKey) -> Question | None:
-        """Return a certain mention while nobody has decided on it."""
-        space = self._open(name)
-        is_decided = _place(space.target(key)) in space.decided()
-        return None if is_decided else self._question(space, key)
+    def labels(self, name: str) -> tuple[list[LabelEntry], list[LabellerPair]]:
+        """Return what is labelled, the newest first, and how far labellers agree."""
+        space = self.open(name)
+        store, summary = space.store, read_summary(space.workspace.slots_dir)
+        checks = None if summary is None else summary.checks
+        entity, events, current = space.workspace.entity.id, store.events(), store.current()
+        entries = list_labels(events, current, space.documents, entity, checks)
+        return entries, compare_labellers(store.current_by_labeller())
 
     def decide(self, name: str, key: LabelKey, choice: str, who: str) -> None:
         """Keep a choice; it is on disk when this returns."""
-        space = self._open(name)
+        space = self.open(name)
         space.store.add(space.target(key), choice, labeller=who, at=datetime.now(UTC))
 
     def guess(self, name: str, key: LabelKey) -> Guess | None:
         """Return what the linking model says of a mention, None when it fails."""
-        space = self._open(name)
+        space = self.open(name)
         try:
             guess = self._guess(space.documents[key[0]], key[1])
             # With an earlier pack of the entity in use, the model may know it already.
-            is_new = guess is not None and guess.choice == space.workspace.entity.id
-            return replace(guess, choice=EMERGING_CHOICE) if guess is not None and is_new else guess
+            if guess is not None and guess.choice == space.workspace.entity.id:
+                return replace(guess, choice=EMERGING_CHOICE)
+            return guess
         except Exception:
             # A guess is an extra; whatever is wrong with it must not look like a lost label.
             logger.exception("The model could not link a mention of %r", name)
@@ -309,7 +279,7 @@ class WorkspaceFolders:
 
     def undo(self, name: str, who: str) -> LabelKey | None:
         """Take back a person's last choice or skip."""
-        space = self._open(name)
+        space = self.open(name)
         event = space.store.undo(labeller=who, at=datetime.now(UTC))
         if event is None:
             return None
@@ -321,10 +291,16 @@ class WorkspaceFolders:
                 return key
         return None
 
-    def report(self, name: str) -> Path | None:
-        """Return the report's path, None when none was made."""
+    def report(self, name: str) -> str:
+        """Return the page of the report.
+
+        Raises:
+            MissingWorkspaceError: None was made.
+        """
         path = self._workspace(name).path / REPORT
-        return path if path.is_file() else None
+        if not path.is_file():
+            raise MissingWorkspaceError(f"{name!r} has no report yet; learn it first.")
+        return path.read_text(encoding="utf-8")
 
     def learned_pack(self, name: str, *, anyway: bool = False) -> bytes:
         """Return the bytes of the pack that was learned last.
@@ -359,40 +335,32 @@ class WorkspaceFolders:
             )
         return Workspace.open(self.root / name)
 
-    def _open(self, name: str) -> _Space:
+    def open(self, name: str) -> _Space:
+        """Read the documents and choose what to ask, where that is to be done: it takes seconds."""
         workspace = self._workspace(name)
-        with self._lock_of(name):
+        with self._lock:  # each has a lock of its own: to open one must not hold up the others
+            lock = self._locks.setdefault(name, threading.RLock())
+        with lock:
             space = self._spaces.get(name)
             version = file_version(workspace.documents.folder / DOCUMENTS_MANIFEST)
             if space is None or space.version != version:
-                space = self._load(workspace, version, space.store if space else None)
-                self._spaces[name] = space
+                documents = {document.id: document for document in workspace.documents}
+                store = space.store if space else workspace.open_labels()
+                space = self._spaces[name] = _Space(workspace, version, documents, store, [], -1)
             labels = space.store.current()
-            if space.n_labels < 0 or len(labels) - space.n_labels >= self._advise_every:
+            if space.n_labels < 0 or len(labels) - space.n_labels >= LABELS_TO_ADVISE:
                 corpus = Corpus(tuple(space.documents.values()))
                 space.order = list(self._advise(workspace, corpus, labels))
                 space.n_labels = len(labels)
             return space
 
-    def _lock_of(self, name: str) -> threading.RLock:
-        """Return the lock of one workspace: to open it must not hold up the others."""
-        with self._lock:
-            return self._locks.setdefault(name, threading.RLock())
-
-    def _load(self, workspace: Workspace, version: Version, store: LabelStore | None) -> _Space:
-        documents = {document.id: document for document in workspace.documents}
-        return _Space(workspace, version, documents, store or workspace.open_labels(), [], -1)
-
     def _question(self, space: _Space, key: LabelKey) -> Question:
+        label = space.decided().get(_place(space.target(key)))
         document = space.documents[key[0]]
-        mention = document.mentions[key[1]]
-        entity = space.workspace.entity
+        mention, entity = document.mentions[key[1]], space.workspace.entity
         # Always first: the same key means the new entity from the first mention to the last.
-        choices = (
-            Choice(EMERGING_CHOICE, entity.id, line_about(entity)),
-            *self._describe(mention.surface),
-        )
-        label = space.label_of(key)
+        first = Choice(EMERGING_CHOICE, entity.id, line_about(entity))
+        choices = (first, *self._describe(mention.surface))
         return Question(
             document=document.id,
             mention=key[1],

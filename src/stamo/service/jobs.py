@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,8 +31,6 @@ Work = Callable[[str, Callable[[float, str], None]], str]
 
 It calls with the share that is done, 0 to 1, and a line for people.
 """
-
-_COLUMNS = "id, workspace, state, progress, message, attempts, created, updated"
 
 
 class JobStoppedError(Exception):
@@ -108,8 +106,7 @@ class JobStore:
             )
         now = _now()
         job = Job(uuid.uuid4().hex, workspace, "queued", 0.0, "waiting", 0, now, now)
-        values = tuple(getattr(job, name) for name in _COLUMNS.split(", "))
-        self._run(f"INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        self._run("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(job))
         return job
 
     def get(self, key: str) -> Job:
@@ -118,19 +115,19 @@ class JobStore:
         Raises:
             UnknownEntityError: There is none.
         """
-        found = self._run(f"SELECT {_COLUMNS} FROM jobs WHERE id = ?", (key,))
+        found = self._run("SELECT * FROM jobs WHERE id = ?", (key,))
         if not found:
             raise UnknownEntityError(f"There is no job {key[:40]!r}; list the jobs to see them.")
         return found[0]
 
     def all(self) -> list[Job]:
         """Return all jobs, the newest first."""
-        return self._run(f"SELECT {_COLUMNS} FROM jobs ORDER BY rowid DESC LIMIT 200")
+        return self._run("SELECT * FROM jobs ORDER BY rowid DESC LIMIT 200")
 
     def unfinished(self) -> list[Job]:
         """Return the jobs that are waiting or were running, the oldest first."""
         where = "WHERE state IN ('queued', 'running') ORDER BY rowid"
-        return self._run(f"SELECT {_COLUMNS} FROM jobs {where}")
+        return self._run(f"SELECT * FROM jobs {where}")
 
     def update(self, key: str, **values: object) -> None:
         """Change fields of a job; the names are ours."""

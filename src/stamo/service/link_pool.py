@@ -130,11 +130,8 @@ class LinkPool:
         Raises:
             HTTPException: The text is too long (413), the service is busy or it took long (503).
         """
-        limits, size = self._limits, len(text)
-        if size > limits.link_characters:
-            raise HTTPException(
-                413, f"The text has {size} characters; send at most {limits.link_characters}."
-            )
+        most, size = self._limits.link_characters, len(text)
+        check_size(size, most, "The text has {} characters; send at most {}.")
         line = self._short if size <= BATCH_CHARACTERS else self._long
         return cast("Sequence[LinkedMention]", await line.enter(text, size))
 
@@ -154,15 +151,25 @@ class LinkPool:
             if isinstance(together, list):
                 return together
         # Whoever makes the others fail fails alone.
-        return [_caught(self._alone(what)) for what in batch]
+        return [_caught(partial(self._alone, what)) for what in batch]
 
-    def _alone(self, what: str | Callable[[], Any]) -> Callable[[], Any]:
-        return partial(self._linker.link, what) if isinstance(what, str) else what
+    def _alone(self, what: str | Callable[[], Any]) -> Any:
+        return link_together(self._linker, [what])[0] if isinstance(what, str) else what()
 
     def close(self) -> None:
         """Let running texts end and take no more."""
         self._short.close()
         self._long.close()
+
+
+def check_size(size: int, most: int, sentence: str) -> None:
+    """Refuse what is too long.
+
+    Raises:
+        HTTPException: It is (413), with both numbers in the sentence.
+    """
+    if size > most:
+        raise HTTPException(413, sentence.format(size, most))
 
 
 def next_batch(line: deque[Waiting]) -> list[Waiting]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import FastAPI, Response
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
@@ -94,14 +94,8 @@ def add_metrics(app: FastAPI, parts: ServiceParts, pool: LinkPool) -> None:
     """Count the requests of an application and add the routes that tell."""
     metrics = ServiceMetrics(parts, pool)
     app.add_middleware(MeteredRequests, metrics=metrics)
-    app.include_router(health_routes(metrics))
 
-
-def health_routes(metrics: ServiceMetrics) -> APIRouter:
-    """Return the routes for those who keep services running."""
-    router = APIRouter(tags=["operation"])
-
-    @router.get("/healthz")
+    @app.get("/healthz", tags=["operation"])
     async def health() -> dict[str, str]:
         """Tell that the service answers; it holds no data and needs no token."""
         return {"status": "ok", "version": __version__}
@@ -109,9 +103,7 @@ def health_routes(metrics: ServiceMetrics) -> APIRouter:
     content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
     described: dict[int | str, dict[str, Any]] = {200: {"content": content}}
 
-    @router.get("/metrics", response_class=Response, responses=described)
+    @app.get("/metrics", tags=["operation"], response_class=Response, responses=described)
     def figures() -> Response:
         """Give figures in Prometheus' format."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-    return router

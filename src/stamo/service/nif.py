@@ -14,14 +14,13 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 
 from stamo.corpus.formats.nif import format_nif, parse_nif
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.linking.output import nif_phrases
 from stamo.linking.results import LinkedMention
-from stamo.service.link_pool import LinkPool
+from stamo.service.link_pool import LinkPool, check_size
 from stamo.service.parts import Limits, ServiceParts, TextLinker
 
 TURTLE, OLD_TURTLE = "text/turtle", "application/x-turtle"
@@ -40,10 +39,7 @@ def nif_routes(parts: ServiceParts, pool: LinkPool) -> APIRouter:
     async def link_nif(request: Request) -> Response:
         """Link texts in NIF 2.1 (Turtle), as GERBIL asks for them."""
         data = await request.body()
-        if len(data) > parts.limits.nif_bytes:
-            raise HTTPException(
-                413, f"The NIF has {len(data)} bytes; send at most {parts.limits.nif_bytes}."
-            )
+        check_size(len(data), parts.limits.nif_bytes, "The NIF has {} bytes; send at most {}.")
         packs = await run_in_threadpool(parts.packs.packs)
         emerging = frozenset(pack.entity.id for pack in packs)
         work = partial(annotate_nif, data, parts.linker, emerging, parts.limits)
@@ -62,20 +58,15 @@ def annotate_nif(
         CorpusFormatError: It is not NIF, or a text cannot be linked.
         HTTPException: It is too long.
     """
-    documents = parse_nif(data, limits.nif_triples)
+    documents, most = parse_nif(data, limits.nif_triples), limits.link_characters
     length = sum(len(document.text) for document in documents)
-    if length > limits.link_characters:
-        raise HTTPException(
-            413, f"The texts have {length} characters; send at most {limits.link_characters}."
-        )
+    check_size(length, most, "The texts have {} characters; send at most {}.")
     pieces = [layer for document in documents for layer in mention_layers(document)]
-    length = sum(len(piece.text) for piece in pieces)
-    if length > limits.link_characters:
-        raise HTTPException(
-            413,
-            f"The mentions overlap so often that {length} characters are linked; send at most "
-            f"{limits.link_characters}, counted once for each mention that covers another.",
-        )
+    sentence = (
+        "The mentions overlap so often that {} characters are linked; send at most {}, counted "
+        "once for each mention that covers another."
+    )
+    check_size(sum(len(piece.text) for piece in pieces), most, sentence)
     found: dict[str, list[LinkedMention]] = {document.id: [] for document in documents}
     for linked in linker.link_documents(pieces):
         if linked.error is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from stamo.corpus.types import Document
-from stamo.discovery.accept_job import AcceptRequests
-from stamo.linking.results import LinkedDocument, LinkedMention
+from stamo.discovery.accept import AcceptRequests
+from stamo.linking.results import LinkedDocument
 from stamo.packs.folder import PackFolder
 from stamo.service.folders import WorkspaceFolders
 from stamo.service.jobs import JobRunner
@@ -16,11 +16,7 @@ from stamo.service.security import SecuritySettings
 
 
 class TextLinker(Protocol):
-    """Links one text; called from several threads."""
-
-    def link(self, text: str) -> Sequence[LinkedMention]:
-        """Return the mentions of a text with their entities."""
-        ...
+    """Links texts; called from several threads."""
 
     def link_documents(self, documents: Iterable[Document]) -> Iterable[LinkedDocument]:
         """Link documents in their order, the mentions that they bring or those it finds."""

@@ -12,7 +12,6 @@ from pydantic.dataclasses import dataclass
 
 from stamo.discovery.proposal import Proposal
 from stamo.packs.folder import PackEntry
-from stamo.packs.pack import EntityPack
 
 N_SHOWN = 20
 
@@ -157,10 +156,12 @@ class PackDetailOut(PackOut):
         """Turn a usable pack into JSON."""
         pack = entry.pack
         assert pack is not None
+        best = (-pack.relatedness).argsort(kind="stable")[:N_SHOWN].tolist()
+        scores = pack.relatedness.tolist()
         return cls(
             **PackOut.of(entry).model_dump(),
             priors=dict(zip(pack.entity.aliases, pack.priors.tolist(), strict=True)),
-            related=_most_related(pack),
+            related=[RelatedOut(entity=pack.titles[i], relatedness=scores[i]) for i in best],
             n_neighbours=len(pack.neighbours),
             dimensions=len(pack.vector),
             kb_fingerprint=pack.kb_fingerprint,
@@ -169,14 +170,6 @@ class PackDetailOut(PackOut):
             history=[dict(slot) for slot in pack.history],
             notes=dict(pack.notes),
         )
-
-
-def _most_related(pack: EntityPack) -> list[RelatedOut]:
-    best = (-pack.relatedness).argsort(kind="stable")[:N_SHOWN]
-    return [
-        RelatedOut(entity=pack.titles[i], relatedness=float(pack.relatedness[i]))
-        for i in best.tolist()
-    ]
 
 
 class NextIn(_In):

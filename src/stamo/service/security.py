@@ -51,6 +51,9 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_CLOSE = {"Connection": "close"}
+_REFUSAL_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 408: _CLOSE, 413: _CLOSE, 503: _CLOSE}
+"""What is left of a refused body is not read; the connection cannot be used again."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +197,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        token = self.settings.token
-        gives_pass = token is not None and self.settings.guards_reading
-        cookie = reading_pass(token) if token and gives_pass and _has_token(token, headers) else ""
+        token, guards = self.settings.token, self.settings.guards_reading
+        cookie = reading_pass(token) if token and guards and _has_token(token, headers) else ""
         send = _with_headers(send, scope["path"], cookie)
         refused = refusal(self.settings, scope["method"], scope["path"], headers)
         if refused is None:
@@ -208,7 +210,8 @@ class Guard:
                     return
             finally:
                 self._n_held -= sum(map(len, parts))
-        await _answer(*refused)(scope, receive, send)
+        more = _REFUSAL_HEADERS.get(refused[0], {})
+        await sentence(*refused, more)(scope, receive, send)
 
     async def _read(
         self, scope: Scope, receive: Receive, parts: list[bytes]
@@ -250,14 +253,12 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def _answer(status: int, sentence: str) -> JSONResponse:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    # What is left of a refused body is not read; the connection cannot be used again.
-    if status in (408, 413, 503):
-        headers["Connection"] = "close"
-    if status == 503:
-        headers["Retry-After"] = "1"
-    return JSONResponse({"error": sentence}, status_code=status, headers=headers)
+def sentence(status: int, text: str, headers: Mapping[str, str] = {}) -> JSONResponse:
+    """Answer with what went wrong, in one sentence."""
+    # It may quote what came in, which may hold half a character.
+    clean = text.encode("utf-8", "replace").decode()
+    again = {"Retry-After": "1"} if status == 503 else {}
+    return JSONResponse({"error": clean}, status, {**headers, **again})
 
 
 def _with_headers(send: Send, path: str, cookie: str) -> Send:

@@ -52,8 +52,7 @@ def spark_reader(spark: SparkSession, *, piece_bytes: int = PIECE_BYTES) -> Sour
 
 
 def _check(sources: Sequence[str]) -> None:
-    for _ in list_pieces(sources):
-        pass
+    list(list_pieces(sources))
 
 
 def _read(
@@ -73,14 +72,8 @@ def _read(
     left = [piece for piece in pieces if (piece.source, piece.name) >= here]
     n_bytes = sum(piece.size for piece in pieces) - sum(piece.size for piece in left)
     tasks = bundle(left, piece_bytes)
-    scan = partial(
-        scan_pieces,
-        names=tuple(matcher.aliases),
-        stems=matcher.stems,
-        casefold=matcher.casefold,
-        start=start,
-        text_column=text_column,
-    )
+    names = tuple(matcher.aliases), matcher.casefold, matcher.stems
+    scan = partial(scan_pieces, names=names, start=start, text_column=text_column)
     for task, scanned in zip(tasks, workers.map(scan, tasks), strict=True):
         for piece, found in zip(task, scanned, strict=True):
             at = Position(piece.source, piece.name)
@@ -97,14 +90,12 @@ def _read(
 
 def scan_pieces(
     pieces: Sequence[FilePiece],
-    names: tuple[str, ...],
-    stems: tuple[str, ...],
-    casefold: bool,
+    names: tuple[tuple[str, ...], bool, tuple[str, ...]],
     start: Position,
     text_column: str = "",
 ) -> list[ScannedPiece]:
     """Read pieces and keep the documents that may hold a name; runs on the executors."""
-    matcher = _matcher(names, stems, casefold)
+    matcher = _matcher(*names)
     return [_scan(piece, matcher, start, text_column) for piece in pieces]
 
 
@@ -132,5 +123,5 @@ def _scan(
 
 
 @lru_cache(maxsize=1)
-def _matcher(names: tuple[str, ...], stems: tuple[str, ...], casefold: bool) -> AliasMatcher:
+def _matcher(names: tuple[str, ...], casefold: bool, stems: tuple[str, ...]) -> AliasMatcher:
     return AliasMatcher(names, casefold=casefold, stems=stems)

@@ -58,9 +58,8 @@ class SparkConnection:
 
     def __init__(self, spark: SparkSession, staging: Path | None = None) -> None:
         """Take a session, and a folder that all executors see for ordered results."""
-        self.spark = spark
-        self._staging = staging
-        self._result: DataFrame | None = None
+        self.spark, self._staging = spark, staging
+        self._result: DataFrame
 
     def execute(self, statement: str) -> SparkConnection:
         """Run a statement; settings of DuckDB mean nothing to Spark and are passed over."""
@@ -73,18 +72,14 @@ class SparkConnection:
         """Return what runs a query beside others."""
         return SparkConnection(self.spark, self._staging)
 
-    def sql(self, query: str) -> SparkConnection:
-        """Prepare a query."""
-        return self.execute(query)
+    sql = execute
 
     def to_arrow_reader(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the ordered result in batches, by way of files: the driver never holds all of it.
 
         Spark writes one file for each task of the sort, and names them in its order.
         """
-        assert self._result is not None
-        if self._staging is None:
-            raise SettingsError("Ordered results need a folder; give one to the connection.")
+        assert self._staging is not None, "ordered results need a folder"
         folder = self._staging / f"ordered-{uuid.uuid4().hex}"
         self._result.write.parquet(str(folder))
         for path in sorted(folder.glob("part-*.parquet")):
@@ -94,12 +89,12 @@ class SparkConnection:
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the first row of the last result."""
-        row = None if self._result is None else self._result.first()
+        row = self._result.first()
         return None if row is None else tuple(row)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows of the last result."""
-        return [] if self._result is None else [tuple(row) for row in self._result.collect()]
+        return [tuple(row) for row in self._result.collect()]
 
 
 def count_on_spark(
@@ -191,10 +186,7 @@ def make_database(spark: SparkSession, database: str, location: Path | None = No
         )
     # Otherwise Spark 3 makes tables of Hive, which a plain installation does not have.
     spark.conf.set("spark.sql.legacy.createHiveTableByDefault", False)
-    place = "" if location is None else f" LOCATION '{_quoted(location)}'"
+    quoted = str(location or "").replace("\\", "\\\\").replace("'", "\\'")
+    place = f" LOCATION '{quoted}'" if location else ""
     spark.sql(f"CREATE DATABASE {database}{place}")
     spark.sql(f"USE {database}")
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace("'", "\\'")

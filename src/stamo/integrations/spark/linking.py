@@ -31,7 +31,7 @@ from stamo.corpus.pieces import (
 )
 from stamo.corpus.skips import clean_surrogates
 from stamo.integrations.spark.parts import PartFolder
-from stamo.integrations.spark.session import Shipment, ShippedPath, SparkWorkers
+from stamo.integrations.spark.session import Shipment, SparkWorkers, shipped
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.manifest import sha256_of
 from stamo.linking.opening import BatchLinker, link_in_processes, open_linker
@@ -48,31 +48,12 @@ LINK_TASKS_PER_CORE = 4
 LEAST_TASK_BYTES = 1 << 20
 """Less is not worth a task."""
 
-LINKED_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("part", pa.int32()),
-        ("offset", pa.int64()),
-        ("length", pa.int64()),
-        ("error", pa.string()),
-        (
-            "mentions",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("start", pa.int64()),
-                        ("end", pa.int64()),
-                        ("surface", pa.string()),
-                        ("entity", pa.string()),
-                        ("id", pa.string()),
-                        ("confidence", pa.float64()),
-                    ]
-                )
-            ),
-        ),
-        ("record", pa.string()),
-    ]
-)
+_TEXT, _WHOLE = pa.string(), pa.int64()
+_PLACE = [("start", _WHOLE), ("end", _WHOLE), ("surface", _TEXT)]
+_MENTION = pa.struct([*_PLACE, ("entity", _TEXT), ("id", _TEXT), ("confidence", pa.float64())])
+_DOCUMENT = [("id", _TEXT), ("part", pa.int32()), ("offset", _WHOLE), ("length", _WHOLE)]
+_LINKED = [("error", _TEXT), ("mentions", pa.list_(_MENTION)), ("record", _TEXT)]
+LINKED_SCHEMA = pa.schema([*_DOCUMENT, *_LINKED])
 """One row for each document or part; `record` is the line of JSON where all of it was asked for."""
 
 
@@ -101,16 +82,6 @@ class LinkRun:
     n_tasks: int
     n_before: int
     """Tasks that an earlier run had done already."""
-
-
-@dataclass(frozen=True)
-class _Shipped:
-    """A job as the executors see it."""
-
-    kb: ShippedPath
-    model: ShippedPath
-    packs: tuple[ShippedPath, ...]
-    job: LinkJob
 
 
 def link_on_spark(
@@ -153,7 +124,7 @@ def link_on_spark(
     missing = parts.missing(len(tasks))
     n_before = len(tasks) - len(missing)
     with closing(Shipment(spark, shared=shared)) as shipment:
-        run = partial(_link_task, shipped=_ship(shipment, job, plan["digest"]), parts=parts)
+        run = partial(_link_task, job=_ship(shipment, job, plan["digest"]), parts=parts)
         items = [(number, tasks[number]) for number in missing]
         for done, _ in enumerate(workers.map(run, items), start=n_before + 1):
             on_task(done, len(tasks))
@@ -184,23 +155,19 @@ def _plan(
     return what | {"digest": hashlib.sha256(pieces.encode()).hexdigest()}
 
 
-def _ship(shipment: Shipment, job: LinkJob, digest: str) -> _Shipped:
+def _ship(shipment: Shipment, job: LinkJob, digest: str) -> LinkJob:
+    """Return the job as the executors see it."""
     name = digest[:12]
-    return _Shipped(
-        shipment.send(job.kb, f"kb-{name}"),
-        shipment.send(job.model, f"model-{name}{job.model.suffix}"),
-        tuple(
-            shipment.send(path, f"pack-{i}-{name}{path.suffix}") for i, path in enumerate(job.packs)
-        ),
-        replace(job, kb=Path(), model=Path(), packs=()),
-    )
+    kb = shipment.send(job.kb, f"kb-{name}")
+    model = shipment.send(job.model, f"model-{name}{job.model.suffix}")
+    packs = [shipment.send(p, f"pack-{i}-{name}{p.suffix}") for i, p in enumerate(job.packs)]
+    return replace(job, kb=kb, model=model, packs=tuple(packs))
 
 
-def _link_task(task: tuple[int, Sequence[FilePiece]], shipped: _Shipped, parts: PartFolder) -> None:
+def _link_task(task: tuple[int, Sequence[FilePiece]], job: LinkJob, parts: PartFolder) -> None:
     """Link the pieces of a task and write its part; runs on the executors."""
     number, pieces = task
-    batches = link_pieces(shipped_linker(shipped), pieces, shipped.job)
-    parts.write(number, LINKED_SCHEMA, batches)
+    parts.write(number, LINKED_SCHEMA, link_pieces(shipped_linker(job), pieces, job))
 
 
 def link_pieces(
@@ -209,9 +176,8 @@ def link_pieces(
     """Link some pieces and yield rows of `LINKED_SCHEMA`."""
     finish = partial(_row, everything=job.everything)
     waiting: list[dict[str, Any]] = []
-    for rows in link_in_processes(
-        linker, read_pieces(pieces, linker.window, job.text_column), finish
-    ):
+    parts = read_pieces(pieces, linker.window, job.text_column)
+    for rows in link_in_processes(linker, parts, finish):
         waiting += rows
         if len(waiting) >= _ROWS:
             yield pa.RecordBatch.from_pylist(waiting, LINKED_SCHEMA)
@@ -230,13 +196,10 @@ def _row(linked: LinkedDocument, *, everything: bool) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def shipped_linker(shipped: _Shipped) -> BatchLinker:
+def shipped_linker(job: LinkJob) -> BatchLinker:
     """Open what was shipped, once in each process of an executor; the large files are mapped."""
     linker = open_linker(
-        shipped.kb.path(),
-        shipped.model.path(),
-        [pack.path() for pack in shipped.packs],
-        shipped.job.settings,
+        shipped(job.kb), shipped(job.model), list(map(shipped, job.packs)), job.settings
     )
     linker.warm_up()
     return linker

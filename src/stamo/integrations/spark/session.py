@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -57,17 +56,20 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    local = _LOCAL.fullmatch(master or "")
     builder = SparkSession.builder.appName("stamo")
     if master is not None:
-        builder = builder.master(_with_attempts(master))
+        # Local Spark tries a task again, as a cluster does.
+        builder = builder.master(f"local[{local[1] or 1},{ATTEMPTS}]" if local else master)
     options: dict[str, Any] = {
         "spark.ui.showConsoleProgress": False,
         "spark.sql.execution.arrow.pyspark.enabled": True,
     }
-    if master is not None and _LOCAL.fullmatch(master):
+    if local:
         os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
         options |= {"spark.ui.enabled": False, "spark.driver.host": "localhost"}
-        options["spark.sql.shuffle.partitions"] = 2 * _n_local(master)
+        n_cores = os.cpu_count() or 1 if local[1] in (None, "*") else int(local[1])
+        options["spark.sql.shuffle.partitions"] = 2 * n_cores
     if warehouse is not None:
         options["spark.sql.warehouse.dir"] = str(warehouse.absolute())
     for name, value in options.items():
@@ -85,18 +87,6 @@ def spark_session(
         yield spark
     finally:
         spark.stop()
-
-
-def _with_attempts(master: str) -> str:
-    """Let local Spark try a task again, as a cluster does."""
-    found = _LOCAL.fullmatch(master)
-    return master if found is None else f"local[{found[1] or 1},{ATTEMPTS}]"
-
-
-def _n_local(master: str) -> int:
-    found = _LOCAL.fullmatch(master)
-    n = found[1] if found else None
-    return int(n) if n and n != "*" else os.cpu_count() or 1
 
 
 class SparkWorkers:
@@ -117,12 +107,12 @@ class SparkWorkers:
         Raises:
             WorkerError: A task failed as often as Spark tries it.
         """
-        waiting, group = iter(items), uuid.uuid4().hex
+        waiting, group, n_items = iter(items), uuid.uuid4().hex, self.n_workers * TASKS_PER_CORE
         rounds: deque[Future[list[Result]]] = deque()
         with ThreadPoolExecutor(ROUNDS) as threads:
             try:
                 while True:
-                    while len(rounds) < ROUNDS and (some := self._next_items(waiting)):
+                    while len(rounds) < ROUNDS and (some := list(islice(waiting, n_items))):
                         rounds.append(threads.submit(self._run, function, some, group))
                     if not rounds:
                         return
@@ -130,9 +120,6 @@ class SparkWorkers:
             finally:
                 if rounds:  # nobody waits for them any more
                     self._context.cancelJobGroup(group)
-
-    def _next_items(self, items: Iterator[Item]) -> list[Item]:
-        return list(islice(items, self.n_workers * TASKS_PER_CORE))
 
     def _run(
         self, function: Callable[[Item], Result], items: list[Item], group: str
@@ -205,8 +192,8 @@ class Shipment:
         self.is_shared = is_local if shared is None else shared
         self._folder = tempfile.TemporaryDirectory(prefix="stamo-ship-")
 
-    def send(self, path: Path, name: str) -> ShippedPath:
-        """Send a file or folder under a name of its own.
+    def send(self, path: Path, name: str) -> Path:
+        """Send a file or folder under a name of its own; return what `shipped` finds it by.
 
         Raises:
             SettingsError: There is no such file or folder.
@@ -214,7 +201,7 @@ class Shipment:
         if not path.exists():
             raise SettingsError(f"There is no {str(path)!r} to send to Spark; check the path.")
         if self.is_shared:
-            return ShippedPath(str(path.absolute()), is_here=True)
+            return path.absolute()
         inside = Path(self._folder.name)
         if path.is_dir():
             with tarfile.open(inside / f"{name}.tar", "w") as archive:
@@ -224,24 +211,17 @@ class Shipment:
         else:
             (inside / name).write_bytes(path.read_bytes())
             self._context.addFile(str(inside / name))
-        return ShippedPath(name)
+        return Path(name)
 
     def close(self) -> None:
         """Remove what was made to be sent; the executors have theirs."""
         self._folder.cleanup()
 
 
-@dataclass(frozen=True)
-class ShippedPath:
-    """Where executors find a file; small, and made to travel with a task."""
+def shipped(path: Path) -> Path:
+    """Return where something that was sent is, on the machine where this is asked."""
+    if path.is_absolute():
+        return path
+    from pyspark import SparkFiles
 
-    name: str
-    is_here: bool = False
-
-    def path(self) -> Path:
-        """Return the path on the machine where this is asked."""
-        if self.is_here:
-            return Path(self.name)
-        from pyspark import SparkFiles
-
-        return Path(SparkFiles.get(self.name))
+    return Path(SparkFiles.get(str(path)))

@@ -24,11 +24,16 @@ function markBusy(change) {
   document.body.ariaBusy = String(nShown > 0);
 }
 
+/** What every request of our pages has: the header that no foreign site can send, and the token if there is one. */
+export function ownHeaders() {
+  const token = sessionStorage.getItem(TOKEN);
+  return { "X-Stamo": "1", ...(token && { Authorization: `Bearer ${token}` }) };
+}
+
 /** Call a route; a failure becomes an Error with the service's sentence. */
 export async function call(method, path, body) {
-  const headers = { "X-Stamo": "1" };
+  const headers = ownHeaders();
   const token = sessionStorage.getItem(TOKEN);
-  if (token) headers.Authorization = `Bearer ${token}`;
   const isFile = body instanceof Blob;
   if (body !== undefined && !isFile) headers["Content-Type"] = "application/json";
   let response;
@@ -111,6 +116,15 @@ export function showFailure(error) {
   const isNew = sentence && sentence !== box.textContent;
   box.textContent = sentence;
   if (isNew) box.scrollIntoView({ block: "nearest" });
+}
+
+/** Do something; where it fails, the page says so. */
+export async function attempt(action) {
+  try {
+    await action();
+  } catch (error) {
+    showFailure(error);
+  }
 }
 
 /** A value that stays the same while this tab is open. */

@@ -1,6 +1,6 @@
 // What was discovered: proposals with examples, to accept or reject.
 
-import { byId, call, make, percent, showFailure } from "/static/api.js";
+import { attempt, byId, call, make, percent, showFailure } from "/static/api.js";
 
 const WHO = "stamo-who";
 const PAGE = 20;
@@ -113,9 +113,9 @@ async function decide(form, action) {
 }
 
 /** Load the proposals behind the first `start`. */
-async function load(start) {
+function load(start) {
   const number = ++nLoads;
-  try {
+  return attempt(async () => {
     const kind = byId("kind").value;
     const asked = new URLSearchParams({ start, most: PAGE, ...(kind && { kind }) });
     for (const type of byId("type").value.split(/[\s,;]+/).filter(Boolean)) asked.append("type", type);
@@ -131,9 +131,7 @@ async function load(start) {
     byId("status").replaceChildren(...(answer.is_served
       ? [`${answer.n} open ${answer.n === 1 ? "proposal" : "proposals"}, the best first. Nothing is linked to them before you accept and learn them.`]
       : ["This service shows no proposals. Find some with ", make("code", {}, "stamo discover"), ", then start it with ", make("code", {}, "--found FOLDER"), "."]));
-  } catch (error) {
-    showFailure(error);
-  }
+  });
 }
 
 byId("who").value = localStorage.getItem(WHO) || "";

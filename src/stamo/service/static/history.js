@@ -1,6 +1,6 @@
 // The labels so far: search and filters, who changed what, and a way to change any answer.
 
-import { byId, call, make, percent, showFailure } from "/static/api.js";
+import { attempt, byId, call, make, percent } from "/static/api.js";
 
 let entries = [];
 let lastTurn = 0;
@@ -13,15 +13,11 @@ export async function showHistory(route, onChange) {
   fillSelect("filter-answer", "any answer", entries.map((entry) => entry.answer));
   fillSelect("filter-who", "anybody", entries.map((entry) => entry.labeller));
   byId("agreement").textContent = answer.agreement.map(agreementLine).join(" ");
-  const filter = async () => {
+  const filter = () => attempt(async () => {
     const turn = ++lastTurn;
-    try {
-      const found = await call("GET", `${route}/labels?${query()}`);
-      if (turn === lastTurn) showEntries(found, onChange); // an older answer may come later
-    } catch (error) {
-      showFailure(error);
-    }
-  };
+    const found = await call("GET", `${route}/labels?${query()}`);
+    if (turn === lastTurn) showEntries(found, onChange); // an older answer may come later
+  });
   byId("filters").oninput = filter;
   byId("filters").onsubmit = (event) => event.preventDefault();
   await filter();

@@ -1,6 +1,6 @@
 // The overview: workspaces, packs and jobs.
 
-import { byId, call, make, percent, showFailure } from "/static/api.js";
+import { attempt, byId, call, make, percent, showFailure } from "/static/api.js";
 import { useOf } from "/static/use.js";
 
 function row(title, line, ...links) {
@@ -77,14 +77,12 @@ async function load() {
   if (n) setTimeout(() => follow(n, turn), PAUSE);
 }
 
-async function run(action) {
+function run(action) {
   showFailure(null);
-  try {
+  return attempt(async () => {
     await action();
     await load();
-  } catch (error) {
-    showFailure(error);
-  }
+  });
 }
 
 byId("file").addEventListener("change", (event) => {

@@ -2,7 +2,7 @@
 // The next mentions are here before they are asked: a choice shows the next one at once, and is
 // saved meanwhile, one after the other.
 
-import { byId, call, clientId, make, percent, showFailure } from "/static/api.js";
+import { attempt, byId, call, clientId, make, percent, showFailure } from "/static/api.js";
 import { showHistory } from "/static/history.js";
 import { useOf } from "/static/use.js";
 
@@ -279,15 +279,11 @@ function closeSearch() {
 async function search() {
   const turn = ++lastSearch;
   const text = byId("search").value.trim();
-  try {
-    const found = text ? await call("GET", `${route}/entities?${new URLSearchParams({ search: text })}`) : [];
-    if (turn !== lastSearch) return;
-    const rows = found.slice(0, 8).map((choice) => choiceItem(choice, KEYS.length));
-    const nothing = text ? [make("li", { className: "empty" }, "No name begins so.")] : [];
-    byId("found").replaceChildren(...(rows.length ? rows : nothing));
-  } catch (error) {
-    showFailure(error);
-  }
+  const found = text ? await call("GET", `${route}/entities?${new URLSearchParams({ search: text })}`) : [];
+  if (turn !== lastSearch) return;
+  const rows = found.slice(0, 8).map((choice) => choiceItem(choice, KEYS.length));
+  const nothing = text ? [make("li", { className: "empty" }, "No name begins so.")] : [];
+  byId("found").replaceChildren(...(rows.length ? rows : nothing));
 }
 
 // The whole document
@@ -295,19 +291,15 @@ async function search() {
 async function openDocument() {
   const question = shown();
   if (!question) return;
-  try {
-    const { id, title, text } = await call("GET", `${route}/document?${new URLSearchParams({ document: question.document })}`);
-    byId("whole-title").textContent = title || id;
-    const isAddress = /^https?:\/\//.test(id);
-    byId("whole-link").replaceChildren(isAddress ? make("a", { href: id, target: "_blank", rel: "noopener noreferrer" }, id) : id);
-    const points = Array.from(text); // offsets count code points
-    const mark = make("mark", {}, points.slice(question.start, question.end).join(""));
-    byId("whole-text").replaceChildren(points.slice(0, question.start).join(""), mark, points.slice(question.end).join(""));
-    byId("whole").showModal();
-    mark.scrollIntoView({ block: "center" });
-  } catch (error) {
-    showFailure(error);
-  }
+  const { id, title, text } = await call("GET", `${route}/document?${new URLSearchParams({ document: question.document })}`);
+  byId("whole-title").textContent = title || id;
+  const isAddress = /^https?:\/\//.test(id);
+  byId("whole-link").replaceChildren(isAddress ? make("a", { href: id, target: "_blank", rel: "noopener noreferrer" }, id) : id);
+  const points = Array.from(text); // offsets count code points
+  const mark = make("mark", {}, points.slice(question.start, question.end).join(""));
+  byId("whole-text").replaceChildren(points.slice(0, question.start).join(""), mark, points.slice(question.end).join(""));
+  byId("whole").showModal();
+  mark.scrollIntoView({ block: "center" });
 }
 
 // The labels so far
@@ -327,14 +319,11 @@ function closeHistory() {
 }
 
 /** Show a certain mention, to give or change its label. */
-async function jump(document, mention) {
-  try {
-    const where = new URLSearchParams({ document, mention });
-    changing = await call("GET", `${route}/mention?${where}`);
+function jump(document, mention) {
+  return attempt(async () => {
+    changing = await call("GET", `${route}/mention?${new URLSearchParams({ document, mention })}`);
     closeHistory();
-  } catch (error) {
-    showFailure(error);
-  }
+  });
 }
 
 function leave() {
@@ -359,35 +348,31 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.target.closest("input, select, textarea, dialog") || !who || !byId("history").hidden) return;
   const key = keyOfPress(event);
-  const question = shown();
-  const choice = KEYS.includes(key) ? question?.choices[KEYS.indexOf(key)] : null;
-  if (choice) decide(choice.choice, choice.entity);
-  else if (key === "n" && question) decide(...NONE);
-  else if (key === "s" && question) decide(...SKIP);
-  else if (key === "e" && question) openSearch();
-  else if (key === "u") undo();
-  else if (key === "h") openHistory();
-  else if (key === "m" && question) expand();
-  else return;
+  const button = Array.from(document.querySelectorAll("[aria-keyshortcuts]")).find((b) => b.getAttribute("aria-keyshortcuts") === key);
+  if (!button || button.disabled || button.hidden) return;
+  button.click();
   event.preventDefault();
 });
 
-byId("none").addEventListener("click", () => decide(...NONE));
-byId("skip").addEventListener("click", () => decide(...SKIP));
-byId("another").addEventListener("click", openSearch);
-byId("search").addEventListener("input", search);
+const actions = {
+  none: () => decide(...NONE),
+  skip: () => decide(...SKIP),
+  open: () => attempt(openDocument),
+  another: openSearch,
+  more: expand,
+  back: leave,
+  change: askWho,
+  "show-history": openHistory,
+  "hide-history": closeHistory,
+  undo,
+  learn,
+};
+for (const [id, action] of Object.entries(actions)) byId(id).addEventListener("click", action);
+byId("search").addEventListener("input", () => attempt(search));
 byId("other").addEventListener("submit", (event) => {
   event.preventDefault();
   byId("found").querySelector("button")?.click();
 });
-byId("undo").addEventListener("click", undo);
-byId("more").addEventListener("click", expand);
-byId("learn").addEventListener("click", learn);
-byId("open").addEventListener("click", openDocument);
-byId("back").addEventListener("click", leave);
-byId("show-history").addEventListener("click", openHistory);
-byId("hide-history").addEventListener("click", closeHistory);
-byId("change").addEventListener("click", () => askWho());
 byId("who-form").addEventListener("submit", (event) => {
   event.preventDefault();
   who = byId("who").value.trim();

@@ -1,16 +1,18 @@
-"""ContextReader of a name that agree with each other: each cluster is a meaning."""
+"""Contexts of a name as vectors, in the space of the entities' vectors; those that agree cluster.
+
+Each cluster is a meaning.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
+from scipy import sparse
 from scipy.cluster import hierarchy
 from scipy.spatial import distance
 
-from stamo.discovery.context_vectors import ContextVectors
-from stamo.discovery.frames import own_year
 from stamo.discovery.sightings import Sighting
 from stamo.discovery.time import EARLIER, LATER
 from stamo.features.encoding import Lexicon
@@ -38,44 +40,62 @@ OTHER_TIME = 0.2
 MAX_CACHED_NAMES = 1000
 
 
-@dataclass(frozen=True)
+class ContextVectors:
+    """Turns context words, and entities, into vectors."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._words = np.asarray(kb.word_vectors, dtype=np.float32)
+        self._weights = kb.word_weights
+        self._background = kb.background
+        self._entities = kb.entity_vectors()
+
+    def of(self, words: Int32, emphasis: Float32 | None = None) -> Float32:
+        """Return the directions of contexts of H words, (M, H) with -1 for none, as (M, Q)."""
+        weights = np.where(words >= 0, self._weights[words], 0).astype(np.float32)
+        if emphasis is not None:
+            weights *= emphasis
+        mass = weights.sum(axis=1, keepdims=True)
+        direction = self._sums(words, weights) - mass * self._background
+        norm = np.linalg.norm(direction, axis=1, keepdims=True)
+        return np.asarray(direction / np.maximum(norm, 1e-9), dtype=np.float32)
+
+    def _sums(self, words: Int32, weights: Float32) -> Float32:
+        """Return the weighted sums of word vectors, (M, Q), without copying the vectors."""
+        edges = np.arange(len(words) + 1) * words.shape[1]
+        chosen = np.maximum(words, 0).ravel()
+        shape = len(words), len(self._words)
+        table = sparse.csr_array((weights.ravel(), chosen, edges), shape=shape)
+        return np.asarray(table @ self._words, dtype=np.float32)
+
+    def entities(self, ids: Int32) -> Float32:
+        """Return the vectors of entities, zeros for -1."""
+        used, place = np.unique(ids, return_inverse=True)
+        vectors = np.asarray(self._entities[np.maximum(used, 0)], dtype=np.float32)
+        vectors[used < 0] = 0
+        return vectors[place.reshape(ids.shape)]
+
+
 class ContextReader:
-    """Reads the windows of sightings."""
+    """Reads the windows of sightings by the words of a knowledge base, and perhaps an encoder."""
 
-    kb: KnowledgeBase
-    vectors: ContextVectors
-    lexicon: Lexicon
-    encoder: TextEncoder | None = None
-    _names: dict[str, Int32] = field(default_factory=dict)
+    def __init__(self, kb: KnowledgeBase, encoder: TextEncoder | None = None) -> None:
+        self.kb, self.encoder = kb, encoder
+        self.vectors, self._lexicon = ContextVectors(kb), Lexicon.of(kb)
+        self._own_words = lru_cache(MAX_CACHED_NAMES)(self._read_name)
 
-    @classmethod
-    def of(cls, kb: KnowledgeBase, encoder: TextEncoder | None = None) -> ContextReader:
-        """Take the words of a knowledge base, and perhaps a sentence encoder."""
-        return cls(kb, ContextVectors(kb), Lexicon.of(kb), encoder)
-
-    def words(self, sighting: Sighting) -> Int32:
-        """Return the content words around the name, but not of the name itself."""
-        return self._read(sighting)[0]
-
-    def _read(self, sighting: Sighting) -> tuple[Int32, int]:
-        """Return the content words around a name, and how many of them stand before it."""
-        found = self.lexicon.encode(sighting.window)
+    def read(self, sighting: Sighting) -> tuple[Int32, int]:
+        """Return the content words around a name, not its own, and how many stand before it."""
+        found = self._lexicon.encode(sighting.window)
         outside = (found.ends <= sighting.at) | (found.starts >= sighting.stop)
         kept = outside & ~np.isin(found.ids, self._own_words(sighting.name))
         return found.ids[kept], int((found.ends[kept] <= sighting.at).sum())
 
-    def _own_words(self, name: str) -> Int32:
-        return self._names[name] if name in self._names else self._read_name(name)
-
     def _read_name(self, name: str) -> Int32:
-        if len(self._names) > MAX_CACHED_NAMES:
-            self._names.clear()
-        found = self._names[name] = self.lexicon.encode(name).ids
-        return found
+        return self._lexicon.encode(name).ids
 
     def word_vectors(self, sightings: Sequence[Sighting]) -> Float32:
         """Return the directions of the contexts, (n, Q); what stands near the name counts more."""
-        rows = [self._read(sighting) for sighting in sightings]
+        rows = [self.read(sighting) for sighting in sightings]
         shape = len(rows), max(1, *(len(words) for words, _ in rows))
         padded = np.full(shape, -1, dtype=np.int32)
         emphasis = np.zeros(shape, dtype=np.float32)
@@ -124,7 +144,7 @@ def is_quoted(sighting: Sighting) -> bool:
 
 def _same_years(sightings: Sequence[Sighting]) -> Float64:
     """Return 1 for two titles of one year, -1 for those of different years, 0 for others."""
-    years = np.array([own_year(sighting) or 0 for sighting in sightings])
+    years = np.array([sighting.own_year or 0 for sighting in sightings])
     same = years[:, None] == years
     return np.where((years > 0)[:, None] & (years > 0), np.where(same, 1.0, -1.0), 0.0)
 

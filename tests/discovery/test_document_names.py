@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from stamo.discovery.companions import N_NEAR_ENTITIES, companions
-from stamo.discovery.document_names import DocumentNames
+from stamo.discovery.document_names import N_NEAR_ENTITIES, DocumentNames, companions
 
 
 def ints(*values):
