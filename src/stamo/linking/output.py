@@ -27,7 +27,7 @@ from stamo.corpus.formats.nif import (
 )
 from stamo.corpus.parts import ReadPart
 from stamo.errors import MissingExtraError, SettingsError
-from stamo.linking.opening import BatchLinker, link_in_processes
+from stamo.linking.linker import Linker, link_in_processes
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.system.cells import inert_cell
 
@@ -105,7 +105,7 @@ def link_format(
 
 
 def write_links(
-    linker: BatchLinker,
+    linker: Linker,
     sources: Iterable[ReadPart],
     out: BinaryIO,
     name: str,
@@ -126,7 +126,7 @@ def write_links(
     Returns:
         How many documents or parts were linked, and how many could not be.
     """
-    emerging = [pack.entity.id for pack in getattr(linker, "packs", ())]
+    emerging = [pack.entity.id for pack in linker.packs]
     form = link_format(name, emerging, all_candidates=all_candidates)
     counts = [0, 0]
 

@@ -149,7 +149,7 @@ def make_linker(
 ) -> PackedLinker:
     """Make the linker of the service: it knows the packs and explains itself."""
     linker = PackedLinker(Linker(kb, trained, settings=LinkerSettings(explain=True)), packs)
-    _ = linker.base.detector  # made now, so that the first text does not wait for it
+    _ = linker.detector  # made now, so that the first text does not wait for it
     return linker
 
 

@@ -120,9 +120,11 @@ def find_collisions(
 
 def _batches(packed: PackedLinker, documents: Iterable[Document]) -> Iterable[list[LinkedDocument]]:
     batch: list[LinkedDocument] = []
-    for linked in packed.base.link_documents(documents):
+    kb, trained, extra = packed.kb, packed.trained, packed.extra_aliases
+    without = Linker(kb, trained, settings=packed.settings, extra_aliases=extra)
+    for linked in without.link_documents(documents):
         batch.append(linked)
-        if len(batch) == packed.base.settings.batch_size:
+        if len(batch) == packed.settings.batch_size:
             yield batch
             batch = []
     if batch:

@@ -34,7 +34,7 @@ from stamo.integrations.spark.parts import PartFolder
 from stamo.integrations.spark.session import Shipment, ShippedPath, SparkWorkers
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.manifest import sha256_of
-from stamo.linking.opening import BatchLinker, link_in_processes, open_linker
+from stamo.linking.linker import Linker, link_in_processes, open_linker
 from stamo.linking.results import LinkedDocument
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import load_model
@@ -204,7 +204,7 @@ def _link_task(task: tuple[int, Sequence[FilePiece]], shipped: _Shipped, parts: 
 
 
 def link_pieces(
-    linker: BatchLinker, pieces: Sequence[FilePiece], job: LinkJob
+    linker: Linker, pieces: Sequence[FilePiece], job: LinkJob
 ) -> Iterator[pa.RecordBatch]:
     """Link some pieces and yield rows of `LINKED_SCHEMA`."""
     finish = partial(_row, everything=job.everything)
@@ -230,7 +230,7 @@ def _row(linked: LinkedDocument, *, everything: bool) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def shipped_linker(shipped: _Shipped) -> BatchLinker:
+def shipped_linker(shipped: _Shipped) -> Linker:
     """Open what was shipped, once in each process of an executor; the large files are mapped."""
     linker = open_linker(
         shipped.kb.path(),
