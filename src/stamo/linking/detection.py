@@ -3,6 +3,9 @@
 A name is detected where it stands as whole words. Its exact case comes first; a sentence's first
 word may have gained a capital, and a stretch in capitals may hide a name in title case. Common
 words are kept out by the link probability: "will" names a document, but is hardly ever a link.
+What is found in small letters counts only where the name is a link often and is never one in small
+letters, as "london" and "microsoft" are, but not "love", "apple" or "may". "bbc" is BBC, as that is
+how the word is mostly written; "who" is not WHO.
 
 Names are found by the mapped matcher of the knowledge base, so a detector is ready at once. Which
 of the names are worth a mention is decided when a text first holds them.
@@ -17,12 +20,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stamo.corpus.tokenizer import DOTTED_I, begins_small, tokenize
+from stamo.corpus.tokenizer import DOTTED_I, begins_small, lower, tokenize
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.candidates import normalise_surface
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
 from stamo.linking.haystack import Haystack, make_haystack
-from stamo.linking.informal import fit_for_small_letters
 from stamo.linking.settings import LEFT_ALONE, DetectionSettings
 from stamo.linking.short_names import RepeatedNames
 from stamo.linking.texts import NOTHING_DETECTED, CodeArray, Detected, JoinedTexts
@@ -37,6 +39,10 @@ EXTRA_PRIORITY = 2.0
 """Above every link probability."""
 EXTRA_FORM_PRIORITY = 3.5
 """Above every name as it is written, below an extra alias as it is written."""
+LEAST_LINK_PROBABILITY = 0.25
+"""What a name needs to be found in small letters."""
+LEAST_INITIALS_SHARE = 0.1
+"""Articles with a name in capitals for each time that the word is written in any case."""
 _UNDECIDED, _WANTED, _UNWANTED = range(3)
 _LETTER = re.compile(r"[^\W\d_]")
 _POSSESSIVE = "'s"
@@ -199,6 +205,26 @@ class _Verdicts:
             self._known[new] = np.where(self._decide(new), _WANTED, _UNWANTED)
             known = self._known[names]
         return np.asarray(known == _WANTED)
+
+
+def fit_for_small_letters(kb: KnowledgeBase, aliases: Int32) -> Bools:
+    """Tell which names may be found in small letters, shape (n,)."""
+    names = kb.aliases(aliases)
+    # No common word has full stops inside, so "u.s." needs no more than "U.S." does.
+    dotted = np.fromiter(("." in name[:-1] and " " not in name for name in names), bool, len(names))
+    likely = dotted | (kb.link_probability[aliases] >= LEAST_LINK_PROBABILITY)
+    initials = [i for i, name in enumerate(names) if len(name) > 1 and name.isupper()]
+    likely[initials] &= dotted[initials] | _is_written_so(kb, aliases[initials])
+    return np.asarray(likely & (kb.alias_ids([lower(name) for name in names]) < 0))
+
+
+def _is_written_so(kb: KnowledgeBase, aliases: Int32) -> Bools:
+    """Tell which names in capitals are what their letters mostly are; none without word counts."""
+    if not kb.dimensions:
+        return np.zeros(len(aliases), dtype=np.bool_)
+    words = kb.word_ids([lower(name) for name in kb.aliases(aliases)])
+    counts = np.where(words >= 0, kb.word_counts[np.maximum(words, 0)], 0)
+    return np.asarray(kb.alias_documents[aliases] >= LEAST_INITIALS_SHARE * counts)
 
 
 def is_searchable(name: str) -> bool:

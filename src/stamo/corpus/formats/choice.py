@@ -10,7 +10,7 @@ from stamo.corpus.formats.html import WebPage
 from stamo.corpus.formats.jsonl import JsonLines
 from stamo.corpus.formats.nif import NifFile
 from stamo.corpus.formats.parquet import ParquetFile
-from stamo.corpus.formats.table import TextTable
+from stamo.corpus.formats.rows import TextTable
 from stamo.corpus.formats.text import PlainText
 from stamo.corpus.formats.warc import WebArchive
 from stamo.system.streams import UNSUPPORTED
