@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import DOTTED_I, begins_small, lower, tokenize
 from stamo.kb.base import KnowledgeBase
@@ -67,8 +69,11 @@ class MentionDetector:
         """
         self.settings = settings
         self._kb = kb
-        self._wanted = _Verdicts(kb, self._is_mention)
-        self._fit_for_small_letters = _Verdicts(kb, partial(fit_for_small_letters, kb))
+        undecided = np.append(np.zeros(kb.n_aliases, np.uint8), np.uint8(_UNWANTED))
+        self._wanted = _Verdicts(self._is_mention, undecided)
+        self._fit_for_small_letters = _Verdicts(
+            partial(fit_for_small_letters, kb), undecided.copy()
+        )
         self._forms: WordForms | None = None
         self._letters: tuple[CodeArray, ...] = ()
         self._name_starts: NameStarts | None = None
@@ -190,20 +195,19 @@ class MentionDetector:
         return np.asarray(result)
 
 
+@dataclass(frozen=True, eq=False)
 class _Verdicts:
-    """What was decided of names of the knowledge base, when each was first met; of others no."""
+    """What was decided of names, when each was first met."""
 
-    def __init__(self, kb: KnowledgeBase, decide: Callable[[Int32], Bools]) -> None:
-        self._decide = decide
-        self._known = np.zeros(kb.n_aliases + 1, dtype=np.uint8)
-        self._known[-1] = _UNWANTED
+    decide: Callable[[Int32], Bools]
+    known: NDArray[np.uint8]  # (names + 1,) the last one stands for what is none of them
 
     def __getitem__(self, names: Int32, /) -> Bools:
-        known = self._known[names]
+        known = self.known[names]
         new = np.unique(names[known == _UNDECIDED])
         if len(new):
-            self._known[new] = np.where(self._decide(new), _WANTED, _UNWANTED)
-            known = self._known[names]
+            self.known[new] = np.where(self.decide(new), _WANTED, _UNWANTED)
+            known = self.known[names]
         return np.asarray(known == _WANTED)
 
 

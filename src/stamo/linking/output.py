@@ -156,9 +156,11 @@ def linked_to_jsonl(linked: LinkedDocument, *, all_candidates: bool = False) -> 
 
 def linked_to_csv(linked: LinkedDocument) -> bytes:
     """Write the mentions of a document as rows of CSV; no text in them is computed as a formula."""
-    return _csv(
+    text = io.StringIO()
+    csv.writer(text).writerows(
         ["" if value is None else inert_cell(value) for value in row] for row in _rows(linked)
     )
+    return text.getvalue().encode("utf-8", "replace")
 
 
 def linked_to_nif(linked: LinkedDocument, emerging: Collection[str] = ()) -> bytes:
@@ -239,12 +241,6 @@ def _rows(linked: LinkedDocument) -> list[tuple[Any, ...]]:
         )
         for m in linked.mentions
     ]
-
-
-def _csv(rows: Iterable[Iterable[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode("utf-8", "replace")
 
 
 def to_arrow(linked: Iterable[LinkedDocument]) -> pa.Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -74,17 +74,8 @@ class PackScores:
 
     def spread(self, rows: Int64, place: Int64) -> PackScores:
         """Return the scores of more rows, each that of one of the n."""
-        return PackScores(
-            rows,
-            self.odds[place],
-            self.parts[place],
-            self.probability[place],
-            self.prior[place],
-            self.none[place],
-            self.scores[place],
-            self.candidates[place],
-            lambda row: self.reasons(int(place[row])),
-        )
+        taken = {field.name: getattr(self, field.name)[place] for field in fields(self)[1:-1]}
+        return PackScores(rows, **taken, reasons=lambda row: self.reasons(int(place[row])))
 
 
 def no_scores() -> PackScores:
@@ -366,24 +357,19 @@ class PackedLinker(Linker):
         is_best = wins or (best in old and best is not None and best.confidence >= rest * none)
         chosen = best if is_best else None
         linked = chosen is not None and chosen.confidence >= settings.threshold
+        # What each part adds to the log odds of the packed entity against the best other.
+        adds = scores[first].parts[place].tolist()
+        why = tuple(Contribution(name, x, 0.0, x) for name, x in zip(PARTS, adds, strict=True))
         return mention._replace(
             entity=chosen.entity if chosen is not None and linked else None,
             confidence=chosen.confidence if chosen is not None else 0.0,
             candidates=tuple(ordered),
-            why=explain_pack(scores[first], place) if settings.explain else mention.why,
+            why=why if settings.explain else mention.why,
             without_packs=mention.entity,
             in_pack=True,
             reasons=self._reasons(self.packs[first], scores[first], place) if explain else (),
             reasons_for=self.packs[first].entity.id if settings.explain else "",
         )
-
-
-def explain_pack(scores: PackScores, place: int) -> tuple[Contribution, ...]:
-    """Return what each part adds to the log odds of the packed entity against the best other."""
-    return tuple(
-        Contribution(name, float(value), 0.0, float(value))
-        for name, value in zip(PARTS, scores.parts[place], strict=True)
-    )
 
 
 def flatten_linked(
@@ -400,24 +386,14 @@ def flatten_linked(
         kb: Knows the entities.
         name_of: What a mention is a form of: packs know names as they were declared.
     """
+
+    def context_mention(d: LinkedDocument, m: LinkedMention) -> Mention:
+        entity = m.entity if m.confidence >= CONTEXT_CONFIDENCE else None
+        return Mention(name_of(d, m), m.start - d.offset, m.end - d.offset, entity)
+
     documents = [
-        Document(
-            d.id,
-            d.text,
-            tuple(_context_mention(m, name_of(d, m), d.offset) for m in d.mentions),
-        )
-        for d in linked
+        Document(d.id, d.text, tuple(context_mention(d, m) for m in d.mentions)) for d in linked
     ]
     names = sorted({m.entity for d in documents for m in d.mentions if m.entity is not None})
     ids = kb.entity_ids(names) if names else np.zeros(0, dtype=np.int32)
     return flatten(documents, lexicon, dict(zip(names, ids.tolist(), strict=True)))
-
-
-def _context_mention(mention: LinkedMention, name: str, offset: int) -> Mention:
-    sure = mention.confidence >= CONTEXT_CONFIDENCE
-    return Mention(
-        name,
-        mention.start - offset,
-        mention.end - offset,
-        mention.entity if sure else None,
-    )

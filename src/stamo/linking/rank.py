@@ -78,7 +78,8 @@ def rank_by_model(
         ranking: All mentions as they were ranked before.
         rows: Which of them are scored, shape (m,).
     """
-    mentions, result = encode_known(model, mentions, kb), ranking.opened(rows)
+    result = ranking.opened(rows)
+    mentions = encode_known(model, mentions, kb)
     width = (mentions.candidates >= 0).sum(axis=1)
     values = model.score_known(mentions, tables)
     for some in blocks(width):

@@ -6,21 +6,20 @@ are columns of whole batches; values are made only of the documents that are ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.system.arrays import Int32, Int64
+from stamo.system.arrays import Int64
 
 if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase
     from stamo.linking.rank import Ranking
 
-_Other = TypeVar("_Other")
 Link = tuple[int, int, str | None, float]
 """Start and end of a mention, its entity, and the confidence in that."""
 
@@ -172,27 +171,17 @@ class MentionColumns:
     """The scores of explanations, none without them."""
 
     @cached_property
-    def entities(self) -> list[str | None]:
-        """What each mention is linked to."""
-        return self._of_linked(self.kb.titles, None)
-
-    @cached_property
-    def ids(self) -> list[str]:
-        """What the entity of each mention is called elsewhere, empty where that is unknown."""
-        if not self.kb.has_external_ids:
-            return [""] * len(self.starts)
-        return self._of_linked(self.kb.external_ids, "")
-
-    def _of_linked(
-        self, names_of: Callable[[Int32], list[str]], none: _Other
-    ) -> list[str | _Other]:
-        """Name the entity of each mention, those that have none as given."""
+    def linked(self) -> tuple[list[str | None], list[str]]:
+        """What each mention is linked to, and what that is called elsewhere if it is known."""
         best = self.ranking.candidates[:, 0]
-        linked = (best >= 0) & (self.confidence[:, 0] >= self.threshold)
-        ids, place = np.unique(np.where(linked, best, -1), return_inverse=True)
+        is_linked = (best >= 0) & (self.confidence[:, 0] >= self.threshold)
+        ids, place = np.unique(np.where(is_linked, best, -1), return_inverse=True)
         n_none = int(np.searchsorted(ids, 0))
-        names: list[str | _Other] = [*([none] * n_none), *names_of(ids[n_none:])]
-        return [names[i] for i in place.tolist()]
+        titles = [*([None] * n_none), *self.kb.titles(ids[n_none:])]
+        if not self.kb.has_external_ids:
+            return [titles[i] for i in place.tolist()], [""] * len(place)
+        elsewhere = [*([""] * n_none), *self.kb.external_ids(ids[n_none:])]
+        return [titles[i] for i in place.tolist()], [elsewhere[i] for i in place.tolist()]
 
     @cached_property
     def _shown(self) -> dict[int, tuple[str, str]]:
@@ -211,7 +200,7 @@ class MentionColumns:
             surfaces,
             self.starts[rows].tolist(),
             self.ends[rows].tolist(),
-            self.entities[rows],
+            self.linked[0][rows],
             ranking.candidates[rows].tolist(),
             self.confidence[rows].tolist(),
             ranking.scores[rows].tolist(),
@@ -262,9 +251,9 @@ class MentionRows(Sequence[LinkedMention]):
                 columns.starts[rows].tolist(),
                 columns.ends[rows].tolist(),
                 self.surfaces,
-                columns.entities[rows],
+                columns.linked[0][rows],
                 np.round(columns.confidence[rows, 0].astype(np.float64), 4).tolist(),
-                columns.ids[rows],
+                columns.linked[1][rows],
             )
         )
 
@@ -274,7 +263,7 @@ class MentionRows(Sequence[LinkedMention]):
         return zip(
             columns.starts[rows].tolist(),
             columns.ends[rows].tolist(),
-            columns.entities[rows],
+            columns.linked[0][rows],
             columns.confidence[rows, 0].tolist(),
             strict=True,
         )

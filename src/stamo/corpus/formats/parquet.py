@@ -9,7 +9,6 @@ compact protocol; the second field of each is the size.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -36,35 +35,29 @@ _UNPACKED, _STORED = 2, 3
 """The fields of a page's head that hold its size, unpacked and as it is stored."""
 
 
-class ParquetFile:
-    """A file of rows."""
+def read_parquet(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read one document per row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    suffixes = (".parquet",)
-    begins = re.compile(rb"PAR1")
-
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read one document per row."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        if task.path is None:
-            task.skip(
-                "Parquet from a pipe or inside an archive", task.file, advice="give the file itself"
-            )
-            return
-        try:
-            with pq.ParquetFile(task.path) as file:
-                names = _names(file.schema_arrow, task)
-                texts = [n for n in names.values() if _is_text(file.schema_arrow.field(n).type)]
-            with pq.ParquetFile(task.path, read_dictionary=texts) as file:
-                yield from _read_groups(file, names, task)
-        except BadRecordError as error:
-            task.skip(str(error), task.file, advice=error.advice)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            reason = " ".join(str(error).split())[:120]
-            task.skip("damaged Parquet file", task.file, advice=f"the reader says: {reason}")
-        for _ in blocks:  # so that progress counts its bytes
-            pass
+    if task.path is None:
+        task.skip(
+            "Parquet from a pipe or inside an archive", task.file, advice="give the file itself"
+        )
+        return
+    try:
+        with pq.ParquetFile(task.path) as file:
+            names = _names(file.schema_arrow, task)
+            texts = [n for n in names.values() if _is_text(file.schema_arrow.field(n).type)]
+        with pq.ParquetFile(task.path, read_dictionary=texts) as file:
+            yield from _read_groups(file, names, task)
+    except BadRecordError as error:
+        task.skip(str(error), task.file, advice=error.advice)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:120]
+        task.skip("damaged Parquet file", task.file, advice=f"the reader says: {reason}")
+    for _ in blocks:  # so that progress counts its bytes
+        pass
 
 
 def _names(schema: pa.Schema, task: ReadTask) -> dict[str, str]:

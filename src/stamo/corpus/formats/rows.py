@@ -94,31 +94,25 @@ def row_document(
     return Document(id, text, title=title or None)
 
 
-class TextTable:
-    """A table of texts; only a file's name tells it from plain text."""
-
-    suffixes = (".csv", ".tsv")
-    begins = None
-
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read one document per row; bad rows are counted and left out."""
-        lines = _Lines(blocks, task)
-        csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
-        rows = csv.reader(lines, delimiter=lines.delimiter)
-        number = -1
-        try:
-            names = next(rows, [])
-            columns = choose_columns(names, task.text_column)
-            for number, row in enumerate(rows, start=1):
-                lines.n_held = 0
-                where, is_new = task.where("row", number), number > task.first and row
-                record = (row, len(names), columns, number)
-                yield number, task.take(where, _document, *record) if is_new else None
-        except BadRecordError as error:
-            where = task.file if number < 0 else task.where("row", number + 1)
-            task.skip(str(error), where, advice=error.advice)
-        except csv.Error as error:
-            task.skip(f"not a table of CSV ({error})", task.where("row", max(number, 0) + 1))
+def read_table(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read one document per row; bad rows are counted and left out."""
+    lines = _Lines(blocks, task)
+    csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
+    rows = csv.reader(lines, delimiter=lines.delimiter)
+    number = -1
+    try:
+        names = next(rows, [])
+        columns = choose_columns(names, task.text_column)
+        for number, row in enumerate(rows, start=1):
+            lines.n_held = 0
+            where, is_new = task.where("row", number), number > task.first and row
+            record = (row, len(names), columns, number)
+            yield number, task.take(where, _document, *record) if is_new else None
+    except BadRecordError as error:
+        where = task.file if number < 0 else task.where("row", number + 1)
+        task.skip(str(error), where, advice=error.advice)
+    except csv.Error as error:
+        task.skip(f"not a table of CSV ({error})", task.where("row", max(number, 0) + 1))
 
 
 def _document(

@@ -197,24 +197,18 @@ def _ends_rightly(buffer: _Buffer, length: int) -> bool:
     return behind[:1] in (b"\r", b"\n", b"W") and buffer.next_start(length) == length
 
 
-class WebArchive:
-    """Pages and plain texts of a crawl."""
+def read_archive(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read the pages and plain texts of an archive."""
+    n = 0
 
-    suffixes = (".warc", ".wet")
-    begins = re.compile(rb"WARC/")
+    def on_fault(reason: str) -> None:
+        if n >= task.first:
+            task.skip(reason, task.where("record", n + 1))
 
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read the pages and plain texts of an archive."""
-        n = 0
-
-        def on_fault(reason: str) -> None:
-            if n >= task.first:
-                task.skip(reason, task.where("record", n + 1))
-
-        for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
-            n += 1
-            if n > task.first and record is not None:
-                yield n, task.take(task.where("record", n), _read_record, record)
+    for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
+        n += 1
+        if n > task.first and record is not None:
+            yield n, task.take(task.where("record", n), _read_record, record)
 
 
 def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Document | None:
