@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase as KnowledgeBase
     from stamo.learning.learn import learn as learn
     from stamo.linking.linker import Linker as Linker
-    from stamo.linking.opening import open_linker as open_linker
+    from stamo.linking.linker import open_linker as open_linker
     from stamo.linking.output import to_arrow as to_arrow
     from stamo.linking.output import to_pandas as to_pandas
     from stamo.linking.packed import PackedLinker as PackedLinker
@@ -51,7 +51,7 @@ _MODULES = {
     "learn": "stamo.learning.learn",
     "learn_pack": "stamo.workspace.learn",
     "load_model": "stamo.models.store",
-    "open_linker": "stamo.linking.opening",
+    "open_linker": "stamo.linking.linker",
     "read_documents": "stamo.corpus.readers",
     "to_arrow": "stamo.linking.output",
     "to_pandas": "stamo.linking.output",

@@ -13,7 +13,7 @@ from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.cli.main import create_app
 from stamo.errors import StamoError, WorkspaceError
-from stamo.linking.opening import open_linker
+from stamo.linking.linker import open_linker
 from stamo.packs.pack import EntityPack
 from stamo.service.jobs import JobStore
 from stamo.service.wiring import JOBS_FILE

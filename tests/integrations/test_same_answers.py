@@ -47,6 +47,6 @@ def test_the_service_and_nif(parts, answers, tmp_path):
 
 def test_two_packs_of_one_entity_are_refused(installed):
     """In Python as in the command line."""
-    base = installed.linker.base
+    base = installed.linker
     with pytest.raises(PackError, match="are both packs of"):
         PackedLinker(Linker(base.kb, base.trained), [installed.pack, installed.pack])

@@ -128,7 +128,7 @@ def test_a_pipeline_goes_to_disk_and_back(installed, tmp_path, monkeypatch):
     moved = {"components": {"stamo": {"kb": str(tmp_path / "moved")}}}
     there = spacy.load(tmp_path / "pipeline", config=moved)
     assert spans(there(installed.texts[0])) == spans(nlp(installed.texts[0]))
-    assert there.get_pipe("stamo").linker.base.kb.path == tmp_path / "moved"
+    assert there.get_pipe("stamo").linker.kb.path == tmp_path / "moved"
 
 
 def test_another_knowledge_base_is_refused(installed, small_kb, tmp_path):

@@ -9,6 +9,7 @@ from stamo.features.articles import most_frequent_entities
 from stamo.features.encoding import encode
 from stamo.features.relatedness import Relatedness
 from stamo.linking.linker import Linker, LinkerSettings
+from stamo.linking.rank import relate
 from stamo.linking.settings import DetectionSettings
 from stamo.linking.surfaces import known_names
 from stamo.models.store import TrainedModel
@@ -182,7 +183,7 @@ def test_batch_relatedness_equals_the_feature():
     mentions = encode(located.corpus, kb, linker.encoding, context_entities=context)
     expected = Relatedness().known(mentions, kb)
     assert expected.max() > 0
-    np.testing.assert_allclose(linker.relatedness.known(mentions), expected, atol=1e-6)
+    np.testing.assert_allclose(relate(mentions, kb), expected, atol=1e-6)
 
 
 def test_surfaces_fall_back_to_known_names():

@@ -2,10 +2,11 @@
 
 import pytest
 
+from stamo.linking.detection import MentionDetector
+from stamo.linking.form_lists import other_letters
 from stamo.linking.form_rules import FormRules, form_rules, learn_affixes, stemmer, strong_root
 from stamo.linking.learned_forms import changed_endings, changed_words, linked_affixes
-from stamo.linking.letters import other_letters
-from stamo.linking.word_forms import KnownNames, WordForms, find_word_forms
+from stamo.linking.word_forms import WordForms
 from tests.linking.languages import (
     SENTENCES,
     WIKIS,
@@ -79,16 +80,16 @@ def test_without_the_extra_the_wiki_and_the_lists_still_teach():
     """Москве follows a rule of the wiki's own links, Москвой a list; no stemmer is needed."""
     kb = wiki_kb("ru")
     for language, found in (("ru", True), ("hsb", False)):
-        alone = WordForms(KnownNames(kb), FormRules(learn_affixes(kb, language), None))
+        alone = WordForms(kb, FormRules(learn_affixes(kb, language), None))
         assert alone.reading("москве") == (0, 0, kb.alias_id("Москва"))
         assert (alone.reading("москвой") == (0, 0, kb.alias_id("Москва"))) == found
     if stemmer("ru") is not None:
-        with_stems = WordForms(KnownNames(kb), form_rules(kb))
+        with_stems = WordForms(kb, form_rules(kb))
         assert with_stems.reading("москвой") == (0, 0, kb.alias_id("Москва"))
 
 
 def test_english_is_left_alone():
-    assert find_word_forms(small_kb()) is None
+    assert MentionDetector(small_kb())._forms is None
     assert other_letters("en") == ()
 
 

@@ -91,7 +91,7 @@ def link_by_spark(
         raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
     from stamo.integrations.spark.linking import link_on_spark
     from stamo.integrations.spark.session import spark_session
-    from stamo.linking.opening import pack_files
+    from stamo.linking.linker import pack_files
 
     job = replace(job, packs=tuple(pack_files(job.packs)))
     console = Console(stderr=True, highlight=False)

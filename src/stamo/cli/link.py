@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
     from stamo.evaluation.gold import GoldReport
     from stamo.evaluation.linking import HeldOutReport
-    from stamo.linking.opening import BatchLinker
+    from stamo.linking.linker import Linker
 
 
 class Mentions(StrEnum):
@@ -99,7 +99,7 @@ def link(
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.readers import read_parts
-    from stamo.linking.opening import open_linker
+    from stamo.linking.linker import open_linker
     from stamo.linking.output import write_links
     from stamo.linking.settings import DetectionSettings, LinkerSettings
     from stamo.models.store import is_model
@@ -156,11 +156,9 @@ def _say_failures(n_linked: int, n_failed: int) -> None:
         raise typer.Exit(1)
 
 
-def _write_text(
-    linker: BatchLinker, sources: Iterator[ReadPart], n_workers: int
-) -> tuple[int, int]:
+def _write_text(linker: Linker, sources: Iterator[ReadPart], n_workers: int) -> tuple[int, int]:
     from stamo.cli.tables import Console
-    from stamo.linking.opening import link_in_processes
+    from stamo.linking.linker import link_in_processes
     from stamo.linking.render import legend, render_document
 
     console = Console(highlight=False, soft_wrap=True)

@@ -154,8 +154,7 @@ def _facc1_documents(
     annotations: list[Path] | None,
     freebase_keys: Path | None,
 ) -> Iterator[Document]:
-    from stamo.corpus.formats.facc1 import read_facc1
-    from stamo.corpus.formats.freebase import read_freebase_keys
+    from stamo.corpus.formats.facc1 import read_facc1, read_freebase_keys
 
     if not warcs or not annotations or freebase_keys is None:
         raise SettingsError(

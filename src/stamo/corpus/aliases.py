@@ -82,11 +82,12 @@ class AliasMatcher:
 
     def may_be_in_text(self, raw: bytes) -> bool:
         """Tell whether UTF-8 text may contain an alias."""
-        return self._may_be_in(raw, lambda character: character.encode() in raw)
+        return self._may_be_in(raw)
 
     def may_be_in_json(self, raw: bytes) -> bool:
         r"""Tell whether lines of JSON may contain an alias, written plainly or with \u escapes."""
-        return self._may_be_in(raw, _json_test(raw)) or _hides_ascii(raw)
+        test = _json_test(raw)
+        return self._may_be_in(raw) or any(map(test, self._firsts)) or _hides_ascii(raw)
 
     def lines_in_json(self, raw: bytes, ends: Int64) -> list[int] | None:
         r"""Tell which of many lines of JSON may contain an alias, in one look at all of them.
@@ -107,17 +108,13 @@ class AliasMatcher:
         # Other scripts have too many spellings on the web (encodings, references) to rule out.
         if not "".join(self._firsts).isascii() or b"\0" in raw or _HTML_ASCII_ESCAPE.search(raw):
             return True
-        return self._may_be_inside(raw) or self._may_be_inside(_without_tags(raw))
+        return any(self._may_be_in(r, as_words=False) for r in (raw, _without_tags(raw)))
 
-    def _may_be_inside(self, raw: bytes) -> bool:
+    def _may_be_in(self, raw: bytes, *, as_words: bool = True) -> bool:
         folded = raw.lower() if self.casefold else raw
-        return self._runs.are_in(folded, as_words=False) or any(
-            stem.encode() in raw for stem in self._firsts
+        return self._runs.are_in(folded, as_words=as_words) or any(
+            first.encode() in raw for first in self._firsts
         )
-
-    def _may_be_in(self, raw: bytes, holds: Callable[[str], bool]) -> bool:
-        folded = raw.lower() if self.casefold else raw
-        return self._runs.are_in(folded) or any(map(holds, self._firsts))
 
 
 def longest_mentions(spans: Iterable[tuple[int, int, str]]) -> list[Mention]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats.base import Format, ReadItem, ReadTask
@@ -133,29 +133,12 @@ def check_sources(sources: Sequence[str | Path]) -> None:
             )
 
 
-class ReadsDocuments(Protocol):
-    """What reads documents as `read_documents` does: this machine, or a cluster."""
-
-    def __call__(
-        self,
-        sources: Sequence[str],
-        *,
-        on_skip: OnSkip,
-        on_progress: Callable[[Progress], None],
-        matcher: AliasMatcher,
-        start: Position,
-        stdin: BinaryIO | None,
-        text_column: str,
-    ) -> Iterator[Document]:
-        """Stream the documents of several sources in a fixed order."""
-        ...
-
-
 @dataclass(frozen=True)
 class SourceReader:
     """How sources are looked at and read."""
 
-    read: ReadsDocuments = read_documents
+    read: Callable[..., Iterator[Document]] = read_documents
+    """Reads documents as `read_documents` does: this machine, or a cluster."""
     check: Callable[[Sequence[str]], None] = check_sources
     """Refuses sources that cannot be read, with a `CorpusFormatError`."""
     count: Callable[[Sequence[str]], int] = lambda sources: count_bytes(sources)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stamo.errors import CorpusFormatError, SettingsError
+from stamo.errors import CorpusFormatError
 
 MAX_ID_CHARACTERS = 512
 NO_MENTION = "contains no alias"
@@ -73,10 +73,6 @@ class ReadLimits:
     """A longer JSON line, HTML page or WARC record is left out."""
     max_line_bytes: int | None = None
     """Where it is given, JSON lines may be as long as this."""
-
-    def __post_init__(self) -> None:
-        if self.max_characters < 1 or self.max_record_bytes < 1:
-            raise SettingsError("The limits of a document's size must be at least 1.")
 
 
 def cut_text(text: str, limits: ReadLimits, where: str, on_skip: OnSkip) -> str:

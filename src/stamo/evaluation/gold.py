@@ -22,8 +22,9 @@ from stamo.errors import CorpusFormatError
 from stamo.evaluation.intervals import Interval, bootstrap, difference, f1, ratio
 from stamo.features.encoding import surface_candidates
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.linker import Linker, LinkerSettings
+from stamo.linking.linker import Linker
 from stamo.linking.results import LinkedDocument
+from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.system.arrays import Float64
 from stamo.system.streams import read_blocks, read_line_blocks

@@ -22,7 +22,7 @@ from stamo.features.articles import flatten_held_out, most_frequent_entities
 from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.explain import combine_scores, score_names
-from stamo.linking.rank import BatchRelatedness, encode_known
+from stamo.linking.rank import encode_known
 from stamo.linking.settings import LinkerSettings
 from stamo.models.base import Batch, make_batch
 from stamo.models.calibration import expected_calibration_error, reliability
@@ -206,7 +206,7 @@ def score_all(
 ) -> ScoredMentions:
     """Score all mentions by prior, by the model, and by the model without each of its scores."""
     model = trained.model.eval()
-    mentions = encode_known(model, mentions, BatchRelatedness(kb))
+    mentions = encode_known(model, mentions, kb)
     gold = mentions.gold_column()
     parts = [
         (rows, batch := make_batch(mentions.take(rows), tables), model.scores(batch))

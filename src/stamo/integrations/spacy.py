@@ -32,8 +32,7 @@ from stamo.corpus.formats.jsonl import parse_json
 from stamo.corpus.types import Document, Mention
 from stamo.errors import SettingsError, StamoError
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.linker import Linker
-from stamo.linking.opening import open_linker
+from stamo.linking.linker import Linker, open_linker
 from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.linking.settings import LinkerSettings, MentionChoice
@@ -123,7 +122,7 @@ class StamoComponent(Pipe):
             Span.set_extension(RECORDS, getter=_record_of)
 
     @cached_property
-    def linker(self) -> Linker | PackedLinker:
+    def linker(self) -> Linker:
         """The linker, opened when it is first used.
 
         Raises:
@@ -187,12 +186,10 @@ class StamoComponent(Pipe):
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Save model, packs and where the knowledge base is."""
-        linker = self.linker
-        base = linker.base if isinstance(linker, PackedLinker) else linker
-        packs = linker.packs if isinstance(linker, PackedLinker) else ()
+        packs = self.linker.packs
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        base.trained.save(folder / _MODEL)
+        self.linker.trained.save(folder / _MODEL)
         names = [f"{number}{PACK_SUFFIX}" for number in range(len(packs))]
         for pack, name in zip(packs, names, strict=True):
             pack.save(folder / name)

@@ -16,12 +16,13 @@ from stamo.corpus.aliases import AliasMatcher, longest_mentions
 from stamo.corpus.tokenizer import capital, lower, tokenize
 from stamo.corpus.types import Mention
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.form_lists import other_letters
 from stamo.linking.form_rules import FormRules, form_rules
 from stamo.linking.learned_forms import MAX_ENDING, MIN_STEM
-from stamo.linking.letters import CodeTable, other_letters
+from stamo.linking.settings import LEFT_ALONE
 from stamo.linking.surfaces import MAX_REMEMBERED_LENGTH
-from stamo.linking.texts import JoinedTexts, join_texts
-from stamo.linking.word_forms import MAX_CACHED, FoundForms, WordForms, WordReading
+from stamo.linking.texts import CodeArray, Detected, JoinedTexts, join_texts
+from stamo.linking.word_forms import MAX_CACHED, GivenWords, WordForms, WordReading
 
 
 @dataclass(frozen=True)
@@ -33,24 +34,6 @@ class _Alias:
     """What stands between them, without white space."""
     is_raised: tuple[bool, ...]
     """Which of them begin with a capital."""
-
-
-class _GivenWords:
-    """The words of given names, whatever their case."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._words = words
-        self._numbers = {word: number for number, word in enumerate(words)}
-
-    def id(self, name: str) -> int:
-        return self._numbers.get(lower(name), -1)
-
-    def count(self, number: int) -> int:
-        return 1
-
-    def with_prefix(self, prefix: str, most: int) -> list[str]:
-        begin = lower(prefix)
-        return [word for word in self._words if word.startswith(begin)][:most]
 
 
 class AliasForms:
@@ -67,12 +50,12 @@ class AliasForms:
         self._letters = other_letters(kb.language)
         self._numbers: dict[str, int] = {}
         self._aliases = [self._taken_apart(alias) for alias in aliases]
-        self._names = tuple(aliases)
+        self._names, self._ids = tuple(aliases), kb.alias_ids(aliases)
         self._starting: dict[int, list[int]] = {}
         for number, alias in enumerate(self._aliases):
             if alias.words:
                 self._starting.setdefault(alias.words[0], []).append(number)
-        self._forms = WordForms(_GivenWords(list(self._numbers)), rules)
+        self._forms = WordForms(GivenWords(list(self._numbers)), rules)
         self._begun = tuple({begun for word in self._numbers for begun in _begun(word, rules)})
         self._readings: dict[str, WordReading | None] = {}
         self._is_other_name: dict[tuple[str, int], bool] = {}
@@ -95,8 +78,8 @@ class AliasForms:
             tuple(alias[i] != word[0] for i, word in zip(starts.tolist(), words, strict=True)),
         )
 
-    def find(self, joined: JoinedTexts) -> FoundForms:
-        """Find the forms of names in texts; `aliases` are numbers of the given names."""
+    def find(self, joined: JoinedTexts) -> Detected:
+        """Find the forms of names in texts; `extras` are numbers of the given names."""
         readings = [self._reading(word) for word in joined.words]
         found = [
             (start, end, number)
@@ -106,7 +89,8 @@ class AliasForms:
             for start, end in self._spans(joined, readings, row, number)
         ]
         table = np.array(found, dtype=np.int64).reshape(-1, 3)
-        return FoundForms(table[:, 0], table[:, 1], table[:, 2].astype(np.int32))
+        numbers = table[:, 2].astype(np.int32)
+        return Detected(table[:, 0], table[:, 1], self._ids[numbers], numbers)
 
     def mentions(self, text: str) -> list[Mention]:
         """Return the forms in one text as mentions of the names, in order, without overlaps."""
@@ -118,7 +102,7 @@ class AliasForms:
         starts, ends = (
             joined.local(nowhere, places).tolist() for places in (found.starts, found.ends)
         )
-        names = map(self._names.__getitem__, found.aliases.tolist())
+        names = map(self._names.__getitem__, found.extras.tolist())
         return longest_mentions(zip(starts, ends, names, strict=True))
 
     def name_of(self, surface: str) -> str:
@@ -184,7 +168,8 @@ class AliasForms:
         """Tell whether a word is a name of its own, which means nothing that the alias means."""
         key = word, number
         if key not in self._is_other_name:
-            own, raised, small = self._kb.alias_ids([self._names[number], capital(word), word])
+            own = self._ids[number]
+            raised, small = self._kb.alias_ids([capital(word), word])
             linked = [a for a in (raised, small) if a >= 0 and self._kb.alias_counts[a]]
             meant, mine = (
                 set(self._kb.by_alias.batch(np.array(some, np.int32))[0].ravel().tolist()) - {-1}
@@ -196,8 +181,9 @@ class AliasForms:
 
 def find_alias_forms(aliases: Sequence[str], kb: KnowledgeBase) -> AliasForms | None:
     """Return what finds the forms of names in a knowledge base's language, None for English."""
-    rules = form_rules(kb)
-    return None if rules is None or not aliases else AliasForms(aliases, kb, rules)
+    if kb.language in LEFT_ALONE or not aliases:
+        return None
+    return AliasForms(aliases, kb, form_rules(kb))
 
 
 def matcher_for(
@@ -236,7 +222,7 @@ def _n_shared(word: str, rules: FormRules) -> int:
     return min(shared)
 
 
-def _rewritten(text: str, letters: Sequence[CodeTable]) -> list[str]:
+def _rewritten(text: str, letters: Sequence[CodeArray]) -> list[str]:
     """Return a text in the other letters of its language, where they differ."""
     if not letters:
         return []

@@ -3,6 +3,9 @@
 A name is detected where it stands as whole words. Its exact case comes first; a sentence's first
 word may have gained a capital, and a stretch in capitals may hide a name in title case. Common
 words are kept out by the link probability: "will" names a document, but is hardly ever a link.
+What is found in small letters counts only where the name is a link often and is never one in small
+letters, as "london" and "microsoft" are, but not "love", "apple" or "may". "bbc" is BBC, as that is
+how the word is mostly written; "who" is not WHO.
 
 Names are found by the mapped matcher of the knowledge base, so a detector is ready at once. Which
 of the names are worth a mention is decided when a text first holds them.
@@ -11,21 +14,21 @@ of the names are worth a mention is decided when a text first holds them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.tokenizer import DOTTED_I, begins_small, tokenize
+from stamo.corpus.tokenizer import DOTTED_I, begins_small, lower, tokenize
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.candidates import normalise_surface
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
 from stamo.linking.haystack import Haystack, make_haystack
-from stamo.linking.informal import fit_for_small_letters
-from stamo.linking.repeated import RepeatedNames
 from stamo.linking.settings import LEFT_ALONE, DetectionSettings
+from stamo.linking.short_names import RepeatedNames
 from stamo.linking.texts import NOTHING_DETECTED, CodeArray, Detected, JoinedTexts
 from stamo.system.arrays import Bools, Float64, Int32, Int64
 
@@ -38,6 +41,10 @@ EXTRA_PRIORITY = 2.0
 """Above every link probability."""
 EXTRA_FORM_PRIORITY = 3.5
 """Above every name as it is written, below an extra alias as it is written."""
+LEAST_LINK_PROBABILITY = 0.25
+"""What a name needs to be found in small letters."""
+LEAST_INITIALS_SHARE = 0.1
+"""Articles with a name in capitals for each time that the word is written in any case."""
 _UNDECIDED, _WANTED, _UNWANTED = range(3)
 _LETTER = re.compile(r"[^\W\d_]")
 _POSSESSIVE = "'s"
@@ -62,18 +69,21 @@ class MentionDetector:
         """
         self.settings = settings
         self._kb = kb
-        self._wanted = _Wanted(kb, settings, np.zeros(kb.n_aliases, dtype=np.uint8))
-        self._small_letters = np.zeros(kb.n_aliases + 1, dtype=np.uint8)
-        self._small_letters[-1] = _UNWANTED  # of names that the knowledge base does not know
+        undecided = np.append(np.zeros(kb.n_aliases, np.uint8), np.uint8(_UNWANTED))
+        self._wanted = _Verdicts(self._is_mention, undecided)
+        self._fit_for_small_letters = _Verdicts(
+            partial(fit_for_small_letters, kb), undecided.copy()
+        )
         self._forms: WordForms | None = None
         self._letters: tuple[CodeArray, ...] = ()
         self._name_starts: NameStarts | None = None
         if settings.word_forms and kb.language not in LEFT_ALONE:
+            from stamo.linking.form_lists import other_letters
+            from stamo.linking.form_rules import form_rules
             from stamo.linking.han_runs import learn_name_starts
-            from stamo.linking.letters import other_letters
-            from stamo.linking.word_forms import find_word_forms
+            from stamo.linking.word_forms import WordForms
 
-            self._forms, self._letters = find_word_forms(kb), other_letters(kb.language)
+            self._forms, self._letters = WordForms(kb, form_rules(kb)), other_letters(kb.language)
             self._name_starts = learn_name_starts(kb)
         self._repeated = RepeatedNames(kb) if settings.repeated else None
         self.extra_aliases = tuple(extra_aliases)
@@ -105,7 +115,7 @@ class MentionDetector:
         exact = haystack.variant_at[begin] < 0
         small = np.flatnonzero(haystack.is_small[begin])
         if len(small):
-            misplaced[small] = ~self._is_fit(aliases[small])
+            misplaced[small] = ~self._fit_for_small_letters[aliases[small]]
         if self._name_starts is not None:
             misplaced |= self._name_starts.begin_inside(joined, starts, ends, named >= 0)
         rows = np.flatnonzero(~misplaced)
@@ -116,14 +126,6 @@ class MentionDetector:
         else:
             found = self._with_forms(self._forms, joined, found, priority[rows], extras)
         return found if self._repeated is None else self._repeated.add_to(joined, found)
-
-    def _is_fit(self, aliases: Int32) -> Bools:
-        """Tell which names may be found in small letters; what was told once is remembered."""
-        new = np.unique(aliases[self._small_letters[aliases] == _UNDECIDED])
-        if len(new):
-            fit = fit_for_small_letters(self._kb, new)
-            self._small_letters[new] = np.where(fit, _WANTED, _UNWANTED)
-        return np.asarray(self._small_letters[aliases] == _WANTED)
 
     def _with_forms(
         self,
@@ -138,26 +140,15 @@ class MentionDetector:
         Those of the knowledge base come last; a form of an extra alias is before whatever else the
         word may be, but the alias itself.
         """
-        more = forms.find(joined)
-        wanted = np.flatnonzero(self._wanted[more.aliases])
-        none = np.full(len(wanted), -1, np.int32)
-        inside = Detected(more.starts[wanted], more.ends[wanted], more.aliases[wanted], none)
+        inside = forms.find(joined)
+        inside = inside.take(self._wanted[inside.aliases])
         last = self._kb.link_probability[inside.aliases] - 1.0
-        extra = self._forms_of_extras(joined, counting)
+        extra = NOTHING_DETECTED if self._extra_forms is None else self._extra_forms.find(joined)
+        if counting is not None and len(extra):
+            extra = extra.take(counting[joined.document_of(extra.starts), extra.extras])
         every = Detected.join([found, inside, extra])
         ranks = np.concatenate([priority, last, np.full(len(extra), EXTRA_FORM_PRIORITY)])
         return every.take(resolve_overlaps(every.starts, every.ends, ranks))
-
-    def _forms_of_extras(self, joined: JoinedTexts, counting: Bools | None) -> Detected:
-        if self._extra_forms is None:
-            return NOTHING_DETECTED
-        found = self._extra_forms.find(joined)
-        if counting is None:
-            rows = np.arange(len(found.starts))
-        else:
-            rows = np.flatnonzero(counting[joined.document_of(found.starts), found.aliases])
-        extras = found.aliases[rows]
-        return Detected(found.starts[rows], found.ends[rows], self._extra_ids[extras], extras)
 
     def _matches(
         self, haystack: Haystack, joined: JoinedTexts, counting: Bools | None
@@ -187,34 +178,57 @@ class MentionDetector:
             np.concatenate([priority[other], np.full(len(names), EXTRA_PRIORITY)]),
         )
 
+    def _is_mention(self, aliases: Int32) -> Bools:
+        """Tell which names are mentions wherever they stand as whole words."""
+        kb, least = self._kb, self.settings.least_link_probability
+        result = kb.link_probability[aliases] >= least
+        likely = aliases[result]
+        names = kb.aliases(likely)
+        owned = np.flatnonzero([name.endswith(_POSSESSIVE) for name in names])
+        owners = kb.alias_ids([names[i].removesuffix(_POSSESSIVE) for i in owned.tolist()])
+        counts = np.where(owners >= 0, kb.alias_counts[owners], 0)
+        small = np.fromiter(map(begins_small, names), bool, len(names))
+        least_small = np.where(small, self.settings.least_link_probability_small, 0.0)
+        searchable = np.fromiter(map(is_searchable, names), bool, len(names))
+        searchable[owned] &= kb.alias_counts[likely[owned]] >= counts
+        result[result] = searchable & (kb.link_probability[likely] >= least_small)
+        return np.asarray(result)
 
-@dataclass(frozen=True)
-class _Wanted:
-    """Which names of the knowledge base are mentions, decided when a name is first met."""
 
-    _kb: KnowledgeBase
-    _settings: DetectionSettings
-    _verdicts: NDArray[np.uint8]
+@dataclass(frozen=True, eq=False)
+class _Verdicts:
+    """What was decided of names, when each was first met."""
+
+    decide: Callable[[Int32], Bools]
+    known: NDArray[np.uint8]  # (names + 1,) the last one stands for what is none of them
 
     def __getitem__(self, names: Int32, /) -> Bools:
-        likely = self._kb.link_probability[names] >= self._settings.least_link_probability
-        verdicts = self._verdicts[names]
-        new = np.unique(names[likely & (verdicts == _UNDECIDED)])
+        known = self.known[names]
+        new = np.unique(names[known == _UNDECIDED])
         if len(new):
-            self._verdicts[new] = np.where(self._is_mention(new), _WANTED, _UNWANTED)
-            verdicts = self._verdicts[names]
-        return np.asarray(likely & (verdicts == _WANTED))
+            self.known[new] = np.where(self.decide(new), _WANTED, _UNWANTED)
+            known = self.known[names]
+        return np.asarray(known == _WANTED)
 
-    def _is_mention(self, aliases: Int32) -> Bools:
-        names = self._kb.aliases(aliases)
-        owned = np.flatnonzero([name.endswith(_POSSESSIVE) for name in names])
-        owners = self._kb.alias_ids([names[i].removesuffix(_POSSESSIVE) for i in owned.tolist()])
-        counts = np.where(owners >= 0, self._kb.alias_counts[owners], 0)
-        small = np.fromiter(map(begins_small, names), bool, len(names))
-        least = np.where(small, self._settings.least_link_probability_small, 0.0)
-        searchable = np.fromiter(map(is_searchable, names), bool, len(names))
-        searchable[owned] &= self._kb.alias_counts[aliases[owned]] >= counts
-        return np.asarray(searchable & (self._kb.link_probability[aliases] >= least))
+
+def fit_for_small_letters(kb: KnowledgeBase, aliases: Int32) -> Bools:
+    """Tell which names may be found in small letters, shape (n,)."""
+    names = kb.aliases(aliases)
+    # No common word has full stops inside, so "u.s." needs no more than "U.S." does.
+    dotted = np.fromiter(("." in name[:-1] and " " not in name for name in names), bool, len(names))
+    likely = dotted | (kb.link_probability[aliases] >= LEAST_LINK_PROBABILITY)
+    initials = [i for i, name in enumerate(names) if len(name) > 1 and name.isupper()]
+    likely[initials] &= dotted[initials] | _is_written_so(kb, aliases[initials])
+    return np.asarray(likely & (kb.alias_ids([lower(name) for name in names]) < 0))
+
+
+def _is_written_so(kb: KnowledgeBase, aliases: Int32) -> Bools:
+    """Tell which names in capitals are what their letters mostly are; none without word counts."""
+    if not kb.dimensions:
+        return np.zeros(len(aliases), dtype=np.bool_)
+    words = kb.word_ids([lower(name) for name in kb.aliases(aliases)])
+    counts = np.where(words >= 0, kb.word_counts[np.maximum(words, 0)], 0)
+    return np.asarray(kb.alias_documents[aliases] >= LEAST_INITIALS_SHARE * counts)
 
 
 def is_searchable(name: str) -> bool:

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from stamo.errors import ModelError
 from stamo.features.encoding import EncodedMentions
-from stamo.linking.rank import BatchRelatedness, Ranking, empty_ranking, encode_known, keep_best
+from stamo.kb.base import KnowledgeBase
+from stamo.linking.rank import Ranking, encode_known, keep_best
 from stamo.models.base import Batch, LinkingModel, make_batch
 from stamo.models.calibration import Calibration
 from stamo.models.tables import MASKED, Tables, blocks, local_tables
@@ -36,43 +37,26 @@ def rank_and_explain(
     model: LinkingModel,
     mentions: EncodedMentions,
     tables: Tables,
-    relatedness: BatchRelatedness,
+    kb: KnowledgeBase,
     calibration: Calibration,
-    *,
-    n_kept: int,
+    ranking: Ranking,
+    rows: Int64,
 ) -> Ranking:
     """Rank as `rank_by_model` does, and say what each score adds to the lead of the best."""
-    mentions = encode_known(model, mentions, relatedness)
-    result = empty_ranking(len(mentions), n_kept, model_width(model, mentions, tables))
+    mentions = encode_known(model, mentions, kb)
+    # How many scores the model combines is seen at the first mention.
+    first = make_batch(mentions.take(slice(0, 1)), tables) if len(mentions) else None
+    result = ranking.opened(rows, model.scores(first).shape[-1] if first else 0)
     tables = local_tables(tables, mentions)
     with torch.inference_mode():
-        for rows in blocks(mentions.mask.sum(axis=1)):
-            _explain_block(model, mentions, tables, calibration, rows, result)
+        for some in blocks(mentions.mask.sum(axis=1)):
+            batch = make_batch(mentions.take(some), tables)
+            psi = model.scores(batch)
+            scores = combine_scores(model, psi, batch).numpy()
+            top = keep_best(mentions, some, scores, calibration, result, rows[some])[:, :2]
+            shown, leads = lead_by_score(model, psi, batch.mask, torch.from_numpy(top))
+            result.psi[rows[some], : top.shape[1]], result.leads[rows[some]] = shown, leads
     return result
-
-
-def model_width(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> int:
-    """Return the number of scores that a model combines."""
-    if not len(mentions):
-        return 0
-    return int(model.scores(make_batch(mentions.take(slice(0, 1)), tables)).shape[-1])
-
-
-def _explain_block(
-    model: LinkingModel,
-    mentions: EncodedMentions,
-    tables: Tables,
-    calibration: Calibration,
-    rows: Int64,
-    result: Ranking,
-) -> None:
-    batch = make_batch(mentions.take(rows), tables)
-    psi = model.scores(batch)
-    scores = combine_scores(model, psi, batch).numpy()
-    index = torch.from_numpy(keep_best(mentions, scores, calibration, rows, result)[:, :2])
-    result.psi[rows, : index.shape[1]], result.leads[rows] = lead_by_score(
-        model, psi, batch.mask, index
-    )
 
 
 def score_names(model: LinkingModel, n_scores: int) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from stamo.linking.learned_forms import (
     changed_words,
     linked_affixes,
 )
-from stamo.linking.settings import LEFT_ALONE
 
 STEMMERS = {
     **{"ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german"},
@@ -110,11 +109,9 @@ class FormRules:
 
 
 @lru_cache(maxsize=2)
-def form_rules(kb: KnowledgeBase) -> FormRules | None:
-    """Return the rules of a knowledge base's language, None if names are left alone in it."""
+def form_rules(kb: KnowledgeBase) -> FormRules:
+    """Return the rules of a knowledge base's language."""
     language = kb.language
-    if language in LEFT_ALONE:
-        return None
     return FormRules(
         learn_affixes(kb, language),
         stemmer(language),

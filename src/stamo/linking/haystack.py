@@ -2,25 +2,25 @@
 
 Names are whole words in any script: the tokenizer decides what a word is, and gives one for each
 character where a script writes no spaces.
+
+Tweets and posts write names without capitals, and run together behind # and @. A document with
+hardly any capital is searched again with one on every word: "i love new york". In #StarWars and
+@BarackObama the words are cut apart where a capital begins; the place of a name stays that of its
+letters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from stamo.corpus.tokenizer import WordMarks
+from stamo.corpus.tokenizer import WordMarks, capital
 from stamo.kb.matching import PLAIN_SIGNS, HashedTokens
 from stamo.kb.storage import expand
-from stamo.linking.informal import (
-    LONGEST_INITIALS,
-    MAX_SHORT_WORD,
-    cut_tags,
-    raised,
-)
 from stamo.linking.texts import (
     SENTENCE_END,
     SEPARATOR,
@@ -40,7 +40,12 @@ MIN_CAPITALS = 4
 """A single word in capitals is tried in title case when it has at least so many letters."""
 MAX_CAPITAL_SHARE = 0.02
 """A document is written in small letters when no larger share of its words has a capital."""
+LONGEST_INITIALS = 5
+"""Letters of a word that may be initials in small letters."""
+MAX_SHORT_WORD = 3
+"""Words up to this length may be small in a name, as "of" is."""
 
+_PIECE = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[^\W\d_A-Z]+|\d+")
 _SEPARATOR_CODE = ord(SEPARATOR)
 _SPACE, _NEWLINE = ord(" "), ord("\n")
 _GEORGIAN_CAPITALS = (0x1C90, 0x1CBF)
@@ -295,3 +300,35 @@ def _capital_runs(joined: JoinedTexts) -> tuple[Int64, Int64]:
     is_run = capital[first] if len(first) else np.zeros(0, np.bool_)
     long = (last - first > 1) | (length[first] >= MIN_CAPITALS)
     return first[is_run & long], last[is_run & long]
+
+
+def raised(codes: CodeArray, places: Bools) -> CodeArray:
+    """Return characters with capitals at some places."""
+    codes, written = codes.copy(), codes[places]
+    letters = np.flatnonzero(np.bincount(written))  # sorting them would take most of the time
+    table = np.zeros(letters.max(initial=0) + 1, dtype=np.uint32)
+    table[letters] = [ord(capital(chr(c))) for c in letters.tolist()]
+    codes[places] = table[written]
+    return codes
+
+
+def cut_tags(joined: JoinedTexts, words: Int64) -> Iterator[tuple[str, Int64, Bools]]:
+    """Yield the tags that hold several words, written apart, also with their short words small.
+
+    Yields:
+        The words with a space between; the place that each character comes from; which of them
+        begin a word inside.
+    """
+    for start, end in zip(joined.starts[words].tolist(), joined.ends[words].tolist(), strict=True):
+        pieces = [(m.start(), m.end()) for m in _PIECE.finditer(joined.text, start, end)]
+        if len(pieces) < 2 or pieces[0][0] != start:
+            continue
+        pieces_of = [joined.text[a:b] for a, b in pieces]
+        short = [w.lower() if len(w) <= MAX_SHORT_WORD else w for w in pieces_of[1:]]
+        # A space takes the place of the letter before it.
+        places = [np.append(np.arange(a, b), b - 1) for a, b in pieces]
+        origin = np.concatenate(places).astype(np.int64)
+        begins = np.zeros(len(origin), dtype=np.bool_)
+        begins[np.cumsum([len(place) for place in places])[:-1]] = True
+        for written in dict.fromkeys([tuple(pieces_of), (pieces_of[0], *short)]):
+            yield " ".join(written) + SEPARATOR, origin, begins

@@ -1,16 +1,19 @@
-"""The linker: text in, entities out."""
+"""The linker: text in, entities out; from files in one call, and in several processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.parts import Part, ReadPart, split_document
 from stamo.corpus.types import Document
+from stamo.errors import PackError
 from stamo.features.encoding import UNKNOWN, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import (
@@ -23,22 +26,26 @@ from stamo.linking.batches import (
     split_found,
     take_over,
 )
-from stamo.linking.columns import MentionColumns, MentionRows
 from stamo.linking.detection import MentionDetector
-from stamo.linking.rank import (
-    BatchRelatedness,
-    Ranking,
-    merge_rankings,
-    rank_by_model,
-    rank_by_prior,
+from stamo.linking.rank import Ranking, rank_by_model, rank_by_prior
+from stamo.linking.results import (
+    LinkedDocument,
+    LinkedMention,
+    MentionColumns,
+    MentionRows,
+    merge_parts,
 )
-from stamo.linking.results import LinkedDocument, LinkedMention, merge_parts
 from stamo.linking.settings import LinkerSettings
 from stamo.linking.surfaces import NameReadings
 from stamo.linking.texts import NOTHING_DETECTED, Detected, join_texts
-from stamo.models.store import TrainedModel, without_training
+from stamo.models.store import TrainedModel, load_model, without_training
+from stamo.packs.pack_bytes import PACK_SUFFIX
 from stamo.system.arrays import Bools
-from stamo.system.runtime import keep_freed_memory, one_thread
+from stamo.system.processes import Result, Workers
+from stamo.system.runtime import keep_freed_memory, one_thread, without_garbage_collection
+
+if TYPE_CHECKING:
+    from stamo.packs.pack import EntityPack
 
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""
@@ -50,6 +57,9 @@ class Linker:
     Many documents are linked at once: tokenising, searching names, candidates, features and scores
     each run over a whole batch.
     """
+
+    packs: tuple[EntityPack, ...] = ()
+    """The entities that are known besides those of the knowledge base."""
 
     def __init__(
         self,
@@ -84,8 +94,6 @@ class Linker:
         self.encoding = replace(trained.encoding, n_candidates=settings.max_candidates)
         self.window = settings.window
         """Characters that are linked together."""
-        self.relatedness = BatchRelatedness(kb)
-        """Relates candidates to their context."""
         self.readings = NameReadings(kb)
         """Finds other forms of given names."""
 
@@ -180,8 +188,7 @@ class Linker:
             ranking,
             confidence,
             self.settings.threshold,
-            self.kb.titles,
-            self.kb.external_ids if self.kb.has_external_ids else None,
+            self.kb,
             self._score_names(n_scores) if (n_scores := ranking.leads.shape[1]) else (),
         )
         edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
@@ -235,14 +242,13 @@ class Linker:
         )
         for left in reversed(range(settings.n_passes - 1)):
             mentions = encode(corpus, self.kb, self.encoding, rows=rows, context_entities=entities)
-            parts = mentions, self.tables, self.relatedness, self.trained.calibration
+            parts = mentions, self.tables, self.kb, self.trained.calibration, alone, rows
             if settings.explain and not left:
                 from stamo.linking.explain import rank_and_explain  # with torch: a second
 
-                some = rank_and_explain(self.trained.model, *parts, n_kept=settings.n_shown)
+                ranking = rank_and_explain(self.trained.model, *parts)
             else:
-                some = rank_by_model(self.trained.source, *parts, n_kept=settings.n_shown)
-            ranking = merge_rankings(alone, rows, some)
+                ranking = rank_by_model(self.trained.source, *parts)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.candidates[:, 0], UNKNOWN)
         return ranking
@@ -271,4 +277,78 @@ def batched(sources: Iterable[ReadPart], size: int, n_characters: int) -> Iterat
         yield batch
 
 
-__all__ = ["Linker", "LinkerSettings", "batched"]
+def link_in_processes(
+    linker: Linker,
+    sources: Iterable[ReadPart],
+    finish: Callable[[LinkedDocument], Result],
+    n_workers: int = 1,
+) -> Iterator[list[Result]]:
+    """Link a stream and yield the results of one batch after the other, in order.
+
+    The processes share the linker, whose pages are copied only when written to; its caches are made
+    before they are forked. The results do not depend on the number of workers.
+
+    Args:
+        linker: The linker.
+        sources: What to link.
+        finish: Turns a linked document into what is wanted of it, inside the worker.
+        n_workers: Processes; 1 is the calling process itself.
+    """
+    batches = batched(sources, linker.settings.batch_size, linker.window)
+
+    def link(batch: Sequence[ReadPart]) -> list[Result]:
+        with without_garbage_collection(), one_thread():
+            return [finish(linked) for linked in linker.link_batch(batch)]
+
+    if n_workers == 1:
+        yield from map(link, batches)
+        return
+    linker.warm_up()
+    with Workers(n_workers, inherited=link) as workers:
+        yield from workers.map(link, batches)
+
+
+def open_linker(
+    kb: str | Path,
+    model: str | Path | None,
+    packs: Sequence[str | Path] = (),
+    settings: LinkerSettings = LinkerSettings(),
+) -> Linker:
+    """Open a knowledge base, a model and entity packs, and put them together.
+
+    Args:
+        kb: Directory of the knowledge base.
+        model: File of a model trained with it; None links by prior and relatedness.
+        packs: Entity packs, or folders of them.
+        settings: How to link.
+
+    Raises:
+        StamoError: Something is missing, damaged, or does not belong to the others.
+    """
+    trained = None if model is None else load_model(Path(model))
+    linker = Linker(KnowledgeBase.open(Path(kb)), trained, settings=settings)
+    if not packs:
+        return linker
+    from stamo.linking.packed import PackedLinker  # with torch, which takes a second
+    from stamo.packs.folder import refuse_twins
+    from stamo.packs.pack import EntityPack
+
+    loaded = [(str(path), EntityPack.load(path, linker.kb)) for path in pack_files(packs)]
+    refuse_twins(loaded)
+    return PackedLinker(linker, [pack for _, pack in loaded])
+
+
+def pack_files(paths: Iterable[str | Path]) -> list[Path]:
+    """List packs, also those of folders, in the order of their names.
+
+    Raises:
+        PackError: A path does not exist, or a folder holds no pack.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        inside = sorted(path.glob(f"*{PACK_SUFFIX}")) if path.is_dir() else [path]
+        if not path.exists() or not inside:
+            what = "no pack in the folder" if path.is_dir() else "no pack or folder of packs"
+            raise PackError(f"There is {what} {str(path)!r}; check the path.")
+        found += inside
+    return found

@@ -27,7 +27,7 @@ from stamo.corpus.formats.nif import (
 )
 from stamo.corpus.parts import ReadPart
 from stamo.errors import MissingExtraError, SettingsError
-from stamo.linking.opening import BatchLinker, link_in_processes
+from stamo.linking.linker import Linker, link_in_processes
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.system.cells import inert_cell
 
@@ -105,7 +105,7 @@ def link_format(
 
 
 def write_links(
-    linker: BatchLinker,
+    linker: Linker,
     sources: Iterable[ReadPart],
     out: BinaryIO,
     name: str,
@@ -126,7 +126,7 @@ def write_links(
     Returns:
         How many documents or parts were linked, and how many could not be.
     """
-    emerging = [pack.entity.id for pack in getattr(linker, "packs", ())]
+    emerging = [pack.entity.id for pack in linker.packs]
     form = link_format(name, emerging, all_candidates=all_candidates)
     counts = [0, 0]
 
@@ -156,9 +156,11 @@ def linked_to_jsonl(linked: LinkedDocument, *, all_candidates: bool = False) -> 
 
 def linked_to_csv(linked: LinkedDocument) -> bytes:
     """Write the mentions of a document as rows of CSV; no text in them is computed as a formula."""
-    return _csv(
+    text = io.StringIO()
+    csv.writer(text).writerows(
         ["" if value is None else inert_cell(value) for value in row] for row in _rows(linked)
     )
+    return text.getvalue().encode("utf-8", "replace")
 
 
 def linked_to_nif(linked: LinkedDocument, emerging: Collection[str] = ()) -> bytes:
@@ -239,12 +241,6 @@ def _rows(linked: LinkedDocument) -> list[tuple[Any, ...]]:
         )
         for m in linked.mentions
     ]
-
-
-def _csv(rows: Iterable[Iterable[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode("utf-8", "replace")
 
 
 def to_arrow(linked: Iterable[LinkedDocument]) -> pa.Table:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
 from scipy.special import expit
 
-from stamo.corpus.parts import ReadPart, split_document
+from stamo.corpus.parts import ReadPart
 from stamo.corpus.types import Document, Mention
 from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import encoder_for
@@ -26,9 +25,10 @@ from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
 from stamo.features.views import VIEWS
 from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.alias_forms import find_alias_forms
 from stamo.linking.capitals import CapitalNames
-from stamo.linking.linker import Linker, batched
-from stamo.linking.rank import BatchRelatedness, encode_known
+from stamo.linking.linker import Linker
+from stamo.linking.rank import encode_known
 from stamo.linking.reasons import find_reasons
 from stamo.linking.results import (
     Contribution,
@@ -36,9 +36,7 @@ from stamo.linking.results import (
     LinkedMention,
     Reason,
     ScoredCandidate,
-    merge_parts,
 )
-from stamo.linking.settings import LEFT_ALONE
 from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
@@ -46,9 +44,6 @@ from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 from stamo.system.arrays import Float32, Float64, Int32, Int64
 from stamo.system.runtime import one_thread
-
-if TYPE_CHECKING:
-    from stamo.linking.alias_forms import AliasForms
 
 logger = logging.getLogger(__name__)
 
@@ -79,17 +74,8 @@ class PackScores:
 
     def spread(self, rows: Int64, place: Int64) -> PackScores:
         """Return the scores of more rows, each that of one of the n."""
-        return PackScores(
-            rows,
-            self.odds[place],
-            self.parts[place],
-            self.probability[place],
-            self.prior[place],
-            self.none[place],
-            self.scores[place],
-            self.candidates[place],
-            lambda row: self.reasons(int(place[row])),
-        )
+        taken = {field.name: getattr(self, field.name)[place] for field in fields(self)[1:-1]}
+        return PackScores(rows, **taken, reasons=lambda row: self.reasons(int(place[row])))
 
 
 def no_scores() -> PackScores:
@@ -108,7 +94,6 @@ def score_pack(
     kb: KnowledgeBase,
     trained: TrainedModel,
     *,
-    relatedness: BatchRelatedness | None = None,
     encoder: TextEncoder | None = None,
     most: int = sys.maxsize,
 ) -> PackScores:
@@ -119,7 +104,6 @@ def score_pack(
         corpus: Flattened documents; `corpus.entities` are the links that serve as entity context.
         kb: The knowledge base.
         trained: The linking model.
-        relatedness: Looks up relatedness for whole batches; made here when None.
         encoder: Reads the text where the pack was learned with it; found here otherwise. One that
             remembers what it read saves most of the time.
         most: Mentions of one name in a document that are looked at; to read around one takes some
@@ -136,7 +120,7 @@ def score_pack(
     context = corpus.entities.copy()
     context[named] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
-    mentions = encode_known(trained.model, mentions, relatedness or BatchRelatedness(kb))
+    mentions = encode_known(trained.model, mentions, kb)
     pairs = linked_pairs(corpus.documents, context)
     if encoder is None or encoder.fingerprint != pack.encoder:
         encoder = encoder_for(pack.encoder)
@@ -228,7 +212,7 @@ def _parts(scaled: Float64, theta: FeatureParams, views: ViewRows) -> Float64:
     return np.stack([scaled * (1 + scale), *between, np.full(len(scaled), bias)], axis=1)
 
 
-class PackedLinker:
+class PackedLinker(Linker):
     """A linker that knows the entities of some packs besides those of its knowledge base.
 
     Mentions whose name no pack knows are linked exactly as without packs.
@@ -247,49 +231,25 @@ class PackedLinker:
         refuse_twins([(f"pack {pack.fingerprint[:12]}", pack) for pack in packs])
         for pack in packs:
             pack.check(linker.kb, fingerprint)
-        self.packs, self._encoder = tuple(packs), encoder
-        self.settings, self.window = linker.settings, linker.window
         aliases = [alias for pack in packs for alias in pack.entity.aliases]
         extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
-        self.base = Linker(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
+        super().__init__(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
+        self.packs, self._encoder = tuple(packs), encoder
         self._names = frozenset(aliases)
-        self._forms = self._alias_forms(aliases)
+        has_forms = linker.settings.detection.word_forms
+        self._forms = find_alias_forms(aliases, linker.kb) if has_forms else None
         self._capitals = CapitalNames(aliases, linker.kb)
         self._spellings = self._names | self._capitals.surfaces
         self.failed: set[str] = set()
         """Entities whose packs could not be scored and are left out."""
 
-    def _alias_forms(self, aliases: Sequence[str]) -> AliasForms | None:
-        """Return what knows the forms of the packs' names, where they are looked for."""
-        kb = self.base.kb
-        if not self.settings.detection.word_forms or kb.language in LEFT_ALONE:
-            return None
-        from stamo.linking.alias_forms import find_alias_forms
-
-        return find_alias_forms(aliases, kb)
-
     def __repr__(self) -> str:
         n = len(self.packs)
-        return f"<PackedLinker of {self.base.kb.name!r} with {n} pack{'s' * (n != 1)}>"
-
-    def warm_up(self) -> None:
-        """Make everything that is made on first use."""
-        self.base.warm_up()
+        return f"<PackedLinker of {self.kb.name!r} with {n} pack{'s' * (n != 1)}>"
 
     def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
         """Link the documents or parts of one batch."""
-        return self.relink(list(self.base.link_batch(sources)))
-
-    def link(self, text: str) -> list[LinkedMention]:
-        """Link one text."""
-        (linked,) = self.link_documents([Document("text", text)])
-        return list(linked.mentions)
-
-    def link_documents(self, documents: Iterable[Document]) -> Iterator[LinkedDocument]:
-        """Link documents in their order; packs see long ones in parts too, as memory demands."""
-        parts = (part for document in documents for part in split_document(document, self.window))
-        batches = batched(parts, self.settings.batch_size, self.window)
-        yield from merge_parts(linked for batch in batches for linked in self.link_batch(batch))
+        return self.relink(super().link_batch(sources))
 
     def relink(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
         """Decide again on the mentions that may mean a packed entity."""
@@ -309,8 +269,7 @@ class PackedLinker:
         return result
 
     def _decide(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
-        base = self.base
-        corpus = flatten_linked(linked, base.words.lexicon, base.kb, self._name_of)
+        corpus = flatten_linked(linked, self.words.lexicon, self.kb, self._name_of)
         scores = [self._scores(pack, corpus) for pack in self.packs]
         # Several packs may know one name: row of the corpus -> (pack, place in its scores).
         known_by: dict[int, list[tuple[int, int]]] = {}
@@ -338,16 +297,9 @@ class PackedLinker:
 
     def _scores(self, pack: EntityPack, corpus: FlatCorpus) -> PackScores:
         """Score the mentions of one pack; a pack that fails is as if it were not there."""
-        base = self.base
         try:
             return score_pack(
-                pack,
-                corpus,
-                base.kb,
-                base.trained,
-                relatedness=base.relatedness,
-                encoder=self._encoder,
-                most=MAX_SCORED,
+                pack, corpus, self.kb, self.trained, encoder=self._encoder, most=MAX_SCORED
             )
         except Exception:
             # Whatever is wrong with one pack, the other packs and the text are fine.
@@ -405,24 +357,19 @@ class PackedLinker:
         is_best = wins or (best in old and best is not None and best.confidence >= rest * none)
         chosen = best if is_best else None
         linked = chosen is not None and chosen.confidence >= settings.threshold
+        # What each part adds to the log odds of the packed entity against the best other.
+        adds = scores[first].parts[place].tolist()
+        why = tuple(Contribution(name, x, 0.0, x) for name, x in zip(PARTS, adds, strict=True))
         return mention._replace(
             entity=chosen.entity if chosen is not None and linked else None,
             confidence=chosen.confidence if chosen is not None else 0.0,
             candidates=tuple(ordered),
-            why=explain_pack(scores[first], place) if settings.explain else mention.why,
+            why=why if settings.explain else mention.why,
             without_packs=mention.entity,
             in_pack=True,
             reasons=self._reasons(self.packs[first], scores[first], place) if explain else (),
             reasons_for=self.packs[first].entity.id if settings.explain else "",
         )
-
-
-def explain_pack(scores: PackScores, place: int) -> tuple[Contribution, ...]:
-    """Return what each part adds to the log odds of the packed entity against the best other."""
-    return tuple(
-        Contribution(name, float(value), 0.0, float(value))
-        for name, value in zip(PARTS, scores.parts[place], strict=True)
-    )
 
 
 def flatten_linked(
@@ -439,24 +386,14 @@ def flatten_linked(
         kb: Knows the entities.
         name_of: What a mention is a form of: packs know names as they were declared.
     """
+
+    def context_mention(d: LinkedDocument, m: LinkedMention) -> Mention:
+        entity = m.entity if m.confidence >= CONTEXT_CONFIDENCE else None
+        return Mention(name_of(d, m), m.start - d.offset, m.end - d.offset, entity)
+
     documents = [
-        Document(
-            d.id,
-            d.text,
-            tuple(_context_mention(m, name_of(d, m), d.offset) for m in d.mentions),
-        )
-        for d in linked
+        Document(d.id, d.text, tuple(context_mention(d, m) for m in d.mentions)) for d in linked
     ]
     names = sorted({m.entity for d in documents for m in d.mentions if m.entity is not None})
     ids = kb.entity_ids(names) if names else np.zeros(0, dtype=np.int32)
     return flatten(documents, lexicon, dict(zip(names, ids.tolist(), strict=True)))
-
-
-def _context_mention(mention: LinkedMention, name: str, offset: int) -> Mention:
-    sure = mention.confidence >= CONTEXT_CONFIDENCE
-    return Mention(
-        name,
-        mention.start - offset,
-        mention.end - offset,
-        mention.entity if sure else None,
-    )

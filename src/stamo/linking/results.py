@@ -1,14 +1,24 @@
 """What linking gives: plain values that turn into JSON records.
 
-Named tuples, because many are made: they cost a fifth of a frozen dataclass. The linker makes them
-when they are asked for, see `stamo.linking.columns`.
+Named tuples, because many are made: they cost a fifth of a frozen dataclass. What the linker gives
+are columns of whole batches; values are made only of the documents that are asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stamo.system.arrays import Int64
+
+if TYPE_CHECKING:
+    from stamo.kb.base import KnowledgeBase
+    from stamo.linking.rank import Ranking
 
 Link = tuple[int, int, str | None, float]
 """Start and end of a mention, its entity, and the confidence in that."""
@@ -145,6 +155,144 @@ def mention_record(
 def _named(candidate: ScoredCandidate) -> dict[str, Any]:
     known = {"id": candidate.id} if candidate.id else {}
     return {"entity": candidate.entity, **known, "confidence": round(candidate.confidence, 4)}
+
+
+@dataclass(frozen=True)
+class MentionColumns:
+    """The linked mentions of a batch, ordered by document and start."""
+
+    starts: Int64  # (M,) places in the whole document
+    ends: Int64  # (M,)
+    ranking: Ranking
+    confidence: NDArray[np.floating]  # (M, S) of each candidate, 0 where there is none
+    threshold: float
+    kb: KnowledgeBase
+    score_names: tuple[str, ...] = ()
+    """The scores of explanations, none without them."""
+
+    @cached_property
+    def linked(self) -> tuple[list[str | None], list[str]]:
+        """What each mention is linked to, and what that is called elsewhere if it is known."""
+        best = self.ranking.candidates[:, 0]
+        is_linked = (best >= 0) & (self.confidence[:, 0] >= self.threshold)
+        ids, place = np.unique(np.where(is_linked, best, -1), return_inverse=True)
+        n_none = int(np.searchsorted(ids, 0))
+        titles = [*([None] * n_none), *self.kb.titles(ids[n_none:])]
+        if not self.kb.has_external_ids:
+            return [titles[i] for i in place.tolist()], [""] * len(place)
+        elsewhere = [*([""] * n_none), *self.kb.external_ids(ids[n_none:])]
+        return [titles[i] for i in place.tolist()], [elsewhere[i] for i in place.tolist()]
+
+    @cached_property
+    def _shown(self) -> dict[int, tuple[str, str]]:
+        """Title and id elsewhere of each candidate that is shown."""
+        ids = np.unique(self.ranking.candidates)
+        ids = ids[ids >= 0]
+        elsewhere = self.kb.external_ids(ids) if self.kb.has_external_ids else [""] * len(ids)
+        return dict(
+            zip(ids.tolist(), zip(self.kb.titles(ids), elsewhere, strict=True), strict=True)
+        )
+
+    def values(self, rows: slice, surfaces: Sequence[str]) -> Iterator[LinkedMention]:
+        """Make the values of some mentions."""
+        ranking, names = self.ranking, self._shown
+        columns = zip(
+            surfaces,
+            self.starts[rows].tolist(),
+            self.ends[rows].tolist(),
+            self.linked[0][rows],
+            ranking.candidates[rows].tolist(),
+            self.confidence[rows].tolist(),
+            ranking.scores[rows].tolist(),
+            ranking.priors[rows].tolist(),
+            ranking.psi[rows].tolist(),
+            ranking.leads[rows].tolist(),
+            strict=True,
+        )
+        for surface, start, end, entity, ids, sure, scores, priors, psi, leads in columns:
+            shown = tuple(
+                ScoredCandidate(names[e][0], c, g, p, names[e][1])
+                for e, c, g, p in zip(ids, sure, scores, priors, strict=True)
+                if e >= 0
+            )
+            why = tuple(map(Contribution, self.score_names, *psi, leads))
+            yield LinkedMention(surface, start, end, entity, sure[0], shown, why)
+
+
+class MentionRows(Sequence[LinkedMention]):
+    """The mentions of one document: a stretch of the columns of its batch, used like a tuple.
+
+    Args:
+        columns: The mentions of the batch.
+        rows: Which of them.
+        text: The document's text, or its part.
+        offset: Where the text starts in the document.
+    """
+
+    def __init__(self, columns: MentionColumns, rows: slice, text: str, offset: int) -> None:
+        self._columns = columns
+        self._rows = rows
+        starts, ends = (columns.starts[rows] - offset), (columns.ends[rows] - offset)
+        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+        self.surfaces = [text[start:end] for start, end in pairs]
+
+    @cached_property
+    def _values(self) -> tuple[LinkedMention, ...]:
+        return tuple(self._columns.values(self._rows, self.surfaces))
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records without candidates; values are made only where they explain."""
+        columns, rows = self._columns, self._rows
+        if columns.score_names:
+            return [mention.to_record(all_candidates=False) for mention in self]
+        return list(
+            map(
+                mention_record,
+                columns.starts[rows].tolist(),
+                columns.ends[rows].tolist(),
+                self.surfaces,
+                columns.linked[0][rows],
+                np.round(columns.confidence[rows, 0].astype(np.float64), 4).tolist(),
+                columns.linked[1][rows],
+            )
+        )
+
+    def links(self) -> Iterator[Link]:
+        """Yield what each mention is linked to; no values are made of its candidates."""
+        columns, rows = self._columns, self._rows
+        return zip(
+            columns.starts[rows].tolist(),
+            columns.ends[rows].tolist(),
+            columns.linked[0][rows],
+            columns.confidence[rows, 0].tolist(),
+            strict=True,
+        )
+
+    def __len__(self) -> int:
+        return len(self.surfaces)
+
+    @overload
+    def __getitem__(self, index: int) -> LinkedMention: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[LinkedMention, ...]: ...
+    def __getitem__(self, index: int | slice) -> LinkedMention | tuple[LinkedMention, ...]:
+        return self._values[index]
+
+    def __iter__(self) -> Iterator[LinkedMention]:
+        return iter(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple | MentionRows) and self._values == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self._values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To another process go the values of one document, not the columns of its batch.
+        return tuple, (self._values,)
 
 
 @dataclass(frozen=True, slots=True)

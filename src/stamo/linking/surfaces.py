@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 
@@ -51,11 +51,15 @@ def known_names(kb: KnowledgeBase, surfaces: Sequence[str]) -> list[str]:
     names = [normalise_surface(unescape(surface)) for surface in surfaces]
     unknown: Int64 = np.flatnonzero(kb.alias_ids(names) < 0)
     for i in unknown.tolist():
-        spellings = list(dict.fromkeys(other_spellings(names[i])))
-        found = np.flatnonzero(kb.alias_ids(spellings) >= 0)
-        if len(found):
-            names[i] = spellings[found[0]]
+        names[i] = _first_known(kb, other_spellings(names[i])) or names[i]
     return names
+
+
+def _first_known(kb: KnowledgeBase, spellings: Iterable[str]) -> str:
+    """Return the first of some spellings that is an alias, empty where none is."""
+    distinct = list(dict.fromkeys(spellings))
+    found = np.flatnonzero(kb.alias_ids(distinct) >= 0)
+    return distinct[found[0]] if len(found) else ""
 
 
 @dataclass(frozen=True)
@@ -190,10 +194,9 @@ def _without_title(kb: KnowledgeBase, name: str) -> list[str]:
             rest = words[:first] + words[first + n :]
             if all(map(_describes, rest)):
                 kept = " ".join(words[first : first + n])
-                spellings = [kept, *other_spellings(kept)]
-                found = np.flatnonzero(kb.alias_ids(spellings) >= 0)
-                if kept[:1].isupper() and len(found):
-                    return [spellings[found[0]]]
+                known = _first_known(kb, [kept, *other_spellings(kept)])
+                if kept[:1].isupper() and known:
+                    return [known]
     return []
 
 

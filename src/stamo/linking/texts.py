@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 
 import numpy as np
@@ -105,12 +105,8 @@ class Detected:
     @classmethod
     def join(cls, parts: Sequence[Detected]) -> Detected:
         """Put mentions behind one another."""
-        return cls(
-            np.concatenate([part.starts for part in parts]),
-            np.concatenate([part.ends for part in parts]),
-            np.concatenate([part.aliases for part in parts]),
-            np.concatenate([part.extras for part in parts]),
-        )
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        return cls(*map(np.concatenate, columns))
 
     def take(self, rows: Int64 | Bools | slice) -> Detected:
         """Return some of the mentions."""

@@ -6,27 +6,23 @@ word with them (`[[서울]]은`), and which endings piped links change (`[[Ло�
 of particles and a stemmer help where a wiki is too small to teach them.
 
 Affixes stay outside the span, as in the wiki's own links; an inflected form is the span as it is.
-English, which hardly does any of this to names, is left alone and pays nothing. What names the
-words are read as is behind one small protocol: those of the knowledge base here, those of new
-entities in `linking.alias_forms`.
+English, which hardly does any of this to names, is left alone and pays nothing. Words are read as
+names of the knowledge base; those of new entities are found by `linking.alias_forms`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 
 from stamo.corpus.tokenizer import capital, is_georgian, lower
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.form_rules import FormRules, form_rules, strong_root, without_accents
+from stamo.linking.form_rules import FormRules, strong_root, without_accents
 from stamo.linking.learned_forms import MAX_AFFIX, MAX_CHANGE, MAX_ENDING, MIN_STEM
 from stamo.linking.surfaces import MAX_REMEMBERED_LENGTH
-from stamo.linking.texts import JoinedTexts
-from stamo.system.arrays import Int32, Int64
+from stamo.linking.texts import Detected, JoinedTexts
 
 MIN_NAME = 2
 MAX_CACHED = 500_000
@@ -41,62 +37,34 @@ def _has_case(letter: str) -> bool:
     return letter.upper() != letter.lower() and not is_georgian(letter)
 
 
-@dataclass(frozen=True)
-class FoundForms:
-    """Names found inside words; places are those of the joined texts."""
+class GivenWords:
+    """Words that stand for the names of a knowledge base, whatever their case."""
 
-    starts: Int64  # (n,)
-    ends: Int64  # (n,)
-    aliases: Int32  # (n,)
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = words
+        self._numbers = {word: number for number, word in enumerate(words)}
+        self.alias_counts = np.ones(len(words), np.int32)
 
+    def alias_id(self, name: str) -> int:
+        """Return the number of a word, -1 if it is none of them."""
+        return self._numbers.get(lower(name), -1)
 
-class NameSource(Protocol):
-    """The names that words may be forms of."""
-
-    def id(self, name: str) -> int:
-        """Return the number of a name, -1 if it is none."""
-
-    def count(self, number: int) -> int:
-        """Return how often a name is used."""
-
-    def with_prefix(self, prefix: str, most: int) -> list[str]:
-        """Return names that begin with a capital prefix."""
-
-
-@dataclass(frozen=True)
-class KnownNames:
-    """Those of a knowledge base."""
-
-    kb: KnowledgeBase
-
-    def id(self, name: str) -> int:
-        """Return the alias of a name."""
-        return self.kb.alias_id(name)
-
-    def count(self, number: int) -> int:
-        """Return how often an alias is linked."""
-        return int(self.kb.alias_counts[number])
-
-    def with_prefix(self, prefix: str, most: int) -> list[str]:
-        """Return aliases that begin with a prefix."""
-        return self.kb.names_with_prefix(prefix, most)
-
-
-def find_word_forms(kb: KnowledgeBase) -> WordForms | None:
-    """Return what finds names inside words of a knowledge base's language, None if nothing does."""
-    rules = form_rules(kb)
-    return None if rules is None else WordForms(KnownNames(kb), rules)
+    def names_with_prefix(self, prefix: str, most: int) -> list[str]:
+        """Return words that begin with a prefix."""
+        begin = lower(prefix)
+        return [word for word in self._words if word.startswith(begin)][:most]
 
 
 class WordForms:
     """Finds names inside the words of texts; what it found out of a word is remembered."""
 
-    def __init__(self, names: NameSource, rules: FormRules) -> None:
-        self._names = names
+    def __init__(self, names: KnowledgeBase | GivenWords, rules: FormRules) -> None:
+        self._id, self._with_prefix = names.alias_id, names.names_with_prefix
+        self._counts = names.alias_counts
         self._rules, self._affixes, self._stem = rules, rules.affixes, rules.stem
         self._readings: dict[str, WordReading | None] = {}
 
-    def find(self, joined: JoinedTexts) -> FoundForms:
+    def find(self, joined: JoinedTexts) -> Detected:
         """Find names inside the words of texts, at most one in each."""
         words = joined.words
         # In a script with capitals a name begins with one.
@@ -111,7 +79,7 @@ class WordForms:
         if self._rules.accents_move:
             more = np.array(list(self._capital_phrases(joined)), np.int64).reshape(-1, 3).T
             starts, ends, aliases = np.concatenate([[starts, ends, aliases], more], axis=1)
-        return FoundForms(starts, ends, aliases.astype(np.int32))
+        return Detected(starts, ends, aliases.astype(np.int32), np.full(len(starts), -1, np.int32))
 
     def _capital_phrases(self, joined: JoinedTexts) -> Iterator[tuple[int, int, int]]:
         """Yield names of several words that are written in capitals, which have no accents."""
@@ -121,11 +89,11 @@ class WordForms:
             if not joined.text[start:end].isupper() or end - start < MIN_NAME:
                 continue
             for begin in self._rules.beginnings(capital(word)):
-                for name in self._names.with_prefix(f"{begin} ", MAX_SAME_STEM):
+                for name in self._with_prefix(f"{begin} ", MAX_SAME_STEM):
                     stop = start + len(name)
                     plain = without_accents(lower(name))
                     if lowered.startswith(plain, start) and stop in stops:
-                        yield start, stop, self._names.id(name)
+                        yield start, stop, self._id(name)
 
     def reading(self, word: str) -> WordReading | None:
         """Return the best way to read a word as a form of a name, None if there is none."""
@@ -141,7 +109,7 @@ class WordForms:
         """Return the first way to read a word as a name that is used, else the first of all."""
         first = None
         for reading in self._search(word):
-            if self._names.count(reading[2]):
+            if self._counts[reading[2]]:
                 return reading
             first = first or reading
         return first
@@ -149,7 +117,7 @@ class WordForms:
     def _search(self, word: str) -> Iterator[WordReading]:
         """Yield ways to read a word as a form of a name, the best first; none if it is a name."""
         capitals = self._rules.capitals(word)
-        if any(n >= 0 and self._names.count(n) for n in map(self._names.id, (*capitals, word))):
+        if any(n >= 0 and self._counts[n] for n in map(self._id, (*capitals, word))):
             return
         yield from self._without_affixes(word)
         for raised in capitals:
@@ -158,7 +126,7 @@ class WordForms:
             yield from self._with_same_stem(word, raised)
         if self._rules.respell is not None:
             others = list(self._rules.respell(word))
-            yield from ((0, 0, n) for n in map(self._names.id, map(capital, others)) if n >= 0)
+            yield from ((0, 0, n) for n in map(self._id, map(capital, others)) if n >= 0)
             for other in others:
                 yield from self._with_other_ending(capital(other))
                 yield from self._with_same_stem(other, capital(other))
@@ -172,7 +140,7 @@ class WordForms:
         backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in affixes.after]
         cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
         for _, i, j in cuts:
-            aliases = map(self._names.id, self._rules.capitals(word[i : n - j]))
+            aliases = map(self._id, self._rules.capitals(word[i : n - j]))
             yield from ((i, j, alias) for alias in aliases if alias >= 0)
 
     def _with_other_ending(self, word: str) -> Iterator[WordReading]:
@@ -180,7 +148,7 @@ class WordForms:
         for n in range(min(MAX_ENDING, len(word) - MIN_STEM), -1, -1):
             stem = word[: len(word) - n]
             for other in endings.get(word[len(stem) :], ()):
-                alias = self._names.id(stem + other)
+                alias = self._id(stem + other)
                 if alias >= 0:
                     yield 0, 0, alias
 
@@ -193,7 +161,7 @@ class WordForms:
             for k in range(min(MAX_CHANGE, len(stem) - 1) if others else 0, 0, -1):
                 for changed in stems.get(stem[-k:], ()):
                     names = (stem[:-k] + changed + other for other in others)
-                    yield from ((0, 0, a) for a in map(self._names.id, names) if a >= 0)
+                    yield from ((0, 0, a) for a in map(self._id, names) if a >= 0)
 
     def _with_same_stem(self, word: str, raised: str) -> Iterator[WordReading]:
         if self._stem is None:
@@ -206,12 +174,12 @@ class WordForms:
         most = min(len(stem), len(word)) if self._rules.rewritten else least
         for n in range(most, least - 1, -1):
             begins = self._rules.beginnings(raised[:n])
-            names = [name for b in begins for name in self._names.with_prefix(b, MAX_SAME_STEM)]
+            names = [name for b in begins for name in self._with_prefix(b, MAX_SAME_STEM)]
             alike = [
                 name for name in names if " " not in name and self._is_alike(lower(name), stem)
             ]
             if alike:
-                yield 0, 0, max(map(self._names.id, alike), key=self._names.count)
+                yield 0, 0, max(map(self._id, alike), key=self._counts.__getitem__)
                 return
 
     def _is_alike(self, name: str, stem: str) -> bool:

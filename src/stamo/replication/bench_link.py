@@ -21,7 +21,7 @@ from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import Located
 from stamo.linking.linker import Linker
-from stamo.linking.rank import rank_by_model
+from stamo.linking.rank import Ranking, rank_by_model, rank_by_prior
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.base import make_batch
 from stamo.models.store import load_model
@@ -210,11 +210,15 @@ def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, 
     for i in range(0, len(documents), linker.settings.batch_size):
         located = linker.locate(documents[i : i + linker.settings.batch_size])
         context = most_frequent_entities(located.corpus, linker.kb)
-        batches.append(_encode(linker, located, _ambiguous(linker, located), context))
-    n_scored = sum(map(len, batches))
+        rows, by_prior = (
+            _ambiguous(linker, located),
+            rank_by_prior(located.corpus, linker.kb, linker.settings.n_shown),
+        )
+        batches.append((_encode(linker, located, rows, context), by_prior, rows))
+    n_scored = sum(len(rows) for _, _, rows in batches)
     started = time.process_time()
-    for mentions in batches:
-        _rank(linker, mentions)
+    for batch in batches:
+        _rank(linker, *batch)
     return n_scored, n_scored / max(time.process_time() - started, 1e-9)
 
 
@@ -228,14 +232,10 @@ def _encode(linker: Linker, located: Located, rows: Int64, context: Int32) -> En
     return encode(located.corpus, linker.kb, linker.encoding, rows=rows, context_entities=context)
 
 
-def _rank(linker: Linker, mentions: EncodedMentions) -> None:
+def _rank(linker: Linker, mentions: EncodedMentions, ranking: Ranking, rows: Int64) -> None:
+    trained = linker.trained
     rank_by_model(
-        linker.trained.source,
-        mentions,
-        linker.tables,
-        linker.relatedness,
-        linker.trained.calibration,
-        n_kept=linker.settings.n_shown,
+        trained.source, mentions, linker.tables, linker.kb, trained.calibration, ranking, rows
     )
 
 

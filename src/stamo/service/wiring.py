@@ -52,7 +52,7 @@ class PackLinker:
         self._version = self._packs.version()
         base = Linker(self._kb, self._trained, settings=LinkerSettings(explain=True))
         linker = PackedLinker(base, self._packs.packs())
-        _ = base.detector  # made now, so that the first text does not wait for it
+        _ = linker.detector  # made now, so that the first text does not wait for it
         self._linker = linker
         self._next_look = time.monotonic() + LOOK_SECONDS
 

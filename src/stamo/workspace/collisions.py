@@ -77,8 +77,10 @@ def find_collisions(
     names, new = frozenset(pack.entity.aliases), pack.entity.id
     loss_by_entity: dict[str, Loss] = {}
     counts = dict.fromkeys(("documents", "mentions", "named", "elsewhere"), 0)
-    links = packed.base.link_documents(documents)
-    while old := list(islice(links, packed.base.settings.batch_size)):
+    extra = packed.extra_aliases  # found in the same places, so that links can be compared
+    without = Linker(packed.kb, packed.trained, settings=packed.settings, extra_aliases=extra)
+    links = without.link_documents(documents)
+    while old := list(islice(links, packed.settings.batch_size)):
         counts["documents"] += len(old)
         for before, after in zip(old, packed.relink(old), strict=True):
             counts["mentions"] += len(before.mentions)

@@ -4,8 +4,12 @@ import gzip
 
 import pytest
 
-from stamo.corpus.formats.facc1 import read_facc1
-from stamo.corpus.formats.freebase import normalise_mid, parse_annotation, read_freebase_keys
+from stamo.corpus.formats.facc1 import (
+    normalise_mid,
+    parse_annotation,
+    read_facc1,
+    read_freebase_keys,
+)
 from stamo.corpus.skips import SkipCounter
 from stamo.errors import CorpusFormatError
 from tests.corpus.archives import http_answer, page, warc_record

@@ -11,7 +11,7 @@ import pytest
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats import feed, parquet
-from stamo.corpus.formats.parquet_pages import _Head, largest_page
+from stamo.corpus.formats.parquet import _Head, largest_page
 from stamo.corpus.parts import Part, Unreadable
 from stamo.corpus.readers import Position, count_bytes, read_documents, read_parts
 from stamo.corpus.skips import NO_MENTION, ReadLimits, SkipCounter

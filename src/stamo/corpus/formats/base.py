@@ -1,4 +1,4 @@
-"""What a format of documents is: one file that implements this protocol."""
+"""What a format of documents is, and what its reader is told of the file it reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.parts import ReadPart
@@ -83,22 +83,16 @@ class ReadTask:
         self.on_skip(Skip(reason, where, count, advice=advice))
 
 
-class Format(Protocol):
+@dataclass(frozen=True, eq=False)
+class Format:
     """One format of documents."""
 
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """The endings of file names, before that of a compression."""
-        ...
-
-    @property
-    def begins(self) -> re.Pattern[bytes] | None:
-        """How files of this format begin, behind white space; None: as any text may."""
-        ...
-
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read the documents of a file from its decompressed bytes, past what is broken."""
-        ...
+    read: Callable[[Iterator[bytes], ReadTask], Iterator[ReadItem]]
+    """Reads the documents of a file from its decompressed bytes, past what is broken."""
+    suffixes: tuple[str, ...]
+    """The endings of file names, before that of a compression."""
+    begins: re.Pattern[bytes] | None = None
+    """How files of this format begin, behind white space; None: as any text may."""
 
 
 def read_whole(blocks: Iterator[bytes], max_bytes: int) -> bytes:

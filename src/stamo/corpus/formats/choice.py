@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 
 from stamo.corpus.formats.base import UTF8_MARK, UTF16_MARKS, Format
-from stamo.corpus.formats.feed import XML_PROLOGUE, NewsFeed
-from stamo.corpus.formats.html import WebPage
-from stamo.corpus.formats.jsonl import JsonLines
-from stamo.corpus.formats.nif import NifFile
-from stamo.corpus.formats.parquet import ParquetFile
-from stamo.corpus.formats.table import TextTable
-from stamo.corpus.formats.text import PlainText
-from stamo.corpus.formats.warc import WebArchive
+from stamo.corpus.formats.feed import XML_PROLOGUE, read_feed
+from stamo.corpus.formats.html import read_html
+from stamo.corpus.formats.jsonl import read_json_lines
+from stamo.corpus.formats.nif import read_contexts
+from stamo.corpus.formats.parquet import read_parquet
+from stamo.corpus.formats.rows import read_table
+from stamo.corpus.formats.text import read_text
+from stamo.corpus.formats.warc import read_archive
 from stamo.system.streams import UNSUPPORTED
 
-ARCHIVE, PARQUET, PAGE, FEED = WebArchive(), ParquetFile(), WebPage(), NewsFeed()
-LINES, TEXT = JsonLines(), PlainText()
-FORMATS: tuple[Format, ...] = (ARCHIVE, PARQUET, PAGE, FEED, LINES, NifFile(), TextTable(), TEXT)
+_FEED_ROOT = rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]"
+_FEED_START = re.compile(rb"(?:%b)?+%b" % (XML_PROLOGUE.pattern, _FEED_ROOT), re.I | re.S)
+_PAGE_START = re.compile(rb"<!doctype html|<html", re.I)
+_NIF_START = rb"(?=[@<#p]).*?(?:nlp2rdf/ontologies/nif-core#|prefix nif:)"
+ARCHIVE = Format(read_archive, (".warc", ".wet"), re.compile(rb"WARC/"))
+PARQUET = Format(read_parquet, (".parquet",), re.compile(rb"PAR1"))
+PAGE = Format(read_html, (".html", ".htm", ".xhtml"), _PAGE_START)
+FEED = Format(read_feed, (".rss", ".atom"), _FEED_START)
+LINES = Format(read_json_lines, (".jsonl", ".ndjson", ".json"), re.compile(rb"\{\s*[\"}]"))
+_CONTEXTS = Format(read_contexts, (".ttl", ".nif"), re.compile(_NIF_START, re.I | re.S))
+_TABLE = Format(read_table, (".csv", ".tsv"))
+"""Only a file's name tells a table of texts from plain text."""
+TEXT = Format(read_text, (".txt", ".text", ".md"))
+"""What is of no other format is read as plain text."""
+FORMATS = (ARCHIVE, PARQUET, PAGE, FEED, LINES, _CONTEXTS, _TABLE, TEXT)
 KNOWN = (
     "give plain text, JSON lines, CSV, TSV, Parquet, HTML, WARC, RSS, Atom or NIF, also as .gz, "
     ".bz2, .xz or .zst"
@@ -56,7 +69,7 @@ def choose_format(name: str, head: bytes) -> Format | str:
         if inside.startswith(magic):
             return kind
     if inside is not start:
-        return PAGE if PAGE.begins.match(inside) else "XML file of another kind"
+        return PAGE if _PAGE_START.match(inside) else "XML file of another kind"
     if named is PARQUET:
         return "file that is called .parquet and is none"
     if b"\0" in start and not head.startswith(UTF16_MARKS):

@@ -31,7 +31,6 @@ MAX_FEED_NAMES = 50_000
 XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)++", re.DOTALL)
 """What may stand before the root of an XML file."""
 
-_ROOT = rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]"
 _ENCODING = re.compile(rb"\s*<\?xml\b[^<>]{0,200}?\bencoding\s*=\s*[\"']([\w.-]{1,40})[\"']")
 _SEVERAL_BYTES = {
     **dict.fromkeys(("gb2312", "gbk", "x-gbk", "gb18030"), "gb18030"),
@@ -49,28 +48,22 @@ _BLOCKS = {"p", "div", "br", "li", "h1", "h2", "h3", "h4", "blockquote", "tr"}
 _MARKUP = re.compile(r"<[a-zA-Z/!]|&[#\w]{1,30};")
 
 
-class NewsFeed:
-    """A file of items."""
-
-    suffixes = (".rss", ".atom")
-    begins = re.compile(rb"(?:%b)?+%b" % (XML_PROLOGUE.pattern, _ROOT), re.I | re.S)
-
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read one document per item."""
-        number = 0
-        feed = _FeedStream(task.limits.max_record_bytes)
-        for block in blocks:
-            for item in feed.items_of(block):
-                number += 1
-                where, is_new = task.where("item", number), number > task.first
-                yield number, task.take(where, _document, item, number) if is_new else None
-            if feed.fault:
-                break
-        feed.end()
-        if feed.n_long:
-            task.skip("item larger than the limit", task.file, feed.n_long)
+def read_feed(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read one document per item."""
+    number = 0
+    feed = _FeedStream(task.limits.max_record_bytes)
+    for block in blocks:
+        for item in feed.items_of(block):
+            number += 1
+            where, is_new = task.where("item", number), number > task.first
+            yield number, task.take(where, _document, item, number) if is_new else None
         if feed.fault:
-            task.skip(feed.fault, task.file, advice=f"{number} items before it were read")
+            break
+    feed.end()
+    if feed.n_long:
+        task.skip("item larger than the limit", task.file, feed.n_long)
+    if feed.fault:
+        task.skip(feed.fault, task.file, advice=f"{number} items before it were read")
 
 
 class _FeedStream:

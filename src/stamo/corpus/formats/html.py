@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from stamo.corpus.formats.base import ReadItem, ReadTask, read_whole
@@ -11,16 +10,10 @@ from stamo.corpus.skips import NO_MENTION, BadRecordError, cut_text
 from stamo.corpus.types import Document
 
 
-class WebPage:
-    """A file that is one page."""
-
-    suffixes = (".html", ".htm", ".xhtml")
-    begins = re.compile(rb"<!doctype html|<html", re.I)
-
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read the page."""
-        raw = read_whole(blocks, task.limits.max_record_bytes + 1)
-        yield 1, task.take(task.file, read_page, raw) if task.first < 1 else None
+def read_html(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read the page."""
+    raw = read_whole(blocks, task.limits.max_record_bytes + 1)
+    yield 1, task.take(task.file, read_page, raw) if task.first < 1 else None
 
 
 def read_page(

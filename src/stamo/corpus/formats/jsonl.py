@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,28 +31,22 @@ _EXAMPLE = 'give one object like {"id": "a", "text": "b"} a line'
 _LONG_LINE, _LONG_ADVICE = "line longer than the limit", "give long texts as plain text files"
 
 
-class JsonLines:
-    """One document a line."""
+def read_json_lines(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read one document per line; bad lines are counted and left out."""
+    n = task.before
 
-    suffixes = (".jsonl", ".ndjson", ".json")
-    begins = re.compile(rb"\{\s*[\"}]")
+    def on_long() -> None:
+        where = task.place if task.window is None else task.where("line", n + 1)
+        task.skip(_LONG_LINE, where, advice=_LONG_ADVICE)
 
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read one document per line; bad lines are counted and left out."""
-        n = task.before
-
-        def on_long() -> None:
-            where = task.place if task.window is None else task.where("line", n + 1)
-            task.skip(_LONG_LINE, where, advice=_LONG_ADVICE)
-
-        for block in read_line_blocks(blocks, _most(task), on_long):
-            n_lines = block.count(b"\n")
-            if n + n_lines > task.first:
-                for number, line, is_checked in _suspects(block, n, task):
-                    where = task.where("line", number)
-                    yield number, task.take(where, _read_line, line, number, is_checked)
-            n += n_lines
-            yield n, None
+    for block in read_line_blocks(blocks, _most(task), on_long):
+        n_lines = block.count(b"\n")
+        if n + n_lines > task.first:
+            for number, line, is_checked in _suspects(block, n, task):
+                where = task.where("line", number)
+                yield number, task.take(where, _read_line, line, number, is_checked)
+        n += n_lines
+        yield n, None
 
 
 def _suspects(block: bytes, n: int, task: ReadTask) -> Iterator[tuple[int, bytes, bool]]:

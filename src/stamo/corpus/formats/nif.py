@@ -46,26 +46,20 @@ _TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 _EXAMPLE = "give Turtle with a nif:Context that has a nif:isString"
 
 
-class NifFile:
-    """A file of contexts with their phrases."""
-
-    suffixes = (".ttl", ".nif")
-    begins = re.compile(rb"(?=[@<#p]).*?(?:nlp2rdf/ontologies/nif-core#|prefix nif:)", re.I | re.S)
-
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read all contexts of the file."""
-        raw = read_whole(blocks, task.limits.max_record_bytes + 1)
-        if len(raw) > task.limits.max_record_bytes:
-            task.skip("NIF larger than the limit", task.file, advice="give it in several files")
-            return
-        try:
-            documents = parse_nif(raw, MAX_TRIPLES)
-        except CorpusFormatError as error:
-            task.skip(str(error).rstrip("."), task.file)
-            return
-        for number, document in enumerate(documents, start=1):
-            is_new = number > task.first
-            yield number, task.take(document.id, _prepared, document) if is_new else None
+def read_contexts(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read all contexts of the file."""
+    raw = read_whole(blocks, task.limits.max_record_bytes + 1)
+    if len(raw) > task.limits.max_record_bytes:
+        task.skip("NIF larger than the limit", task.file, advice="give it in several files")
+        return
+    try:
+        documents = parse_nif(raw, MAX_TRIPLES)
+    except CorpusFormatError as error:
+        task.skip(str(error).rstrip("."), task.file)
+        return
+    for number, document in enumerate(documents, start=1):
+        is_new = number > task.first
+        yield number, task.take(document.id, _prepared, document) if is_new else None
 
 
 def _prepared(document: Document, where: str, task: ReadTask) -> Document:

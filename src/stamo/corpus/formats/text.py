@@ -13,20 +13,14 @@ from stamo.corpus.types import Document
 _CHUNK_BYTES = 1 << 16
 
 
-class PlainText:
-    """Texts; what is of no other format is read as one."""
-
-    suffixes = (".txt", ".text", ".md")
-    begins = None
-
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read the file as one document; one that is linked comes in parts."""
-        if task.window is not None:
-            yield from ((1, part) for part in _stream(blocks, task, task.window))
-            return
-        # Four bytes hold any character of UTF-8; one more tells that there is more.
-        raw = read_whole(blocks, 4 * task.limits.max_characters + 1)
-        yield 1, task.take(task.file, _tidy, raw) if task.first < 1 else None
+def read_text(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read the file as one document; one that is linked comes in parts."""
+    if task.window is not None:
+        yield from ((1, part) for part in _stream(blocks, task, task.window))
+        return
+    # Four bytes hold any character of UTF-8; one more tells that there is more.
+    raw = read_whole(blocks, 4 * task.limits.max_characters + 1)
+    yield 1, task.take(task.file, _tidy, raw) if task.first < 1 else None
 
 
 def _tidy(raw: bytes, where: str, task: ReadTask) -> Document:

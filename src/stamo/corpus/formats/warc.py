@@ -8,12 +8,12 @@ archives fastwarc is faster, 295 against 166 MB/s of gzip; extracting pages runs
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stamo.corpus.formats.base import ReadItem, ReadTask
 from stamo.corpus.formats.html import read_page
-from stamo.corpus.formats.http import header_fields, parse_http, split_head
 from stamo.corpus.skips import NO_MENTION, BadRecordError, cut_text, decode_utf8
 from stamo.corpus.types import Document
 
@@ -26,6 +26,8 @@ _HEAD_BYTES = 4096
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+\n*|\n+")
 _VERSION = re.compile(rb"WARC/\d\.\d+\s*\r?\n")
 _PAGE_TYPES = ("text/html", "application/xhtml+xml", "")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_CHUNK_SIZE = re.compile(rb"\s*([0-9a-fA-F]{1,8})[^\n]*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,24 +197,18 @@ def _ends_rightly(buffer: _Buffer, length: int) -> bool:
     return behind[:1] in (b"\r", b"\n", b"W") and buffer.next_start(length) == length
 
 
-class WebArchive:
-    """Pages and plain texts of a crawl."""
+def read_archive(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read the pages and plain texts of an archive."""
+    n = 0
 
-    suffixes = (".warc", ".wet")
-    begins = re.compile(rb"WARC/")
+    def on_fault(reason: str) -> None:
+        if n >= task.first:
+            task.skip(reason, task.where("record", n + 1))
 
-    def read(self, blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-        """Read the pages and plain texts of an archive."""
-        n = 0
-
-        def on_fault(reason: str) -> None:
-            if n >= task.first:
-                task.skip(reason, task.where("record", n + 1))
-
-        for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
-            n += 1
-            if n > task.first and record is not None:
-                yield n, task.take(task.where("record", n), _read_record, record)
+    for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
+        n += 1
+        if n > task.first and record is not None:
+            yield n, task.take(task.where("record", n), _read_record, record)
 
 
 def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Document | None:
@@ -243,3 +239,90 @@ def _read_payload(
     if not text.strip():
         raise BadRecordError("empty text")
     return Document(task.id_of(record.id, where, text), text)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpMessage:
+    """The answer of a web server."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def content_type(self) -> str:
+        """Return the media type without its parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def charset(self) -> str | None:
+        """Return the character set of the header, if it names one."""
+        found = _CHARSET.search(self.headers.get("content-type", ""))
+        return found.group(1) if found else None
+
+
+def split_head(data: bytes) -> tuple[bytes, int]:
+    """Find the empty line behind header fields; return the head and the size with that line."""
+    ends = [(data.find(mark), len(mark)) for mark in (b"\r\n\r\n", b"\n\n")]
+    found = min((end for end in ends if end[0] >= 0), default=(-1, 0))
+    return (data[: found[0]], found[0] + found[1]) if found[0] >= 0 else (b"", 0)
+
+
+def header_fields(head: bytes) -> dict[str, str]:
+    """Return the fields behind the first line by their lower-case names."""
+    fields: dict[str, str] = {}
+    for line in head.decode("utf-8", "replace").split("\n")[1:]:
+        name, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(name.strip().lower(), value.strip())
+    return fields
+
+
+def parse_http(block: bytes, max_bytes: int) -> HttpMessage | None:
+    """Parse an HTTP answer, undoing chunks and compression; None where it is not one.
+
+    Args:
+        block: Status line, header fields, empty line and body.
+        max_bytes: The body is cut here when it unpacks to more.
+    """
+    head, size = split_head(block)
+    status = head[:64].split(None, 2)
+    if not head.startswith(b"HTTP/") or len(status) < 2 or not status[1].isdigit():
+        return None
+    headers = header_fields(head)
+    body = block[size:]
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        body = _join_chunks(body)
+    body = _unpack(body, headers.get("content-encoding", "").lower(), max_bytes)
+    return HttpMessage(int(status[1]), headers, body)
+
+
+def header_size(block: bytes) -> int:
+    """Return how many bytes an HTTP message's header takes, with the empty line; 0 without one."""
+    return split_head(block)[1] if block.startswith(b"HTTP/") else 0
+
+
+def _join_chunks(body: bytes) -> bytes:
+    """Join HTTP chunks; many archives store the body joined already, which is returned as is."""
+    chunks: list[bytes] = []
+    at = 0
+    while found := _CHUNK_SIZE.match(body, at):
+        size = int(found.group(1), 16)
+        if size == 0:
+            return b"".join(chunks)
+        chunks.append(body[found.end() : found.end() + size])
+        at = found.end() + size
+    return b"".join(chunks) if chunks else body
+
+
+def _unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
+    """Undo gzip and deflate up to `max_bytes`; some archives keep the header but not the coding."""
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        return body
+    # With a gzip or zlib header; what calls itself deflate may also have none.
+    for wbits in (47, -15) if encoding == "deflate" else (47,):
+        try:
+            return zlib.decompressobj(wbits).decompress(body, max_bytes)
+        except zlib.error:
+            continue
+    return body

@@ -34,7 +34,7 @@ from stamo.integrations.spark.parts import PartFolder
 from stamo.integrations.spark.session import Shipment, SparkWorkers, shipped
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.manifest import sha256_of
-from stamo.linking.opening import BatchLinker, link_in_processes, open_linker
+from stamo.linking.linker import Linker, link_in_processes, open_linker
 from stamo.linking.results import LinkedDocument
 from stamo.linking.settings import LinkerSettings
 from stamo.models.store import load_model
@@ -171,7 +171,7 @@ def _link_task(task: tuple[int, Sequence[FilePiece]], job: LinkJob, parts: PartF
 
 
 def link_pieces(
-    linker: BatchLinker, pieces: Sequence[FilePiece], job: LinkJob
+    linker: Linker, pieces: Sequence[FilePiece], job: LinkJob
 ) -> Iterator[pa.RecordBatch]:
     """Link some pieces and yield rows of `LINKED_SCHEMA`."""
     finish = partial(_row, everything=job.everything)
@@ -196,7 +196,7 @@ def _row(linked: LinkedDocument, *, everything: bool) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def shipped_linker(job: LinkJob) -> BatchLinker:
+def shipped_linker(job: LinkJob) -> Linker:
     """Open what was shipped, once in each process of an executor; the large files are mapped."""
     linker = open_linker(
         shipped(job.kb), shipped(job.model), list(map(shipped, job.packs)), job.settings
