@@ -89,3 +89,15 @@ def objective(theta, scorer, gold, margin):
 
     with torch.no_grad():
         return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())
+
+
+def run_reading(task, reading):
+    """Learn on a task the way a reading says."""
+    from stamo.learning.loop import self_train
+
+    return self_train(reading.task(task), reading.args)
+
+
+def assert_finite(theta):
+    """Every value of θ(e*) is a number."""
+    assert all(bool(values.isfinite().all()) for values in theta.groups.values())

@@ -1,7 +1,8 @@
 """The errors of stamo: each one says what came, what was expected, and what to do."""
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 
 class StamoError(Exception):
@@ -14,6 +15,23 @@ class StamoError(Exception):
 
 class SettingsError(StamoError, ValueError):
     """A setting is outside its range or contradicts another one."""
+
+
+class Ranged:
+    """Settings whose numbers have a range each; what lies outside is refused as they are made."""
+
+    ranges: ClassVar[Mapping[str, float | tuple[float, float]]] = {}
+    """By name: the least, or the least and the most that a setting may be."""
+
+    def __post_init__(self) -> None:
+        for name, least in self.ranges.items():
+            value, most = getattr(self, name), float("inf")
+            said = f"{least} or more"
+            if isinstance(least, tuple):
+                least, most = least
+                said = f"{least:g} to {most:g}"
+            if value is not None and not least <= value <= most:
+                raise SettingsError(f"{name} is {value}; give {said}.")
 
 
 class DumpError(StamoError, ValueError):

@@ -1,9 +1,8 @@
 """Every feature passes the shared contract."""
 
 import stamo.features
-from stamo.features.embedding import Embedding
+from stamo.features.embedding import Embedding, MaxMargin
 from stamo.features.keyphrase import Keyphrase
-from stamo.features.max_margin import MaxMargin
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.surface import NameSimilarity, Surface

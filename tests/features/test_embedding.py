@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from stamo.errors import SettingsError
-from stamo.features.embedding import Embedding
-from stamo.features.max_margin import MaxMargin
+from stamo.features.embedding import Contexts, Embedding, MaxMargin
 from tests.features.by_hand import A, C, FiveDocuments, label, pile_of, star
 
 RED, STAR, MOON = 0, 1, 2
@@ -61,33 +61,32 @@ def test_known_vectors_come_from_the_knowledge_base():
     np.testing.assert_array_equal(Embedding().known(mentions, kb)[0], expected)
 
 
+def contexts_of(rows, counts):
+    """Contexts of three words."""
+    votes, vectors = sparse.csr_matrix(np.array(rows)), FiveDocuments.word_vectors
+    return Contexts(np.arange(3), votes, votes, vectors, np.array(counts), vectors[0])
+
+
 def test_max_margin_moves_towards_its_positives():
     """Started across, the vector turns to the word of its contexts and away from the others."""
-    from scipy import sparse
-
     vectors = FiveDocuments.word_vectors
-    contexts = sparse.csr_matrix(np.array([[1.0, 0, 0], [1.0, 0, 0]]))
+    # Only the other words are drawn against the one in both contexts.
+    contexts = contexts_of([[1.0, 0, 0], [1.0, 0, 0]], [0, 10, 10])
     start = np.array([[0, 1]], dtype=np.float32)
-    counts = np.array([0, 10, 10], dtype=np.int64)  # only the other words are drawn against it
     trainer = MaxMargin(n_epochs=50, learning_rate=0.1)
-    found = trainer.refine(start, contexts, np.ones((2, 1), np.float32), vectors, counts)[0]
+    found = trainer.refine(start, contexts, np.ones((2, 1), np.float32))[0]
     assert np.linalg.norm(found) == pytest.approx(1.0, abs=1e-5)
     assert found @ vectors[RED] > found @ vectors[STAR] + trainer.margin / 2
     assert found @ vectors[RED] > 0.7
-    again = trainer.refine(start, contexts, np.ones((2, 1), np.float32), vectors, counts)[0]
+    again = trainer.refine(start, contexts, np.ones((2, 1), np.float32))[0]
     assert found.tobytes() == again.tobytes()
 
 
 def test_max_margin_without_a_context_stays_where_it_was():
     """Nothing counts as e*, so nothing moves."""
-    from scipy import sparse
-
-    contexts = sparse.csr_matrix(np.array([[1.0, 0, 0]]))
     start = np.array([[0, 1]], dtype=np.float32)
-    kb = FiveDocuments()
-    found = MaxMargin().refine(
-        start, contexts, np.zeros((1, 1), np.float32), kb.word_vectors, kb.word_counts
-    )
+    contexts = contexts_of([[1.0, 0, 0]], FiveDocuments().word_counts)
+    found = MaxMargin().refine(start, contexts, np.zeros((1, 1), np.float32))
     np.testing.assert_array_equal(found, start)
 
 

@@ -138,14 +138,6 @@ def test_candidates_priors_and_gold():
     assert mentions.mask.tolist() == [[True, True], [True, False], [False, False]]
 
 
-def test_training_adds_a_gold_entity_that_is_no_candidate():
-    """It takes the first free place, or the last one, with prior 0; others stay as they are."""
-    corpus = corpus_of("XYX", entities={(0, 0): "nine", (0, 1): "five", (0, 2): "five"})
-    mentions = encode(corpus, TwoNames(), add_gold=True)
-    assert mentions.candidates.tolist() == [[7, 9], [9, 5], [7, 5]]
-    assert mentions.known["prior"].tolist() == [[0.75, 0.0], [1.0, 0.0], [0.75, 0.25]]
-
-
 def test_taking_mentions_drops_columns_that_none_uses():
     """Only Y is left, which has one candidate; untrimmed the columns keep their numbers."""
     mentions = encode(corpus_of("XY"), TwoNames())

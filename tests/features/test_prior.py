@@ -106,5 +106,5 @@ def test_the_gradient_stops_at_the_border():
 
 def test_a_negative_smoothing_is_refused():
     """Fewer votes than none cannot be."""
-    with pytest.raises(SettingsError, match="negative"):
+    with pytest.raises(SettingsError, match="0 or more"):
         Prior(smoothing=-1)

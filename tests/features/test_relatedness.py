@@ -84,7 +84,8 @@ def test_an_entity_that_the_pile_never_links(missing, expected):
     """C has no place in the row of e*: it is unknown, or as printed unrelated."""
     pile = pile_of([star(0, context=(B, C, -1)), star(1, context=(C, -1, -1))], pairs=[(0, B)])
     known = np.zeros((2, 3), dtype=np.float32)
-    pile = replace(pile, mentions=pile.mentions.with_known("relatedness", known))
+    known = {**pile.mentions.known, "relatedness": known}
+    pile = replace(pile, mentions=replace(pile.mentions, known=known))
     feature = Relatedness(missing=missing)
     values = feature.lookup(torch.tensor([[0.5]]), pile)
     assert values[:, 3].tolist() == pytest.approx([expected, 0.0])

@@ -9,6 +9,7 @@ from scipy import optimize, sparse
 from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
+from stamo.features.views.base import View
 from stamo.learning.correction import (
     EvidenceArgs,
     _newton,
@@ -158,7 +159,7 @@ def test_labels_of_one_kind_move_the_bias_and_stay_finite(case):
 
 
 @dataclass(frozen=True)
-class Likeness:
+class Likeness(View):
     """A view of one column that speaks for the entity before any label."""
 
     name = "likeness"
@@ -183,8 +184,10 @@ def test_a_new_view_is_fitted_like_the_others(case):
 
 def test_negative_variances_are_refused():
     """A variance below 0 is no setting."""
-    with pytest.raises(SettingsError, match="negative"):
-        EvidenceArgs(views=(replace(VIEWS[0], variance=-1.0),))
+    with pytest.raises(SettingsError, match="0 or more"):
+        replace(VIEWS[0], variance=-1.0)
+    with pytest.raises(SettingsError, match="0 or more"):
+        EvidenceArgs(bias=-1.0)
 
 
 def test_f1_shift_by_hand():

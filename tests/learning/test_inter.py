@@ -5,7 +5,8 @@ import torch
 
 from stamo.errors import SettingsError
 from stamo.features.base import FeatureParams
-from stamo.learning.inter import InterSlotArgs, Moments, inter_slot
+from stamo.learning.loop import Estimate
+from stamo.learning.paper import InterSlotArgs, inter_slot
 
 ETA = {"prior": 0.05, "embedding": 0.001}
 
@@ -23,12 +24,11 @@ def make_theta(seed):
 def test_inter_slot_step_equals_adam():
     """Feeding δ as the gradient gives torch.optim.Adam's update with learning rate ηᵗ."""
     args = InterSlotArgs(eta=ETA, gamma=4)
-    theta_hat = make_theta(0)
-    reference = {name: v.clone().requires_grad_() for name, v in theta_hat.groups.items()}
+    now = Estimate(make_theta(0))
+    reference = {name: v.clone().requires_grad_() for name, v in now.theta.groups.items()}
     adam = torch.optim.Adam(
         [{"params": [reference[n]], "lr": ETA[n], "name": n} for n in ETA], eps=args.epsilon
     )
-    moments = Moments(theta_hat.zeros(), theta_hat.zeros())
     for t in range(1, 11):
         theta_intra = make_theta(t)
         for group in adam.param_groups:
@@ -36,17 +36,16 @@ def test_inter_slot_step_equals_adam():
             group["lr"] = min(ETA[name], ETA[name] * t / 4)
             reference[name].grad = reference[name].detach() - theta_intra[name]
         adam.step()
-        theta_hat, moments = inter_slot(theta_hat, theta_intra, moments, t, args)
+        now = inter_slot(now, theta_intra, t, args)
         for name, values in reference.items():
-            torch.testing.assert_close(theta_hat[name], values.detach(), rtol=1e-5, atol=1e-7)
+            torch.testing.assert_close(now.theta[name], values.detach(), rtol=1e-5, atol=1e-7)
 
 
 def test_unit_rate_and_raw_delta_land_on_theta_intra():
     """η = 1 with δ itself is vanilla self-training (Eq. 14)."""
     args = InterSlotArgs(eta={"prior": 1.0, "embedding": 1.0}, adaptive=False, gamma=1)
     start, target = make_theta(0), make_theta(1)
-    moments = Moments(start.zeros(), start.zeros())
-    landed, _ = inter_slot(start, target, moments, 1, args)
+    landed = inter_slot(Estimate(start), target, 1, args).theta
     for name in target.groups:
         torch.testing.assert_close(landed[name], target[name])
 
@@ -54,11 +53,9 @@ def test_unit_rate_and_raw_delta_land_on_theta_intra():
 def test_warm_up_grows_linearly():
     """In slot t of γ the step is t / γ of the full one."""
     start, target = make_theta(0), make_theta(1)
-    moments = Moments(start.zeros(), start.zeros())
     full = InterSlotArgs(eta=ETA, adaptive=False, gamma=1)
     slow = InterSlotArgs(eta=ETA, adaptive=False, gamma=5)
-    whole, _ = inter_slot(start, target, moments, 2, full)
-    part, _ = inter_slot(start, target, moments, 2, slow)
+    whole, part = (inter_slot(Estimate(start), target, 2, args).theta for args in (full, slow))
     torch.testing.assert_close((part - start)["prior"], (whole - start)["prior"] * 0.4)
 
 
@@ -66,7 +63,7 @@ def test_a_group_without_its_own_rate_uses_the_default():
     """An added feature steps with the default rate instead of failing."""
     args = InterSlotArgs(eta={"prior": 0.05}, default_eta=0.5, adaptive=False, gamma=1)
     start, target = make_theta(0), make_theta(1)
-    moved, _ = inter_slot(start, target, Moments(start.zeros(), start.zeros()), 1, args)
+    moved = inter_slot(Estimate(start), target, 1, args).theta
     middle = (start["embedding"] + target["embedding"]) / 2
     torch.testing.assert_close(moved["embedding"], middle)
 

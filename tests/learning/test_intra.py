@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stamo.learning.intra import IntraSlotArgs, intra_slot
+from stamo.learning.paper import IntraSlotArgs, intra_slot
 from stamo.models.base import PlainScorer
 from stamo.models.deeped.model import DeepED
 from stamo.models.training import max_margin_gradient, max_margin_loss

@@ -13,20 +13,17 @@ from stamo.features.base import estimate
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.inter import InterSlotArgs
-from stamo.learning.intra import IntraSlotArgs, intra_slot
 from stamo.learning.learn import (
     encode_pile,
     learn,
     reading_named,
-    run_reading,
     sharing_aliases,
 )
 from stamo.learning.loop import Estimate, Reading, self_train
-from stamo.learning.paper import StamoArgs
+from stamo.learning.paper import InterSlotArgs, IntraSlotArgs, StamoArgs, intra_slot
 from stamo.learning.variants import QUIRKS, READINGS
 from stamo.models.evidence import CorrectedScorer, mention_views
-from tests.synthetic import objective
+from tests.synthetic import assert_finite, objective, run_reading
 
 
 def split(documents, entity, n_labelled):
@@ -63,7 +60,7 @@ def accuracy(learned, case, kb, trained):
     pile = encoded.pile
     pile = replace(
         pile,
-        vocabularies=learned.vocabularies,
+        vocabularies={"neighbours": learned.pile.vocabulary("neighbours")},
         neighbours=learned.neighbours,
         context=np.where(pile.context >= 0, pile.context, -1),
         extra={},
@@ -140,7 +137,7 @@ def test_gold_labels_survive_self_training(task, args):
 
 def test_intra_slot_lowers_the_objective_on_l(task):
     """θ_intra fits the real labels better than the estimate it starts from."""
-    theta = estimate(task.labelled_sample, task.features, task.kb)
+    theta = estimate(task.labelled_sample, task.model.features, task.kb)
     scorer, gold = StamoArgs().steps(task).labelled_part
     args = IntraSlotArgs(n_epochs=30, default_rate=1e-2)
     fitted = intra_slot(theta, scorer, gold, args)
@@ -153,10 +150,10 @@ def test_vanilla_self_training_estimates_on_its_own_labels(task):
     """Without intra- and inter-slot optimisation a slot is link and estimate, nothing else."""
     args = replace(READINGS["self-training"].args, n_slots=1)
     one = self_train(task, args).theta
-    on_l = Estimate(estimate(task.labelled_sample, task.features, task.kb))
+    on_l = Estimate(estimate(task.labelled_sample, task.model.features, task.kb))
     weights = args.steps(task).label(on_l)
     everything = np.ones(len(task.pile), dtype=np.float32)
-    expected = estimate(Sample(task.pile, weights, everything), task.features, task.kb)
+    expected = estimate(Sample(task.pile, weights, everything), task.model.features, task.kb)
     for name, values in expected.groups.items():
         torch.testing.assert_close(one[name], values)
 
@@ -188,7 +185,7 @@ def test_a_diverging_setting_is_reported_with_slot_and_group(task):
 def test_every_reading_learns_something_finite(task, name):
     """Each named reading and variant runs and returns finite parameters."""
     learned = run_reading(task, READINGS[name].with_slots(2))
-    learned.theta.check_finite(name)
+    assert_finite(learned.theta)
 
 
 @pytest.mark.parametrize("quirk", sorted(QUIRKS))
@@ -300,7 +297,7 @@ def test_no_unlabelled_documents_is_fine(case, world_kb, world_model):
     """With L alone learning returns what L says."""
     entity, labelled, _, _ = case
     (learned,) = learn(entity, labelled, Corpus(()), world_model, world_kb)
-    learned.theta.check_finite("no pile")
+    assert_finite(learned.theta)
 
 
 def test_documents_without_words_or_links_are_fine(case, world_kb, world_model):
@@ -312,7 +309,7 @@ def test_documents_without_words_or_links_are_fine(case, world_kb, world_model):
         for i, d in enumerate(unlabelled.documents[:5])
     ]
     (learned,) = learn(entity, labelled, unlabelled | Corpus(tuple(bare)), world_model, world_kb)
-    learned.theta.check_finite("bare documents")
+    assert_finite(learned.theta)
 
 
 def test_a_document_that_comes_twice_is_refused(case, world_kb, world_model):

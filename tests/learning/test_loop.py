@@ -10,12 +10,12 @@ from stamo.errors import LearningError, SettingsError
 from stamo.features.base import FeatureParams
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
-from stamo.learning.learn import run_reading
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train
 from stamo.learning.paper import StamoArgs
 from stamo.learning.variants import READINGS
 from stamo.models.evidence import BIAS
 from stamo.replication.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
+from tests.synthetic import run_reading
 
 SMALL = LearnBenchArgs(
     n_labelled=8, n_unlabelled=30, n_candidates=3, dimensions=8, n_kb_entities=60, n_words=2000
@@ -128,7 +128,7 @@ def test_estimation_is_the_loop_without_slots(task):
     """A reading without slots gives the estimate on L, and no number of slots changes that."""
     learned = run_reading(task, READINGS["estimation"].with_slots(7))
     assert learned.used_slot == 0
-    expected = task.features[0].estimate(task.labelled_sample, task.kb)
+    expected = task.model.features[0].estimate(task.labelled_sample, task.kb)
     torch.testing.assert_close(learned.theta["prior"], expected)
 
 
@@ -201,7 +201,7 @@ def test_settings_are_checked():
     """Negative slots and a single fold are refused."""
     with pytest.raises(SettingsError, match="0 or more"):
         StamoArgs(n_slots=-1)
-    with pytest.raises(SettingsError, match="at least 2"):
+    with pytest.raises(SettingsError, match="2 or more"):
         CorrectedArgs(n_folds=1)
     with pytest.raises(SettingsError, match="smaller one first"):
         CorrectedArgs(unsure=0.9, sure=0.9)

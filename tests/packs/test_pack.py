@@ -398,7 +398,7 @@ def test_a_folder_shows_what_is_wrong_with_a_file(tmp_path):
     make_pack(kb_fingerprint="ee" * 32).save(tmp_path / "foreign.stamo")
     make_pack().save(tmp_path / "good.stamo")
     folder = PackFolder(tmp_path, Base(), MODEL)
-    problems = {entry.key: entry.problem for entry in folder}
+    problems = {entry.key: entry.problem for entry in folder.entries()}
     assert "no usable entity pack" in problems["bad"]
     assert "knowledge base" in problems["foreign"]
     assert problems["good"] == ""
@@ -423,7 +423,10 @@ def test_a_pack_of_another_encoder_is_left_out(tmp_path, monkeypatch):
     foreign.save(tmp_path / "foreign.stamo")
     make_pack(encoder=Encoder.fingerprint).save(tmp_path / "good.stamo")
     folder = PackFolder(tmp_path, Base(), MODEL)
-    assert {entry.key: bool(entry.problem) for entry in folder} == {"foreign": True, "good": False}
+    assert {entry.key: bool(entry.problem) for entry in folder.entries()} == {
+        "foreign": True,
+        "good": False,
+    }
     with pytest.raises(ArtifactMismatchError, match="encoder eeee"):
         folder.add(foreign.to_bytes())
     assert len(list(tmp_path.iterdir())) == 2
@@ -437,7 +440,7 @@ def test_a_pack_without_its_encoder_is_left_out(tmp_path, monkeypatch):
 
     monkeypatch.setattr(encoder_choice, "_load", missing)
     make_pack(encoder="ee" * 32).save(tmp_path / "a.stamo")
-    (entry,) = PackFolder(tmp_path, Base(), MODEL)
+    (entry,) = PackFolder(tmp_path, Base(), MODEL).entries()
     assert "pip install" in entry.problem
 
 

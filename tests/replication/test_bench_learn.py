@@ -33,7 +33,7 @@ def test_generated_work_has_the_size_of_the_papers():
     assert task.labelled.sum() == 20
     assert 0 < task.labels.sum() < 20
     assert task.pile.mentions.candidates.shape[1] == 12
-    assert task.tables.dimensions == 300
+    assert task.tables.words.shape[1] == 300
     assert np.array_equal(
         generate_task(args, generate_knowledge_base(args), 0).pile.mentions.words,
         task.pile.mentions.words,

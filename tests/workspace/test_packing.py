@@ -12,7 +12,7 @@ from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import encoder_of
 from stamo.features.encoding import Lexicon, flatten
 from stamo.features.pile import positions
-from stamo.learning.learn import LearnedEntity, entity_numbers, run_reading
+from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
 from stamo.learning.variants import READINGS
@@ -27,6 +27,7 @@ from stamo.packs.theta import SHIFT, strongest_neighbours
 from stamo.workspace.labels.store import labels_fingerprint
 from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack
 from stamo.workspace.material import load_material
+from tests.synthetic import run_reading
 from tests.workspace.small_world import copy_labelled
 
 FEW = LearnSettings(n_folds=0)

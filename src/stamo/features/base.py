@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from stamo.errors import DivergenceError
 from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
@@ -48,16 +47,6 @@ class FeatureParams:
     def replace(self, **groups: Tensor) -> FeatureParams:
         """Return a θ in which the named groups have other values."""
         return FeatureParams({**self.groups, **groups})
-
-    def check_finite(self, where: str) -> FeatureParams:
-        """Return self, or say in which group a value stopped being a finite number."""
-        for name, values in self.groups.items():
-            if not bool(values.isfinite().all()):
-                raise DivergenceError(
-                    f"{where}: the {name!r} group of θ(e*) holds a value that is not finite; "
-                    f"lower the learning rate of this group."
-                )
-        return self
 
     def _with(self, other: Operand, function: Callable[[Any, Any], Tensor]) -> FeatureParams:
         given = other.groups if isinstance(other, FeatureParams) else other
@@ -115,29 +104,14 @@ def encode_features(
     mentions: EncodedMentions, features: Iterable[Feature], kb: KnowledgeBase
 ) -> EncodedMentions:
     """Look up every feature of the known candidates once; nothing of it changes any more."""
-    for feature in features:
-        if feature.name not in mentions.known:
-            mentions = mentions.with_known(feature.name, feature.known(mentions, kb))
-    return mentions
+    missing = [feature for feature in features if feature.name not in mentions.known]
+    found = {feature.name: feature.known(mentions, kb) for feature in missing}
+    return replace(mentions, known={**mentions.known, **found})
 
 
 def estimate(sample: Sample, features: Sequence[Feature], kb: KnowledgeBase) -> FeatureParams:
     """Estimate θ(e*) on labelled documents, feature by feature (Sec. 2.2)."""
     return FeatureParams({feature.name: feature.estimate(sample, kb) for feature in features})
-
-
-def lookup(theta: FeatureParams, features: Iterable[Feature], pile: Pile) -> Mapping[str, Tensor]:
-    """Look up every feature of all candidates under θ(e*)."""
-    return {f.name: f.lookup(theta[f.name], pile) for f in features if f.name in theta.groups}
-
-
-@runtime_checkable
-class HasPacked(Protocol):
-    """A feature whose group is not what an entity pack holds of it."""
-
-    def packed(self, theta: Tensor) -> Tensor:
-        """Return the group as a pack holds it."""
-        ...
 
 
 def append_emerging(known: Float32, emerging: Tensor) -> Tensor:
@@ -151,25 +125,17 @@ Back: TypeAlias = Callable[[Float32], Float32]
 """From the gradient of the values to the gradient of the feature's group of θ(e*)."""
 
 
-@runtime_checkable
-class HasSlope(Protocol):
-    """A feature that has a faster way to its values and their gradient than autograd.
-
-    Fifty steps in every slot read a few dozen mentions; they spend their time in the number of
-    operations, not in their size. A `slope` answers in a few array operations.
-    """
-
-    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
-        """Return what `lookup` returns, and the way back from its gradient."""
-        ...
-
-
 Lookup: TypeAlias = Callable[[Float32, Pile], tuple[Float32, Back]]
 
 
 def lookup_slope(feature: Feature) -> Lookup:
-    """Return how a feature is looked up together with the way back to its group of θ(e*)."""
-    return feature.slope if isinstance(feature, HasSlope) else partial(_by_autograd, feature)
+    """Return how a feature is looked up together with the way back to its group of θ(e*).
+
+    Fifty steps in every slot read a few dozen mentions; they spend their time in the number of
+    operations, not in their size. A feature's own `slope`, if it has one, answers in a few array
+    operations what autograd finds in many.
+    """
+    return getattr(feature, "slope", partial(_by_autograd, feature))
 
 
 def _by_autograd(feature: Feature, theta: Float32, pile: Pile) -> tuple[Float32, Back]:

@@ -1,26 +1,121 @@
-"""Entity embedding in the space of the word vectors (Sec. 2.2)."""
+"""Entity embedding in the space of the word vectors, and its sampled training (Sec. 2.2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
 
-from stamo.errors import SettingsError
+from stamo.errors import Ranged, SettingsError
 from stamo.features.about import about_vector
 from stamo.features.encoding import EncodedMentions
-from stamo.features.max_margin import MaxMargin
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.word_weights import entity_directions
-from stamo.system.arrays import Float32, Int64
+from stamo.system.arrays import Float32, Float64, Int64
 
 
 @dataclass(frozen=True)
-class Embedding:
+class MaxMargin(Ranged):
+    """Words of the entity's contexts must score higher than random words, by a margin.
+
+    Each context asks `n_questions` of one positive and `n_negatives` negative words; the vector
+    moves by plain gradient descent and returns to unit norm after each step.
+    """
+
+    n_epochs: int = 35
+    learning_rate: float = 1e-2
+    margin: float = 0.1
+    n_questions: int = 20
+    n_negatives: int = 4
+    power: float = 0.6
+    """Negative words are drawn by their frequency to this power."""
+    batch_size: int = 1024
+    """Contexts in one step."""
+    seed: int = 0
+
+    ranges: ClassVar = {
+        **dict.fromkeys(("n_epochs", "n_questions", "n_negatives", "batch_size"), 1),
+        "margin": 0,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.learning_rate <= 0:
+            raise SettingsError("Max-margin training needs a positive rate.")
+
+    def refine(self, initial: Float32, contexts: Contexts, weights: Float32) -> Float32:
+        """Train the vectors of all entities of a pile, one after the other.
+
+        Args:
+            initial: Where to start, shape (E, Q).
+            contexts: The context words of the pile.
+            weights: How far each context counts as each entity, shape (G, E).
+        """
+        numbered = enumerate(initial)
+        return np.stack([self._train(start, contexts, weights[:, e], e) for e, start in numbered])
+
+    def _train(self, start: Float32, contexts: Contexts, weights: Float32, e: int) -> Float32:
+        rng = np.random.default_rng([self.seed, e])
+        cumulative = np.cumsum(contexts.counts.astype(np.float64) ** self.power)
+        size = np.diff(contexts.votes.indptr)
+        rows = np.flatnonzero((weights > 0) & (size > 0))
+        vector = self._start(start, rng)
+        if not len(rows):
+            return vector
+        gradient = np.zeros_like(start)
+        for _ in range(self.n_epochs):
+            order = rng.permutation(rows)
+            for i in range(0, len(order), self.batch_size):
+                batch = order[i : i + self.batch_size]
+                step = self._gradient(vector, contexts, batch, weights, cumulative, rng)
+                vector, gradient = self._descend(vector, step, gradient)
+        return vector
+
+    def _start(self, closed_form: Float32, rng: np.random.Generator) -> Float32:
+        """Return where training starts."""
+        return closed_form
+
+    def _descend(self, vector: Float32, step: Float32, before: Float32) -> tuple[Float32, Float32]:
+        """Return the vector after a step, at unit norm, and the gradient that was followed."""
+        moved: Float32 = vector - self.learning_rate * step
+        moved /= max(float(np.linalg.norm(moved)), 1e-12)
+        return moved, step
+
+    def _gradient(
+        self,
+        vector: Float32,
+        contexts: Contexts,
+        batch: Int64,
+        weights: Float32,
+        cumulative: Float64,
+        rng: np.random.Generator,
+    ) -> Float32:
+        """Return the gradient of the mean hinge loss over sampled questions, (Q,)."""
+        votes, vectors = contexts.votes, contexts.vectors
+        begin = votes.indptr[batch][:, None]
+        length = np.diff(votes.indptr)[batch][:, None]
+        shape = (len(batch), self.n_questions)
+        positive = votes.indices[begin + (rng.random(shape) * length).astype(np.int64)]
+        drawn = rng.random((*shape, self.n_negatives)) * cumulative[-1]
+        negative = np.searchsorted(cumulative, drawn).clip(max=len(cumulative) - 1)
+        # Every word is scored once; sampled words gather their scores and return their counts.
+        score = vectors @ vector  # (V',)
+        violated = self.margin - score[positive][..., None] + score[negative] > 0
+        weight = violated * weights[batch][:, None, None]
+        pull = np.bincount(positive.ravel(), weight.sum(axis=2).ravel(), len(vectors))
+        push = np.bincount(negative.ravel(), weight.ravel(), len(vectors))
+        total = weights[batch].sum() * self.n_questions * self.n_negatives
+        step: Float32 = ((push - pull) / max(total, 1e-12)).astype(np.float32) @ vectors
+        return step
+
+
+@dataclass(frozen=True)
+class Embedding(Ranged):
     """f₃(e), a unit vector; the group of θ(e*) holds one row for each entity, (E, Q)."""
 
     name = "embedding"
@@ -31,11 +126,7 @@ class Embedding:
     """Refine the closed form by the paper's sampled max-margin training; None keeps the closed
     form, as known entities have it; it measures as well."""
 
-    def __post_init__(self) -> None:
-        if self.n_words < 2:
-            raise SettingsError(
-                f"The embedding needs at least 2 context words, not {self.n_words}."
-            )
+    ranges: ClassVar = {"n_words": 2}
 
     def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return the vectors of the known candidates, (M, C, Q).
@@ -58,9 +149,7 @@ class Embedding:
             if sample.pile.entities[e].line:  # it speaks where no document does
                 vectors[e] = about_vector(sample.pile.entities[e], kb)
         if self.max_margin is not None:
-            vectors = self.max_margin.refine(
-                vectors, contexts.votes, weights, contexts.vectors, contexts.counts
-            )
+            vectors = self.max_margin.refine(vectors, contexts, weights)
         return torch.as_tensor(vectors, dtype=torch.float32)
 
     def lookup(self, theta: Tensor, pile: Pile) -> Tensor:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import EncodedWords, tokenize
 from stamo.corpus.types import Document
-from stamo.errors import SettingsError
+from stamo.errors import Ranged
 from stamo.features.surroundings import Surroundings
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.candidates import MixedCandidates
@@ -79,7 +79,7 @@ class Lexicon:
 
 
 @dataclass(frozen=True)
-class EncodingSettings:
+class EncodingSettings(Ranged):
     """How much of a document surrounds a mention."""
 
     n_words: int = 100
@@ -89,14 +89,7 @@ class EncodingSettings:
     n_candidates: int | None = None
     """Keep the candidates with the highest prior; None keeps all (training uses 30)."""
 
-    def __post_init__(self) -> None:
-        if self.n_words < 2 or self.n_context < 1:
-            raise SettingsError(
-                f"The context needs at least 2 words and 1 entity, not {self.n_words} and "
-                f"{self.n_context}."
-            )
-        if self.n_candidates is not None and self.n_candidates < 1:
-            raise SettingsError(f"Keep at least one candidate, not {self.n_candidates}.")
+    ranges: ClassVar = {"n_words": 2, "n_context": 1, "n_candidates": 1}
 
 
 @dataclass(frozen=True)
@@ -250,10 +243,6 @@ class EncodedMentions:
         changes["known"] = {name: values[rows][:, :width] for name, values in self.known.items()}
         return replace(self, **changes)  # type: ignore[arg-type]
 
-    def with_known(self, name: str, values: Float32) -> EncodedMentions:
-        """Return the same mentions with one more feature looked up."""
-        return replace(self, known={**self.known, name: values})
-
     def gold_column(self) -> Int64:
         """Return the column of the gold entity among the candidates, -1 where it is not there."""
         hit = (self.candidates == self.gold[:, None]) & self.mask
@@ -266,7 +255,6 @@ def encode(
     settings: EncodingSettings = EncodingSettings(),
     *,
     rows: Int64 | None = None,
-    add_gold: bool = False,
     context_entities: Int32 | None = None,
 ) -> EncodedMentions:
     """Encode the mentions `rows` (all by default) of a corpus.
@@ -276,7 +264,6 @@ def encode(
         source: Gives the candidates of a surface with their priors.
         settings: Sizes of the contexts.
         rows: Which mentions to encode.
-        add_gold: Add the gold entity to the candidates where it is missing (training only).
         context_entities: Links to use as entity context instead of `corpus.entities`, (mentions,).
     """
     rows = np.arange(corpus.n_mentions) if rows is None else rows
@@ -287,19 +274,15 @@ def encode(
     else:
         found = source.candidate_table(table, settings.n_candidates)
     candidate_table, prior_table = found
-    gold = corpus.entities[rows]
-    candidates, priors = candidate_table[surfaces], prior_table[surfaces]
-    if add_gold:
-        candidates, priors = _add_gold(candidates, priors, gold)
     entities = corpus.entities if context_entities is None else context_entities
     return EncodedMentions(
         documents=corpus.documents[rows],
         surfaces=surfaces.astype(np.int32),
-        gold=gold,
+        gold=corpus.entities[rows],
         words=context_words(corpus, rows, settings.n_words),
         context=entity_context(corpus, rows, entities, settings.n_context),
-        candidates=candidates,
-        known={"prior": priors},
+        candidates=candidate_table[surfaces],
+        known={"prior": prior_table[surfaces]},
         surface_table=table,
     )
 
@@ -316,16 +299,6 @@ def surface_candidates(
     used = np.arange(len(aliases)) if used is None else used
     ids, priors = kb.by_alias.batch(aliases[used], top)
     return (ids, priors) if corpus.mixed is None else corpus.mixed.put(used, ids, priors, top)
-
-
-def _add_gold(candidates: Int32, priors: Float32, gold: Int32) -> tuple[Int32, Float32]:
-    """Put the gold entity in the last place where it is not among the candidates."""
-    missing = (gold >= 0) & ~(candidates == gold[:, None]).any(axis=1)
-    free = np.minimum((candidates >= 0).sum(axis=1), candidates.shape[1] - 1)
-    candidates, priors = candidates.copy(), priors.copy()
-    candidates[missing, free[missing]] = gold[missing]
-    priors[missing, free[missing]] = 0.0
-    return candidates, priors
 
 
 def context_words(corpus: FlatCorpus, rows: Int64, n_words: int) -> Int32:

@@ -9,7 +9,7 @@ docs/add-your-own-feature.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from scipy import sparse
 from torch import Tensor
 
 from stamo.corpus.tokenizer import tokenize
-from stamo.errors import SettingsError
+from stamo.errors import Ranged
 from stamo.features.base import append_emerging
 from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
@@ -27,7 +27,7 @@ from stamo.system.arrays import Float32, Float64, Int32
 
 
 @dataclass(frozen=True)
-class Keyphrase:
+class Keyphrase(Ranged):
     """How much of the names of related entities the context holds, weighted by relatedness.
 
     The group of θ(e*) holds a weight for each neighbour, (E, R).
@@ -38,18 +38,16 @@ class Keyphrase:
     n_phrases: int = 30
     """Related entities whose names count."""
 
-    def __post_init__(self) -> None:
-        if self.n_phrases < 1:
-            raise SettingsError(f"Keep at least one keyphrase, not {self.n_phrases}.")
+    ranges: ClassVar = {"n_phrases": 1}
 
     def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return the overlap of the known candidates' keyphrases with the context, (M, C)."""
         ids = np.unique(mentions.candidates[mentions.mask])
         related = [kb.related(int(e), self.n_phrases) for e in ids]
-        phrases = np.unique(np.concatenate([r for r, _ in related] or [np.zeros(0, np.int32)]))
+        others = np.concatenate([np.zeros(0, np.int32), *(r for r, _ in related)])
+        weights = np.concatenate([np.zeros(0, np.float32), *(w for _, w in related)])
+        phrases, columns = np.unique(others, return_inverse=True)
         place = np.repeat(np.arange(len(ids)), [len(r) for r, _ in related])
-        columns = np.searchsorted(phrases, np.concatenate([r for r, _ in related] or [phrases]))
-        weights = np.concatenate([w for _, w in related] or [np.zeros(0, np.float32)])
         table = sparse.csr_matrix((weights, (place, columns)), shape=(len(ids), len(phrases)))
         overlap = phrase_overlap(mentions.words, phrases.astype(np.int32), kb)  # (M, phrases)
         values = np.zeros(mentions.candidates.shape, dtype=np.float32)

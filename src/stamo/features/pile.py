@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -70,6 +70,16 @@ class Pile:
     """What the columns of a view of words stand for, by the view's name; see `vocabulary`."""
     extra: dict[str, object] = field(default_factory=dict, compare=False)  # what features keep
 
+    is_alias: Bools = field(init=False, compare=False)  # (E, A) which entity has which alias
+    is_candidate: Bools = field(init=False, compare=False)  # (M, E) which a mention may refer to
+    is_absent: Bools = field(init=False, compare=False)  # (M, C + E) where no candidate stands
+
+    def __post_init__(self) -> None:
+        is_alias = np.array([[a in e.aliases for a in self.aliases] for e in self.entities])
+        is_candidate = is_alias.T[self.alias]
+        is_absent = ~np.hstack([self.mentions.mask, is_candidate])
+        self.__dict__.update(is_alias=is_alias, is_candidate=is_candidate, is_absent=is_absent)
+
     def __len__(self) -> int:
         return len(self.mentions)
 
@@ -97,21 +107,6 @@ class Pile:
         if make is None:
             return cast("tuple[str, ...]", self.extra.get(key, ()))
         return self.keep(key, lambda: tuple(make()))
-
-    @cached_property
-    def is_alias(self) -> Bools:
-        """Which entity has which alias, (E, A)."""
-        return np.array([[a in e.aliases for a in self.aliases] for e in self.entities])
-
-    @cached_property
-    def is_candidate(self) -> Bools:
-        """Which emerging entity each mention may refer to, (M, E)."""
-        return self.is_alias.T[self.alias]
-
-    @cached_property
-    def is_absent(self) -> Bools:
-        """Where no candidate stands, known or emerging, (M, C + E)."""
-        return ~np.hstack([self.mentions.mask, self.is_candidate])
 
     @cached_property
     def votes(self) -> tuple[Int64, Int64, Int64]:
@@ -231,19 +226,10 @@ class Sample:
         that repeats the name fifty times still counts once.
         """
         first, group, size = self.pile.votes
-        weights = np.stack(
-            [
-                np.bincount(group, weights=w * self.counted, minlength=len(first))
-                for w in self.weights.T
-            ],
-            axis=1,
-        )
-        counted = np.bincount(group, weights=self.counted, minlength=len(first))
-        return (
-            (weights / size[:, None]).astype(np.float32),
-            (counted / size).astype(np.float32),
-            first,
-        )
+        total = partial(np.bincount, group, minlength=len(first))
+        weights = np.stack([total(w * self.counted) for w in self.weights.T], axis=1)
+        share = (weights / size[:, None]).astype(np.float32)
+        return share, (total(self.counted) / size).astype(np.float32), first
 
     def by_document(self) -> tuple[Float32, Float32]:
         """Return how far each document mentions each entity, (documents, E), and counts at all."""

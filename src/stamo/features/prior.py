@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
-from stamo.errors import SettingsError
+from stamo.errors import Ranged
 from stamo.features.base import Back
 from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prior:
+class Prior(Ranged):
     """f₁(e, m) = P(e | m); the group of θ(e*) holds one probability for each alias, (E, A)."""
 
     name = "prior"
@@ -32,11 +33,7 @@ class Prior:
     """Give the known candidates (1 - P(e*|m)) P(n|m), so that all sum to one;
     False leaves them as counted on Wikipedia, as Eq. 2 is printed."""
 
-    def __post_init__(self) -> None:
-        if self.smoothing < 0:
-            raise SettingsError(
-                f"The prior's smoothing is {self.smoothing}; it cannot be negative."
-            )
+    ranges: ClassVar = {"smoothing": 0}
 
     def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return P(n | m) of the known candidates, (M, C)."""
@@ -51,12 +48,9 @@ class Prior:
     def _count(self, sample: Sample) -> Float64:
         pile = sample.pile
         weights, counted, first = sample.vote()
-        alias = pile.alias[first]
-        n_aliases = len(pile.aliases)
-        total = np.bincount(alias, weights=counted, minlength=n_aliases)  # (A,)
-        count = np.stack(
-            [np.bincount(alias, weights=w, minlength=n_aliases) for w in weights.T]
-        )  # (E, A)
+        by_alias = partial(np.bincount, pile.alias[first], minlength=len(pile.aliases))
+        total = by_alias(counted)  # (A,)
+        count = np.stack([by_alias(w) for w in weights.T])  # (E, A)
         votes = (total * pile.is_alias).sum(axis=1)  # (E,)
         # Laplace's rule for the overall share: one label of each kind that nobody gave.
         share = (count.sum(axis=1) + 1) / (votes + 2)

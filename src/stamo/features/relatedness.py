@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from stamo.errors import SettingsError
+from stamo.errors import Ranged
 from stamo.features.base import Back
 from stamo.features.encoding import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-from stamo.system.arrays import Float32, Float64, Int32, Int64
+from stamo.system.arrays import Float32, Float64, Int64
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Relatedness:
+class Relatedness(Ranged):
     """f₂(e, e'), averaged over the entity context; θ(e*) holds its row, (E, R)."""
 
     name = "relatedness"
@@ -38,18 +38,29 @@ class Relatedness:
 
     _measure = staticmethod(wlm)
 
-    def __post_init__(self) -> None:
-        if self.shrinkage < 0:
-            raise SettingsError(f"The shrinkage is {self.shrinkage}; it cannot be negative.")
+    ranges: ClassVar = {"shrinkage": 0}
 
     def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return each candidate's mean relatedness to the entity context, (M, C)."""
         values = np.zeros(mentions.candidates.shape, dtype=np.float32)
         cuts = np.flatnonzero(np.diff(mentions.documents)) + 1
-        for rows in np.split(np.arange(len(mentions)), cuts):
-            values[rows] = _document_relatedness(
-                mentions.candidates[rows], mentions.context[rows], kb
-            )
+        for rows in np.split(np.arange(len(mentions)), cuts):  # of one document each
+            candidates, context = mentions.candidates[rows], mentions.context[rows]
+            ids, column = np.unique(candidates, return_inverse=True)
+            others, place = np.unique(context, return_inverse=True)
+            table = np.zeros((len(ids), len(others)), dtype=np.float32)
+            is_entity, is_other = ids >= 0, others >= 0
+            if is_entity.any() and is_other.any():
+                found = kb.relatedness_matrix(ids[is_entity], others[is_other])
+                table[np.ix_(is_entity, is_other)] = found
+            # How often each distinct entity stands in each mention's context, (m, others).
+            counts = np.zeros((len(rows), len(others)), dtype=np.float32)
+            np.add.at(counts, (np.repeat(np.arange(len(rows)), context.shape[1]), place.ravel()), 1)
+            counts[:, ~is_other] = 0.0
+            counts /= np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+            mean = counts @ table.T  # (m, ids)
+            chosen = column.reshape(candidates.shape)
+            values[rows] = np.take_along_axis(mean, chosen, axis=1)
         return values
 
     def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
@@ -134,21 +145,3 @@ class Relatedness:
             torch.from_numpy((has_row / size).astype(np.float32)),  # (M, K)
             torch.from_numpy(pile.mentions.known[self.name]),  # (M, C)
         )
-
-
-def _document_relatedness(candidates: Int32, context: Int32, kb: KnowledgeBase) -> Float32:
-    """Return the mean relatedness of candidates (m, C) to contexts (m, K) of one document."""
-    ids, column = np.unique(candidates, return_inverse=True)
-    others, place = np.unique(context, return_inverse=True)
-    table = np.zeros((len(ids), len(others)), dtype=np.float32)
-    rows, columns = ids >= 0, others >= 0
-    if rows.any() and columns.any():
-        table[np.ix_(rows, columns)] = kb.relatedness_matrix(ids[rows], others[columns])
-    # How often each distinct entity stands in each mention's context, (m, others).
-    m = len(candidates)
-    counts = np.zeros((m, len(others)), dtype=np.float32)
-    np.add.at(counts, (np.repeat(np.arange(m), context.shape[1]), place.ravel()), 1.0)
-    counts[:, ~columns] = 0.0
-    counts /= np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    mean = counts @ table.T  # (m, ids)
-    return np.take_along_axis(mean, column.reshape(candidates.shape), axis=1)

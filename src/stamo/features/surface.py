@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -19,64 +18,6 @@ from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float32
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
-
-
-@dataclass(frozen=True)
-class Surface:
-    """Edit distance, equality or containment, common start or end: three numbers, never learned.
-
-    The name of an emerging entity is known from the start, so its group of θ(e*) is empty, (E, 0).
-    """
-
-    name = "surface"
-
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
-        """Return the three similarities of the known candidates, (M, C, 3).
-
-        Computed once for each distinct pair of surface and candidate.
-        """
-        return compare_known(mentions, kb, self.compare)
-
-    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
-        """Return an empty group: there is nothing to learn."""
-        return torch.zeros(len(sample.pile.entities), 0)
-
-    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
-        """Return the three similarities of all candidates, (M, C + E, 3)."""
-        return pile.keep(f"{self.name} values", lambda: compare_all(pile, self.name, self.compare))
-
-    @staticmethod
-    def compare(surfaces: Sequence[str], titles: Sequence[str]) -> Float32:
-        """Compare names with titles, one by one."""
-        return surface_similarities(surfaces, titles)
-
-
-Compare: TypeAlias = Callable[[Sequence[str], Sequence[str]], Float32]
-"""Compares names with titles, one by one: (n, values)."""
-
-
-def compare_known(mentions: EncodedMentions, kb: KnowledgeBase, compare: Compare) -> Float32:
-    """Compare each mention with its candidates' titles, each distinct pair once, (M, C, n)."""
-    width = mentions.candidates.shape[1]
-    surfaces = np.repeat(mentions.surfaces.astype(np.int64), width)
-    pairs = np.stack([surfaces, mentions.candidates.ravel()], axis=1)
-    distinct, place = np.unique(pairs, axis=0, return_inverse=True)
-    rows = np.flatnonzero(distinct[:, 1] >= 0)
-    titles = kb.titles(distinct[rows, 1].astype(np.int32))
-    found = compare([mentions.surface_table[i] for i in distinct[rows, 0]], titles)
-    values = np.zeros((len(distinct), found.shape[1]), dtype=np.float32)
-    values[rows] = found
-    return values[place.reshape(-1)].reshape(*mentions.candidates.shape, found.shape[1])
-
-
-def compare_all(pile: Pile, name: str, compare: Compare) -> Tensor:
-    """Put what the emerging entities' names give behind the known values, (M, C + E, n)."""
-    table = np.stack(
-        [compare(pile.aliases, [e.id] * len(pile.aliases)) for e in pile.entities], axis=1
-    )  # (A, E, n)
-    known = pile.mentions.known[name]
-    known = known if known.ndim == 3 else known[..., None]
-    return append_emerging(known, torch.from_numpy(table[pile.alias]))
 
 
 def surface_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> Float32:
@@ -93,6 +34,49 @@ def surface_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> Floa
             name.startswith(mention) or name.endswith(mention),
         )
     return rows
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Edit distance, equality or containment, common start or end: three numbers, never learned.
+
+    The name of an emerging entity is known from the start, so its group of θ(e*) is empty, (E, 0).
+    """
+
+    name = "surface"
+    compare = staticmethod(surface_similarities)
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
+        """Return the three similarities of the known candidates, (M, C, 3).
+
+        Computed once for each distinct pair of surface and candidate.
+        """
+        width = mentions.candidates.shape[1]
+        surfaces = np.repeat(mentions.surfaces.astype(np.int64), width)
+        pairs = np.stack([surfaces, mentions.candidates.ravel()], axis=1)
+        distinct, place = np.unique(pairs, axis=0, return_inverse=True)
+        rows = np.flatnonzero(distinct[:, 1] >= 0)
+        titles = kb.titles(distinct[rows, 1].astype(np.int32))
+        found = self.compare([mentions.surface_table[i] for i in distinct[rows, 0]], titles)
+        values = np.zeros((len(distinct), found.shape[1]), dtype=np.float32)
+        values[rows] = found
+        return values[place.reshape(-1)].reshape(*mentions.candidates.shape, found.shape[1])
+
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
+        """Return an empty group: there is nothing to learn."""
+        return torch.zeros(len(sample.pile.entities), 0)
+
+    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+        """Return the three similarities of all candidates, (M, C + E, 3)."""
+        return pile.keep(f"{self.name} values", lambda: self._compare_all(pile))
+
+    def _compare_all(self, pile: Pile) -> Tensor:
+        """Put what the emerging entities' names give behind the known values."""
+        aliases, known = pile.aliases, pile.mentions.known[self.name]
+        table = [self.compare(aliases, [e.id] * len(aliases)) for e in pile.entities]
+        known = known if known.ndim == 3 else known[..., None]
+        emerging = np.stack(table, axis=1)[pile.alias]  # (M, E, n)
+        return append_emerging(known, torch.from_numpy(emerging))
 
 
 @dataclass(frozen=True)

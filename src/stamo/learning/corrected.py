@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
 from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -46,17 +45,6 @@ from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 ScoredPart: TypeAlias = tuple[Bools, Scorer]
 """Mentions that are linked with features estimated on the others: mask and scorer."""
-
-_RANGES = {
-    "least_right": (0.0, 1.0),
-    "confident": (0.5, 1.0),
-    "pseudo_weight": (0.0, inf),
-    "n_pseudo": (0, inf),
-    "own_weight": (0.0, inf),
-    "unsure": (0.5, 1.0),
-    "sure": (0.5, 1.0),
-}
-"""What the settings of pseudo-labels may be."""
 
 
 @dataclass(frozen=True)
@@ -97,18 +85,24 @@ class CorrectedArgs(LoopArgs):
     """Where they are right in so much of it, the pile moves the line as it moves all else."""
     seed: int = 0
 
+    ranges: ClassVar = {
+        **LoopArgs.ranges,
+        "n_folds": 2,
+        "least_right": (0.0, 1.0),
+        "confident": (0.5, 1.0),
+        "pseudo_weight": 0,
+        "n_pseudo": 0,
+        "own_weight": 0,
+        "unsure": (0.5, 1.0),
+        "sure": (0.5, 1.0),
+    }
     resumes: ClassVar[bool] = False
     """Its few slots take less time than reading the documents: they run again."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_folds < 2:
-            raise SettingsError(f"The pile is linked in {self.n_folds} folds; give at least 2.")
         if self.decision not in {"f1", "even"}:
             raise SettingsError(f"The decision is {self.decision!r}; choose even or f1.")
-        for name, (least, most) in _RANGES.items():
-            if not least <= getattr(self, name) <= most:
-                raise SettingsError(f"{name} is {getattr(self, name)}; give {least:g} to {most:g}.")
         if self.unsure >= self.sure:
             raise SettingsError(
                 f"unsure is {self.unsure:g} and sure {self.sure:g}; give the smaller one first."
@@ -147,8 +141,10 @@ class Corrected(Estimate):
         """Return the weighted mean of θ and odds of this and another."""
         if weight in (0.0, 1.0):
             return other if weight else self
-        theta = self.theta * (1.0 - weight) + other.theta * weight
-        return replace(self, theta=theta, odds=(1.0 - weight) * self.odds + weight * other.odds)
+        pairs = ((name, own, other.theta[name]) for name, own in self.theta.groups.items())
+        theta = {name: own * (1.0 - weight) + theirs * weight for name, own, theirs in pairs}
+        odds = (1.0 - weight) * self.odds + weight * other.odds
+        return replace(self, theta=FeatureParams(theta), odds=odds)
 
     def shifted(self, shift: Float64) -> Corrected:
         """Return the same with something added to the log odds of each entity, (E,)."""
@@ -199,7 +195,7 @@ class CorrectedSteps(Steps[Corrected]):
         return replace(sample, weights=self._mostly_right(sample.weights))
 
     def _estimate_on(self, sample: Sample, before: Corrected | None) -> FeatureParams:
-        theta = estimate(sample, self.task.features, self.task.kb)
+        theta = estimate(sample, self.task.model.features, self.task.kb)
         if before is None or not self.args.keep_prior or "prior" not in theta.groups:
             return theta
         return theta.replace(prior=before.theta["prior"])
@@ -218,9 +214,10 @@ class CorrectedSteps(Steps[Corrected]):
         """Link every part of W without its own labels, and fit the evidence on L and sure ones."""
         task, temperature = self.task, self.task.temperature
         counting = self._counting(sample, before)
-        margin = margins_under(task.scorer, theta, temperature)
         documents = np.where(task.labelled, task.pile.mentions.documents, -1)
-        for mask, scorer in self._parts(documents) if before is None else self.folds:
+        parts = self._parts(documents) if before is None else self.folds
+        margin = margins_under(task.scorer, theta, temperature)
+        for mask, scorer in parts:
             without = self._estimate_on(counting.without(mask), before)
             margin[mask] = margins_under(scorer, without, temperature)
         scaled = np.ascontiguousarray(margin.T, dtype=np.float64) / temperature

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from scipy.special import expit
 
-from stamo.errors import SettingsError
+from stamo.errors import Ranged
 from stamo.features.base import FeatureParams
 from stamo.features.views import VIEWS
-from stamo.features.views.base import Rows, View, ViewRows, group_of
+from stamo.features.views.base import Rows, View, ViewRows
 from stamo.features.views.context import About
 from stamo.models.evidence import BIAS, SCALE
 from stamo.system.arrays import Bools, Float32, Float64, Int64
 
 
 @dataclass(frozen=True)
-class EvidenceArgs:
+class EvidenceArgs(Ranged):
     """How far labels may correct the model's margin (in log odds)."""
 
     views: tuple[View, ...] = VIEWS
@@ -42,18 +43,7 @@ class EvidenceArgs:
     """Beside a line about the entity, so many positive labels make a margin half trusted: one made
     of one or two documents mostly repeats what the line says, and counts it twice."""
 
-    def __post_init__(self) -> None:
-        if (
-            min(
-                self.bias,
-                self.rare,
-                self.scale,
-                self.half_trust,
-                *(view.variance for view in self.views),
-            )
-            < 0
-        ):
-            raise SettingsError("The settings of the evidence cannot be negative.")
+    ranges: ClassVar = {"bias": 0, "rare": 0, "scale": 0, "half_trust": 0}
 
 
 @dataclass(frozen=True)
@@ -107,7 +97,7 @@ def fit_correction(
     for view, own, centre in seen:
         learned = combined(own, alpha, view.variance)
         weights = learned + view.mean if view.mean else learned
-        groups[group_of(view)] = weights
+        groups[f"evidence {view.name}"] = weights
         bias -= 0.0 if centre is None else float(weights @ centre)
     groups[SCALE] = np.array([trust - 1 + args.scale**2 * float(margin @ alpha)])
     groups[BIAS] = np.array([bias])

@@ -14,7 +14,7 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, SettingsError
-from stamo.features.base import Feature, FeatureParams, HasPacked, encode_features
+from stamo.features.base import Feature, FeatureParams, encode_features
 from stamo.features.embedding import Embedding
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.encoding import (
@@ -29,13 +29,12 @@ from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile, shar
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.views import VIEWS
-from stamo.features.views.base import group_of
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.loop import Checkpoint, Learned, OnSlot, Reading, Task, self_train
+from stamo.learning.loop import Learned, OnSlot, Reading, Task, self_train
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.packs.pack_bytes import OWN_FIELDS, group_name
+from stamo.packs.pack_bytes import OWN_FIELDS
 from stamo.packs.theta import SHIFT
 from stamo.system.arrays import Int32
 from stamo.system.runtime import one_thread
@@ -57,8 +56,8 @@ def encode_pile(
     id of an emerging entity, the title of a known one, any other text for "none of these", or None
     where nobody labelled it. All other mentions are entity context.
     """
+    trained.check(kb)
     numbers = entity_numbers(entities, corpus, kb)
-    model, tables = trained.model, trained.tables(kb)
     flat = flatten(corpus.documents, Lexicon.of(kb), numbers)
     aliases = {alias for entity in entities for alias in entity.aliases}
     is_alias = np.array([surface in aliases for surface in flat.surface_table], dtype=bool)
@@ -72,19 +71,19 @@ def encode_pile(
     context = flat.entities.copy()
     context[rows] = UNKNOWN
     mentions = encode(flat, source or kb, trained.encoding, rows=rows, context_entities=context)
-    features = [f for f in model.features if f.name != "embedding"]
-    mentions = encode_features(mentions, features, kb)
+    mentions = encode_features(mentions, trained.source.encoded_features, kb)
     pairs = linked_pairs(flat.documents, context)
     text = None if flat.text is None else flat.text.take(rows)
-    pile = make_pile(entities, mentions, pairs, flat.n_documents, kb, text=text, encoder=encoder)
+    pile = make_pile(
+        entities, mentions, pairs, len(corpus.documents), kb, text=text, encoder=encoder
+    )
     gold = share_labels(mentions.gold, pile)
     return Task(
         pile=replace(pile, mentions=replace(mentions, gold=gold)),
         labels=(gold[:, None] == EMERGING - np.arange(len(entities))).astype(np.float32),
         labelled=gold != UNKNOWN,
-        model=model,
-        tables=tables,
-        features=model.features,
+        model=trained.model,
+        tables=trained.tables(kb),
         kb=kb,
         temperature=trained.calibration.temperature,
     )
@@ -134,11 +133,6 @@ class LearnedEntity:
         return self.pile.neighbours
 
     @property
-    def vocabularies(self) -> dict[str, tuple[str, ...]]:
-        """What the columns of views of words stand for, by view."""
-        return {v.name: self.pile.vocabulary(v.name) for v in VIEWS if v.has_vocabulary}
-
-    @property
     def pile_helped(self) -> bool | None:
         """Whether the unlabelled documents helped; None where the reading does not ask."""
         return self.learned.pile_helped
@@ -155,20 +149,24 @@ class LearnedEntity:
         """
         pile, theta = self.pile, dict(self.learned.theta.groups)
         for feature in self.learned.model.features:
-            if isinstance(feature, HasPacked):
+            if hasattr(feature, "packed"):
                 theta[feature.name] = feature.packed(theta[feature.name])
         rows = {name: values[self.number].numpy() for name, values in theta.items()}
-        own = {name: values for name, values in rows.items() if name not in OWN_FIELDS}
-        groups = {group_name(name): values.astype(np.float32) for name, values in own.items()}
+        reads = any(view.reads_text and f"evidence {view.name}" in rows for view in VIEWS)
         vocabularies = {}
-        for view, words in self.vocabularies.items():
-            keys = [key for kind in ("evidence", "none") if (key := f"{kind}-{view}") in groups]
-            if keys:
-                used = np.flatnonzero(np.any([groups[key] for key in keys], axis=0))
-                vocabularies[view] = tuple(words[i] for i in used.tolist())
-                groups |= {key: groups[key][used] for key in keys}
-        reads = any(group_name(group_of(view)) in groups for view in VIEWS if view.reads_text)
-        groups[SHIFT] = np.array([self.learned.shifts[self.number]], dtype=np.float32)
+        for view in VIEWS:
+            keys = rows.keys() & {f"evidence {view.name}", f"none {view.name}"}
+            if view.has_vocabulary and keys:
+                used = np.flatnonzero(np.any([rows[key] for key in keys], axis=0))
+                words = pile.vocabulary(view.name)
+                vocabularies[view.name] = tuple(words[i] for i in used.tolist())
+                rows |= {key: rows[key][used] for key in keys}
+        rows[SHIFT] = np.array([self.learned.shifts[self.number]])
+        groups = {
+            name.replace(" ", "-"): values.astype(np.float32)
+            for name, values in rows.items()
+            if name not in OWN_FIELDS
+        }
         entity = pile.entities[self.number]
         return EntityPack.project(
             entity,
@@ -205,17 +203,6 @@ def reading_named(name: str) -> Reading:
     if name not in READINGS:
         raise SettingsError(f"There is no reading {name!r}; choose one of: {', '.join(READINGS)}.")
     return READINGS[name]
-
-
-def run_reading(
-    task: Task,
-    reading: Reading,
-    *,
-    on_slot: OnSlot = lambda slot: None,
-    resume: Checkpoint | None = None,
-) -> Learned:
-    """Learn θ̂(e*) the way a reading says; model and knowledge base stay as they are."""
-    return self_train(reading.task(task), reading.args, on_slot=on_slot, resume=resume)
 
 
 def learn(
@@ -256,22 +243,17 @@ def learn(
         names = {alias for entity in group for alias in entity.aliases}
         mentioned = (d for d in everything if any(m.surface in names for m in d.mentions))
         corpus = Corpus(tuple(mentioned))
-        _refuse_twins(corpus)
+        n_by_id = Counter(document.id for document in corpus.documents)
+        for twice in (id for id, n in n_by_id.items() if n > 1):
+            raise LearningError(
+                f"The document {twice!r} comes twice; give each document once, with one label for "
+                "each mention."
+            )
         task = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
-        learned = run_reading(task, chosen, on_slot=on_slot)
+        learned = self_train(chosen.task(task), chosen.args, on_slot=on_slot)
         for i, entity in enumerate(group):
             by_id[entity.id] = LearnedEntity(learned, task.pile, trained, i)
     return [by_id[entity.id] for entity in everyone]
-
-
-def _refuse_twins(corpus: Corpus) -> None:
-    n_by_id = Counter(document.id for document in corpus.documents)
-    twice = next((id for id, n in n_by_id.items() if n > 1), None)
-    if twice is not None:
-        raise LearningError(
-            f"The document {twice!r} comes twice; give each document once, with one label for each "
-            "mention."
-        )
 
 
 def sharing_aliases(entities: Sequence[EmergingEntity]) -> list[list[EmergingEntity]]:

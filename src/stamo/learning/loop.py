@@ -17,11 +17,10 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from stamo.errors import LearningError, SettingsError
+from stamo.errors import DivergenceError, LearningError, Ranged, SettingsError
 from stamo.features.base import Feature, FeatureParams
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.inter import Moments
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.tables import Tables
 from stamo.system.arrays import Bools, Float32
@@ -42,7 +41,6 @@ class Task:
     labelled: Bools  # (M,) which mentions belong to L
     model: LinkingModel
     tables: Tables
-    features: tuple[Feature, ...]
     kb: KnowledgeBase
     temperature: float = 1.0
     """The model's, fitted on known entities: margins divided by it are log odds."""
@@ -56,6 +54,14 @@ class Task:
     def scorer(self) -> Scorer:
         """Scores the whole pile; prepared once for all that learns on the task."""
         return self.model.prepare(self.pile, self.tables)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """s and v: the moving averages of δ and δ² (Eq. 15)."""
+
+    s: FeatureParams
+    v: FeatureParams
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class Steps(ABC, Generic[E]):
 
 
 @dataclass(frozen=True)
-class LoopArgs(ABC):
+class LoopArgs(Ranged, ABC):
     """How long the loop runs, and by which steps."""
 
     n_slots: int = 100
@@ -115,9 +121,7 @@ class LoopArgs(ABC):
     resumes: ClassVar[bool] = False
     """Whether a run can go on after a slot that an interrupted one finished."""
 
-    def __post_init__(self) -> None:
-        if self.n_slots < 0:
-            raise SettingsError(f"The number of slots is {self.n_slots}; give 0 or more.")
+    ranges: ClassVar = {"n_slots": 0}
 
     @abstractmethod
     def steps(self, task: Task) -> Steps[Any]:
@@ -166,7 +170,7 @@ class Reading:
         model = task.model.with_features(features)
         if self.adapt_model is not None:
             model = self.adapt_model(model)
-        return replace(task, model=model, features=model.features)
+        return replace(task, model=model)
 
     def with_decision(self, decision: str) -> Reading:
         """Return the reading with another line between the entity and the rest.
@@ -203,6 +207,8 @@ class Slot(Checkpoint):
     """θ̂(e*) at its end, as the model looks it up."""
     n_flipped: int = 0
     """Mentions whose entity changed since the slot before."""
+    shifts: tuple[float, ...] = ()
+    """What the decision on each entity adds to its log odds."""
     seconds: float = 0.0
 
 
@@ -262,7 +268,7 @@ def self_train(
     theta_hat = first = steps.fit(theta, labelled, None)  # 2   θ̂⁰, Eq. 13
     if on_first is not None:
         alone, weights = steps.looked_up(theta_hat), steps.label(theta_hat)
-        on_first(Slot(0, theta_hat.theta, weights, theta=alone))
+        on_first(Slot(0, theta_hat.theta, weights, theta=alone, shifts=args.shifts(weights)))
     t, before, unchanged = 0, None, 0
     if resume is not None:
         theta_hat = steps.take_up(resume)
@@ -274,7 +280,7 @@ def self_train(
         theta = steps.estimate(sample, theta_hat)  # 6   θᵗ
         theta_intra = steps.fit(theta, sample, theta_hat)  # 7   Eq. 13
         theta_hat = steps.move(theta_hat, theta_intra, t)  # 8 to 13, Eq. 17
-        theta_hat.theta.check_finite(f"Slot {t}")
+        _check_finite(theta_hat.theta, t)
         seconds, hard = time.perf_counter() - start, weights > 0.5
         n_flipped = len(hard) if before is None else int((before != hard).any(axis=1).sum())
         before, unchanged = hard, 0 if n_flipped else unchanged + 1
@@ -286,8 +292,19 @@ def self_train(
             n_unchanged=unchanged,
             theta=steps.looked_up(theta_hat),
             n_flipped=n_flipped,
+            shifts=args.shifts(weights),
             seconds=seconds,
         )
         on_slot(now)  # 14
     stopped = ALL_SLOTS if t >= args.n_slots else NO_CHANGE
     return replace(steps.finish(first, theta_hat, t), stopped=stopped)  # 15  θ̂ᵀ
+
+
+def _check_finite(theta: FeatureParams, t: int) -> None:
+    """Say in which group of θ(e*) a value stopped being a finite number."""
+    for name, values in theta.groups.items():
+        if not bool(values.isfinite().all()):
+            raise DivergenceError(
+                f"Slot {t}: the {name!r} group of θ(e*) holds a value that is not finite; "
+                f"lower the learning rate of this group."
+            )

@@ -15,19 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stamo.features.base import Feature, FeatureParams
-from stamo.features.embedding import Embedding
+from stamo.features.base import Feature, FeatureParams, estimate
+from stamo.features.embedding import Embedding, MaxMargin
 from stamo.features.encoding import EncodedMentions
-from stamo.features.max_margin import MaxMargin
 from stamo.features.pile import Pile, Sample
 from stamo.features.prior import Prior, SplitSlope
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-from stamo.learning.inter import InterSlotArgs
-from stamo.learning.intra import IntraSlotArgs
 from stamo.learning.loop import Estimate, Task
-from stamo.learning.paper import StamoArgs, StamoSteps
+from stamo.learning.paper import InterSlotArgs, IntraSlotArgs, StamoArgs, StamoSteps
 from stamo.models.base import LinkingModel, Scorer, Theta, ThetaBack
 from stamo.models.deeped.model import DeepED
 from stamo.models.tables import MASKED, Tables
@@ -183,9 +180,8 @@ class PublishedArgs(StamoArgs):
 
     def steps(self, task: Task) -> StamoSteps:
         """Return the steps of a run; a model without relatedness has nothing to scale."""
-        if not any(f.name == "relatedness" for f in task.features):
-            return FirstSteps(task, self)
-        return ScalingSteps(task, self)
+        has_row = any(f.name == "relatedness" for f in task.model.features)
+        return (ScalingSteps if has_row else FirstSteps)(task, self)
 
 
 class FirstSteps(StamoSteps):
@@ -195,17 +191,15 @@ class FirstSteps(StamoSteps):
 
     def estimate(self, sample: Sample, before: Estimate | None) -> FeatureParams:
         """Estimate every feature, on L alone by other settings."""
-        task = self.task
-        if before is None:
-            own = tuple(self.args.first_features.get(f.name, f) for f in task.features)
-            return StamoSteps(replace(task, features=own), self.args).estimate(sample, None)
-        return super().estimate(sample, before)
+        if before is not None:
+            return super().estimate(sample, before)
+        own = [self.args.first_features.get(f.name, f) for f in self.task.model.features]
+        return estimate(sample, own, self.task.kb)
 
     def fit(self, theta: FeatureParams, sample: Sample, before: Estimate | None) -> Estimate:
         """Minimise the model's objective on L, without a slot by other settings."""
-        if before is None:
-            return Estimate(self._optimise(theta, self.args.first_intra))
-        return super().fit(theta, sample, before)
+        args = self.args
+        return self._optimise(theta, args.first_intra if before is None else args.intra)
 
 
 class ScalingSteps(FirstSteps):
@@ -235,10 +229,6 @@ def _scaled(theta: FeatureParams) -> FeatureParams:
 @dataclass(frozen=True)
 class _ScaledScorer:
     scorer: Scorer
-
-    @property
-    def model(self) -> LinkingModel:
-        return self.scorer.model
 
     @property
     def pile(self) -> Pile:

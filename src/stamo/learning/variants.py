@@ -11,18 +11,16 @@ from dataclasses import replace
 from typing import cast
 
 from stamo.features.base import Feature
-from stamo.features.embedding import Embedding
-from stamo.features.max_margin import MaxMargin
+from stamo.features.embedding import Embedding, MaxMargin
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.views import VIEWS
 from stamo.learning import published
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
-from stamo.learning.inter import InterSlotArgs
 from stamo.learning.learn import CLOSED_FORM, DEFAULT_READING
-from stamo.learning.loop import Reading
-from stamo.learning.paper import NO_INTRA, StamoArgs
+from stamo.learning.loop import LoopArgs, Reading
+from stamo.learning.paper import NO_INTRA, InterSlotArgs, StamoArgs
 
 AS_PRINTED: Mapping[str, Feature] = {
     "prior": Prior(smoothing=0.0, renormalise=False),
@@ -30,16 +28,20 @@ AS_PRINTED: Mapping[str, Feature] = {
     "embedding": Embedding(max_margin=MaxMargin()),
 }
 
-ESTIMATION = StamoArgs(n_slots=0, intra=NO_INTRA)
-SELF_TRAINING = StamoArgs(intra=NO_INTRA, inter=None)
-BIAS_ONLY = CorrectedArgs(
-    n_slots=0,
-    evidence=EvidenceArgs(
-        views=tuple(replace(view, variance=0.0) for view in VIEWS),  # type: ignore[type-var]
-        scale=0.0,
-    ),
-    decision="even",
-)
+_BIAS_ONLY = EvidenceArgs(views=tuple(replace(view, variance=0.0) for view in VIEWS), scale=0.0)
+_UNIT_ETA = dict.fromkeys(CLOSED_FORM, 1.0)
+_VARIANTS: Mapping[str, LoopArgs] = {
+    "estimation": StamoArgs(n_slots=0, intra=NO_INTRA),
+    "estimation+bias": CorrectedArgs(n_slots=0, evidence=_BIAS_ONLY, decision="even"),
+    "estimation+evidence": CorrectedArgs(n_slots=0),
+    "self-training": StamoArgs(intra=NO_INTRA, inter=None),
+    "self-training+intra": StamoArgs(inter=None),
+    "self-training+inter": StamoArgs(intra=NO_INTRA),
+    "stamo": StamoArgs(),
+    "stamo without adaptive delta": StamoArgs(inter=InterSlotArgs(adaptive=False)),
+    "stamo without small eta": StamoArgs(inter=InterSlotArgs(eta=_UNIT_ETA, default_eta=1.0)),
+    "stamo without warm-up": StamoArgs(inter=InterSlotArgs(gamma=1)),
+}
 
 READINGS: Mapping[str, Reading] = {
     reading.name: reading
@@ -52,28 +54,7 @@ READINGS: Mapping[str, Reading] = {
             published.PublishedArgs(),
             published.attend_padding,
         ),
-        Reading("estimation", CLOSED_FORM, ESTIMATION),
-        Reading("estimation+bias", CLOSED_FORM, BIAS_ONLY),
-        Reading("estimation+evidence", CLOSED_FORM, CorrectedArgs(n_slots=0)),
-        Reading("self-training", CLOSED_FORM, SELF_TRAINING),
-        Reading("self-training+intra", CLOSED_FORM, StamoArgs(inter=None)),
-        Reading("self-training+inter", CLOSED_FORM, StamoArgs(intra=NO_INTRA)),
-        Reading("stamo", CLOSED_FORM, StamoArgs()),
-        Reading(
-            "stamo without adaptive delta",
-            CLOSED_FORM,
-            StamoArgs(inter=InterSlotArgs(adaptive=False)),
-        ),
-        Reading(
-            "stamo without small eta",
-            CLOSED_FORM,
-            StamoArgs(
-                inter=InterSlotArgs(
-                    eta={"prior": 1.0, "relatedness": 1.0, "embedding": 1.0}, default_eta=1.0
-                )
-            ),
-        ),
-        Reading("stamo without warm-up", CLOSED_FORM, StamoArgs(inter=InterSlotArgs(gamma=1))),
+        *(Reading(name, CLOSED_FORM, args) for name, args in _VARIANTS.items()),
     )
 }
 """Every reading and variant by name; the embedding is the closed form unless the name says else."""

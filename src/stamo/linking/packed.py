@@ -37,7 +37,7 @@ from stamo.linking.results import (
     Reason,
     ScoredCandidate,
 )
-from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, views_of, weights_of
+from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, view_weights
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import EntityPack
@@ -177,7 +177,7 @@ def _score(
     margin = margins_under(scorer, theta, temperature)[:, 0].astype(np.float64)
     prior = np.asarray(pack.priors, dtype=np.float64)[pile.alias]
     scaled = margin / temperature
-    views = view_mentions(pile, kb, views_of(theta))
+    views = view_mentions(pile, kb, view_weights(theta))
     if BIAS in theta.groups:
         parts = _parts(scaled, theta, views)
     else:
@@ -204,10 +204,9 @@ def _score(
 def _parts(scaled: Float64, theta: FeatureParams, views: ViewRows) -> Float64:
     """Return the terms of f, (n, parts); their sum is `log_odds` of `stamo.models.evidence`."""
     scale, bias = (float(theta[name][0, 0]) for name in (SCALE, BIAS))
-    nothing = np.zeros(len(scaled))
+    nothing, weights = np.zeros(len(scaled)), view_weights(theta)
     between = [
-        np.asarray(views[v.name] @ weights_of(v, theta)[0]) if v.name in views else nothing
-        for v in VIEWS
+        np.asarray(views[v.name] @ weights[v][0]) if v in weights else nothing for v in VIEWS
     ]
     return np.stack([scaled * (1 + scale), *between, np.full(len(scaled), bias)], axis=1)
 

@@ -6,16 +6,12 @@ import numpy as np
 
 from stamo.features.base import FeatureParams
 from stamo.features.pile import Pile
-from stamo.features.views import VIEWS
-from stamo.features.views.base import TermedView
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.results import Reason
-from stamo.models.evidence import views_of, weights_of
-from stamo.system.arrays import Float64
+from stamo.models.evidence import view_weights
 
 N_REASONS = 12
 LEAST_WEIGHT = 0.01
-TERMED = {view.name: view for view in VIEWS if isinstance(view, TermedView)}
 
 
 def find_reasons(
@@ -38,12 +34,12 @@ def find_reasons(
     """
     found: list[Reason] = []
     whole = dict(parts)
-    for known in views_of(theta):
-        if (view := TERMED.get(known.name)) is not None:
+    for view, weights in view_weights(theta).items():
+        terms = view.terms(pile, kb, row)
+        if terms is not None:
             whole.pop(view.part, None)
-            weights: Float64 = weights_of(view, theta)[0]
-            for name, term in view.terms(pile, kb, row):
-                found.append(Reason(view.part, name, float(np.dot(term, weights))))
+            for name, term in terms:
+                found.append(Reason(view.part, name, float(np.dot(term, weights[0]))))
     found += [Reason(part, "", weight) for part, weight in whole.items()]
     told = [reason for reason in found if abs(reason.weight) >= LEAST_WEIGHT]
     return tuple(sorted(told, key=lambda reason: (-abs(reason.weight), reason.name))[:n])

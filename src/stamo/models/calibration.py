@@ -88,14 +88,12 @@ def reliability(
 ) -> list[tuple[float, float, int]]:
     """Return mean confidence, share of right links and size of each bin that holds a mention."""
     place = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    rows = []
-    for i in range(n_bins):
-        inside = place == i
-        if inside.any():
-            rows.append(
-                (float(confidence[inside].mean()), float(right[inside].mean()), int(inside.sum()))
-            )
-    return rows
+    bins = [place == i for i in range(n_bins)]
+    return [
+        (float(confidence[inside].mean()), float(right[inside].mean()), int(inside.sum()))
+        for inside in bins
+        if inside.any()
+    ]
 
 
 def expected_calibration_error(confidence: Float64, right: Bools) -> float:

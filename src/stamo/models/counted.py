@@ -86,12 +86,8 @@ class CountedScores:
         return Counted(self.state["weights"]).eval()
 
 
-def counted_scores(kb: KnowledgeBase) -> CountedScores:
-    """Return the scores that suit a knowledge base: one with vectors has the words speak too."""
-    return WITH_WORDS if kb.dimensions else CountedScores()
-
-
 WITH_WORDS = CountedScores(prior_weight=0.91, relatedness_weight=4.3, words_weight=3.2)
+"""In a knowledge base with vectors the words speak too."""
 
 
 def _cosines(mentions: EncodedMentions, tables: Tables) -> Float32:

@@ -12,7 +12,6 @@ from stamo.features.embedding import Embedding
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.models.base import Batch, LinkingModel, masked_mean
-from stamo.models.tables import MASKED
 from stamo.system.arrays import Float32
 
 
@@ -31,8 +30,9 @@ class Counted(LinkingModel):
         super().__init__(0)
         self.features = (Prior(), Relatedness(), Embedding())
         self.least_prior = float(weights[2])
-        self.combine = nn.Linear(3, 1, bias=False).requires_grad_(False)
-        self.combine.weight.copy_(torch.from_numpy(weights[None, [0, 3, 1]]))
+        linear = nn.Linear(3, 1, bias=False).requires_grad_(False)
+        linear.weight.copy_(torch.from_numpy(weights[None, [0, 3, 1]]))
+        self.combine = linear
 
     def scores(self, batch: Batch) -> Tensor:
         """Return the three scores, (B, C, 3)."""
@@ -40,8 +40,3 @@ class Counted(LinkingModel):
         fit = cosine_similarity(batch.vectors, words[:, None], dim=-1)
         prior = torch.log(batch.features["prior"].clamp_min(0) + self.least_prior)
         return torch.stack([prior, fit, batch.features["relatedness"]], dim=-1)
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Return g(e; m), (B, C)."""
-        scores: Tensor = self.combine(self.scores(batch)).squeeze(-1)
-        return scores.masked_fill(~batch.mask, MASKED)

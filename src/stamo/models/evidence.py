@@ -26,28 +26,24 @@ from torch import Tensor
 from stamo.features.base import FeatureParams
 from stamo.features.pile import Pile
 from stamo.features.views import VIEWS
-from stamo.features.views.base import View, ViewRows, group_of, view_mentions
+from stamo.features.views.base import View, ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import Scorer
 from stamo.models.tables import MASKED
 from stamo.system.arrays import Float32, Float64
 
 SCALE, BIAS = "evidence scale", "evidence bias"
-GROUPS = (*map(group_of, VIEWS), SCALE, BIAS)
+GROUPS = (*(f"evidence {view.name}" for view in VIEWS), SCALE, BIAS)
 """The groups of θ(e*) that are evidence."""
 NONE_BIAS = "none bias"
 NONE_GROUPS = (*(f"none {view.name}" for view in VIEWS), NONE_BIAS)
 """The groups of θ(e*) that tell "none of these" from known namesakes."""
 
 
-def views_of(theta: FeatureParams) -> tuple[View, ...]:
-    """Return the views that a θ(e*) has weights for."""
-    return tuple(view for view in VIEWS if group_of(view) in theta.groups)
-
-
-def weights_of(view: View, theta: FeatureParams) -> Float64:
-    """Return the weights of a view's columns, (E, columns)."""
-    return np.asarray(theta[group_of(view)].numpy(), dtype=np.float64)
+def view_weights(theta: FeatureParams, kind: str = "evidence") -> dict[View, Float64]:
+    """Return the weights of the columns of every view that a θ(e*) weighs, (E, columns) each."""
+    named = [(view, f"{kind} {view.name}") for view in VIEWS]
+    return {v: theta[n].numpy().astype(np.float64) for v, n in named if n in theta.groups}
 
 
 def mention_views(pile: Pile, kb: KnowledgeBase) -> ViewRows:
@@ -92,7 +88,7 @@ def log_odds(margin: Float32, theta: FeatureParams, views: ViewRows, temperature
     if BIAS not in theta.groups:
         return scaled
     scale, bias = (theta[name].numpy().astype(np.float64)[:, 0] for name in (SCALE, BIAS))
-    linear = sum(np.asarray(views[v.name] @ weights_of(v, theta).T) for v in views_of(theta))
+    linear = sum(np.asarray(views[v.name] @ w.T) for v, w in view_weights(theta).items())
     return np.asarray(scaled * (1 + scale) + linear + bias)
 
 
@@ -116,10 +112,9 @@ def none_odds(theta: FeatureParams, views: ViewRows, n: int) -> Float64 | None:
     if NONE_BIAS not in theta.groups:
         return None
     odds = np.zeros((n, 1)) + theta[NONE_BIAS].numpy().astype(np.float64)[:, 0]
-    for view in VIEWS:
-        group = f"none {view.name}"
-        if group in theta.groups and view.name in views:
-            odds = odds + np.asarray(views[view.name] @ theta[group].numpy().astype(np.float64).T)
+    for view, weights in view_weights(theta, "none").items():
+        if view.name in views:
+            odds = odds + np.asarray(views[view.name] @ weights.T)
     return np.asarray(odds)
 
 

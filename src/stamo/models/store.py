@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, ModelError
-from stamo.features.base import Feature
-from stamo.features.encoding import EncodedMentions, EncodingSettings
+from stamo.features.encoding import EncodingSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.calibration import Calibration
-from stamo.models.counted import FITTED, CountedScores, counted_scores
+from stamo.models.counted import FITTED, WITH_WORDS, CountedScores
 from stamo.models.deeped.known import KnownDeepED
 from stamo.models.tables import Tables, WordKind, check_kind, model_tables
 from stamo.system.arrays import Float32
@@ -35,32 +34,19 @@ _START_BYTES = 1 << 16
 CHECKSUM = "sha256"
 """The key of a saved model's fingerprint; files of the first release have none."""
 
-_KEYS = {"format", "version", "model", "extra", "dimensions", "kb", "encoding", "words"} | {
-    "calibration",
-    "report",
-    CHECKSUM,
-}
+_KEYS = {"format", "version", "model", "extra", "dimensions", "kb", "encoding", "words"}
+_KEYS |= {"calibration", "report", CHECKSUM}
 
 
-class KnownScorer(Protocol):
-    """What linking asks of a model: the scores of known candidates."""
-
-    @property
-    def encoded_features(self) -> tuple[Feature, ...]:
-        """Return the features that are looked up once, when mentions are encoded."""
-        ...
-
-    def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
-        """Return g(e; m) of mentions whose candidates are all known, (M, C)."""
-        ...
+KnownScorer: TypeAlias = "LinkingModel | KnownDeepED | CountedScores"
+"""φ: a model, the arrays of one, or what links without one; each scores known candidates."""
 
 
 @dataclass(frozen=True)
 class TrainedModel:
     """A linking model with what is needed to use it."""
 
-    source: LinkingModel | KnownDeepED | CountedScores
-    """φ: a model, the arrays of one, or what links without one; each is a `KnownScorer`."""
+    source: KnownScorer
     dimensions: int
     kb_fingerprint: str
     encoding: EncodingSettings = field(default_factory=EncodingSettings)
@@ -120,19 +106,15 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
         "report": trained.report,
         **({CHECKSUM: checksum} if checksum else {}),
     }
-    source = trained.source
-    if isinstance(source, KnownDeepED | CountedScores):
-        state = source.state
-    else:
-        state = {name: value.detach().numpy() for name, value in source.state_dict().items()}
-    arrays = {name: np.ascontiguousarray(values) for name, values in state.items()}
+    arrays = {name: np.ascontiguousarray(v) for name, v in trained.source.state.items()}
     # One key keeps the order of the bytes fixed whatever the order of the fields.
     return bytes(save(arrays, {"stamo": json.dumps(metadata, sort_keys=True)}))
 
 
 def without_training(kb: KnowledgeBase) -> TrainedModel:
     """Return what links by counts and vectors alone, for any knowledge base."""
-    return TrainedModel(counted_scores(kb), kb.dimensions, kb.fingerprint, calibration=FITTED)
+    scores = WITH_WORDS if kb.dimensions else CountedScores()
+    return TrainedModel(scores, kb.dimensions, kb.fingerprint, calibration=FITTED)
 
 
 def is_model(path: Path) -> bool:

@@ -66,18 +66,14 @@ class Tables:
     words: Vectors  # (V, Q)
     entities: Vectors  # (n, Q)
 
-    @property
-    def dimensions(self) -> int:
-        """Return Q."""
-        return int(self.words.shape[1])
-
 
 def gather(table: Vectors, ids: Int32) -> Tensor:
     """Return the vectors of ids, zero for padding, ids.shape + (Q,)."""
     import torch  # here, so that linking loads without it
 
     if isinstance(table, LocalVectors):
-        return table.pick(table.place[ids])
+        own = torch.from_numpy(table.place[ids].ravel())
+        return torch.from_numpy(table.rows).index_select(0, own).view(*ids.shape, table.shape[1])
     distinct, place = np.unique(ids, return_inverse=True)
     rows = np.asarray(table[np.maximum(distinct, 0)], dtype=np.float32)
     rows[distinct < 0] = 0.0
@@ -115,13 +111,6 @@ class LocalVectors:
 
     def __getitem__(self, ids: Any, /) -> Float32:
         return np.asarray(self.rows[self.place[ids]])
-
-    def pick(self, place: Int32) -> Tensor:
-        """Return the rows at some places, place.shape + (Q,)."""
-        import torch
-
-        picked = torch.from_numpy(self.rows).index_select(0, torch.from_numpy(place.ravel()))
-        return picked.view(*place.shape, self.rows.shape[1])
 
 
 FEW_IDS = 8192

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from stamo.features.base import Feature, FeatureParams
+from stamo.features.base import Feature
 from stamo.features.embedding import Embedding
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
@@ -19,18 +18,17 @@ from stamo.models.base import (
     Batch,
     Combine,
     LinkingModel,
-    Theta,
-    ThetaBack,
+    OwnBack,
+    PreparedScorer,
     masked_mean,
     mean_vectors,
 )
-from stamo.models.slopes import ScoredFeatures, Unit
-from stamo.models.tables import MASKED, Tables, gather
+from stamo.models.tables import Tables, gather
 from stamo.system.arrays import Float32, Int64
 
 
 @dataclass(frozen=True)
-class YamadaScorer(ScoredFeatures):
+class YamadaScorer(PreparedScorer):
     """Scores a pile under θ(e*): two products of e* with the mean contexts are all that changes."""
 
     model: Yamada
@@ -40,89 +38,31 @@ class YamadaScorer(ScoredFeatures):
     psi2: Float32  # (M, C) of the known candidates
     psi3: Float32  # (M, C)
 
-    @torch.no_grad()
-    def __call__(self, theta: FeatureParams) -> Tensor:
-        """Return g(e; m) of all candidates, (M, C + E).
-
-        The numbers of `slope` but for the last bit: NumPy's products round otherwise, and packs are
-        compared by their bytes.
-        """
-        vectors = normalize(theta["embedding"], dim=-1)  # (E, Q)
+    def own_scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Compare with the context words (Ψ₂) and with the entity context (Ψ₃)."""
         words, context, known2, known3 = map(
             torch.from_numpy, (self.words, self.context, self.psi2, self.psi3)
         )
         psi2 = torch.cat([known2, words @ vectors.T], dim=1)
-        psi3 = torch.cat([known3, context @ vectors.T], dim=1)
-        prior, surface, *extra = (
-            f.lookup(theta[f.name], self.pile) for f in self.model.scored_features
-        )
-        psi = torch.stack([prior, psi2, psi3, *surface.unbind(-1), *extra], dim=-1)
-        scores: Tensor = self.model.combine(psi).squeeze(-1)
-        return scores.masked_fill(torch.from_numpy(self.pile.is_absent), MASKED)
+        return psi2, torch.cat([known3, context @ vectors.T], dim=1)
 
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
-        """Return g(e; m) of all candidates and the way back from their gradient."""
-        vectors = Unit.of(theta["embedding"])
-        looked_up = [look(theta[name], self.pile) for name, look in self.lookups.items()]
-        (prior, _), (surface, _), *extra = looked_up
+    def own_slope(self, vectors: Float32, psi: Float32) -> OwnBack:
+        """Write both scores."""
         n_known = self.psi2.shape[1]
-        psi = np.empty((*self.pile.is_absent.shape, 4 + len(self.lookups)), dtype=np.float32)
-        psi[..., 0] = prior
-        for i, (known, means) in enumerate(
-            ((self.psi2, self.words), (self.psi3, self.context)), start=1
-        ):
-            psi[:, :n_known, i] = known
-            psi[:, n_known:, i] = means @ vectors.unit.T
-        psi[..., 3:6] = surface
-        for i, (values, _) in enumerate(extra, start=6):
-            psi[..., i] = values
-        scores, combined = self.combine(psi, self.pile.is_absent, rng)
+        psi[:, :n_known, 1], psi[:, n_known:, 1] = self.psi2, self.words @ vectors.T
+        psi[:, :n_known, 2], psi[:, n_known:, 2] = self.psi3, self.context @ vectors.T
 
-        def back(by_score: Float32) -> dict[str, Float32]:
-            by_psi = combined(by_score)
-            by_vector = (
-                by_psi[:, n_known:, 1].T @ self.words + by_psi[:, n_known:, 2].T @ self.context
-            )
-            gradients = {"embedding": vectors.back(by_vector)}
-            columns = (0, slice(3, 6), *range(6, psi.shape[-1]))
-            for name, (_, looked), column in zip(self.lookups, looked_up, columns, strict=True):
-                gradients[name] = looked(by_psi[..., column])
-            return gradients
+        def back(by_score: Float32, by_psi: Float32) -> Float32:
+            psi2, psi3 = by_psi[:, n_known:, 1], by_psi[:, n_known:, 2]
+            gradient: Float32 = psi2.T @ self.words + psi3.T @ self.context
+            return gradient
 
-        return scores, back
+        return back
 
     def take(self, rows: Int64) -> YamadaScorer:
         """Return a scorer of some of the mentions."""
         arrays = (self.words, self.context, self.psi2, self.psi3)
         return YamadaScorer(self.model, self.pile.take(rows), *(array[rows] for array in arrays))
-
-
-@torch.no_grad()
-def prepare_yamada(model: Yamada, pile: Pile, tables: Tables) -> YamadaScorer:
-    """Compute the frozen part of Yamada's scores for a pile, block by block."""
-    mentions = pile.mentions
-    words = normalize(mean_vectors(tables.words, mentions.words), dim=-1)
-    context = normalize(mean_vectors(tables.entities, mentions.context), dim=-1)
-    psi2, psi3 = (torch.zeros(mentions.candidates.shape) for _ in range(2))
-    for start in range(0, len(mentions), 512):
-        rows = slice(start, start + 512)
-        vectors = normalize(gather(tables.entities, mentions.candidates[rows]), dim=-1)
-        psi2[rows] = torch.einsum("mcq,mq->mc", vectors, words[rows])
-        psi3[rows] = torch.einsum("mcq,mq->mc", vectors, context[rows])
-    return YamadaScorer(model, pile, *(tensor.numpy() for tensor in (words, context, psi2, psi3)))
-
-
-def context_similarity(entity: Tensor, words: Tensor) -> Tensor:
-    """Score how well context words fit each candidate (Ψ₂, Eq. 4, and Ψ₃, Eq. 5).
-
-    Args:
-        entity: Entity vectors f₃(e), shape (B, C, Q).
-        words: Mean vector of each context, shape (B, Q).
-
-    Returns:
-        Cosine similarities, shape (B, C); 0 where a vector is zero.
-    """
-    return cosine_similarity(entity, words[:, None], dim=-1)
 
 
 class Yamada(LinkingModel):
@@ -140,27 +80,30 @@ class Yamada(LinkingModel):
             dimensions: Q; the scores do not depend on it, saved models carry it all the same.
             features: Prior, surface and embedding, and any others; each other one adds a score.
         """
-        super().__init__(dimensions)
+        super().__init__(dimensions, features)
         self.dimensions = dimensions
-        self.features = features
-        self.extra = tuple(
-            f.name for f in features if f.name not in {"prior", "surface", "embedding"}
-        )
         self.combine = Combine(6 + len(self.extra))
 
     def scores(self, batch: Batch) -> Tensor:
         """Return Ψ₁ to Ψ₆ and the scores of added features, (B, C, n)."""
-        psi2 = context_similarity(batch.vectors, masked_mean(batch.words, batch.word_mask))
-        psi3 = context_similarity(batch.vectors, masked_mean(batch.context, batch.context_mask))
+        words = masked_mean(batch.words, batch.word_mask)[:, None]
+        context = masked_mean(batch.context, batch.context_mask)[:, None]
+        psi2, psi3 = (cosine_similarity(batch.vectors, m, dim=-1) for m in (words, context))
         prior, surface = batch.features["prior"], batch.features["surface"]
         extra = [batch.features[name] for name in self.extra]
         return torch.stack([prior, psi2, psi3, *surface.unbind(-1), *extra], dim=-1)
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Return g(e; m) (Eq. 6), (B, C)."""
-        scores: Tensor = self.combine(self.scores(batch)).squeeze(-1)
-        return scores.masked_fill(~batch.mask, MASKED)
-
+    @torch.no_grad()
     def prepare(self, pile: Pile, tables: Tables) -> YamadaScorer:
-        """Compute everything that does not depend on θ(e*) once."""
-        return prepare_yamada(self, pile, tables)
+        """Compute everything that does not depend on θ(e*) once, block by block."""
+        mentions = pile.mentions
+        words = normalize(mean_vectors(tables.words, mentions.words), dim=-1)
+        context = normalize(mean_vectors(tables.entities, mentions.context), dim=-1)
+        psi2, psi3 = (torch.zeros(mentions.candidates.shape) for _ in range(2))
+        for start in range(0, len(mentions), 512):
+            rows = slice(start, start + 512)
+            vectors = normalize(gather(tables.entities, mentions.candidates[rows]), dim=-1)
+            psi2[rows] = torch.einsum("mcq,mq->mc", vectors, words[rows])
+            psi3[rows] = torch.einsum("mcq,mq->mc", vectors, context[rows])
+        tensors = (words, context, psi2, psi3)
+        return YamadaScorer(self, pile, *(tensor.numpy() for tensor in tensors))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,9 +53,6 @@ class PackFolder:
                 "a new one with: stamo packs add."
             )
         return cls(path)
-
-    def __iter__(self) -> Iterator[PackEntry]:
-        return iter(self.entries())
 
     def entries(self) -> list[PackEntry]:
         """Return all packs by their file names; what cannot be used carries its problem.
@@ -110,11 +107,8 @@ class PackFolder:
             )
         self.path.mkdir(parents=True, exist_ok=True)
         sweep(self.path)
-        path = (
-            held.path
-            if held is not None
-            else self.path / pack_file_name(pack.entity.id, pack.entity.external_id)
-        )
+        name = pack_file_name(pack.entity.id, pack.entity.external_id)
+        path = self.path / name if held is None else held.path
         write_atomic(path, data)
         return PackEntry(path.name.removesuffix(PACK_SUFFIX), path, pack)
 
@@ -128,30 +122,24 @@ class PackFolder:
 
     def _find(self, key: str) -> Path:
         # The key is compared with what is there; it never becomes a path.
-        found = [
-            p for p in self.path.glob(f"*{PACK_SUFFIX}") if p.name.removesuffix(PACK_SUFFIX) == key
-        ]
-        if not found:
-            raise UnknownEntityError(f"There is no pack {key[:80]!r}; list the packs to see them.")
-        return found[0]
+        for path in self.path.glob(f"*{PACK_SUFFIX}"):
+            if path.name.removesuffix(PACK_SUFFIX) == key:
+                return path
+        raise UnknownEntityError(f"There is no pack {key[:80]!r}; list the packs to see them.")
 
     def _entry(self, path: Path) -> PackEntry:
         """Read a pack, or take it from memory while its file is the same."""
-        version = file_version(path)
-        if version is None:  # removed since it was listed
-            return self._read_entry(path)
-        known = self._known.get(path)
-        if known is None or known[0] != version:
-            known = version, self._read_entry(path)
-            self._known[path] = known
-        return known[1]
-
-    def _read_entry(self, path: Path) -> PackEntry:
+        version, known = file_version(path), self._known.get(path)
+        if known is not None and known[0] == version:
+            return known[1]
         key = path.name.removesuffix(PACK_SUFFIX)
         try:
-            return PackEntry(key, path, EntityPack.load(path, self._kb, self._model))
+            entry = PackEntry(key, path, EntityPack.load(path, self._kb, self._model))
         except StamoError as error:
-            return PackEntry(key, path, None, str(error))
+            entry = PackEntry(key, path, None, str(error))
+        if version is not None:  # else removed since it was listed
+            self._known[path] = version, entry
+        return entry
 
 
 def is_same(one: EntityPack, other: EntityPack) -> bool:

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from stamo.corpus.types import MAX_ALIASES, MAX_NAME, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack_bytes import (
-    ABOUT_GROUPS,
-    ALIASES,
     DIMENSIONS,
     MAX_PACK_BYTES,
     MAX_TEXT,
@@ -30,7 +28,8 @@ from stamo.packs.pack_bytes import (
     PACK_VERSION,
     RESERVED,
     SENTENCE_GROUPS,
-    WORD_VIEWS,
+    Record,
+    Tensors,
     check_array,
     check_groups,
     content_hash,
@@ -80,7 +79,21 @@ class EntityPack:
 
     def __post_init__(self) -> None:
         _check_arrays(self)
-        _check_texts(self)
+        names = (self.entity.id, *self.entity.aliases, *self.titles)
+        if any(not name or not is_line(name, MAX_NAME) for name in names):
+            raise PackError("a name in it is empty, too long or not a line of text.")
+        notes = (*self.notes, *self.notes.values(), self.description, self.entity.about)
+        if any(not is_text(note, MAX_TEXT) for note in notes):
+            raise PackError("a note in it is too long or not text.")
+        optional = (f or "0" * 8 for f in (self.labels_fingerprint, self.encoder))
+        fingerprints = (self.kb_fingerprint, self.model_fingerprint, *optional)
+        if any(not isinstance(f, str) or not _FINGERPRINT.fullmatch(f) for f in fingerprints):
+            raise PackError("a fingerprint in it is not a hash.")
+        n = len(self.history)
+        if n > MAX_SLOTS:
+            raise PackError(f"its history has {n} slots; at most {MAX_SLOTS} are kept.")
+        if not all(isinstance(slot, Mapping) and is_plain(slot, 3) for slot in self.history):
+            raise PackError("its history holds something else than plain values.")
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.entity.aliases))
@@ -120,7 +133,7 @@ class EntityPack:
     @property
     def fingerprint(self) -> str:
         """The hash of all the pack holds."""
-        return content_hash(self._record(), self._tensors())
+        return content_hash(*self._parts())
 
     def check(self, kb: KnowledgeBase, model_fingerprint: str | None = None) -> None:
         """Refuse a knowledge base, a model or an encoder that the pack was not learned with.
@@ -145,10 +158,8 @@ class EntityPack:
             raise _bad(self, "gives its neighbours other titles than the knowledge base")
         if len(self.vector) != kb.dimensions:
             raise _bad(self, f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
-        if self.encoder:
-            self._check_encoder()
-
-    def _check_encoder(self) -> None:
+        if not self.encoder:
+            return
         from stamo.features.encoder_choice import encoder_for  # with torch
         from stamo.features.views.context import n_columns
 
@@ -161,7 +172,7 @@ class EntityPack:
 
     def to_bytes(self) -> bytes:
         """Return the file's content; equal packs give equal bytes."""
-        data = to_bytes(self._record(), self._tensors())
+        data = to_bytes(*self._parts())
         if len(data) > MAX_PACK_BYTES:
             raise _bad(self, f"would take {len(data)} bytes, more than {MAX_PACK_BYTES}")
         return data
@@ -202,8 +213,9 @@ class EntityPack:
         except PackError as error:
             raise PackError(f"{name} is no usable entity pack: {error}") from error
 
-    def _record(self) -> dict[str, Any]:
-        return {
+    def _parts(self) -> tuple[Record, Tensors]:
+        """Return what is written: a record of plain values, and arrays by name."""
+        record = {
             "format": PACK_FORMAT,
             "version": PACK_VERSION,
             "entity": self.entity.id,
@@ -220,17 +232,15 @@ class EntityPack:
             "description": self.description,
             "notes": dict(self.notes),
         }
-
-    def _tensors(self) -> dict[str, NDArray[Any]]:
-        blob = "\n".join(self.titles).encode()
-        return {
-            "prior": np.ascontiguousarray(self.priors),
-            "neighbours": np.ascontiguousarray(self.neighbours),
-            "titles": np.frombuffer(blob, dtype=np.uint8),
-            "relatedness": np.ascontiguousarray(self.relatedness),
-            "embedding": np.ascontiguousarray(self.vector),
-            **{f"group.{name}": np.ascontiguousarray(v) for name, v in self.groups.items()},
+        arrays = {
+            "prior": self.priors,
+            "neighbours": self.neighbours,
+            "titles": np.frombuffer("\n".join(self.titles).encode(), dtype=np.uint8),
+            "relatedness": self.relatedness,
+            "embedding": self.vector,
+            **{f"group.{name}": values for name, values in self.groups.items()},
         }
+        return record, {name: np.ascontiguousarray(values) for name, values in arrays.items()}
 
 
 def _bad(pack: EntityPack, what: str) -> PackError:
@@ -251,37 +261,18 @@ def _check_arrays(pack: EntityPack) -> None:
         raise PackError("its vector has not the length 1; learn the entity again.")
     if r and (int(pack.neighbours[0]) < 0 or bool((np.diff(pack.neighbours) <= 0).any())):
         raise PackError("its neighbours are not in ascending order; learn the entity again.")
-    sizes = {ALIASES: n, NEIGHBOURS: r, DIMENSIONS: pack.vector.size}
-    check_groups(pack.groups, sizes)
-    for view in WORD_VIEWS:
-        words = len(pack.vocabularies.get(view, ()))
-        for name in (f"evidence-{view}", f"none-{view}"):
-            if pack.groups.get(name, np.zeros(words)).shape != (words,):
-                raise PackError(f"its {view!r} words and their weights do not match.")
+    check_groups(pack.groups, {NEIGHBOURS: r, DIMENSIONS: pack.vector.size})
+    words = len(pack.vocabularies.get("neighbours", ()))
+    for name in ("evidence-neighbours", "none-neighbours"):
+        if pack.groups.get(name, np.zeros(words)).shape != (words,):
+            raise PackError("its 'neighbours' words and their weights do not match.")
     if not pack.encoder and any(name in pack.groups for name in SENTENCE_GROUPS):
         raise PackError("it weighs sentences but names no encoder; learn the entity again.")
-    if not pack.entity.line and any(name in pack.groups for name in ABOUT_GROUPS):
+    if not pack.entity.line and not pack.groups.keys().isdisjoint(("evidence-about", "none-about")):
         raise PackError("it weighs a line about the entity but has none; learn the entity again.")
 
 
-def _check_texts(pack: EntityPack) -> None:
-    names = (pack.entity.id, *pack.entity.aliases, *pack.titles)
-    if any(not name or not is_line(name, MAX_NAME) for name in names):
-        raise PackError("a name in it is empty, too long or not a line of text.")
-    notes = (*pack.notes, *pack.notes.values(), pack.description, pack.entity.about)
-    if any(not is_text(note, MAX_TEXT) for note in notes):
-        raise PackError("a note in it is too long or not text.")
-    optional = (f or "0" * 8 for f in (pack.labels_fingerprint, pack.encoder))
-    fingerprints = (pack.kb_fingerprint, pack.model_fingerprint, *optional)
-    if any(not isinstance(f, str) or not _FINGERPRINT.fullmatch(f) for f in fingerprints):
-        raise PackError("a fingerprint in it is not a hash.")
-    if len(pack.history) > MAX_SLOTS:
-        raise PackError(f"its history has {len(pack.history)} slots; at most {MAX_SLOTS} are kept.")
-    if not all(isinstance(slot, Mapping) and is_plain(slot, 3) for slot in pack.history):
-        raise PackError("its history holds something else than plain values.")
-
-
-def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> EntityPack:
+def _from_parts(record: Record, tensors: Tensors) -> EntityPack:
     rest = {name: values for name, values in tensors.items() if name not in RESERVED}
     if any(not name.startswith("group.") for name in rest):
         raise PackError("it holds arrays that a pack does not have.")
@@ -319,18 +310,11 @@ def _from_parts(record: Mapping[str, Any], tensors: dict[str, NDArray[Any]]) -> 
 
 def _entity(record: Mapping[str, Any], aliases: list[str]) -> EmergingEntity:
     identity = record.get("identity", {})
-    if not isinstance(identity, dict) or not set(identity) <= {"id", "type", "url"}:
+    is_table = isinstance(identity, dict) and set(identity) <= {"id", "type", "url"}
+    if not is_table or any(not isinstance(v, str) or not v for v in identity.values()):
         raise PackError("what it says of the entity's identity is no table of texts.")
-    if any(not isinstance(value, str) or not value for value in identity.values()):
-        raise PackError("what it says of the entity's identity is no table of texts.")
-    return EmergingEntity(
-        record["entity"],
-        tuple(aliases),
-        record.get("about", ""),
-        identity.get("id", ""),
-        identity.get("type", ""),
-        identity.get("url", ""),
-    )
+    known = (identity.get(name, "") for name in ("id", "type", "url"))
+    return EmergingEntity(record["entity"], tuple(aliases), record.get("about", ""), *known)
 
 
 def _vocabularies(value: object) -> dict[str, tuple[str, ...]]:

@@ -147,23 +147,14 @@ MAX_VALUE = 1e6
 MAX_GROUP = 1_000_000
 """Values of one group."""
 
-ALIASES, NEIGHBOURS, DIMENSIONS = "aliases", "neighbours", "dimensions"
+NEIGHBOURS, DIMENSIONS = "neighbours", "dimensions"
 """The sizes of a pack that the shapes of its groups depend on."""
 
+_VIEWED: dict[str, str | int] = {"words": DIMENSIONS, "context": DIMENSIONS, "entities": NEIGHBOURS}
+_VIEWED |= {"about": 1, "longer-name": 2, "bias": 1}
 SHAPES: Mapping[str, str | int] = {
-    "evidence-words": DIMENSIONS,
-    "evidence-context": DIMENSIONS,
-    "evidence-entities": NEIGHBOURS,
-    "evidence-about": 1,
-    "evidence-longer-name": 2,
-    "none-words": DIMENSIONS,
-    "none-context": DIMENSIONS,
-    "none-entities": NEIGHBOURS,
-    "none-about": 1,
-    "none-longer-name": 2,
-    "none-bias": 1,
+    **{f"{kind}-{view}": n for kind in ("evidence", "none") for view, n in _VIEWED.items()},
     "evidence-scale": 1,
-    "evidence-bias": 1,
     "decision-shift": 1,
     "keyphrase": NEIGHBOURS,
     "name": 0,
@@ -173,23 +164,11 @@ SHAPES: Mapping[str, str | int] = {
 
 SENTENCE_GROUPS = ("evidence-sentence", "none-sentence")
 """Groups whose size is that of the encoder, which is only known where it is installed."""
-ABOUT_GROUPS = ("evidence-about", "none-about")
-"""Groups that weigh the line about the entity; without a line there is nothing to weigh."""
-WORD_VIEWS = ("neighbours",)
-"""Views whose columns are words; a pack names them."""
 RESERVED = frozenset({"prior", "neighbours", "titles", "relatedness", "embedding"})
 """The arrays that are fields of a pack."""
 OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
 """The groups of θ(e*) that are fields of a pack; all others are stored by name."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
-_EVIDENCE = "evidence-"
-_ALWAYS = frozenset({"evidence-scale", "evidence-bias"})
-"""Where there is any evidence, there are these."""
-
-
-def group_name(name: str) -> str:
-    """Return the name that a group of θ(e*) has in a pack."""
-    return name.replace(" ", "-")
 
 
 def check_groups(groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> None:
@@ -212,8 +191,8 @@ def check_groups(groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -
         check_array(f"{name!r} group", values, np.float32, (size,))
         if size > MAX_GROUP:
             raise PackError(f"its {name!r} group has {size} values; at most {MAX_GROUP} are read.")
-    missing = _ALWAYS - set(groups)
-    if missing and any(name.startswith(_EVIDENCE) for name in groups):
+    missing = {"evidence-scale", "evidence-bias"} - set(groups)
+    if missing and any(name.startswith("evidence-") for name in groups):
         raise PackError(f"it has evidence but no {min(missing)!r}; learn the entity again.")
 
 

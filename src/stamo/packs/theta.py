@@ -8,7 +8,6 @@ import torch
 from stamo.features.base import FeatureParams
 from stamo.models.evidence import GROUPS, NONE_GROUPS
 from stamo.packs.pack import EntityPack
-from stamo.packs.pack_bytes import group_name
 from stamo.system.arrays import Int64
 
 SHIFT = "decision-shift"
@@ -20,7 +19,7 @@ def pack_theta(pack: EntityPack) -> FeatureParams:
 
     The aliases and neighbours of a pile that it is looked up on must be the pack's own.
     """
-    names = {group_name(name): name for name in (*GROUPS, *NONE_GROUPS)}
+    names = {name.replace(" ", "-"): name for name in (*GROUPS, *NONE_GROUPS)}
     groups = {names.get(key, key): values for key, values in pack.groups.items() if key != SHIFT}
     groups |= {"prior": pack.priors, "relatedness": pack.relatedness, "embedding": pack.vector}
     return FeatureParams({n: torch.from_numpy(np.array(v))[None] for n, v in groups.items()})

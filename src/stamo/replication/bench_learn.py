@@ -21,9 +21,8 @@ import torch
 
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError
-from stamo.features.embedding import Embedding
+from stamo.features.embedding import Embedding, MaxMargin
 from stamo.features.encoding import EncodedMentions
-from stamo.features.max_margin import MaxMargin
 from stamo.features.pile import Pile, make_pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
@@ -138,7 +137,6 @@ def generate_task(args: LearnBenchArgs, kb: KnowledgeBase, number: int) -> Task:
         labelled=labelled,
         model=model,
         tables=Tables(kb.word_vectors, kb.entity_vectors()),
-        features=features,
         kb=kb,
         temperature=0.01,
     )

@@ -17,6 +17,7 @@ import torch
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
 from stamo.features.articles import most_frequent_entities
+from stamo.features.base import encode_features
 from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import Located
@@ -242,15 +243,13 @@ def _rank(linker: Linker, mentions: EncodedMentions, ranking: Ranking, rows: Int
 def link_plainly(linker: Linker, documents: Sequence[Document]) -> Iterator[LinkedDocument]:
     """Link one mention after the other: the straightforward way, for comparison."""
     model, kb = linker.trained.model, linker.kb
-    features = [feature for feature in model.features if feature.name != "embedding"]
     for document in documents:
         located = linker.locate([document])
         context = most_frequent_entities(located.corpus, kb)
         mentions = []
         for row in range(located.corpus.n_mentions):
             one = _encode(linker, located, np.array([row]), context)
-            for feature in features:
-                one = one.with_known(feature.name, feature.known(one, kb))
+            one = encode_features(one, model.encoded_features, kb)
             with torch.inference_mode():
                 best = int(model(make_batch(one, linker.tables)).argmax())
             start, end = int(located.starts[row]), int(located.ends[row])

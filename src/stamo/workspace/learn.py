@@ -200,7 +200,7 @@ class _Run:
         """Record what a slot did, show it and keep it; slot 0 is the labels alone."""
         number, weights, rest = slot.number, slot.pseudo_labels, ~self.material.task.labelled
         theta = slot.theta_hat if number else slot.theta
-        line = float(expit(-self.reading.args.shifts(weights)[0]))
+        line = float(expit(-slot.shifts[0]))
         share = float((weights[rest, 0] > line).mean()) if rest.any() else 0.0
         n_flipped = slot.n_flipped if number > 1 else 0
         moved = {} if self.last is None else _movement(self.last, theta)

@@ -136,7 +136,7 @@ def _run_fold(task: Task, args: LoopArgs, rest: Bools, rows: Int64) -> dict[str,
     def see(slot: Slot) -> None:
         margin = margins_under(part, slot.theta, task.temperature)
         every = log_odds(margin, slot.theta, views, task.temperature)
-        shift = args.shifts(slot.pseudo_labels)[0]
+        shift = slot.shifts[0]
         found[str(slot.number)] = [[float(f), shift] for f in agree(every, part.pile)[asked, 0]]
 
     labels = np.where(rest[:, None], task.labels, np.float32(0))

@@ -19,8 +19,7 @@ from safetensors.torch import load, save
 
 from stamo.errors import WorkspaceError
 from stamo.features.base import FeatureParams
-from stamo.learning.inter import Moments
-from stamo.learning.loop import Checkpoint
+from stamo.learning.loop import Checkpoint, Moments
 from stamo.system.files import read_json, to_json, write_atomic
 
 SUFFIX = ".safetensors"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from stamo.errors import Ranged
 from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float64
@@ -18,8 +21,12 @@ ViewRows: TypeAlias = Mapping[str, Rows]
 """The views of a pile's mentions, by name."""
 
 
-@runtime_checkable
-class View(Protocol):
+Term: TypeAlias = tuple[str, Float64]
+"""Something that people can read, with its part of a mention's row, (n,)."""
+
+
+@dataclass(frozen=True)
+class View(Ranged, ABC):
     """A view of a mention.
 
     The correction of e* (see `stamo.models.evidence`) weighs the columns of every view. What the
@@ -27,61 +34,43 @@ class View(Protocol):
     vector space, or what the pile carries, such as its neighbours.
     """
 
-    name: str
+    name: ClassVar[str]
     """The name of the view; its group of θ(e*) is `evidence NAME`."""
-    part: str
+    part: ClassVar[str]
     """What explanations call its share of the log odds."""
-    is_centred: bool = False
+    is_centred: ClassVar[bool] = False
     """Whether the mean row of the pile is taken off, so that only differences count."""
-    has_vocabulary: bool = False
+    has_vocabulary: ClassVar[bool] = False
     """Whether the columns are words that the pile names (`Pile.vocabulary`)."""
-    reads_text: bool = False
+    reads_text: ClassVar[bool] = False
     """Whether it reads the text with the pile's encoder."""
 
-    @property
-    def variance(self) -> float:
-        """The prior variance of the weights in log odds; 0 leaves the view out."""
-        ...
+    variance: float = 2.0
+    """The prior variance of the weights in log odds; 0 leaves the view out."""
+    mean: float = 0.0
+    """The weight of every column before any label speaks; mostly 0."""
 
-    @property
-    def mean(self) -> float:
-        """The weight of every column before any label speaks; mostly 0."""
-        ...
+    ranges: ClassVar = {"variance": 0}
 
+    @abstractmethod
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Rows:
         """Return the rows of all mentions of a pile."""
-        ...
+
+    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term] | None:
+        """Return terms that add up to a mention's row; None where nobody could read them."""
+        return None
 
 
-Term: TypeAlias = tuple[str, Float64]
-"""Something that people can read, with its part of a mention's row, (n,)."""
-
-
-@runtime_checkable
-class TermedView(View, Protocol):
-    """A view whose rows are sums of named terms: words, entities, what stands next to a name."""
-
-    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
-        """Return the terms that add up to a mention's row."""
-        ...
-
-
-def group_of(view: View) -> str:
-    """Return the group of θ(e*) that holds the weights of a view."""
-    return f"evidence {view.name}"
-
-
-def view_mentions(pile: Pile, kb: KnowledgeBase, views: Sequence[View]) -> ViewRows:
+def view_mentions(pile: Pile, kb: KnowledgeBase, views: Iterable[View]) -> ViewRows:
     """Compute views of a pile; each is kept with the pile, since no slot changes it."""
     return {v.name: pile.keep(f"view {v!r}", lambda v=v: v.rows(pile, kb)) for v in views}  # type: ignore[misc]
 
 
-def single_columns(row: sparse.csr_matrix) -> list[sparse.csr_matrix]:
-    """Divide a sparse row into rows with one entry each."""
-    return [
-        sparse.csr_matrix(([value], ([0], [column])), shape=row.shape)
-        for value, column in zip(row.data, row.indices, strict=True)
-    ]
+def named_columns(names: Sequence[str], row: sparse.csr_matrix) -> list[Term]:
+    """Return a sparse row as terms, one for each of its entries."""
+    terms = np.zeros((len(names), row.shape[1]))
+    terms[np.arange(len(names)), row.indices] = row.data
+    return list(zip(names, terms, strict=True))
 
 
 def unit_rows(rows: Float64) -> Float64:

@@ -18,7 +18,7 @@ from stamo.features.about import BLIND, about_vector, about_words, fold_word, ne
 from stamo.features.embedding import pile_contexts
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.surroundings import Surroundings
-from stamo.features.views.base import Term, View, single_columns, unit_rows, view_mentions
+from stamo.features.views.base import Term, View, named_columns, unit_rows, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Float64
 
@@ -30,9 +30,6 @@ class Words(View):
     name = "words"
     part = "words"
     is_centred = True
-
-    variance: float = 2.0
-    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Average the vectors of all context words; zero where none is known."""
@@ -61,9 +58,6 @@ class EntityContext(View):
     part = "entity context"
     is_centred = True
 
-    variance: float = 2.0
-    mean: float = 0.0
-
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Average the vectors of the entity context."""
         ids = pile.mentions.context
@@ -91,9 +85,6 @@ class SingleEntities(View):
     name = "entities"
     part = "single entities"
 
-    variance: float = 2.0
-    mean: float = 0.0
-
     def rows(self, pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
         """Mark the neighbours of each mention by their rarity."""
         index = pile.context
@@ -110,10 +101,8 @@ class SingleEntities(View):
 
     def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
         """Return the neighbours around a mention."""
-        matrix = view_mentions(pile, kb, (self,))[self.name]
-        own = matrix[row]
-        titles = kb.titles(np.asarray(pile.neighbours)[own.indices])
-        return [(titles[i], one.toarray()[0]) for i, one in enumerate(single_columns(own))]
+        own = view_mentions(pile, kb, (self,))[self.name][row]
+        return named_columns(kb.titles(pile.neighbours[own.indices]), own)
 
 
 WINDOW = 220
@@ -137,7 +126,6 @@ class Sentence(View):
     reads_text = True
 
     variance: float = 20.0
-    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
         """Encode the surroundings; no columns without an encoder or without text."""

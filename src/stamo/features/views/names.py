@@ -15,7 +15,7 @@ from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
 from stamo.features.pile import Pile
 from stamo.features.surroundings import NextTo, Surroundings
-from stamo.features.views.base import Term, View, single_columns, view_mentions
+from stamo.features.views.base import Term, View, named_columns, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.system.arrays import Bools, Float64
 
@@ -37,7 +37,6 @@ class NextWords(View):
     has_vocabulary = True
 
     variance: float = 12.0
-    mean: float = 0.0
 
     def rows(self, pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
         """Mark the words and kinds next to each mention; no columns where the text is not known."""
@@ -60,8 +59,8 @@ class NextWords(View):
     def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
         """Return the words and kinds next to a mention that the pile's vocabulary holds."""
         own = view_mentions(pile, kb, (self,))[self.name][row]
-        names = [_read(pile.vocabulary(self.name)[column]) for column in own.indices]
-        return [(names[i], one.toarray()[0]) for i, one in enumerate(single_columns(own))]
+        vocabulary = pile.vocabulary(self.name)
+        return named_columns([_read(vocabulary[column]) for column in own.indices], own)
 
 
 def _marks(near: NextTo) -> dict[str, float]:
@@ -182,21 +181,18 @@ def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBas
     say nothing.
     """
     own = {word.casefold() for word in tokenize(f"{entity.id} {entity.about}")[0]}
+    written = (text.texts[d][start:end] for d, start, end in text.places())
+    headlines = (surface.isupper() and surface not in entity.aliases for surface in written)
     beside = [
         [
             side[0].casefold()
             for side in near
             if side and side[0][0].isupper() and not (is_headline and side[0].isupper())
         ]
-        for near, is_headline in zip(text.next_to(1), _in_headlines(entity, text), strict=True)
+        for near, is_headline in zip(text.next_to(1), headlines, strict=True)
     ]
     words = sorted({word for near in beside for word in near} - own)
     ids = kb.words.find_many(words)
     silent = (ids >= 0) & (np.asarray(kb.word_weights)[ids] <= 0)
     names = {word for word, is_silent in zip(words, silent.tolist(), strict=True) if not is_silent}
     return np.array([any(word in names for word in near) for near in beside], dtype=bool)
-
-
-def _in_headlines(entity: EmergingEntity, text: Surroundings) -> list[bool]:
-    written = (text.texts[d][start:end] for d, start, end in text.places())
-    return [surface.isupper() and surface not in entity.aliases for surface in written]

@@ -28,6 +28,24 @@ N_ATTENDED = 50
 """H', the context words that attention keeps."""
 
 
+def select_words(support: Float32, mask: Bools, n_attended: int) -> tuple[Float32, Bools]:
+    """Select the H' words with the highest support; see `DeepED.select`."""
+    support = np.where(mask, support, np.float32(MASKED))
+    n_left = support.shape[1] - n_attended
+    if n_left > 0:
+        order = np.argpartition(support, n_left, axis=1)
+        np.put_along_axis(support, order[:, :n_left], MASKED, axis=1)
+    return support, support > MASKED / 2
+
+
+def attend(support: Float32, counted: Bools) -> Float32:
+    """Weight the selected words by their support (Eq. 9)."""
+    alpha: Float32 = np.exp(support - support.max(axis=1, keepdims=True))
+    alpha /= alpha.sum(axis=1, keepdims=True)
+    alpha *= counted
+    return alpha
+
+
 @dataclass(frozen=True)
 class KnownDeepED:
     """φ of DeepED as arrays, by the names that a saved model gives them."""
@@ -113,15 +131,8 @@ class KnownDeepED:
         by_candidate = (vectors * self.state["phi2"]) @ words.transpose(0, 2, 1)  # (b, c, H)
         if no_candidate.any():
             by_candidate[no_candidate] = MASKED
-        support = by_candidate.max(axis=1)  # u(w), Eq. 8
-        support[no_word] = MASKED
-        n_left = support.shape[1] - self.n_attended
-        if n_left > 0:
-            order = np.argpartition(support, n_left, axis=1)
-            np.put_along_axis(support, order[:, :n_left], MASKED, axis=1)
-        alpha = np.exp(support - support.max(axis=1, keepdims=True))
-        alpha /= alpha.sum(axis=1, keepdims=True)
-        alpha *= support > MASKED / 2
+        # u(w), Eq. 8
+        alpha = attend(*select_words(by_candidate.max(axis=1), ~no_word, self.n_attended))
         return np.asarray((alpha[:, None] @ words)[:, 0] * self.state["phi1"])
 
     def _combine(self, psi: Float32) -> Float32:

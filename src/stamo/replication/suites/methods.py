@@ -73,7 +73,6 @@ class Trial:
             labelled,
             model,
             self.tables,
-            model.features,
             self.data.kb,
             self.trained.calibration.temperature,
         )
@@ -172,7 +171,7 @@ def _with_encoder(reading: Reading, trial: Trial) -> Answer:
 
 def _estimation_on_all(trial: Trial) -> Answer:
     task = trial.fully_labelled
-    theta = estimate(task.labelled_sample, task.features, task.kb)
+    theta = estimate(task.labelled_sample, task.model.features, task.kb)
     return Answer(score_tests(trial, trial.trained.model, theta))
 
 
@@ -180,12 +179,12 @@ def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
     """Fit features and evidence on all labels of W: the headroom of twenty."""
     task = trial.fully_labelled
     pile, model, kb, sample = task.pile, task.model, task.kb, task.labelled_sample
-    theta = estimate(sample, task.features, kb)
+    theta = estimate(sample, task.model.features, kb)
     scorer, margin = model.prepare(pile, task.tables), np.zeros(len(pile))
     order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
     for fold in range(n_folds):
         rows = np.flatnonzero(order % n_folds == fold)
-        without = estimate(sample.without(order % n_folds == fold), task.features, kb)
+        without = estimate(sample.without(order % n_folds == fold), task.model.features, kb)
         if len(rows):
             with torch.no_grad():
                 margin[rows] = margins(scorer.take(rows)(without), 1).numpy()[:, 0]

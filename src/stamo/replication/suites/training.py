@@ -55,7 +55,8 @@ def leave_out_feature(
     if feature == "embedding":
         nothing = np.broadcast_to(np.zeros((), dtype=np.float32), tables.entities.shape)
         return mentions, Tables(tables.words, nothing)
-    return mentions.with_known(feature, np.zeros_like(mentions.known[feature])), tables
+    known = {**mentions.known, feature: np.zeros_like(mentions.known[feature])}
+    return replace(mentions, known=known), tables
 
 
 @dataclass
