@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
@@ -25,7 +24,7 @@ from stamo.linking.rank import rank_by_model
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.base import make_batch
 from stamo.models.store import load_model
-from stamo.replication.usage import MB, Say, Usage, measure
+from stamo.replication.usage import MB, Say, Usage, measure, timed
 from stamo.system.arrays import Int32, Int64
 from stamo.system.runtime import one_thread
 
@@ -197,10 +196,8 @@ class _Bench:
 
 def _measure_plainly(linker: Linker, documents: Sequence[Document]) -> Speed:
     list(link_plainly(linker, documents[:1]))
-    begin, cpu_begin = time.perf_counter(), time.process_time()
-    n_mentions = sum(len(linked.mentions) for linked in link_plainly(linker, documents))
-    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu_begin
-    usage = Usage(seconds, None, None, cpu_seconds)
+    linked, usage = timed(lambda: list(link_plainly(linker, documents)))
+    n_mentions = sum(len(document.mentions) for document in linked)
     return Speed.of("mention by mention", documents, n_mentions, usage)
 
 
@@ -212,10 +209,19 @@ def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, 
         context = most_frequent_entities(located.corpus, linker.kb)
         batches.append(_encode(linker, located, _ambiguous(linker, located), context))
     n_scored = sum(map(len, batches))
-    started = time.process_time()
-    for mentions in batches:
-        _rank(linker, mentions)
-    return n_scored, n_scored / max(time.process_time() - started, 1e-9)
+
+    def rank() -> None:
+        for mentions in batches:
+            rank_by_model(
+                linker.trained.source,
+                mentions,
+                linker.tables,
+                linker.relatedness,
+                linker.trained.calibration,
+                n_kept=linker.settings.n_shown,
+            )
+
+    return n_scored, n_scored / timed(rank)[1].cpu_seconds
 
 
 def _ambiguous(linker: Linker, located: Located) -> Int64:
@@ -226,17 +232,6 @@ def _ambiguous(linker: Linker, located: Located) -> Int64:
 
 def _encode(linker: Linker, located: Located, rows: Int64, context: Int32) -> EncodedMentions:
     return encode(located.corpus, linker.kb, linker.encoding, rows=rows, context_entities=context)
-
-
-def _rank(linker: Linker, mentions: EncodedMentions) -> None:
-    rank_by_model(
-        linker.trained.source,
-        mentions,
-        linker.tables,
-        linker.relatedness,
-        linker.trained.calibration,
-        n_kept=linker.settings.n_shown,
-    )
 
 
 def link_plainly(linker: Linker, documents: Sequence[Document]) -> Iterator[LinkedDocument]:
