@@ -7,7 +7,7 @@ import pytest
 
 from stamo.errors import SettingsError
 from stamo.models.kinds import MODELS
-from stamo.replication.published import EXPERIMENTS, PRINTED, load_experiment, printed_row
+from stamo.replication.published import EXPERIMENTS, PRINTED, load_experiment, printed_numbers
 from stamo.replication.suites.methods import METHODS
 
 FILES = sorted(EXPERIMENTS.glob("*.toml"))
@@ -39,8 +39,8 @@ def test_averages_are_those_of_the_two_sets():
 
 def test_readings_stand_beside_the_paper_s_stamo():
     """All our readings are compared with the one STAMO of the paper."""
-    assert printed_row(3, "default", "yamada") == printed_row(3, "stamo", "yamada")
-    assert printed_row(3, "true prior", "deeped") is None
+    assert printed_numbers(3, "default", "yamada") == printed_numbers(3, "stamo", "yamada")
+    assert printed_numbers(3, "true prior", "deeped") == {}
 
 
 def test_bad_file_is_an_error(tmp_path):

@@ -53,12 +53,11 @@ def bench_collect(
         print_json(asdict(speed) | {"whole": [asdict(one) for one in whole]})
     else:
         _print(speed)
-        _print_whole(whole)
+        if whole:
+            _print_whole(whole)
 
 
 def _print_whole(whole: tuple[WholeCollect, ...]) -> None:
-    if not whole:
-        return
     title = "The whole of collecting, with linking; one entity under a name as common as all others"
     table = rich_table(">entities", ">kept", ">CPU s", ">ms/kept", ">speed", title=title)
     for one in whole:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,24 +21,13 @@ if TYPE_CHECKING:
     from stamo.replication.wild.run import WildSettings
 
 
-class LabelsBy(StrEnum):
-    """Who chooses the labels of a wild suite."""
-
-    random = "random"
-    advisor = "advisor"
-
-
+LabelsBy = StrEnum("LabelsBy", ["random", "advisor"])
+"""Who chooses the labels of a wild suite."""
 _LINKED = (SuiteKind.conflated, SuiteKind.natural, SuiteKind.facc1)
+_ONLY_LINKED = ("models", "slow_seeds", "labels", "split", "experiment", "bert", "bert_weights")
 RUN_KINDS = {
-    "models": _LINKED,
-    "slow_seeds": _LINKED,
-    "labels": _LINKED,
-    "split": _LINKED,
-    "experiment": _LINKED,
-    "bert": _LINKED,
-    "bert_weights": _LINKED,
-    "labels_by": (SuiteKind.wild,),
-    "about": (SuiteKind.wild,),
+    **dict.fromkeys(_ONLY_LINKED, _LINKED),
+    **dict.fromkeys(("labels_by", "about"), (SuiteKind.wild,)),
 }
 """The suites that an option of `run` is for, where it is not for all."""
 
@@ -95,7 +83,7 @@ def run(
     if kind == SuiteKind.wild:
         given["about"] = about
         settings = _wild_settings(methods, sizes, seeds, labels_by, given)
-        _show_results(out, _run_suites(suite, kb, out, settings, workers), as_json)
+        _run_suites(suite, kb, out, settings, workers, as_json)
         return
     chosen, wanted = _words(methods), _words(models)
     if experiment is not None:
@@ -113,13 +101,13 @@ def run(
         bert=BertArgs(weights=bert_weights),
         **given,
     )
-    _show_results(out, _run_suites(suite, kb, out, run_settings, workers), as_json)
+    _run_suites(suite, kb, out, run_settings, workers, as_json)
 
 
 def _wild_settings(
     methods: str, sizes: str | None, seeds: int | None, labels_by: LabelsBy, given: dict[str, Any]
 ) -> WildSettings:
-    from stamo.replication.wild.draws import IN_HALF, RANDOM
+    from stamo.replication.wild.load import IN_HALF, RANDOM
     from stamo.replication.wild.run import WILD_SIZES, WildSettings, expand_wild_methods
 
     return WildSettings(
@@ -132,9 +120,14 @@ def _wild_settings(
 
 
 def _run_suites(
-    suite: Path, kb: Path, out: Path, settings: RunSettings | WildSettings, workers: int | None
-) -> list[Path]:
-    """Run one suite into a directory, or several into directories below it; return those."""
+    suite: Path,
+    kb: Path,
+    out: Path,
+    settings: RunSettings | WildSettings,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Run one suite into a directory, or several into directories below it; tell those."""
     from stamo.kb.base import KnowledgeBase
     from stamo.replication.suites.run import RunSettings, run_suite
     from stamo.replication.suites.store import open_suite
@@ -151,10 +144,6 @@ def _run_suites(
                 run_suite(opened, base, targets[-1], settings, on_model=on_model, **told)
             else:
                 run_wild(open_wild(path, base), base, targets[-1], settings, **told)
-    return targets
-
-
-def _show_results(out: Path, targets: Sequence[Path], as_json: bool) -> None:
     if as_json:
         print_json([{"results": str(target)} for target in targets])
         return
@@ -210,15 +199,13 @@ def _rich(table: ResultTable) -> Table:
         table = replace(table, rows=tuple(rows))
     if len(table.columns) <= WIDE or not any(name in wanted for name in table.columns):
         return table.rich()
-    sets = iter(("web ", "wiki "))
-    current = ""
-    labels: list[str | None] = [table.columns[0]]
-    for name in table.columns[1:]:
-        if name.startswith("test-"):
-            current = next(sets, "")
-        shown = {"F1": current + name, "AUC": current + name, "avg F1": name}
-        labels.append(shown.get(name))
-    return table.rich(labels)
+    sets, current, labels = iter(("web ", "wiki ")), "", {0: table.columns[0]}
+    for i, name in enumerate(table.columns):
+        current = next(sets, "") if name.startswith("test-") else current
+        if name in wanted:
+            labels[i] = name if name == "avg F1" else current + name
+    rows = [tuple(row[i] for i in labels) for row in table.rows]
+    return replace(table, columns=tuple(labels.values()), rows=tuple(rows)).rich()
 
 
 suite = command_group("Make, run and report benchmark suites.", make, run, report)

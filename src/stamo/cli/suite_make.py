@@ -21,39 +21,18 @@ if TYPE_CHECKING:
     from stamo.replication.wild.suite import WildSuite
 
 
-class SuiteKind(StrEnum):
-    """Where the gold labels of a suite come from."""
-
-    conflated = "conflated"
-    natural = "natural"
-    facc1 = "facc1"
-    wild = "wild"
-
-
-class LevelChoice(StrEnum):
-    """How hard the rivals of a conflated suite are."""
-
-    easy = "easy"
-    mid = "mid"
-    hard = "hard"
-    rare = "rare"
-    all = "all"
-
-
+SuiteKind = StrEnum("SuiteKind", ["conflated", "natural", "facc1", "wild"])
+"""Where the gold labels of a suite come from."""
+LevelChoice = StrEnum("LevelChoice", ["easy", "mid", "hard", "rare", "all"])
+"""How hard the rivals of a conflated suite are."""
 _OWN_GOLD = (SuiteKind.natural, SuiteKind.facc1)
 MAKE_KINDS = {
     "corpus": (SuiteKind.conflated, SuiteKind.facc1, SuiteKind.wild),
     "level": (SuiteKind.conflated,),
-    "labels": (SuiteKind.wild,),
-    "model": (SuiteKind.wild,),
-    "least_documents": (SuiteKind.conflated, *_OWN_GOLD),
-    "frequency": _OWN_GOLD,
-    "ambiguity": _OWN_GOLD,
-    "missing": _OWN_GOLD,
-    "annotations": (SuiteKind.facc1,),
-    "freebase_keys": (SuiteKind.facc1,),
-    "any_title": (SuiteKind.conflated, *_OWN_GOLD),
-    "seed": (SuiteKind.conflated, *_OWN_GOLD),
+    **dict.fromkeys(("labels", "model"), (SuiteKind.wild,)),
+    **dict.fromkeys(("frequency", "ambiguity", "missing"), _OWN_GOLD),
+    **dict.fromkeys(("annotations", "freebase_keys"), (SuiteKind.facc1,)),
+    **dict.fromkeys(("least_documents", "any_title", "seed"), (SuiteKind.conflated, *_OWN_GOLD)),
 }
 """The suites that an option of `make` is for, where it is not for all."""
 
@@ -102,8 +81,10 @@ def make(
     as_json: AsJson = False,
 ) -> None:
     """Make a suite from a knowledge base and a pile of text."""
+    from stamo.corpus.readers import read_documents
     from stamo.kb.base import KnowledgeBase
-    from stamo.replication.suites.make import make_natural
+    from stamo.replication.suites.conflated import LEVELS, ConflatedSettings
+    from stamo.replication.suites.make import make_conflated, make_natural
     from stamo.replication.suites.natural import NaturalSettings
 
     refuse_foreign(context, MAKE_KINDS, kind, "suite")
@@ -123,29 +104,13 @@ def make(
             settings = NaturalSettings(**{"frequency": (1000, 2000)} | given | bounds)
             suites = [make_natural(base, out, settings, pages, **options)]
         else:
-            suites = _conflated(base, corpus, out, level, given, options)
+            if not corpus:
+                raise SettingsError("A conflated suite needs text; give it with --corpus.")
+            options["corpus_name"] = ", ".join(path.name for path in corpus)
+            levels = [name for name in LEVELS if level in {name, LevelChoice.all}]
+            wanted = [ConflatedSettings.of_level(name, **given) for name in levels]
+            suites = make_conflated(base, read_documents(corpus), out, wanted, **options)
     _show_suites(suites, as_json)
-
-
-def _conflated(
-    kb: KnowledgeBase,
-    corpus: list[Path] | None,
-    out: Path,
-    level: LevelChoice,
-    given: dict[str, Any],
-    options: dict[str, Any],
-) -> list[Suite]:
-    from stamo.corpus.readers import read_documents
-    from stamo.replication.suites.conflated import LEVELS, ConflatedSettings
-    from stamo.replication.suites.make import make_conflated
-
-    if not corpus:
-        raise SettingsError("A conflated suite needs text; give it with --corpus.")
-    documents = read_documents(corpus)
-    options["corpus_name"] = ", ".join(path.name for path in corpus)
-    levels = [name for name in LEVELS if level in {name, LevelChoice.all}]
-    wanted = [ConflatedSettings.of_level(name, **given) for name in levels]
-    return make_conflated(kb, documents, out, wanted, **options)
 
 
 def _facc1_documents(
@@ -162,11 +127,9 @@ def _facc1_documents(
             "--freebase-keys."
         )
     titles = {
-        page_id: title
+        article["page_id"]: article["title"]
         for batch in kb.articles(columns=["page_id", "title"])
-        for page_id, title in zip(
-            batch["page_id"].to_pylist(), batch["title"].to_pylist(), strict=True
-        )
+        for article in batch.to_pylist()
     }
     return read_facc1(warcs, annotations, read_freebase_keys(freebase_keys, titles))
 

@@ -239,15 +239,9 @@ def _count_given(
         known = target >= 0
         corpus = linker.locate([g.document]).corpus
         candidates = surface_candidates(corpus, kb, corpus.surfaces, None)[0]
-        hit = (candidates == target[:, None]).any(axis=1) & known
-        rows.append(
-            [
-                ((kb.entity_ids(model) == target) & known).sum(),
-                ((kb.entity_ids(prior) == target) & known).sum(),
-                hit.sum(),
-                known.sum(),
-            ]
-        )
+        right = [kb.entity_ids(best) == target for best in (model, prior)]
+        hits = (*right, (candidates == target[:, None]).any(axis=1), known)
+        rows.append([(hit & known).sum() for hit in hits])
     return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 

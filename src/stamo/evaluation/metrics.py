@@ -69,31 +69,24 @@ class Summary:
     def of(cls, outcomes: Sequence[Outcome]) -> Summary:
         """Sum over entities (micro, as the paper prints), and average F1 over them (macro)."""
         counts = _counts(outcomes)
-        f1, precision, recall, accuracy = micro(counts.sum(axis=0))
+        total = counts.sum(axis=0)
+        n, right, predicted, gold, hits = total.tolist()
         aucs = np.array([o.auc for o in outcomes], dtype=np.float64)
         aucs = aucs[np.isfinite(aucs)]
         return cls(
-            accuracy=accuracy,
-            precision=precision,
-            recall=recall,
-            f1=f1,
+            accuracy=right / n if n else 0.0,
+            precision=hits / predicted if predicted else 0.0,
+            recall=hits / gold if gold else 0.0,
+            f1=float(micro_f1(total)),
             auc=float(aucs.mean()) if len(aucs) else float("nan"),
             macro_f1=float(micro_f1(counts).mean()) if len(counts) else 0.0,
-            n=int(counts[:, 0].sum()) if len(counts) else 0,
+            n=int(n),
         )
 
 
 def _counts(outcomes: Sequence[Outcome]) -> Float64:
     rows = [(o.n, o.right, o.predicted, o.gold, o.hits) for o in outcomes]
     return np.array(rows, dtype=np.float64).reshape(-1, 5)
-
-
-def micro(counts: Float64) -> tuple[float, float, float, float]:
-    """Return F1, precision, recall and accuracy of summed counts."""
-    n, right, predicted, gold, hits = (float(c) for c in counts)
-    precision = hits / predicted if predicted else 0.0
-    recall = hits / gold if gold else 0.0
-    return float(micro_f1(counts)), precision, recall, right / n if n else 0.0
 
 
 def micro_f1(counts: Float64) -> Float64:

@@ -29,21 +29,15 @@ class Table:
         body = ["| " + " | ".join(row) + " |" for row in self.rows]
         return "\n".join([f"### {self.title}", "", head, rule, *body, ""])
 
-    def rich(self, labels: Sequence[str | None] = ()) -> RichTable:
-        """Return the table for a terminal.
-
-        Args:
-            labels: Heads in place of `columns`; a column whose label is None is left out.
-        """
+    def rich(self) -> RichTable:
+        """Return the table for a terminal."""
         from rich.table import Table as RichTable
 
-        heads = list(enumerate(labels or self.columns))
         shown = RichTable(title=self.title, title_justify="left")
-        for i, label in heads:
-            if label is not None:
-                shown.add_column(label, justify="left" if i == 0 else "right")
+        for i, label in enumerate(self.columns):
+            shown.add_column(label, justify="left" if i == 0 else "right")
         for row in self.rows:
-            shown.add_row(*(row[i] for i, label in heads if label is not None))
+            shown.add_row(*row)
         return shown
 
 

@@ -28,6 +28,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
+from stamo.replication.usage import timed
 from stamo.workspace.collect import collect_many
 from stamo.workspace.folder import Workspace
 
@@ -132,10 +133,8 @@ def _collect(
             )
             for number, names in enumerate(groups)
         ]
-        begin = time.process_time()
-        collected = collect_many(spaces, sources, kb, trained)
-        seconds = time.process_time() - begin
-    return WholeCollect(len(groups), sum(one.n_kept for one in collected), seconds)
+        collected, usage = timed(lambda: collect_many(spaces, sources, kb, trained))
+    return WholeCollect(len(groups), sum(one.n_kept for one in collected), usage.cpu_seconds)
 
 
 def measure_passes(
@@ -168,16 +167,15 @@ def measure_passes(
         on_pass(size)
         groups = [names[i * n_aliases : (i + 1) * n_aliases] for i in range(size)]
         absent = [[_turned(name) for name in group] for group in groups]
-        runs = [_search(sources, groups) for _ in range(n_rounds)]
-        seconds = max(min(run[0] for run in runs), 1e-9)
-        scan = max(min(_search(sources, absent)[0] for _ in range(n_rounds)), 1e-9)
+        seconds, n_documents, n_mentions = min(_search(sources, groups) for _ in range(n_rounds))
+        scan = min(_search(sources, absent) for _ in range(n_rounds))[0]
         first_scan = first_scan or scan
         first = measured[0].seconds if measured else seconds
         measured.append(
             PassSpeed(
                 n_entities=size,
-                n_documents=runs[0][1],
-                n_mentions=runs[0][2],
+                n_documents=n_documents,
+                n_mentions=n_mentions,
                 seconds=seconds,
                 megabytes_per_second=n_bytes / seconds / 1e6,
                 ratio=first / seconds,
@@ -201,7 +199,7 @@ def _search(
         found = sum(len(matchers[i].find(document.text)) for i in owners.of(document.text))
         n_documents += found > 0
         n_mentions += found
-    return time.process_time() - begin, n_documents, n_mentions
+    return max(time.process_time() - begin, 1e-9), n_documents, n_mentions
 
 
 def _turned(name: str) -> str:

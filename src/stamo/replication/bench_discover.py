@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, batched
 from stamo.linking.output import link_format
 from stamo.models.store import TrainedModel
+from stamo.replication.usage import timed
 from stamo.system.runtime import one_thread, without_garbage_collection
 
 
@@ -75,9 +76,7 @@ def measure_pass(
     for number, batch in enumerate(batched(parts, linker.settings.batch_size, linker.window)):
         for way in (link, scan) if number % 2 else (scan, link):
             with without_garbage_collection(), one_thread():
-                begin = time.process_time()
-                way(batch)
-                seconds[way] += time.process_time() - begin
+                seconds[way] += timed(partial(way, batch))[1].cpu_seconds
         n += len(batch)
         n_characters += sum(len(p.document.text) for p in batch if isinstance(p, Part))
         on_batch(n)

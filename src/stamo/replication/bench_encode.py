@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 
 from stamo.features.encoder import BATCH_TOKENS, Encoder
+from stamo.replication.usage import timed
 from stamo.system.runtime import one_thread
 
 N_ROUNDS = 3
@@ -44,6 +44,9 @@ def measure_encoding(encoder: Encoder, windows: Sequence[str]) -> EncodeSpeed:
     ids = torch.ones((max(1, BATCH_TOKENS // typical), typical), dtype=torch.long)
     mask, n_batches = torch.ones_like(ids, dtype=torch.bool), -(-sum(lengths) // ids.numel())
 
+    def whole() -> None:
+        encoder.encode_spans(windows, middles, middles + 4)
+
     def bare() -> None:
         with torch.inference_mode():
             for _ in range(n_batches):
@@ -52,10 +55,7 @@ def measure_encoding(encoder: Encoder, windows: Sequence[str]) -> EncodeSpeed:
     with one_thread():
         encoder.encode(windows[:8])  # warm
         # In turns, so that other load on the machine falls on both.
-        rounds = [
-            (_seconds(lambda: encoder.encode_spans(windows, middles, middles + 4)), _seconds(bare))
-            for _ in range(N_ROUNDS)
-        ]
+        rounds = [[timed(way)[1].cpu_seconds for way in (whole, bare)] for _ in range(N_ROUNDS)]
     ours, theirs = (median(times) for times in zip(*rounds, strict=True))
     return EncodeSpeed(
         encoder=encoder.name,
@@ -65,9 +65,3 @@ def measure_encoding(encoder: Encoder, windows: Sequence[str]) -> EncodeSpeed:
         tokens_per_second=sum(lengths) / ours,
         bare_tokens_per_second=n_batches * ids.numel() / theirs,
     )
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.process_time()
-    work()
-    return max(time.process_time() - started, 1e-9)

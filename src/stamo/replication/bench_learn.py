@@ -8,7 +8,6 @@ drawn from a Zipf distribution, so that contexts share words as real ones do.
 from __future__ import annotations
 
 import resource
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,6 +33,7 @@ from stamo.learning.paper import StamoArgs, StamoSteps
 from stamo.models.base import PlainScorer
 from stamo.models.deeped.model import DeepED
 from stamo.models.tables import Tables
+from stamo.replication.usage import timed
 from stamo.system.arrays import Float32
 from stamo.system.processes import Workers
 
@@ -175,9 +175,8 @@ def _run_entity(
             slots.append(dict(settings.seconds))
         settings.seconds.clear()
 
-    start = time.perf_counter()
-    self_train(task, settings, on_first=on_slot, on_slot=on_slot)
-    return time.perf_counter() - start, slots
+    _, usage = timed(lambda: self_train(task, settings, on_first=on_slot, on_slot=on_slot))
+    return usage.seconds, slots
 
 
 PHASES = {"label": "link", "estimate": "estimate", "fit": "intra", "move": "inter"}
@@ -198,9 +197,8 @@ class _TimedArgs(StamoArgs):
         return steps
 
     def _time(self, step: str, work: Callable[..., object], *given: object) -> object:
-        start = time.perf_counter()
-        done = work(*given)
-        self.seconds[PHASES[step]] = time.perf_counter() - start
+        done, usage = timed(partial(work, *given))
+        self.seconds[PHASES[step]] = usage.seconds
         return done
 
 
@@ -246,9 +244,10 @@ def bench_default(args: LearnBenchArgs, n_slots: int | None = None) -> tuple[flo
     task = generate_task(args, generate_knowledge_base(args), 0)
     settings = CorrectedArgs() if n_slots is None else CorrectedArgs(n_slots=n_slots)
     slots: list[int] = []
-    start = time.perf_counter()
-    self_train(task, settings, on_slot=lambda slot: slots.append(slot.number))
-    return time.perf_counter() - start, len(slots)
+    _, usage = timed(
+        lambda: self_train(task, settings, on_slot=lambda slot: slots.append(slot.number))
+    )
+    return usage.seconds, len(slots)
 
 
 def bench_per_mention(args: LearnBenchArgs) -> tuple[float, float]:
@@ -269,10 +268,7 @@ def bench_per_mention(args: LearnBenchArgs) -> tuple[float, float]:
 
 def _seconds(work: Callable[[], object], n_times: int = 5) -> float:
     work()
-    start = time.perf_counter()
-    for _ in range(n_times):
-        work()
-    return (time.perf_counter() - start) / n_times
+    return sum(timed(work)[1].seconds for _ in range(n_times)) / n_times
 
 
 def growth(args: LearnBenchArgs) -> dict[str, list[tuple[int, float]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
@@ -26,7 +25,7 @@ from stamo.linking.rank import Ranking, rank_by_model, rank_by_prior
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.base import make_batch
 from stamo.models.store import load_model
-from stamo.replication.usage import MB, Say, Usage, measure
+from stamo.replication.usage import MB, Say, Usage, measure, timed
 from stamo.system.arrays import Int32, Int64
 from stamo.system.runtime import one_thread
 
@@ -198,10 +197,8 @@ class _Bench:
 
 def _measure_plainly(linker: Linker, documents: Sequence[Document]) -> Speed:
     list(link_plainly(linker, documents[:1]))
-    begin, cpu_begin = time.perf_counter(), time.process_time()
-    n_mentions = sum(len(linked.mentions) for linked in link_plainly(linker, documents))
-    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu_begin
-    usage = Usage(seconds, None, None, cpu_seconds)
+    linked, usage = timed(lambda: list(link_plainly(linker, documents)))
+    n_mentions = sum(len(document.mentions) for document in linked)
     return Speed.of("mention by mention", documents, n_mentions, usage)
 
 
@@ -211,16 +208,17 @@ def _scoring_speed(linker: Linker, documents: Sequence[Document]) -> tuple[int, 
     for i in range(0, len(documents), linker.settings.batch_size):
         located = linker.locate(documents[i : i + linker.settings.batch_size])
         context = most_frequent_entities(located.corpus, linker.kb)
-        rows, by_prior = (
-            _ambiguous(linker, located),
-            rank_by_prior(located.corpus, linker.kb, linker.settings.n_shown),
-        )
-        batches.append((_encode(linker, located, rows, context), by_prior, rows))
+        rows = _ambiguous(linker, located)
+        ranking = rank_by_prior(located.corpus, linker.kb, linker.settings.n_shown)
+        batches.append((_encode(linker, located, rows, context), ranking, rows))
     n_scored = sum(len(rows) for _, _, rows in batches)
-    started = time.process_time()
-    for batch in batches:
-        _rank(linker, *batch)
-    return n_scored, n_scored / max(time.process_time() - started, 1e-9)
+    trained, tables, kb = linker.trained, linker.tables, linker.kb
+
+    def rank() -> None:
+        for mentions, ranking, rows in batches:
+            rank_by_model(trained.source, mentions, tables, kb, trained.calibration, ranking, rows)
+
+    return n_scored, n_scored / timed(rank)[1].cpu_seconds
 
 
 def _ambiguous(linker: Linker, located: Located) -> Int64:
@@ -231,13 +229,6 @@ def _ambiguous(linker: Linker, located: Located) -> Int64:
 
 def _encode(linker: Linker, located: Located, rows: Int64, context: Int32) -> EncodedMentions:
     return encode(located.corpus, linker.kb, linker.encoding, rows=rows, context_entities=context)
-
-
-def _rank(linker: Linker, mentions: EncodedMentions, ranking: Ranking, rows: Int64) -> None:
-    trained = linker.trained
-    rank_by_model(
-        trained.source, mentions, linker.tables, linker.kb, trained.calibration, ranking, rows
-    )
 
 
 def link_plainly(linker: Linker, documents: Sequence[Document]) -> Iterator[LinkedDocument]:

@@ -56,11 +56,11 @@ PRINTED = tuple(load_experiment(path) for path in sorted(EXPERIMENTS.glob("*.tom
 """Tables 3, 4 and 5."""
 
 
-def printed_row(table: int, method: str, model: str) -> Experiment | None:
-    """Return the paper's row for a method of ours, if it has one."""
+def printed_numbers(table: int, method: str, model: str) -> Mapping[str, float]:
+    """Return what the paper prints for a method of ours; nothing where it has no such row."""
     # The paper's STAMO is one row; we run it in several readings.
     wanted = "stamo" if method in {"paper", "published", "default"} else method
     for row in PRINTED:
         if (row.table, row.method) == (table, wanted) and row.model in {model, ""}:
-            return row
-    return None
+            return row.numbers
+    return {}

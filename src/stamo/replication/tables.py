@@ -12,7 +12,7 @@ import numpy as np
 from stamo.evaluation.intervals import Interval
 from stamo.evaluation.metrics import METRICS, Outcome, Summary, bootstrap_metric
 from stamo.evaluation.tables import Table
-from stamo.replication.published import PRINTED, printed_row
+from stamo.replication.published import PRINTED, printed_numbers
 from stamo.replication.suites.store import TEST_SETS, SetName
 
 MAIN_ROWS = (
@@ -131,8 +131,15 @@ def _percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:.2f}"
 
 
-def _printed(numbers: Mapping[str, float] | None, name: str) -> str:
-    return f"{numbers[name]:.2f}" if numbers and name in numbers else "-"
+def _printed(numbers: Mapping[str, float], name: str) -> str:
+    return f"{numbers[name]:.2f}" if name in numbers else "-"
+
+
+def _summaries(results: Results, method: str, model: str) -> list[Summary]:
+    """Return the metrics of a method on each test set; none where one of them lacks."""
+    n_labels, names = results.n_labels(), results.test_sets
+    found = [results.summary(method, model, name, n_labels) for name in names]
+    return [summary for summary in found if summary] if all(found) else []
 
 
 def main_table(results: Results, model: str) -> Table:
@@ -142,28 +149,23 @@ def main_table(results: Results, model: str) -> Table:
     for name in sets:
         columns += [f"{name} Acc", "P", "R", "F1", "macro F1", "AUC", "printed F1"]
     columns += ["avg Acc", "avg F1", "printed avg F1", "s/slot", "s"]
-    rows = []
-    for method in MAIN_ROWS:
-        cells = _main_cells(results, method, model, n_labels)
-        if cells:
-            rows.append((method, *cells))
+    rows = [
+        (method, *cells)
+        for method in MAIN_ROWS
+        if (cells := _main_cells(results, method, model, n_labels))
+    ]
     title = f"Table 3, {model}, |L| = {n_labels} (in percent, micro unless it says macro)"
     return Table(title, tuple(columns), tuple(rows))
 
 
 def _main_cells(results: Results, method: str, model: str, n_labels: int) -> list[str]:
-    printed = printed_row(3, method, model)
-    numbers = printed.numbers if printed else None
-    cells: list[str] = []
-    summaries = []
-    for name in results.test_sets:
-        summary = results.summary(method, model, name, n_labels)
-        if summary is None:
-            return []
-        summaries.append(summary)
-        values = (summary.accuracy, summary.precision, summary.recall, summary.f1)
-        cells += [_percent(v) for v in (*values, summary.macro_f1, summary.auc)]
-        cells.append(_printed(numbers, f"{name} f1"))
+    numbers, cells = printed_numbers(3, method, model), list[str]()
+    summaries = _summaries(results, method, model)
+    if len(summaries) < len(results.test_sets):
+        return []
+    for name, s in zip(results.test_sets, summaries, strict=True):
+        values = (s.accuracy, s.precision, s.recall, s.f1, s.macro_f1, s.auc)
+        cells += [*map(_percent, values), _printed(numbers, f"{name} f1")]
     found = results.of(method, model, n_labels)
     slots = [row["slot_seconds"] for row in found if row["n_slots"]]
     return [
@@ -178,18 +180,15 @@ def _main_cells(results: Results, method: str, model: str, n_labels: int) -> lis
 
 def ablation_table(results: Results, table: int, methods: Sequence[str]) -> Table:
     """Return Table 4 or 5: accuracy, F1 and AUC of variants, next to the printed ones."""
-    n_labels, model, rows = results.n_labels(), "deeped", []
-    columns = ["method"]
+    model, columns, rows = "deeped", ["method"], []
     for name in results.test_sets:
         columns += [f"{name} Acc", "F1", "AUC"]
     columns += ["avg Acc", "avg F1", "avg AUC", "printed avg Acc", "printed avg F1"]
     for method in methods:
-        found = [results.summary(method, model, name, n_labels) for name in results.test_sets]
-        summaries = [summary for summary in found if summary is not None]
-        if len(summaries) != len(found) or not found:
+        summaries = _summaries(results, method, model)
+        if not summaries:
             continue
-        printed = printed_row(table, method, model) if method != "default" else None
-        numbers = printed.numbers if printed else None
+        numbers = printed_numbers(table, method, model) if method != "default" else {}
         values = np.array([(s.accuracy, s.f1, s.auc) for s in summaries])
         cells = [_percent(float(v)) for v in (*values.ravel(), *values.mean(axis=0))]
         cells += [_printed(numbers, f"average {metric}") for metric in ("accuracy", "f1")]
@@ -356,9 +355,7 @@ def as_values(results: Results) -> dict[str, Any]:
     for model in results.models:
         for method in dict.fromkeys(row["method"] for row in results.rows):
             for n_labels in sorted({r["n_labels"] for r in results.of(method, model)}):
-                by_set = {}
-                for name in results.test_sets:
-                    summary = results.summary(method, model, name, n_labels)
-                    by_set[name] = asdict(summary) if summary else None
+                found = {n: results.summary(method, model, n, n_labels) for n in results.test_sets}
+                by_set = {name: summary and asdict(summary) for name, summary in found.items()}
                 values.setdefault(model, {}).setdefault(method, {})[str(n_labels)] = by_set
     return values

@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 
 from stamo.errors import SuiteError
+from stamo.system.processes import Result
 
 MB = 1_000_000
 SECONDS_BETWEEN_SAMPLES = 0.1
@@ -60,6 +61,14 @@ def one_after_the_other(usages: Sequence[Usage]) -> Usage:
 def timed_and_watched(timed: Usage, watched: Usage) -> Usage:
     """Join two runs of the same: the time of the first, the memory of the second."""
     return replace(watched, seconds=timed.seconds, cpu_seconds=timed.cpu_seconds)
+
+
+def timed(work: Callable[[], Result]) -> tuple[Result, Usage]:
+    """Do some work in this process; return also what it took, but for memory."""
+    begin, cpu_begin = time.perf_counter(), time.process_time()
+    done = work()
+    cpu_seconds = max(time.process_time() - cpu_begin, 1e-9)
+    return done, Usage(time.perf_counter() - begin, None, None, cpu_seconds)
 
 
 def measure(

@@ -14,7 +14,7 @@ from stamo.errors import SettingsError, StamoError
 from stamo.features.encoding import EMERGING, OTHER
 from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
 from stamo.replication.suites.cells import LOCK, read_results, results_lock
-from stamo.replication.wild.draws import (
+from stamo.replication.wild.load import (
     ADVISOR,
     DRAWN_ONCE,
     IN_HALF,
@@ -22,8 +22,9 @@ from stamo.replication.wild.draws import (
     RANDOM_IN_HALF,
     WHOLE_HALF,
     draw_labels,
+    load_wild,
+    sentence_window,
 )
-from stamo.replication.wild.load import load_wild, sentence_window
 from stamo.replication.wild.measures import (
     agreement,
     at_draws,
@@ -51,7 +52,7 @@ def results(wild, world_kb, tmp_path_factory):
 def test_random_labels_have_both_kinds_and_are_not_tested(wild, world_kb, n):
     """Same seed, same draw; another seed, another one."""
     loaded = load_wild(wild, 0, world_kb)
-    draws = [draw_labels(loaded, n, seed, RANDOM, world_kb, wild.trained) for seed in (0, 0, 1)]
+    draws = [draw_labels(loaded, n, seed, RANDOM) for seed in (0, 0, 1)]
     first, again, other = draws
     assert first.labelled.tolist() == again.labelled.tolist()
     assert n == 0 or first.labelled.tolist() != other.labelled.tolist()
@@ -63,7 +64,7 @@ def test_random_labels_have_both_kinds_and_are_not_tested(wild, world_kb, n):
 def test_advisor_and_lot_choose_in_the_same_half(wild, world_kb):
     """Both are tested on the other half, and the advisor asks for each mention once."""
     loaded = load_wild(wild, 0, world_kb)
-    by = {how: draw_labels(loaded, 10, 3, how, world_kb, wild.trained) for how in IN_HALF}
+    by = {how: draw_labels(loaded, 10, 3, how) for how in IN_HALF}
     asked, half = by[ADVISOR], by[WHOLE_HALF]
     assert sorted([*half.labelled, *half.test]) == list(range(len(loaded.gold)))
     for draw in by.values():
@@ -71,7 +72,7 @@ def test_advisor_and_lot_choose_in_the_same_half(wild, world_kb):
         assert set(draw.labelled) <= set(half.labelled)
     for how in (ADVISOR, RANDOM_IN_HALF, DRAWN_ONCE):
         assert len(set(by[how].labelled.tolist())) == 10
-    fewer = draw_labels(loaded, 4, 3, ADVISOR, world_kb, wild.trained)
+    fewer = draw_labels(loaded, 4, 3, ADVISOR)
     assert fewer.labelled.tolist() == asked.labelled[:4].tolist()
 
 

@@ -33,25 +33,18 @@ class Phrasebook:
 
     sources: tuple[tuple[FlatCorpus, Mapping[int, int]], ...]
     """Documents, and the number of the one about each entity; the first source that has one
-    counts."""
-    articles: FlatCorpus
+    counts; the first are the dump's articles."""
     titles: Sequence[str]
+    """Of the dump's articles."""
     lexicon: Lexicon
     most: int = 300
     """Phrases of one entity at most: first those of its article, in order."""
 
     @classmethod
-    def of(
-        cls,
-        articles: FlatCorpus,
-        titles: Sequence[str],
-        kb: KnowledgeBase,
-        others: FlatCorpus,
-        other_titles: Sequence[str],
-    ) -> Phrasebook:
-        """Index the dump's articles, and other documents, by the entity that they are about."""
-        sources = ((articles, _numbers(titles, kb)), (others, _numbers(other_titles, kb)))
-        return cls(sources, articles, titles, Lexicon.of(kb))
+    def of(cls, kb: KnowledgeBase, *documents: tuple[FlatCorpus, Sequence[str]]) -> Phrasebook:
+        """Index documents with their titles, the dump's articles first, by what they are about."""
+        sources = tuple((flat, _numbers(titles, kb)) for flat, titles in documents)
+        return cls(sources, documents[0][1], Lexicon.of(kb))
 
     def phrases(self, entity: int, masked: Int32) -> list[Phrase]:
         """Return the distinct phrases of an entity without masked words."""
@@ -73,7 +66,8 @@ class Phrasebook:
         return []
 
     def _linking_titles(self, entity: int) -> list[str]:
-        linking = np.unique(self.articles.documents[self.articles.entities == entity])
+        articles, _ = self.sources[0]
+        linking = np.unique(articles.documents[articles.entities == entity])
         return [self.titles[i] for i in linking.tolist()]
 
 

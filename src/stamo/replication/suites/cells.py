@@ -14,20 +14,18 @@ import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
-from stamo.features.encoder_choice import CachedEncoder, encoder_of
+from stamo.features.encoder_choice import INSTALLED, CachedEncoder, encoder_of
 from stamo.features.pile import TextEncoder
+from stamo.kb.base import KnowledgeBase
+from stamo.replication.suites.store import OpenedSuite
 from stamo.system.lines import append_line, whole_lines
 from stamo.system.processes import Workers
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 
 RESULTS, RUN, LOCK = "results.jsonl", "run.json", ".run.lock"
 KEPT_READINGS = "readings"
@@ -55,17 +53,6 @@ def results_lock(out: Path) -> Iterator[None]:
                 "choose another directory."
             ) from None
         yield
-
-
-def claim_results(out: Path, fixed: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Note what is run; refuse results of another suite or other settings that change them."""
-    path = out / RUN
-    if path.is_file() and json.loads(path.read_text()).get("fixed") != fixed:
-        raise ArtifactMismatchError(
-            f"{out} holds results of another suite or with other settings; choose another "
-            "directory."
-        )
-    path.write_text(json.dumps({"fixed": fixed, **about}, indent=1, sort_keys=True))
 
 
 def read_run(out: Path) -> dict[str, Any]:
@@ -106,8 +93,63 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-C = TypeVar("C", bound="DataclassInstance")
-S = TypeVar("S", bound="DataclassInstance")
+@dataclass(frozen=True)
+class Method:
+    """A row of a table."""
+
+    name: str
+    answer: Callable[[Any], Any]
+    """Turns a trial into what the method makes of it."""
+    uses_labels: bool = True
+    """Whether it looks at labels, and another draw of them changes it."""
+    needs_labels: bool = False
+    """Whether it says nothing without any label."""
+    uses_model: bool = True
+    is_slow: bool = False
+    """Whether it runs on fewer seeds."""
+    reads: bool = False
+    """Whether it reads the text with a sentence encoder."""
+    ablates: bool = False
+    """Whether it belongs to an ablation, which the paper shows for DeepED only."""
+    in_all: bool = True
+    """Whether the word `all` names it."""
+
+
+def expand_names(
+    words: Iterable[str], methods: Mapping[str, Method], **groups: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the methods that some words name, in order and once: `all`, a group, or a method."""
+    groups["all"] = [name for name, method in methods.items() if method.in_all]
+    return tuple(dict.fromkeys(name for word in words for name in groups.get(word, [word])))
+
+
+def check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names that are not known."""
+    known = list(known)
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise SettingsError(
+            f"There are no {what} {', '.join(map(repr, unknown))}; choose from: {', '.join(known)}."
+        )
+
+
+@dataclass(frozen=True)
+class CellSettings:
+    """What is run on each problem."""
+
+    methods: tuple[str, ...] = ()
+    seed: int = 0
+    """The first draw of labels; the others follow it."""
+    n_slots: int = 100
+    """T at most."""
+    n_problems: int | None = None
+    """Problems at most, the first ones; None runs all."""
+    encoder: str | None = INSTALLED
+    """The folder of a sentence encoder; by default the installed one, None for none."""
+
+
+C = TypeVar("C")
+S = TypeVar("S", bound=CellSettings)
 
 
 @dataclass(frozen=True)
@@ -132,7 +174,9 @@ class Place:
 class CellRun(Generic[C, S]):
     """Everything that is run in one directory of results."""
 
-    place: Place
+    suite: OpenedSuite[Any]
+    kb: KnowledgeBase
+    out: Path
     settings: S
     cells: Sequence[C]
     """What is run on each problem."""
@@ -141,9 +185,7 @@ class CellRun(Generic[C, S]):
     run: Callable[[Place, CellWork[C, S]], Sequence[Row]]
     """Runs in worker processes."""
     fixed: Mapping[str, Any]
-    """What the results in one directory have in common."""
-    about: Mapping[str, Any]
-    """What else is noted of the run."""
+    """What else the results in one directory have in common."""
     part: Callable[[C], Hashable] = lambda cell: None
     """Cells of a problem with the same part are run together."""
 
@@ -159,16 +201,17 @@ class CellRun(Generic[C, S]):
             SuiteError: Another run writes there.
             ArtifactMismatchError: Results of another suite or other settings are there.
         """
-        out, n = self.place.out, len(self.problems)
+        out, n = self.out, len(self.problems)
         with results_lock(out):
-            claim_results(out, self.fixed, {"settings": asdict(self.settings), **self.about})
+            self._claim()
             prepare()
             works = self.missing(read_results(out))
             left = Counter(work.number for work in works)
             on_problem(n - len(left), n)
             n_workers = min(n_workers or os.cpu_count() or 1, max(len(left), 1))
             with Workers(n_workers) as workers:
-                done = workers.map(partial(self.run, self.place), works)
+                place = Place(self.suite.path, self.kb.path, out)
+                done = workers.map(partial(self.run, place), works)
                 for work, rows in zip(works, done, strict=True):
                     for row in rows:
                         append_line(out / RESULTS, to_line(row))
@@ -176,30 +219,29 @@ class CellRun(Generic[C, S]):
                     on_problem(n - len(left), n)
         return out / RESULTS
 
+    def _claim(self) -> None:
+        """Note what is run; refuse results of another suite or other settings that change them."""
+        path, settings, suite = self.out / RUN, self.settings, self.suite
+        fixed = {"n_slots": settings.n_slots, "encoder": settings.encoder, **self.fixed}
+        fixed["suite"] = suite.checksum
+        if path.is_file() and read_run(self.out).get("fixed") != fixed:
+            raise ArtifactMismatchError(
+                f"{self.out} holds results of another suite or with other settings; choose another "
+                "directory."
+            )
+        about = {"fixed": fixed, "settings": asdict(settings), "suite": suite.name}
+        about["problems"] = suite.manifest.get("counts", {})
+        path.write_text(json.dumps(about, indent=1, sort_keys=True))
+
     def missing(self, rows: Iterable[Row]) -> list[CellWork[C, S]]:
         """Return what has no result among some rows."""
-        names = [field.name for field in fields(self.cells[0])] if self.cells else []
+        names = list(vars(self.cells[0])) if self.cells else []
         done = {(row["problem"], *(row[name] for name in names)) for row in rows}
         works = []
         for number, title in self.problems.items():
             parts: dict[Hashable, list[C]] = {}
             for cell in self.cells:
-                if (title, *astuple(cell)) not in done:
+                if (title, *vars(cell).values()) not in done:
                     parts.setdefault(self.part(cell), []).append(cell)
             works += [CellWork(number, tuple(part), self.settings) for part in parts.values()]
         return works
-
-
-def check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse names that are not known."""
-    known = list(known)
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise SettingsError(
-            f"There are no {what} {', '.join(map(repr, unknown))}; choose from: {', '.join(known)}."
-        )
-
-
-def expand_names(names: Iterable[str], groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return what some words name, in order and once: each a group of names, or a name."""
-    return tuple(dict.fromkeys(found for name in names for found in groups.get(name, [name])))

@@ -20,7 +20,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.cells import check_names
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import NameSettings
-from stamo.replication.suites.store import Problem, SetName, is_drawn, lot, split_of, stable_hash
+from stamo.replication.suites.store import Problem, SetName, are_drawn, lot, split_of, stable_hash
 from stamo.system.arrays import Int64
 
 Level = Literal["easy", "mid", "hard", "rare"]
@@ -133,6 +133,31 @@ class EntityOccurrences:
         """Return the number of documents that mention an entity."""
         return len(self.rows.get(entity, ()))
 
+    def draw(
+        self, group: tuple[int, ...], share: float, cap: int | None, rng: np.random.Generator
+    ) -> tuple[Int64, Int64]:
+        """Choose mentions so that `share` of them mean the emerging entity, one a document."""
+        empty = np.zeros(0, dtype=np.int64)
+        parts = [self.rows.get(e, empty) for e in group]
+        rows = np.concatenate(parts)
+        gold = np.repeat(np.arange(len(group)), [len(p) for p in parts])
+        # A document that mentions several of the group goes to one of them, by lot.
+        order = rng.permutation(len(rows))
+        _, first = np.unique(self.corpus.documents[rows[order]], return_index=True)
+        order = order[np.sort(first)]
+        rows, gold = rows[order], gold[order]
+        is_emerging = gold == 0
+        n_emerging, n_rivals = int(is_emerging.sum()), int((~is_emerging).sum())
+        total = min(n_emerging / share, n_rivals / (1 - share), np.inf if cap is None else cap)
+        chosen = np.concatenate(
+            [
+                np.flatnonzero(is_emerging)[: int(total * share)],
+                np.flatnonzero(~is_emerging)[: int(total * (1 - share))],
+            ]
+        )
+        chosen = rng.permutation(chosen)
+        return rows[chosen], gold[chosen]
+
 
 class GroupMaker:
     """Forms groups of entities and assigns their mentions."""
@@ -153,10 +178,9 @@ class GroupMaker:
             and kb.document_frequency[entity] >= settings.least_frequency
         ]
         titles = kb.titles(frequent)
-        for_training = [is_drawn("pool " + title, settings.training_share) for title in titles]
+        for_training = are_drawn(("pool " + title for title in titles), settings.training_share)
         pool = np.array(frequent, dtype=np.int64)
-        self.training_pool = pool[for_training]
-        self.pool = pool[~np.array(for_training, dtype=bool)]
+        self.training_pool, self.pool = pool[for_training], pool[~for_training]
 
     def emerging(self) -> list[int]:
         """Return the entities that can play the emerging one, in an order of their titles' hash."""
@@ -172,12 +196,11 @@ class GroupMaker:
         share, n_documents = self._sizes(rng)
         # φ is trained on known entities only.
         n_hidden = 0 if training else int(settings.unknown * (len(group) - 1))
-        web_rows, web_gold = _mentions(self._web, group, share, None, rng)
-        document = self._web.corpus.documents[web_rows]
-        drawn = [is_drawn(f"document {d}", settings.test_share) for d in document.tolist()]
-        is_test = np.array(drawn, dtype=bool)
+        web_rows, web_gold = self._web.draw(group, share, None, rng)
+        documents = self._web.corpus.documents[web_rows].tolist()
+        is_test = are_drawn((f"document {d}" for d in documents), settings.test_share)
         n_wiki = 0 if training else settings.n_test
-        wiki_rows, wiki_gold = _mentions(self._wiki, group, share, n_wiki, rng)
+        wiki_rows, wiki_gold = self._wiki.draw(group, share, n_wiki, rng)
 
         def by_set(web: Int64, wiki: Int64) -> dict[SetName, Int64]:
             w, test = web[~is_test][:n_documents], web[is_test][: settings.n_test]
@@ -218,33 +241,3 @@ class GroupMaker:
             order = np.argsort(-(vectors[others] @ vectors[entity]), kind="stable")
             others = others[order[:n]] if self._settings.level == "hard" else others[order[8:70]]
         return tuple(int(e) for e in rng.choice(others, n, replace=False))
-
-
-def _mentions(
-    occurrences: EntityOccurrences,
-    group: tuple[int, ...],
-    share: float,
-    cap: int | None,
-    rng: np.random.Generator,
-) -> tuple[Int64, Int64]:
-    """Choose mentions so that `share` of them mean the emerging entity, one a document."""
-    empty = np.zeros(0, dtype=np.int64)
-    parts = [occurrences.rows.get(e, empty) for e in group]
-    rows = np.concatenate(parts)
-    gold = np.repeat(np.arange(len(group)), [len(p) for p in parts])
-    # A document that mentions several of the group goes to one of them, by lot.
-    order = rng.permutation(len(rows))
-    _, first = np.unique(occurrences.corpus.documents[rows[order]], return_index=True)
-    order = order[np.sort(first)]
-    rows, gold = rows[order], gold[order]
-    is_emerging = gold == 0
-    n_emerging, n_rivals = int(is_emerging.sum()), int((~is_emerging).sum())
-    total = min(n_emerging / share, n_rivals / (1 - share), np.inf if cap is None else cap)
-    chosen = np.concatenate(
-        [
-            np.flatnonzero(is_emerging)[: int(total * share)],
-            np.flatnonzero(~is_emerging)[: int(total * (1 - share))],
-        ]
-    )
-    chosen = rng.permutation(chosen)
-    return rows[chosen], gold[chosen]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from stamo.build.export import MENTION_TYPE
 from stamo.corpus.types import Document
 from stamo.features.articles import Article, flatten_articles, iterate_articles, read_batch
 from stamo.features.encoding import FlatCorpus, Lexicon
@@ -26,19 +27,8 @@ from stamo.system.processes import Item, Workers
 
 DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES = "documents.parquet", "documents.npz", "articles.npz"
 DOCUMENTS_PER_BATCH = 256
-DOCUMENT_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("title", pa.string()),
-        ("text", pa.string()),
-        (
-            "mentions",
-            pa.list_(
-                pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
-            ),
-        ),
-    ]
-)
+_TEXTS = (("id", pa.string()), ("title", pa.string()), ("text", pa.string()))
+DOCUMENT_SCHEMA = pa.schema([*_TEXTS, ("mentions", pa.list_(MENTION_TYPE))])
 
 OnDocuments = Callable[[int], None]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stamo.corpus.types import EmergingEntity
 from stamo.features.base import Feature, encode_features
 from stamo.features.encoding import (
     OTHER,
@@ -27,6 +27,9 @@ from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
 from stamo.replication.suites.store import Problem, SetName
 from stamo.system.arrays import Bools, Float32, Int32, Int64
+
+if TYPE_CHECKING:
+    from stamo.replication.suites.load import SuiteData
 
 SIZES = EncodingSettings()
 """Sizes of the contexts of every problem."""
@@ -101,11 +104,9 @@ class EncodedProblem:
 
 
 def encode_problem(
+    data: SuiteData,
     problem: Problem,
     set_name: SetName,
-    corpus: SuiteCorpus,
-    kb: KnowledgeBase,
-    masked: Int32,
     neighbours: Int32 | None = None,
     features: Sequence[Feature] = (Surface(),),
     text: Surroundings | None = None,
@@ -113,24 +114,23 @@ def encode_problem(
     """Encode one set of a problem.
 
     Args:
+        data: The suite.
         problem: The group and its mentions.
         set_name: Which set.
-        corpus: The documents the set's rows point into.
-        kb: The knowledge base.
-        masked: Words of the group's names, sorted; they are no context.
         neighbours: Support of the relatedness rows; by default all entities of the documents.
         features: What the models look up of known candidates. Prior and relatedness are always
             there, counted as if the documents of the set were unseen.
         text: Where the mentions stand, for views of the text.
 
     Where the problem does not list its rivals, they are what the knowledge base knows under the
-    aliases without the emerging entity, and no word is masked.
+    aliases without the emerging entity; the words of listed ones' names are no context.
     """
+    corpus, kb = data.corpus(set_name), data.kb
     flat, rows = corpus.flat, problem.rows[set_name]
     numbers, place = np.unique(flat.documents[rows], return_inverse=True)
     leave_out, documents = corpus.counted[numbers][place], place.astype(np.int32)
     if problem.is_conflated:
-        mentions, context = _with_listed_rivals(problem, set_name, flat, masked)
+        mentions, context = _with_listed_rivals(problem, set_name, flat, data.masked_words(problem))
         known = _known(problem, mentions, kb, leave_out)
     else:
         mentions, context = _with_natural_rivals(problem, set_name, corpus, kb)
@@ -139,8 +139,8 @@ def encode_problem(
     mentions = replace(mentions, documents=documents, known=known)
     mentions = encode_features(mentions, features, kb)
     pairs = linked_pairs(positions(numbers, flat.documents), context)
-    entity = EmergingEntity(problem.title, problem.aliases)
-    pile = make_pile([entity], mentions, pairs, len(numbers), kb, neighbours, text=text)
+    entities = [data.entity(problem)]
+    pile = make_pile(entities, mentions, pairs, len(numbers), kb, neighbours, text=text)
     is_emerging, width = mentions.gold == problem.group[0], mentions.candidates.shape[1]
     return EncodedProblem(pile, np.where(is_emerging, width, mentions.gold_column()))
 

@@ -14,7 +14,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.errors import SuiteError
 from stamo.features.base import Feature
 from stamo.features.encoding import Lexicon
-from stamo.features.pile import Pile, TextEncoder
+from stamo.features.pile import Pile
 from stamo.features.surface import Surface
 from stamo.features.surroundings import Surroundings
 from stamo.features.views import VIEWS
@@ -36,10 +36,6 @@ class LoadedProblem:
     problem: Problem
     learning: EncodedProblem  # W
     tests: Mapping[SetName, EncodedProblem]
-
-    def with_encoder(self, encoder: TextEncoder) -> LoadedProblem:
-        """Return the problem with an encoder that reads the text around its mentions."""
-        return self.changed(lambda pile: replace(pile, encoder=encoder, extra={}))
 
     def changed(self, change: Callable[[Pile], Pile]) -> LoadedProblem:
         """Return the problem with every pile changed."""
@@ -154,7 +150,7 @@ class SuiteData:
     def phrasebook(self) -> Phrasebook:
         """The phrases of the knowledge base's articles."""
         web, wiki = self.corpora.web, self.corpora.wiki
-        return Phrasebook.of(wiki.flat, wiki.titles, self.kb, web.flat, web.titles)
+        return Phrasebook.of(self.kb, (wiki.flat, wiki.titles), (web.flat, web.titles))
 
 
 def load_problem(
@@ -169,25 +165,20 @@ def load_problem(
     """
     if not len(problem.rows["W"]):
         raise SuiteError(f"The problem {problem.title!r} has no mentions to learn from.")
-    masked = data.masked_words(problem)
 
-    def encode(name: SetName, neighbours: Int32 | None) -> EncodedProblem:
+    def encode(name: SetName, neighbours: Int32 | None = None) -> EncodedProblem:
         text = data.surroundings(problem, name)
-        corpus = data.corpus(name)
-        encoded = encode_problem(problem, name, corpus, data.kb, masked, neighbours, features, text)
-        return replace(encoded, pile=replace(encoded.pile, entities=(data.entity(problem),)))
+        return encode_problem(data, problem, name, neighbours, features, text)
 
-    learning = encode("W", None)
+    learning = encode("W")
     neighbours = learning.pile.neighbours
-    tests = {name: encode(name, neighbours) for name in TEST_SETS if len(problem.rows[name])}
-    return LoadedProblem(problem, learning, _with_words_of(learning.pile, tests, data.kb))
-
-
-def _with_words_of(
-    pile: Pile, tests: Mapping[SetName, EncodedProblem], kb: KnowledgeBase
-) -> dict[SetName, EncodedProblem]:
-    """Look at the tests' text with the words of W: what was not learned there is not known."""
+    # The tests' text is looked at with the words of W: what was not learned there is not known.
     named = [view for view in VIEWS if view.has_vocabulary]
-    view_mentions(pile, kb, named)
-    words = {view.name: pile.vocabulary(view.name) for view in named}
-    return {n: replace(t, pile=replace(t.pile, vocabularies=words)) for n, t in tests.items()}
+    view_mentions(learning.pile, data.kb, named)
+    words = {view.name: learning.pile.vocabulary(view.name) for view in named}
+    tests = {}
+    for name in TEST_SETS:
+        if len(problem.rows[name]):
+            test = encode(name, neighbours)
+            tests[name] = replace(test, pile=replace(test.pile, vocabularies=words))
+    return LoadedProblem(problem, learning, tests)

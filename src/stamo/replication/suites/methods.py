@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,11 +23,13 @@ from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
 from stamo.models.store import TrainedModel
 from stamo.models.tables import Tables
 from stamo.replication.baselines.keyphrase import keyphrase_scores, rarity
-from stamo.replication.suites.descriptions import Reader
+from stamo.replication.suites.cells import Method
+from stamo.replication.suites.library import Reader
 from stamo.replication.suites.load import LoadedProblem, SuiteData
 from stamo.replication.suites.store import SetName
 from stamo.replication.suites.training import LEARNED_FEATURES, Absent, leave_out_feature
 from stamo.replication.tables import INTER_ROWS
+from stamo.replication.usage import timed
 from stamo.system.arrays import Bools, Float32, Float64, Int32
 
 Scores = Float32
@@ -54,18 +55,15 @@ class Trial:
     watch: tuple[int, ...] = ()
     """Slots after which the test mentions are linked, for the figures."""
 
-    @property
-    def task(self) -> Task:
-        """What learning works on, with the labels of L."""
-        return self._task(self.labelled)
+    def outcomes(self, scores: Mapping[SetName, Scores]) -> dict[SetName, dict[str, Any]]:
+        """Judge scores of the test mentions; return plain values to store."""
+        tests = self.loaded.tests
+        return {name: vars(Outcome.of(own, tests[name].gold)) for name, own in scores.items()}
 
-    @property
-    def fully_labelled(self) -> Task:
-        """The same with the labels of all of W."""
-        return self._task(np.ones(len(self.labelled), dtype=bool))
-
-    def _task(self, labelled: Bools) -> Task:
+    def task(self, *, all_labels: bool = False) -> Task:
+        """Return what learning works on, with the labels of L or of all of W."""
         learning, model = self.loaded.learning, self.trained.model
+        labelled = self.labelled | all_labels
         labels = (learning.is_emerging & labelled)[:, None].astype(np.float32)
         return Task(
             learning.pile,
@@ -85,35 +83,9 @@ class Answer:
     scores: Mapping[SetName, Scores]  # (M, C + 1), the emerging entity last
     n_slots: int = 0
     slot_seconds: float = 0.0
-    curve: Mapping[int, Mapping[SetName, Outcome]] = field(default_factory=dict)
+    curve: Mapping[str, Mapping[SetName, Any]] = field(default_factory=dict)
     """What the slots that were watched reached."""
     pile_helped: bool | None = None
-
-
-@dataclass(frozen=True)
-class Method:
-    """A row of a table."""
-
-    name: str
-    answer: Callable[[Trial], Answer]
-    uses_labels: bool = True
-    """Whether another draw of labels changes it."""
-    uses_model: bool = True
-    is_slow: bool = False
-    """Whether it runs on fewer seeds."""
-    reads: bool = False
-    """Whether it reads the text with a sentence encoder."""
-    ablates: bool = False
-    """Whether it belongs to an ablation, which the paper shows for DeepED only."""
-    in_all: bool = True
-    """Whether the word `all` names it."""
-
-
-def score_tests(
-    trial: Trial, model: LinkingModel, theta: FeatureParams
-) -> Mapping[SetName, Scores]:
-    """Score the test mentions under θ̂(e*)."""
-    return _Judge(trial, model).scores(theta)
 
 
 class _Judge:
@@ -129,10 +101,6 @@ class _Judge:
         with torch.no_grad():
             return {name: self._scorer(name, theta)(theta).numpy() for name in self._plain}
 
-    def outcomes(self, theta: FeatureParams) -> dict[SetName, Outcome]:
-        tests = self._trial.loaded.tests
-        return {n: Outcome.of(s, tests[n].gold) for n, s in self.scores(theta).items()}
-
     def _scorer(self, name: SetName, theta: FeatureParams) -> Scorer | CorrectedScorer:
         if BIAS not in theta.groups:
             return self._plain[name]
@@ -143,14 +111,14 @@ class _Judge:
 
 def _read(reading: Reading, trial: Trial) -> Answer:
     """Learn the way a reading says and score the tests."""
-    task = reading.task(trial.task)
+    task = reading.task(trial.task())
     judge = _Judge(trial, task.model)
     seconds, curve = [], {}
 
     def on_slot(slot: Slot) -> None:
         seconds.append(slot.seconds)
         if slot.number in trial.watch:
-            curve[slot.number] = judge.outcomes(slot.theta)
+            curve[str(slot.number)] = trial.outcomes(judge.scores(slot.theta))
 
     learned = self_train(task, reading.args.at_most(trial.n_slots), on_slot=on_slot)
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
@@ -166,18 +134,19 @@ def _with_encoder(reading: Reading, trial: Trial) -> Answer:
             "The method reads text with a sentence encoder, and there is none; install "
             "stamo[encoder] or name a folder with --encoder."
         )
-    return _read(reading, replace(trial, loaded=trial.loaded.with_encoder(trial.encoder)))
+    loaded = trial.loaded.changed(lambda pile: replace(pile, encoder=trial.encoder, extra={}))
+    return _read(reading, replace(trial, loaded=loaded))
 
 
 def _estimation_on_all(trial: Trial) -> Answer:
-    task = trial.fully_labelled
+    task = trial.task(all_labels=True)
     theta = estimate(task.labelled_sample, task.model.features, task.kb)
-    return Answer(score_tests(trial, trial.trained.model, theta))
+    return Answer(_Judge(trial, trial.trained.model).scores(theta))
 
 
 def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
     """Fit features and evidence on all labels of W: the headroom of twenty."""
-    task = trial.fully_labelled
+    task = trial.task(all_labels=True)
     pile, model, kb, sample = task.pile, task.model, task.kb, task.labelled_sample
     theta = estimate(sample, task.model.features, kb)
     scorer, margin = model.prepare(pile, task.tables), np.zeros(len(pile))
@@ -197,12 +166,12 @@ def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
         1.0 / size[vote],
         EvidenceArgs(),
     )
-    return Answer(score_tests(trial, model, with_evidence(theta, [fit])))
+    return Answer(_Judge(trial, model).scores(with_evidence(theta, [fit])))
 
 
 def _true_prior(trial: Trial) -> Answer:
     """Link by the prior alone, counted on all labels of W."""
-    task, prior = trial.fully_labelled, Prior()
+    task, prior = trial.task(all_labels=True), Prior()
     theta = prior.estimate(task.labelled_sample, task.kb)
     return Answer({n: prior.lookup(theta, t.pile).numpy() for n, t in trial.loaded.tests.items()})
 
@@ -241,7 +210,7 @@ def _bert(trial: Trial) -> Answer:
     """Link by a cross-encoder; the emerging entity is described by its labelled contexts."""
     if trial.reader is None:
         raise SuiteError("BERT was not fine-tuned for this run; start it with --bert.")
-    encoder, texts, problem = trial.reader.encoder, trial.reader.texts, trial.loaded.problem
+    (encoder, texts), problem = trial.reader, trial.loaded.problem
     masked = trial.data.masked_in_text(problem)
     emerging = texts.from_labels(trial.loaded, trial.labelled, masked)
     descriptions = [*texts.descriptions(problem, masked), emerging]
@@ -334,21 +303,12 @@ METHODS: Mapping[str, Method] = {method.name: method for method in _methods()}
 
 def run_method(method: Method, trial: Trial) -> dict[str, Any]:
     """Run one method on one trial; return plain values to store."""
-    start = time.perf_counter()
-    answer = method.answer(trial)
-    seconds = time.perf_counter() - start
-    tests = trial.loaded.tests
-    outcomes = {
-        name: Outcome.of(scores, tests[name].gold) for name, scores in answer.scores.items()
-    }
+    answer, usage = timed(lambda: method.answer(trial))
     return {
-        "outcomes": {name: vars(outcome) for name, outcome in outcomes.items()},
-        "seconds": round(seconds, 4),
+        "outcomes": trial.outcomes(answer.scores),
+        "seconds": round(usage.seconds, 4),
         "n_slots": answer.n_slots,
         "slot_seconds": round(answer.slot_seconds, 5),
         "pile_helped": answer.pile_helped,
-        "curve": {
-            str(slot): {name: vars(outcome) for name, outcome in by_set.items()}
-            for slot, by_set in answer.curve.items()
-        },
+        "curve": answer.curve,
     }

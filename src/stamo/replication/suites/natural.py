@@ -19,7 +19,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.replication.suites.corpora import Corpora
 from stamo.replication.suites.encode import SuiteCorpus
 from stamo.replication.suites.names import name_entities
-from stamo.replication.suites.store import Problem, SetName, is_drawn, lot, split_of
+from stamo.replication.suites.store import Problem, SetName, are_drawn, lot, split_of
 from stamo.system.arrays import Bools, Float64, Int64
 
 
@@ -120,7 +120,7 @@ def natural_problems(
     """
     source = corpora.web if from_web else corpora.wiki
     usable = ~source.counted if from_web else source.counted
-    takes_part = known_entities(kb, settings)
+    takes_part = kb.has_article | (settings.missing != "drop")  # as the emerging one or a rival
     links = _Links.of(source, usable[source.flat.documents] & _is_in(source, takes_part))
     total = links.total(len(source.flat.surface_table))
     able = {e for e in _frequent(source, usable, settings) if takes_part[e]}
@@ -151,11 +151,6 @@ def natural_problems(
             "use more text, or widen --frequency and --ambiguity."
         )
     return problems
-
-
-def known_entities(kb: KnowledgeBase, settings: NaturalSettings) -> Bools:
-    """Return which entities take part, as the emerging one or as a rival."""
-    return kb.has_article if settings.missing == "drop" else np.ones(kb.n_entities, dtype=bool)
 
 
 class _Namesakes:
@@ -213,14 +208,10 @@ class _Divide:
         self._corpora, self._settings, self._from_web = corpora, settings, from_web
         self._takes_part = takes_part
         titles = corpora.wiki.titles
-        for_test = np.array([is_drawn("test " + t, settings.test_share) for t in titles])
-        for_phi = np.array([is_drawn("phi " + t, settings.phi_share) for t in titles])
-        counted = corpora.wiki.counted
-        web_test = [
-            is_drawn(f"document {i}", settings.test_share)
-            for i in range(corpora.web.flat.n_documents)
-        ]
-        self._web_test = np.array(web_test, dtype=bool)
+        for_test = are_drawn(("test " + title for title in titles), settings.test_share)
+        for_phi = are_drawn(("phi " + title for title in titles), settings.phi_share)
+        counted, numbers = corpora.wiki.counted, range(corpora.web.flat.n_documents)
+        self._web_test = are_drawn((f"document {i}" for i in numbers), settings.test_share)
         self._wiki_test = np.where(counted, for_test | from_web, ~for_phi)
         self._wiki_w = counted & ~for_test
 

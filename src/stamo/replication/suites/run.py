@@ -7,15 +7,14 @@ models are trained once and kept beside the results.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import torch
 
 from stamo.errors import LearningError, SettingsError, SuiteError
-from stamo.features.encoder_choice import INSTALLED
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.variants import QUIRKS
@@ -26,7 +25,9 @@ from stamo.replication.baselines.bert import BertArgs, load_tuned
 from stamo.replication.figures import CONVERGENCE_ROWS
 from stamo.replication.suites.cells import (
     CellRun,
+    CellSettings,
     CellWork,
+    Method,
     OnProblem,
     Place,
     Row,
@@ -34,9 +35,9 @@ from stamo.replication.suites.cells import (
     expand_names,
     kept_readings,
 )
-from stamo.replication.suites.descriptions import Reader, Texts
+from stamo.replication.suites.library import Reader, Texts
 from stamo.replication.suites.load import LoadedProblem, SuiteData, load_problem
-from stamo.replication.suites.methods import METHODS, Method, Trial, run_method
+from stamo.replication.suites.methods import METHODS, Trial, run_method
 from stamo.replication.suites.store import Suite, open_suite
 from stamo.replication.suites.training import (
     BERT,
@@ -64,15 +65,13 @@ WATCHED_METHODS = (*CONVERGENCE_ROWS, *INTER_ROWS, "default")
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(CellSettings):
     """What is run on each problem."""
 
-    methods: tuple[str, ...] = tuple(name for name, m in METHODS.items() if m.in_all)
+    methods: tuple[str, ...] = expand_names(["all"], METHODS)
     models: tuple[str, ...] = ("deeped", "yamada")
     n_seeds: int = 3
     """Draws of labels."""
-    seed: int = 0
-    """The first draw; the others follow it."""
     n_slow_seeds: int = 1
     """Draws for methods with many slots of intra-slot optimisation."""
     n_labels: int = 20
@@ -80,12 +79,6 @@ class RunSettings:
     label_sizes: tuple[int, ...] = LABEL_SIZES
     """|L| of the figure on the labelled size; empty leaves it out."""
     split: str = "held-out"
-    n_slots: int = 100
-    """T at most."""
-    n_problems: int | None = None
-    """Problems at most, the first of the split; None runs all."""
-    encoder: str | None = INSTALLED
-    """The folder of a sentence encoder, for the methods that read; None for none."""
     bert: BertArgs = field(default_factory=BertArgs)
     """How BERT is fine-tuned, where it is among the methods."""
 
@@ -114,30 +107,28 @@ class Cell:
 
 def plan(settings: RunSettings) -> list[Cell]:
     """Return what is run on each problem, cheap and common things first."""
-    cells: dict[Cell, None] = {}
-    for model in settings.models:
-        for name in settings.methods:
-            for cell in _main_cells(METHODS[name], model, settings):
-                cells[cell] = None
+    cells = [
+        Cell(name, model if METHODS[name].uses_model else "", seed, n_labels)
+        for model in settings.models
+        for name in settings.methods
+        if model == "deeped" or not METHODS[name].ablates
+        for n_labels in [settings.n_labels if METHODS[name].uses_labels else 0]
+        for seed in _seeds(METHODS[name], settings, min(settings.n_seeds, settings.n_slow_seeds))
+    ]
     if "deeped" in settings.models:  # the paper shows the figure for DeepED
-        for n_labels in settings.label_sizes:
-            for name in [n for n in SIZED_METHODS if n in settings.methods]:
-                n_seeds = settings.n_slow_seeds if METHODS[name].is_slow else settings.n_seeds
-                for seed in range(settings.seed, settings.seed + n_seeds):
-                    cells[Cell(name, "deeped", seed, n_labels)] = None
-    return list(cells)
+        cells += [
+            Cell(name, "deeped", seed, n_labels)
+            for n_labels in settings.label_sizes
+            for name in SIZED_METHODS
+            if name in settings.methods
+            for seed in _seeds(METHODS[name], settings, settings.n_slow_seeds)
+        ]
+    return list(dict.fromkeys(cells))
 
 
-def _main_cells(method: Method, model: str, settings: RunSettings) -> Iterator[Cell]:
-    if not method.uses_model:
-        model = ""
-    elif method.ablates and model != "deeped":
-        return
-    n_seeds = settings.n_seeds if method.uses_labels else 1
-    if method.is_slow:
-        n_seeds = min(n_seeds, settings.n_slow_seeds)
-    for seed in range(settings.seed, settings.seed + n_seeds):
-        yield Cell(method.name, model, seed, settings.n_labels if method.uses_labels else 0)
+def _seeds(method: Method, settings: RunSettings, n_slow: int) -> range:
+    n_seeds = n_slow if method.is_slow else settings.n_seeds
+    return range(settings.seed, settings.seed + (n_seeds if method.uses_labels else 1))
 
 
 @cache
@@ -153,7 +144,7 @@ def _open(place: Place) -> tuple[SuiteData, Tables, Mapping[str, TrainedModel]]:
 @cache
 def _open_reader(place: Place) -> Reader:
     """Open BERT once in each process, and only where it is asked for."""
-    return Reader(load_tuned(place.out / BERT), Texts(_open(place)[0]))
+    return load_tuned(place.out / BERT), Texts(_open(place)[0])
 
 
 def run_work(place: Place, work: CellWork[Cell, RunSettings]) -> list[Row]:
@@ -187,7 +178,7 @@ def _run_cells(
             encoder,
             WATCHED if _is_watched(cell) else (),
         )
-        about = {"problem": problem.title, "split": problem.split, **asdict(cell)}
+        about = {"problem": problem.title, "split": problem.split, **vars(cell)}
         rows.append(about | _attempt(METHODS[cell.method], trial))
     return rows
 
@@ -246,19 +237,15 @@ def run_suite(
     if not chosen:
         raise SuiteError(f"The suite has no problems in the split {settings.split!r}.")
     run = CellRun(
-        Place(suite.path, kb.path, out),
+        suite,
+        kb,
+        out,
         settings,
         plan(settings),
         dict(list(chosen.items())[: settings.n_problems]),
         run_work,
-        fixed={
-            "suite": suite.checksum,
-            "n_slots": settings.n_slots,
-            "bg": False,  # the neighbours' frequencies are those of the knowledge base
-            "encoder": settings.encoder,
-        },
-        about={"suite": suite.name, "problems": suite.manifest.get("counts", {})},
-        part=lambda cell: (cell.model, METHODS[cell.method].is_slow and cell.method),
+        {"bg": False},  # the neighbours' frequencies are those of the knowledge base
+        lambda cell: (cell.model, METHODS[cell.method].is_slow and cell.method),
     )
     return run.start(
         n_workers, on_problem, partial(train_models, suite, kb, out, settings, on_model, n_workers)
@@ -271,12 +258,5 @@ def expand_methods(names: Sequence[str], *, bert: bool = False) -> tuple[str, ..
     `all` is everything but BERT, what reads with the encoder, and the published quirks one by one,
     which `quirks` names.
     """
-    groups = {
-        "all": [name for name, method in METHODS.items() if method.in_all],
-        "quirks": [name for name in METHODS if _is_quirk(name)],
-    }
-    return expand_names([*names, *["bert"] * bert], groups)
-
-
-def _is_quirk(name: str) -> bool:
-    return any(name.endswith(f" with {quirk}") for quirk in QUIRKS)
+    quirks = [name for name in METHODS if name.endswith(tuple(f" with {q}" for q in QUIRKS))]
+    return expand_names([*names, *["bert"] * bert], METHODS, quirks=quirks)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.manifest import sha256_of
-from stamo.system.arrays import Int64
+from stamo.system.arrays import Bools, Int64
 from stamo.system.files import RESULT_DIR, DirectoryKind, staged_directory
 
 SetName = Literal["W", "test-web", "test-wiki"]
@@ -42,9 +42,9 @@ def lot(text: str, seed: int) -> int:
     return stable_hash(f"{seed} {text}" if seed else text, 2**62)
 
 
-def is_drawn(text: str, share: float) -> bool:
-    """Return whether a text is among a share of all texts, the same ones always."""
-    return stable_hash(text, 1000) < 1000 * share
+def are_drawn(texts: Iterable[str], share: float) -> Bools:
+    """Return which texts are among a share of all texts, the same ones always, (n,)."""
+    return np.array([stable_hash(text, 1000) < 1000 * share for text in texts], dtype=bool)
 
 
 def split_of(title: str) -> SplitName:
@@ -89,17 +89,20 @@ FORMAT_VERSION = 1
 MENTIONS, PROBLEMS, SUITE_MANIFEST = "mentions.parquet", "problems.json", "manifest.json"
 
 
+P = TypeVar("P")
+
+
 @dataclass(frozen=True)
-class Suite:
-    """An opened suite."""
+class OpenedSuite(Generic[P]):
+    """An opened suite of any kind."""
 
     path: Path
     manifest: Mapping[str, Any]
-    problems: tuple[Problem, ...]
+    problems: tuple[P, ...]
 
     @property
     def kind(self) -> str:
-        """Return conflated, natural or facc1."""
+        """Return conflated, natural, facc1 or wild."""
         return str(self.manifest["kind"])
 
     @property
@@ -112,6 +115,10 @@ class Suite:
         """Return the kind, and the level of a conflated suite."""
         level = self.manifest["settings"].get("level")
         return f"{self.kind} {level}" if level else self.kind
+
+
+class Suite(OpenedSuite[Problem]):
+    """An opened suite of problems in linked text."""
 
     def corpus_of(self, set_name: SetName) -> Literal["web", "wiki"]:
         """Return where the mentions of a set come from: the documents, or the dump's articles."""
@@ -160,9 +167,7 @@ def write_manifest(directory: Path, manifest: Mapping[str, Any], kb: KnowledgeBa
 
 def open_suite(path: Path, kb: KnowledgeBase) -> Suite:
     """Open a suite and check that it is complete, unchanged and made with this knowledge base."""
-    manifest = read_manifest(path)
-    check_kb(path, manifest, kb)
-    return Suite(path, manifest, tuple(_read_problems(path, kb)))
+    return Suite(path, read_manifest(path, kb), tuple(_read_problems(path, kb)))
 
 
 def kind_of(path: Path) -> str:
@@ -173,8 +178,11 @@ def kind_of(path: Path) -> str:
         raise _no_suite(path, error) from error
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """Read what a suite says of itself, and check that all its files are there and unchanged."""
+def read_manifest(path: Path, kb: KnowledgeBase) -> dict[str, Any]:
+    """Read what a suite says of itself.
+
+    All its files are there and unchanged, and the knowledge base is the one it was made with.
+    """
     try:
         manifest: dict[str, Any] = json.loads((path / SUITE_MANIFEST).read_text())
     except (OSError, ValueError) as error:
@@ -187,20 +195,16 @@ def read_manifest(path: Path) -> dict[str, Any]:
             raise SuiteError(f"The suite {path.name!r} lacks its file {name}; make it again.")
         if sha256_of(path / name) != digest:
             raise SuiteError(f"The file {name} of suite {path.name!r} changed; make it again.")
-    return manifest
-
-
-def _no_suite(path: Path, error: Exception) -> SuiteError:
-    return SuiteError(f"{path} is no complete suite ({error}); make one with `stamo suite make`.")
-
-
-def check_kb(path: Path, manifest: Mapping[str, Any], kb: KnowledgeBase) -> None:
-    """Refuse a knowledge base that a suite was not made with."""
     if manifest["kb"] != kb.fingerprint:
         raise ArtifactMismatchError(
             f"The suite {path.name!r} was made with the knowledge base {manifest['kb'][:12]}, but "
             f"{kb.name!r} is {kb.fingerprint[:12]}; use that one or make the suite again."
         )
+    return manifest
+
+
+def _no_suite(path: Path, error: Exception) -> SuiteError:
+    return SuiteError(f"{path} is no complete suite ({error}); make one with `stamo suite make`.")
 
 
 def _read_problems(path: Path, kb: KnowledgeBase) -> list[Problem]:

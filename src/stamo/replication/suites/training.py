@@ -32,10 +32,10 @@ from stamo.models.trainer import calibrate, encode_held_out
 from stamo.models.training import TrainingArgs, train
 from stamo.replication.baselines.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
 from stamo.replication.suites.cells import Place
-from stamo.replication.suites.descriptions import Texts
 from stamo.replication.suites.encode import encode_problem
+from stamo.replication.suites.library import Texts
 from stamo.replication.suites.load import SuiteData
-from stamo.replication.suites.store import Problem, Suite, is_drawn, open_suite
+from stamo.replication.suites.store import Problem, Suite, are_drawn, open_suite
 from stamo.system.arrays import Float32
 from stamo.system.processes import Workers
 
@@ -125,19 +125,10 @@ def train_suite_model(
 
 def _encode_groups(data: SuiteData, model: LinkingModel) -> EncodedMentions:
     """Encode the groups kept for training; every entity of a group is a known candidate."""
-    parts = []
-    for problem in data.suite.problems:
-        if problem.split == "training":
-            encoded = encode_problem(
-                _with_dummy(problem, MENTIONS_OF_A_GROUP),
-                "W",
-                data.corpora.web,
-                data.kb,
-                data.masked_words(problem),
-                features=model.encoded_features,
-            )
-            parts.append(encoded.pile.mentions)
-    return concatenate(parts)
+    groups = (p for p in data.suite.problems if p.split == "training")
+    known = (_with_dummy(group, MENTIONS_OF_A_GROUP) for group in groups)
+    encoded = (encode_problem(data, p, "W", features=model.encoded_features) for p in known)
+    return concatenate([one.pile.mentions for one in encoded])
 
 
 def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> EncodedMentions:
@@ -149,13 +140,9 @@ def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> E
     encoding = EncodingSettings(n_candidates=args.n_candidates)
     mentions, _ = encode_held_out(data.kb, model, encoding, args.seed)
     phi_share = float(data.suite.manifest["settings"]["phi_share"])
-    for_phi = np.array(
-        [
-            is_drawn("phi " + title, phi_share)
-            for batch in data.kb.articles(held_out=True, columns=["title"])
-            for title in batch["title"].to_pylist()
-        ]
-    )
+    batches = data.kb.articles(held_out=True, columns=["title"])
+    titles = (title for batch in batches for title in batch["title"].to_pylist())
+    for_phi = are_drawn(("phi " + title for title in titles), phi_share)
     emerging = np.array([problem.group[0] for problem in data.suite.problems], dtype=np.int32)
     keep = for_phi[mentions.documents] & ~np.isin(mentions.candidates, emerging).any(axis=1)
     return mentions.take(np.flatnonzero(keep))

@@ -52,24 +52,19 @@ def _sums(rows: MethodRows) -> Float64:
     return sums
 
 
-def _share(sums: Float64, part: int, whole: int) -> Float64:
+def _ratio(part: Float64, whole: Float64) -> Float64:
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(sums[..., part] / sums[..., whole])
-
-
-def _micro(sums: Float64) -> Float64:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(2 * sums[..., _HITS] / (sums[..., _LINKED] + sums[..., _GOLD]))
+        return np.asarray(part / whole)
 
 
 Metric = Callable[[Float64], Float64]
 """Turns sums, (n, 11), into values, (n,)."""
 METRIC_OF_SUMS: Mapping[str, Metric] = {
-    "macro F1": lambda sums: _share(sums, _F1, _N_F1),
-    "micro F1": _micro,
-    "AUC": lambda sums: _share(sums, _AUC, _N_AUC),
-    "stolen": lambda sums: _share(sums, _STOLEN, _OTHER),
-    "stolen, all": lambda sums: _share(sums, _STOLEN_ALL, _OTHER_ALL),
+    "macro F1": lambda sums: _ratio(sums[..., _F1], sums[..., _N_F1]),
+    "micro F1": lambda sums: _ratio(2 * sums[..., _HITS], sums[..., _LINKED] + sums[..., _GOLD]),
+    "AUC": lambda sums: _ratio(sums[..., _AUC], sums[..., _N_AUC]),
+    "stolen": lambda sums: _ratio(sums[..., _STOLEN], sums[..., _OTHER]),
+    "stolen, all": lambda sums: _ratio(sums[..., _STOLEN_ALL], sums[..., _OTHER_ALL]),
 }
 """`stolen` is the share of other meanings' mentions that are linked to the entity: of the entities
 with enough positives, and of all."""

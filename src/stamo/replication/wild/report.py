@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +13,33 @@ from stamo.evaluation.tables import Table
 from stamo.replication.suites.cells import Row, finite, read_results
 from stamo.replication.suites.report import write_run_report
 from stamo.replication.wild import measures
-from stamo.replication.wild.draws import ADVISOR, IN_HALF
+from stamo.replication.wild.load import ADVISOR, IN_HALF
 from stamo.replication.wild.measures import METRIC_OF_SUMS, difference_of
 
 Setting = tuple[str, int]
 """Who chose the labels, and how many."""
 
 
-@dataclass(frozen=True)
-class WildResults:
-    """The results of a run, by who chose the labels, their number, and method."""
+BySetting = Mapping[Setting, Mapping[str, list[Row]]]
+"""The results of each setting, by method."""
 
-    rows: tuple[Row, ...]
 
-    @cached_property
-    def settings(self) -> dict[Setting, dict[str, list[Row]]]:
-        """The results of each setting; what uses no label stands beside all of them."""
-        found: dict[Setting, dict[str, list[Row]]] = {}
-        for row in self.rows:
-            if not row.get("error"):
-                here = found.setdefault((row["labels_by"], row["n_labels"]), {})
-                here.setdefault(row["method"], []).append(row)
-        free = {
-            method: rows
-            for (_, n_labels), methods in found.items()
-            if not n_labels
-            for method, rows in methods.items()
-        }
-        for (_, n_labels), methods in found.items():
-            if n_labels:
-                draws = next(iter(methods.values()))
-                for method, rows in free.items():
-                    name = method if method not in methods else f"{method}, no label"
-                    methods[name] = measures.at_draws(rows, draws)
-        return dict(sorted(found.items()))
+def by_setting(rows: Iterable[Row]) -> BySetting:
+    """Arrange the results of a run; what uses no label stands beside every setting."""
+    found: dict[Setting, dict[str, list[Row]]] = {}
+    for row in rows:
+        if not row.get("error"):
+            here = found.setdefault((row["labels_by"], row["n_labels"]), {})
+            here.setdefault(row["method"], []).append(row)
+    free: dict[str, list[Row]] = {}
+    for (_, n_labels), methods in found.items():
+        free |= {} if n_labels else methods
+    for (_, n_labels), methods in found.items():
+        draws = next(iter(methods.values()))
+        for method, own in free.items() if n_labels else ():
+            name = method if method not in methods else f"{method}, no label"
+            methods[name] = measures.at_draws(own, draws)
+    return dict(sorted(found.items()))
 
 
 def _number(value: float) -> str:
@@ -112,12 +104,12 @@ def none_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     return Table(f"None of these, {_title(setting)}", columns, tuple(rows))
 
 
-def advisor_table(results: WildResults) -> Table:
+def advisor_table(results: BySetting) -> Table:
     """Return what labels by the advisor gain over others from the same half."""
     rows = []
-    for (labels_by, n_labels), methods in results.settings.items():
+    for (labels_by, n_labels), methods in results.items():
         for other in IN_HALF if labels_by == ADVISOR else ():
-            beside = results.settings.get((other, n_labels), {})
+            beside = results.get((other, n_labels), {})
             for method in methods if other != ADVISOR else ():
                 gaps = difference_of(methods[method], beside.get(method, []))
                 if gaps and any(row["n_labels"] for row in methods[method]):
@@ -148,27 +140,28 @@ def entity_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     )
 
 
-def wild_tables(results: WildResults) -> list[Table]:
+def wild_tables(results: BySetting) -> list[Table]:
     """Return every table that the results can fill."""
     tables = []
-    for setting, methods in results.settings.items():
+    for setting, methods in results.items():
         tables += [method_table(setting, methods), gain_table(setting, methods)]
         tables += [agreement_table(setting, methods), none_table(setting, methods)]
     tables.append(advisor_table(results))
-    tables += [entity_table(setting, methods) for setting, methods in results.settings.items()]
+    tables += [entity_table(setting, methods) for setting, methods in results.items()]
     return [table for table in tables if table.rows]
 
 
 def write_wild_report(out: Path) -> list[Table]:
     """Write `report.md` and `report.json` of one run; return its tables."""
-    results = WildResults(tuple(read_results(out)))
-    if not results.settings:
+    rows = read_results(out)
+    results = by_setting(rows)
+    if not results:
         raise SuiteError(f"The run in {out} has no results yet; run `stamo suite run` to its end.")
     tables = wild_tables(results)
-    n_entities = len({row["problem"] for row in results.rows})
+    n_entities = len({row["problem"] for row in rows})
     failed = (
         f"{row['method']} ({_title((row['labels_by'], row['n_labels']))})"
-        for row in results.rows
+        for row in rows
         if row.get("error")
     )
     values = {"suite": "wild", "n_problems": n_entities, "summaries": _values(results)}
@@ -177,7 +170,7 @@ def write_wild_report(out: Path) -> list[Table]:
     return tables
 
 
-def _values(results: WildResults) -> dict[str, Any]:
+def _values(results: BySetting) -> dict[str, Any]:
     """Return every metric with its interval as plain values, for programs."""
     return {
         _title(setting): {
@@ -185,5 +178,5 @@ def _values(results: WildResults) -> dict[str, Any]:
             | {"trust": asdict(measures.trust(rows))}
             for method, rows in methods.items()
         }
-        for setting, methods in results.settings.items()
+        for setting, methods in results.items()
     }

@@ -1,25 +1,35 @@
-"""Run methods on real new entities: on all cores, deterministic, and resumable."""
+"""Run methods on real new entities: on all cores, deterministic, and resumable.
+
+A method turns labels and a pile into a probability of each judged mention.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.special import expit, logit
 
 from stamo.errors import LearningError, SettingsError
-from stamo.features.encoder_choice import INSTALLED
 from stamo.features.encoding import OTHER
+from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
-from stamo.models.store import TrainedModel
+from stamo.learning.learn import DEFAULT_READING
+from stamo.learning.loop import Learned, Reading, Task, self_train
+from stamo.learning.variants import READINGS
+from stamo.models.evidence import BIAS, margins_under, mention_views, none_odds
+from stamo.replication.baselines.minilm import about_probabilities, regression_probabilities
 from stamo.replication.suites.cells import (
     CellRun,
+    CellSettings,
     CellWork,
+    Method,
     OnProblem,
     Place,
     Row,
@@ -27,31 +37,153 @@ from stamo.replication.suites.cells import (
     expand_names,
     kept_readings,
 )
-from stamo.replication.wild.draws import ADVISOR, LABELS_BY, RANDOM, LabelDraw, draw_labels
-from stamo.replication.wild.load import LoadedWild, load_wild
-from stamo.replication.wild.methods import ABLATIONS, WILD_METHODS, WildTrial
-from stamo.replication.wild.suite import WILD, WildSuite, open_wild
+from stamo.replication.wild.load import (
+    ADVISOR,
+    LABELS_BY,
+    RANDOM,
+    LabelDraw,
+    LoadedWild,
+    draw_labels,
+    load_wild,
+)
+from stamo.replication.wild.suite import WildSuite, open_wild
+from stamo.system.arrays import Bools, Float32, Float64
+from stamo.workspace.learn import LearnSettings
+from stamo.workspace.left_out import predict_left_out
+
+
+@dataclass(frozen=True)
+class WildTrial:
+    """One problem with a draw of labels: what every method gets."""
+
+    loaded: LoadedWild
+    draw: LabelDraw
+    n_slots: int = 100
+    """T at most."""
+
+    @cached_property
+    def task(self) -> Task:
+        """What learning works on."""
+        return self.loaded.label(self.draw.labelled)
+
+    def encode(self, texts: Sequence[str]) -> Float32:
+        """Turn texts into vectors of unit length, (n, d)."""
+        encoder = self.loaded.pile.encoder
+        if encoder is None:
+            raise LearningError(
+                "The method reads text with a sentence encoder, and there is none; install "
+                "stamo[encoder] or name a folder with --encoder."
+            )
+        return encoder.encode(texts)
+
+
+@dataclass(frozen=True)
+class WildAnswer:
+    """What a method says of the judged mentions."""
+
+    probability: Float64  # (n,)
+    linked: Bools  # (n,)
+    pile_helped: bool | None = None
+    none: Bools | None = None
+    """Which of them would be "none of these", if they are not the entity, (n,)."""
+    left_out: tuple[int, int, int] | None = None
+    """Of the labels, each predicted without itself: right links, links, and mentions of e*."""
+
+    @classmethod
+    def of(cls, probability: Float64, shift: float = 0.0) -> WildAnswer:
+        """Link what is more likely than not, after adding a shift to the log odds."""
+        with np.errstate(divide="ignore"):
+            return cls(probability, logit(probability) + shift > 0)
+
+
+def _read(reading: Reading, trial: WildTrial) -> WildAnswer:
+    """Learn the way a reading says; the pile's own posterior answers."""
+    learned = self_train(reading.task(trial.task), reading.args.at_most(trial.n_slots))
+    rows = trial.loaded.rows
+    if BIAS not in learned.theta.groups:
+        return WildAnswer.of(_model_probability(learned, trial.task)[rows])
+    answer = WildAnswer.of(learned.posterior[rows, 0].astype(np.float64), learned.shifts[0])
+    views = mention_views(trial.task.pile, trial.task.kb)
+    odds = none_odds(learned.theta, views, len(trial.task.pile))
+    none = None if odds is None else odds[rows, 0] > 0
+    return replace(answer, pile_helped=learned.pile_helped, none=none)
+
+
+def _check(reading: Reading, trial: WildTrial) -> WildAnswer:
+    """Learn, and cross-validate on the labels as `stamo learn` does for its verdict."""
+    if not len(trial.draw.labelled):
+        raise LearningError("Cross-validation needs labels; there are none.")
+    task = reading.task(trial.task)
+    learned = self_train(task, reading.args)
+    found = predict_left_out(task, reading.args, LearnSettings().n_folds)
+    labels, _, links = found.at(learned.used_slot, learned.pile_weight, learned.line[0])
+    counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
+    answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))
+    return replace(answer, left_out=counts)
+
+
+def _model_probability(learned: Learned, task: Task) -> Float64:
+    """Return what the calibrated model says of each mention, averaged over each vote, (M,)."""
+    scorer = learned.model.prepare(task.pile, task.tables)
+    odds = margins_under(scorer, learned.theta, task.temperature)[:, 0] / task.temperature
+    _, vote, size = task.pile.votes
+    return np.asarray(expit((np.bincount(vote, weights=odds) / size)[vote]))
+
+
+def _minilm(trial: WildTrial) -> WildAnswer:
+    """Classify the context as most people would."""
+    if not len(trial.draw.labelled):
+        raise LearningError("A regression needs labels; there are none.")
+    vectors, gold = trial.encode(trial.loaded.windows(0)), trial.loaded.gold
+    labelled = np.isin(np.arange(len(gold)), trial.draw.labelled)
+    return WildAnswer.of(regression_probabilities(vectors, labelled, gold))
+
+
+def _about(trial: WildTrial) -> WildAnswer:
+    """Compare the context with one line about the entity."""
+    about = trial.encode([trial.loaded.problem.about])[0]
+    return WildAnswer.of(about_probabilities(trial.encode(trial.loaded.windows(1)), about))
+
+
+ABLATIONS = {
+    f"default without {view.name}": replace(
+        DEFAULT_READING, args=DEFAULT_READING.args.without_view(view.name)
+    )
+    for view in VIEWS
+}
+"""The default without each view of a mention."""
+_IN_ALL = {"default", "estimation+evidence", "estimation+bias", "estimation", "self-training"}
+_READ = {
+    **READINGS,
+    **{f"{n}+f1": READINGS[n].with_decision("f1") for n in ("default", "estimation+evidence")},
+    **ABLATIONS,
+}
+
+WILD_METHODS: Mapping[str, Method] = {
+    method.name: method
+    for method in (
+        *(Method(name, partial(_read, r), in_all=name in _IN_ALL) for name, r in _READ.items()),
+        Method(
+            "default+check", partial(_check, READINGS["default"]), needs_labels=True, in_all=False
+        ),
+        Method("minilm", _minilm, needs_labels=True),
+        Method("about", _about, uses_labels=False),
+    )
+}
+"""Every method by name; `all` leaves out those with many slots, and the ablations."""
 
 WILD_SIZES = (0, 5, 20)
 
 
 @dataclass(frozen=True)
-class WildSettings:
+class WildSettings(CellSettings):
     """What is run on each entity."""
 
-    methods: tuple[str, ...] = tuple(name for name, m in WILD_METHODS.items() if m.in_all)
+    methods: tuple[str, ...] = expand_names(["all"], WILD_METHODS)
     sizes: tuple[int, ...] = WILD_SIZES
     """|L|; none asks what is known before any label."""
     n_draws: int = 5
-    seed: int = 0
-    """The first draw of labels; the others follow it."""
     labels_by: tuple[str, ...] = (RANDOM,)
-    n_slots: int = 100
-    """T at most."""
-    n_problems: int | None = None
-    """Entities at most, the first ones; None runs all."""
-    encoder: str | None = INSTALLED
-    """The folder of a sentence encoder; by default the installed one, None for none."""
     about: bool = True
     """Whether learning sees the line about each entity; the baseline `about` always does."""
 
@@ -101,15 +233,14 @@ def run_wild_work(place: Place, work: CellWork[WildCell, WildSettings]) -> list[
     kb, suite = _open(place)
     with kept_readings(work.settings.encoder, place.suite_path, work.number) as encoder:
         loaded = load_wild(suite, work.number, kb, encoder, about=work.settings.about)
-        return _run_cells(work, loaded, kb, suite.trained)
+        trials = _trials(work, loaded)
+        about = {"problem": loaded.problem.title}
+        return [about | vars(cell) | _attempt(cell, trial) for cell, trial in trials]
 
 
-def _run_cells(
-    work: CellWork[WildCell, WildSettings],
-    loaded: LoadedWild,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-) -> list[Row]:
+def _trials(
+    work: CellWork[WildCell, WildSettings], loaded: LoadedWild
+) -> Iterator[tuple[WildCell, WildTrial]]:
     most = max(work.settings.sizes)
 
     @cache
@@ -117,14 +248,11 @@ def _run_cells(
         if labels_by == ADVISOR and n_labels < most:  # its first questions are always the same
             whole = draw(labels_by, most, seed)
             return replace(whole, labelled=whole.labelled[:n_labels])
-        return draw_labels(loaded, n_labels, seed, labels_by, kb, trained)
+        return draw_labels(loaded, n_labels, seed, labels_by)
 
-    rows = []
     for cell in work.cells:
         chosen = draw(cell.labels_by, cell.n_labels, cell.seed)
-        trial = WildTrial(loaded, chosen, kb, trained, work.settings.n_slots)
-        rows.append({"problem": loaded.problem.title, **asdict(cell)} | _attempt(cell, trial))
-    return rows
+        yield cell, WildTrial(loaded, chosen, work.settings.n_slots)
 
 
 def _attempt(cell: WildCell, trial: WildTrial) -> Row:
@@ -135,7 +263,7 @@ def _attempt(cell: WildCell, trial: WildTrial) -> Row:
     row["n_labelled"] = len(trial.draw.labelled)
     row["n_labelled_positive"] = int(trial.loaded.gold[trial.draw.labelled].sum())
     try:
-        answer = WILD_METHODS[cell.method].answer(trial)
+        answer: WildAnswer = WILD_METHODS[cell.method].answer(trial)
     except LearningError as error:
         return row | {"error": str(error)}
     return row | {
@@ -168,24 +296,12 @@ def run_wild(
         n_workers: Processes; by default one for each core.
         on_problem: Called with the entities done so far and their total.
     """
-    run = CellRun(
-        Place(suite.path, kb.path, out),
-        settings,
-        wild_cells(settings),
-        {i: problem.title for i, problem in enumerate(suite.problems[: settings.n_problems])},
-        run_wild_work,
-        fixed={
-            "suite": suite.checksum,
-            "n_slots": settings.n_slots,
-            "encoder": settings.encoder,
-            "about": settings.about,
-        },
-        about={"suite": WILD, "problems": suite.manifest["counts"]},
-    )
+    titles = {i: problem.title for i, problem in enumerate(suite.problems[: settings.n_problems])}
+    cells, fixed = wild_cells(settings), {"about": settings.about}
+    run = CellRun(suite, kb, out, settings, cells, titles, run_wild_work, fixed)
     return run.start(n_workers, on_problem)
 
 
 def expand_wild_methods(names: Sequence[str]) -> tuple[str, ...]:
     """Return the methods that some words name; `ablations` leave out one view of a mention each."""
-    everything = [name for name, method in WILD_METHODS.items() if method.in_all]
-    return expand_names(names, {"all": everything, "ablations": [*ABLATIONS]})
+    return expand_names(names, WILD_METHODS, ablations=[*ABLATIONS])

@@ -16,13 +16,12 @@ from datetime import UTC, datetime
 from functools import cache, cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import CorpusFormatError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model
-from stamo.replication.suites.store import check_kb, new_suite, read_manifest, write_manifest
+from stamo.replication.suites.store import OpenedSuite, new_suite, read_manifest, write_manifest
 from stamo.system.processes import Workers
 from stamo.workspace.collect import collect_many
 from stamo.workspace.documents import DocumentParts
@@ -67,18 +66,8 @@ class WildProblem:
         return EmergingEntity(self.title, self.aliases, self.about)
 
 
-@dataclass(frozen=True)
-class WildSuite:
+class WildSuite(OpenedSuite[WildProblem]):
     """An opened suite of real new entities."""
-
-    path: Path
-    manifest: Mapping[str, Any]
-    problems: tuple[WildProblem, ...]
-
-    @property
-    def checksum(self) -> str:
-        """Return the hash of all files."""
-        return str(self.manifest["checksum"])
 
     @cached_property
     def trained(self) -> TrainedModel:
@@ -92,10 +81,9 @@ class WildSuite:
 
 def open_wild(path: Path, kb: KnowledgeBase) -> WildSuite:
     """Open a suite and check that it is complete, unchanged and made with this knowledge base."""
-    manifest = read_manifest(path)
+    manifest = read_manifest(path, kb)
     if manifest.get("kind") != WILD:
         raise SuiteError(f"{path} is a {manifest.get('kind')} suite, not one of real new entities.")
-    check_kb(path, manifest, kb)
     problems = tuple(
         WildProblem(
             p["title"], tuple(p["aliases"]), p["about"], tuple(Judged(**j) for j in p["judged"])
@@ -205,11 +193,11 @@ def make_wild(
         (directory / PILES).mkdir()
         trained.save(directory / MODEL)
         job = partial(_collect_some, kb.path, directory, sources)
-        judgements = [[w for w in labels if w.alias in {e.key, *e.aliases}] for e in entities]
-        numbered = [*zip(range(len(entities)), entities, judgements, strict=True)]
-        parts = [
-            numbered[i : i + ENTITIES_A_PASS] for i in range(0, len(numbered), ENTITIES_A_PASS)
+        jobs = [
+            (number, entity, [w for w in labels if w.alias in {entity.key, *entity.aliases}])
+            for number, entity in enumerate(entities)
         ]
+        parts = [jobs[i : i + ENTITIES_A_PASS] for i in range(0, len(jobs), ENTITIES_A_PASS)]
         problems: list[WildProblem] = []
         with Workers(min(n_workers or os.cpu_count() or 1, len(parts))) as workers:
             for found in workers.map(job, parts):

@@ -10,7 +10,7 @@ from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.replication.baselines.bert import MENTION, BertArgs
 from stamo.replication.suites import training as training_module
 from stamo.replication.suites.cells import read_results
-from stamo.replication.suites.descriptions import Texts, cut_words
+from stamo.replication.suites.library import Texts, cut_words
 from stamo.replication.suites.load import load_problem
 from stamo.replication.suites.run import RunSettings, run_suite
 from stamo.replication.suites.training import train_suite_model
