@@ -21,7 +21,7 @@ from stamo.features.encoding import EncodedMentions, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batches import Located
 from stamo.linking.linker import Linker
-from stamo.linking.rank import Ranking, rank_by_model, rank_by_prior
+from stamo.linking.rank import rank_by_model, rank_by_prior
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.base import make_batch
 from stamo.models.store import load_model
