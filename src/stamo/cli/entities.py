@@ -17,7 +17,7 @@ from stamo.cli.options import AsJson, TextColumn
 from stamo.cli.tables import Console, print_json, print_table, say, warn
 from stamo.cli.workspaces import Folders, KbOption, ModelOption, for_each, open_all, user_name
 from stamo.corpus.types import MAX_ABOUT, EmergingEntity
-from stamo.errors import CorpusFormatError, SettingsError
+from stamo.errors import CorpusFormatError, SettingsError, need
 from stamo.workspace.wording import count_of
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ def update(
     as_json: AsJson = False,
 ) -> None:
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
+    need("torch", "torch", "Learning")  # told before anything is collected
     from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.intake import CollectSettings
 

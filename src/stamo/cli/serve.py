@@ -50,6 +50,7 @@ def serve(
     ),
 ) -> None:
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
+    need("torch", "torch", "The service")
     need("fastapi", "torch,serve", "The service")
     from stamo.discovery.found import FoundFolder
     from stamo.packs.folder import PackFolder

@@ -5,6 +5,7 @@ importing `transformers` takes 4 s. It runs only folders of another architecture
 
 CPU seconds for 100 windows of 100 tokens, one thread, avx512_bf16: float32 3.5 (onnxruntime 3.6),
 bfloat16 1.8 at a cosine of .9999 to float32, onnxruntime int8 1.7 at .988, which is too far off.
+A processor with avx512 alone takes 2.4 in float32, and 7.4 to imitate bfloat16.
 """
 
 from __future__ import annotations
@@ -192,10 +193,10 @@ class Bert:
         states = self._normed(states, self._norm)
         seen = mask[:, None, None, :]  # also where nothing is padded: without it other bits come
         for queries, mixed, norm, wide, narrow, last_norm in self._layers:
-            attended = self._attend(functional.linear(states, *queries), seen)
-            states = self._normed(functional.linear(attended, *mixed) + states, norm)
-            inner = functional.gelu(functional.linear(states, *wide))
-            states = self._normed(functional.linear(inner, *narrow) + states, last_norm)
+            attended = self._attend(_product(states, *queries), seen)
+            states = self._normed(_product(attended, *mixed) + states, norm)
+            inner = functional.gelu(_product(states, *wide))
+            states = self._normed(_product(inner, *narrow) + states, last_norm)
         return states
 
     def _attend(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -207,6 +208,16 @@ class Bert:
 
     def _normed(self, states: Tensor, pair: tuple[Tensor, Tensor]) -> Tensor:
         return functional.layer_norm(states, states.shape[-1:], *pair, self._epsilon)
+
+
+def _product(states: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """Return the linear map of each text's states, (n, L, d), text by text in float32.
+
+    One product of all rows is a fifth faster there, but its last bits follow their number.
+    """
+    if states.dtype == torch.bfloat16:
+        return functional.linear(states, weights, bias)
+    return torch.baddbmm(bias, states, weights.t().expand(len(states), -1, -1))
 
 
 def _pair(weights: Mapping[str, Tensor], name: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -290,6 +301,7 @@ def _run_transformers(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
 
 
 def _fast_dtype() -> torch.dtype:
-    """Return bfloat16 where the processor multiplies it, which is faster; else float32."""
-    is_fast = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()  # type: ignore[no-untyped-call]
-    return torch.bfloat16 if is_fast else torch.float32
+    """Return bfloat16 where the processor itself multiplies it; else float32."""
+    # Newer than the oldest torch that we allow, and without a public name.
+    is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
+    return torch.bfloat16 if is_native() else torch.float32
