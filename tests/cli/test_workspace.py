@@ -265,6 +265,7 @@ def test_new_documents_make_a_new_version(run, app, small, tmp_path):
         list(small_documents(small))
     )
     assert one["version"] == 2
+    assert one["verdict"]["sentence"]
     change = one["change"]
     assert change["n_after"] - change["n_before"] == change["n_gained"] - change["n_lost"]
     assert change["n_mentions"] > 50
@@ -294,8 +295,9 @@ def test_an_update_learns_as_the_pack_was_learned(run, small, tmp_path):
     today = tmp_path / "today.jsonl"
     text = f"{small.entity.aliases[0]} spoke today, and nobody had ever heard such words before."
     today.write_text(json.dumps({"id": "t", "text": text}) + "\n")
-    (one,) = json.loads(run("update", space.path, "--from", today, "--json"))
-    assert one["version"] == 2
+    said = run("update", space.path, "--from", today)
+    assert "1 new document, pack version 2." in said
+    assert "it was not checked on left-out labels" in said
     pack = EntityPack.load(space.pack_path)
     assert pack.notes["reading"] == "paper"
     assert pack.encoder == ""

@@ -206,6 +206,8 @@ def test_cross_origin_preflights_are_not_answered(reader):
     }
     response = reader.options("/api/packs", headers=headers)
     assert response.status_code == 405
+    assert response.json()["error"].startswith("OPTIONS is not for '/api/packs'; GET /docs lists")
+    assert "GET" in response.headers["allow"]
     assert not [name for name in response.headers if name.startswith("access-control")]
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stamo.workspace.folder import Workspace
     from stamo.workspace.intake import Collected, CollectSettings
     from stamo.workspace.seen import PackChange
+    from stamo.workspace.verdict import Verdict
 
 GO_ON = "The same command without --fresh goes on where it stopped."
 
@@ -199,6 +200,7 @@ def update(
 ) -> None:
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
     need("torch", "torch", "Learning")  # told before anything is collected
+    from stamo.cli.learn import verdict_view
     from stamo.workspace.artifacts import open_artifacts
     from stamo.workspace.intake import CollectSettings
 
@@ -218,14 +220,16 @@ def update(
                     "new_documents": n_new[space.path],
                     "version": version,
                     "change": None if change is None else asdict(change),
+                    "verdict": verdict.to_json(),
                 }
-                for space, (version, change) in done
+                for space, (version, change, verdict) in done
             ]
         )
     else:
         _show_collected(spaces, collected)
-        for space, (version, change) in done:
+        for space, (version, change, verdict) in done:
             _show_change(space, n_new[space.path], version, change)
+            Console(highlight=False).print(verdict_view(verdict))
     if not changed:
         warn("Nothing new was kept: the packs stay as they are.")
         raise typer.Exit(views.NOTHING_KEPT)
@@ -235,8 +239,8 @@ def update(
 
 def _learn_again(
     space: Workspace, artifacts: Artifacts, n_folds: int | None
-) -> tuple[int, PackChange | None]:
-    """Learn a workspace as the last time; return its pack's version and what changed."""
+) -> tuple[int, PackChange | None, Verdict]:
+    """Learn a workspace as the last time; return its version, what changed and the verdict."""
     from stamo.cli.learn import learn_view
     from stamo.workspace.learn import last_settings, learn_pack
     from stamo.workspace.seen import compare_packs, load_comparable
@@ -250,9 +254,8 @@ def _learn_again(
     with learn_view(Console(stderr=True)) as show:
         learned = learn_pack(space, kb, trained, settings, on_step=show)
     version = next(v.number for v in pack_versions(space) if v.is_current)
-    if before is None:
-        return version, None
-    return version, compare_packs(space, before, learned.pack, kb, trained)
+    change = None if before is None else compare_packs(space, before, learned.pack, kb, trained)
+    return version, change, learned.verdict
 
 
 def _show_change(space: Workspace, n_new: int, version: int, change: PackChange | None) -> None:

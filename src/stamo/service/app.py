@@ -127,10 +127,13 @@ def _add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
+        path = request.url.path[:100]
+        if error.status_code == 405:
+            said = f"{request.method} is not for {path!r}; GET /docs lists what each route takes."
+            return sentence(405, said, error.headers or {})
         if error.status_code == 404 and error.detail == _NOT_FOUND:
             if "text/html" in request.headers.get("accept", ""):
                 return FileResponse(MISSING_PAGE, 404, media_type=_HTML)
-            path = request.url.path[:100]
             return sentence(404, f"There is no route {path!r}; GET /docs lists those there are.")
         return sentence(error.status_code, str(error.detail))
 
