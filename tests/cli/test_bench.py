@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from stamo.cli.bench import parse_sizes
 from stamo.cli.main import create_app
+from stamo.cli.options import parse_sizes
 from stamo.errors import SettingsError
 from stamo.replication import bench_build as bench
 from stamo.replication.bench_build import BuildBench, Measured, Usage
@@ -81,5 +81,6 @@ def test_json_holds_the_speedup(app, asked):
 def test_sizes_are_whole_numbers():
     """A wrong list of sizes is told with an example of a right one."""
     assert parse_sizes("25, 50") == (25, 50)
+    assert parse_sizes("") == ()
     with pytest.raises(SettingsError, match="25,50,100"):
         parse_sizes("25;50")

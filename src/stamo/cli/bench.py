@@ -11,7 +11,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from stamo.cli.bench_speed import bench_discover, bench_learn, bench_link
-from stamo.cli.options import AsJson, KbPath, open_both
+from stamo.cli.options import AsJson, KbPath, open_both, parse_sizes
 from stamo.cli.tables import Console, command_group, print_json, print_table, rich_table
 from stamo.errors import SettingsError
 
@@ -69,20 +69,6 @@ def _print_whole(whole: tuple[WholeCollect, ...]) -> None:
             f"{whole[0].seconds_per_kept / one.seconds_per_kept:.0%}",
         )
     print_table(table)
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Read whole numbers from a list with commas.
-
-    Raises:
-        SettingsError: An entry is not a whole number.
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise SettingsError(
-            f"The sizes are {text!r}; give whole numbers with commas between, such as 25,50,100."
-        ) from error
 
 
 def _print(speed: CollectSpeed) -> None:

@@ -52,3 +52,19 @@ def refuse_foreign(
                 f"--{name.replace('_', '-')} would be ignored: it is for a {what} of kind "
                 f"{' or '.join(kinds)}, and this one is {kind}; leave it out."
             )
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Read whole numbers from a list with commas; of an empty one, none.
+
+    Raises:
+        SettingsError: An entry is not a whole number.
+    """
+    from stamo.errors import SettingsError
+
+    try:
+        return tuple(map(int, text.split(","))) if text.strip() else ()
+    except ValueError as error:
+        raise SettingsError(
+            f"The sizes are {text!r}; give whole numbers with commas between, such as 25,50,100."
+        ) from error

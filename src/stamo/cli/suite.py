@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 from typer import Argument, Context, Option
 
-from stamo.cli.options import AsJson, refuse_foreign
+from stamo.cli.options import AsJson, parse_sizes, refuse_foreign
 from stamo.cli.suite_make import SuiteKb, SuiteKind, WorkersOption, make, problems_bar
 from stamo.cli.tables import Console, command_group, print_json, print_table
 
@@ -96,7 +96,7 @@ def run(
         n_seeds=3 if seeds is None else seeds,
         n_slow_seeds=slow_seeds,
         n_labels=labels,
-        label_sizes=LABEL_SIZES if sizes is None else tuple(map(int, _words(sizes))),
+        label_sizes=LABEL_SIZES if sizes is None else parse_sizes(sizes),
         split=split,
         bert=BertArgs(weights=bert_weights),
         **given,
@@ -112,7 +112,7 @@ def _wild_settings(
 
     return WildSettings(
         methods=expand_wild_methods(_words(methods)),
-        sizes=WILD_SIZES if sizes is None else tuple(map(int, _words(sizes))),
+        sizes=WILD_SIZES if sizes is None else parse_sizes(sizes),
         n_draws=5 if seeds is None else seeds,
         labels_by=IN_HALF if labels_by == LabelsBy.advisor else (RANDOM,),
         **given,
