@@ -70,16 +70,6 @@ class Pile:
     """What the columns of a view of words stand for, by the view's name; see `vocabulary`."""
     extra: dict[str, object] = field(default_factory=dict, compare=False)  # what features keep
 
-    is_alias: Bools = field(init=False, compare=False)  # (E, A) which entity has which alias
-    is_candidate: Bools = field(init=False, compare=False)  # (M, E) which a mention may refer to
-    is_absent: Bools = field(init=False, compare=False)  # (M, C + E) where no candidate stands
-
-    def __post_init__(self) -> None:
-        is_alias = np.array([[a in e.aliases for a in self.aliases] for e in self.entities])
-        is_candidate = is_alias.T[self.alias]
-        is_absent = ~np.hstack([self.mentions.mask, is_candidate])
-        self.__dict__.update(is_alias=is_alias, is_candidate=is_candidate, is_absent=is_absent)
-
     def __len__(self) -> int:
         return len(self.mentions)
 
@@ -107,6 +97,21 @@ class Pile:
         if make is None:
             return cast("tuple[str, ...]", self.extra.get(key, ()))
         return self.keep(key, lambda: tuple(make()))
+
+    @cached_property
+    def is_alias(self) -> Bools:
+        """Which entity has which alias, (E, A)."""
+        return np.array([[a in e.aliases for a in self.aliases] for e in self.entities])
+
+    @cached_property
+    def is_candidate(self) -> Bools:
+        """Which emerging entity each mention may refer to, (M, E)."""
+        return self.is_alias.T[self.alias]
+
+    @cached_property
+    def is_absent(self) -> Bools:
+        """Where no candidate stands, known or emerging, (M, C + E)."""
+        return ~np.hstack([self.mentions.mask, self.is_candidate])
 
     @cached_property
     def votes(self) -> tuple[Int64, Int64, Int64]:
