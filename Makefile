@@ -10,8 +10,8 @@ TOOLS := $(VENV)/.tools
 
 # The tested versions where they can be had, else whatever pyproject.toml allows. Python compiles
 # what is imported: compiling all that is installed takes pip longer than installing it.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
-$(INSTALLED): pyproject.toml constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]' --editable lab
+$(INSTALLED): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("stamo needs Python 3.11 or newer, this is %d.%d; set PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) --constraint constraints.txt || $(INSTALL)
@@ -34,21 +34,21 @@ test: check $(TOOLS)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(INSTALLED)
-	$(BIN)/ruff format --check src tests tools
-	$(BIN)/ruff check src tests tools
+	$(BIN)/ruff format --check src lab tests tools
+	$(BIN)/ruff check src lab tests tools
 	$(BIN)/mypy
 
 ## campaign: attack every reader, file and route with hostile input for some minutes
 campaign: $(INSTALLED)
-	$(BIN)/python -m tools.campaign
+	$(BIN)/python -m stamo_lab.campaign
 
 ## constraints: write down the versions that are installed, after the tests have passed with them
 constraints: $(INSTALLED)
 	$(BIN)/python -m tools.constraints
 
 format: $(INSTALLED)
-	$(BIN)/ruff format src tests tools
-	$(BIN)/ruff check --fix src tests tools
+	$(BIN)/ruff format src lab tests tools
+	$(BIN)/ruff check --fix src lab tests tools
 
 clean:
 	rm -rf $(VENV) demo build dist compared .pytest_cache .mypy_cache .ruff_cache

@@ -5,7 +5,7 @@ from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.base import FeatureParams
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, positions
 from stamo.models.tables import Tables
 
@@ -85,7 +85,7 @@ def objective(theta, scorer, gold, margin):
     """Return O(θ(e*); L) (Eq. 12 and 13)."""
     import torch
 
-    from stamo.models.training import max_margin_loss
+    from stamo.models.train import max_margin_loss
 
     with torch.no_grad():
         return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())

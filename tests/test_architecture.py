@@ -13,7 +13,6 @@ SOURCE = Path(__file__).parent.parent / "src" / "stamo"
 LAYERS = [
     {"__main__"},
     {"cli", "service", "integrations"},
-    {"replication"},
     {"discovery"},
     {"workspace"},
     {"evaluation"},
@@ -77,10 +76,9 @@ def test_linking_and_learning_are_strangers(here, other):
     assert met == []
 
 
-def test_only_the_command_line_knows_the_replication():
-    """The product works without the paper's benchmark: nothing but `cli` imports it."""
-    rooms = {room(path) for path in MODULES if "replication" in imported_rooms(path)}
-    assert rooms <= {"replication", "cli"}
+def test_the_product_does_not_know_the_laboratory():
+    """`stamo_lab` imports `stamo`, never the other way."""
+    assert [path.name for path in MODULES if "stamo_lab" in path.read_text()] == []
 
 
 def test_lower_layers_work_without_torch():

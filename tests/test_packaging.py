@@ -48,11 +48,11 @@ def committed(folder, pattern):
     [
         ("src/stamo", "*.py"),
         ("src/stamo/service/static", "*"),
-        ("src/stamo/world/text", "*.toml"),
         ("docs", "*.*"),
         ("tests", "*.py"),
         ("tools", "*.py"),
-        ("src/stamo/replication/experiments", "*.toml"),
+        ("lab/src/stamo_lab", "*.py"),
+        ("lab/src/stamo_lab/experiments", "*.toml"),
     ],
 )
 def test_the_source_distribution_is_complete(names, folder, pattern):

@@ -9,10 +9,10 @@ from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
+from stamo_lab.cluster import gather_steps, makespan, table_lines
+from stamo_lab.many_entities import invent_texts, linked_names, write_pages
 from tools import get_tools
-from tools.cluster import gather_steps, makespan, table_lines
 from tools.compare import compare_sides
-from tools.many_entities import invent_texts, linked_names, write_pages
 
 
 @pytest.fixture

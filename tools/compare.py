@@ -56,7 +56,7 @@ class Step:
 
 def world_steps() -> Iterator[Step]:
     """From the embedded world to packs and linked documents."""
-    yield Step("world", ("world", "world", "--plain"))
+    yield Step("world", ("world", "world"))
     yield Step("world-kb", ("build", "world/dump.xml", "world-kb", "--held-out", "0.3"))
     yield Step("world-model", ("train", "world-kb", "--out", "world-deeped.safetensors"))
     for number in range(N_EMERGING):

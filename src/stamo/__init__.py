@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stamo.build.build import build_knowledge_base as build_knowledge_base
-    from stamo.corpus.readers import read_documents as read_documents
+    from stamo.corpus.reading import read_documents as read_documents
     from stamo.corpus.types import Corpus as Corpus
     from stamo.corpus.types import Document as Document
     from stamo.corpus.types import EmergingEntity as EmergingEntity
     from stamo.corpus.types import Mention as Mention
     from stamo.kb.base import KnowledgeBase as KnowledgeBase
     from stamo.learning.learn import learn as learn
+    from stamo.linking.detect import LinkerSettings as LinkerSettings
     from stamo.linking.linker import Linker as Linker
     from stamo.linking.linker import open_linker as open_linker
     from stamo.linking.output import to_arrow as to_arrow
     from stamo.linking.output import to_pandas as to_pandas
     from stamo.linking.packed import PackedLinker as PackedLinker
-    from stamo.linking.settings import LinkerSettings as LinkerSettings
     from stamo.models.store import load_model as load_model
-    from stamo.models.trainer import train_linking_model as train_linking_model
+    from stamo.models.train import train_linking_model as train_linking_model
     from stamo.packs.pack import EntityPack as EntityPack
     from stamo.workspace.collect import collect as collect
     from stamo.workspace.folder import Workspace as Workspace
     from stamo.workspace.learn import learn_pack as learn_pack
-    from stamo.world.generate import generate_world as generate_world
+    from stamo.world import unpack_world as unpack_world
 
 __version__ = "0.1.0"
 
@@ -41,21 +41,21 @@ _MODULES = {
     "EntityPack": "stamo.packs.pack",
     "KnowledgeBase": "stamo.kb.base",
     "Linker": "stamo.linking.linker",
-    "LinkerSettings": "stamo.linking.settings",
+    "LinkerSettings": "stamo.linking.detect",
     "Mention": "stamo.corpus.types",
     "PackedLinker": "stamo.linking.packed",
     "Workspace": "stamo.workspace.folder",
     "build_knowledge_base": "stamo.build.build",
     "collect": "stamo.workspace.collect",
-    "generate_world": "stamo.world.generate",
+    "unpack_world": "stamo.world",
     "learn": "stamo.learning.learn",
     "learn_pack": "stamo.workspace.learn",
     "load_model": "stamo.models.store",
     "open_linker": "stamo.linking.linker",
-    "read_documents": "stamo.corpus.readers",
+    "read_documents": "stamo.corpus.reading",
     "to_arrow": "stamo.linking.output",
     "to_pandas": "stamo.linking.output",
-    "train_linking_model": "stamo.models.trainer",
+    "train_linking_model": "stamo.models.train",
 }
 
 __all__ = ["__version__", *_MODULES]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from stamo.build.embeddings import sum_links
-from stamo.kb.word_weights import background_vector, word_weights
+from stamo.build.entity_vectors import sum_links
+from stamo.kb.words import background_vector, word_weights
 
 N_WORDS, Q, N_ENTITIES, WINDOW = 60, 8, 12, 5
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stamo.build import contexts, counting
+from stamo.build import counting
+from stamo.build import entity_vectors as contexts
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.errors import DumpError, KnowledgeBaseError, SettingsError

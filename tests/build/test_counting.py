@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stamo.build import counting
-from stamo.build.extract import GIVEN_NAME_SCHEMA, LINK_SCHEMA, PAGE_SCHEMA, TEXT_SCHEMA
+from stamo.build.staging import GIVEN_NAME_SCHEMA, LINK_SCHEMA, PAGE_SCHEMA, TEXT_SCHEMA
 
 ARTICLE, REDIRECT, DISAMBIGUATION = "article", "redirect", "disambiguation"
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from stamo.build import embeddings as module
-from stamo.build.embeddings import closed_form, link_segments, sum_links
-from stamo.kb.word_weights import word_weights
+from stamo.build import entity_vectors as module
+from stamo.build.entity_vectors import closed_form, link_segments, sum_links
+from stamo.kb.words import word_weights
 from tests.build.linked_words import N_ENTITIES, Corpus, Q
 
 

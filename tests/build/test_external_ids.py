@@ -6,8 +6,8 @@ import json
 import pytest
 
 from stamo.build.build import build_knowledge_base
-from stamo.build.dump.site import Site
 from stamo.build.settings import BuildSettings
+from stamo.build.site import Site
 from stamo.errors import DumpError
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.results import LinkedMention, ScoredCandidate

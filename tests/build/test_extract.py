@@ -2,8 +2,8 @@
 
 import pytest
 
-from stamo.build.dump.reader import DumpReader
-from stamo.build.extract import ExtractSettings, extract_chunk, is_held_out
+from stamo.build.dump import DumpReader
+from stamo.build.staging import ExtractSettings, extract_chunk, is_held_out
 from stamo.kb.candidates import normalise_surface, normalise_surfaces
 from tests.build.dumps import write_dump
 

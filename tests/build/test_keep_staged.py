@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stamo.build.build import build_knowledge_base
-from stamo.build.extract import STAGED_TABLES
 from stamo.build.settings import BuildSettings
+from stamo.build.staging import STAGED_TABLES
 from stamo.errors import DumpError, KnowledgeBaseError
 from tests.build.dumps import write_dump
 

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stamo.build import name_tables
-from stamo.build.name_tables import (
+from stamo.build import export as name_tables
+from stamo.build.export import (
     LISTED_FILE,
     NameWriter,
     StagedNames,

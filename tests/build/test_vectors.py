@@ -11,8 +11,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from stamo.build import vectors as module
-from stamo.build.vectors import load_vectors, prepare
+from stamo.build import vector_files as module
+from stamo.build.vector_files import load_vectors, prepare
 from stamo.errors import VectorsError
 
 WORDS = ["the", "café", "東京"]

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from stamo.build.vectors import prepare
-from stamo.build.word_learning import (
+from stamo.build.vector_files import prepare
+from stamo.build.word_vectors import (
     associate,
     count_pairs,
     leading_directions,
@@ -128,7 +128,7 @@ def test_same_bytes_for_any_number_of_threads():
     """The number of BLAS threads does not change a bit; BLAS itself differs at this size."""
     code = (
         "import hashlib, numpy, scipy.sparse\n"
-        "from stamo.build.word_learning import leading_directions\n"
+        "from stamo.build.word_vectors import leading_directions\n"
         "rng = numpy.random.default_rng(0)\n"
         "matrix = scipy.sparse.random_array((500, 500), density=0.05, rng=rng, format='csr')\n"
         "vectors = leading_directions(matrix, 100, 1, 0)\n"

@@ -16,7 +16,7 @@ def test_the_demo_for_programs(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "N_PAIRS", 300)
     monkeypatch.setattr(demo, "N_EPOCHS", 1)
     app = create_app(["demo"])
-    arguments = ["demo", str(tmp_path / "demo"), "--articles", "400", "--json"]
+    arguments = ["demo", str(tmp_path / "demo"), "--json"]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     record = json.loads(result.stdout)
     assert Path(record["report"]).exists()
@@ -31,7 +31,7 @@ def test_the_demo_tells_the_whole_story(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "N_EPOCHS", 3)
     app = create_app(["demo"])
     out = tmp_path / "demo"
-    arguments = ["demo", str(out), "--articles", "400"]
+    arguments = ["demo", str(out)]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"}, catch_exceptions=False)
     assert result.exit_code == 0
     text = result.output

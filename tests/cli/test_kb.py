@@ -15,7 +15,7 @@ OPTIONS = ["--workers", "1", "--held-out", "0", "--dimensions", "0"]
 
 def run(*arguments):
     """Run one command and return what it printed."""
-    app = create_app(["kb"])
+    app = create_app(["build"])
     result = CliRunner(env={"COLUMNS": "160"}).invoke(app, list(map(str, arguments)))
     if result.exception is not None:
         raise result.exception

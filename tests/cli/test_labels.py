@@ -10,7 +10,7 @@ from stamo.cli.main import create_app
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import LabelTarget
+from stamo.workspace.labels import LabelTarget
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 DOCUMENT = Document("d1", "Rey sleeps. Rey eats.", (Mention("Rey", 0, 3), Mention("Rey", 12, 15)))

@@ -2,29 +2,23 @@
 
 import csv
 import gzip
-import io
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
-import stamo
-from stamo.cli.bench_speed import print_speeds
 from stamo.cli.main import create_app
-from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_nif, parse_nif
+from stamo.corpus.nif import NifPhrase, context_iri, entity_iri, format_nif, parse_nif
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
-from stamo.replication.bench_link import Speed, SpeedReport
 from tests.corpus.archives import page
 from tests.linking.small import small_kb, untrained, world_kb
 
 
 @pytest.fixture
 def app():
-    return create_app(["link", "bench"])
+    return create_app(["link"])
 
 
 @pytest.fixture
@@ -196,32 +190,6 @@ def test_evaluate(run, tmp_path):
 def test_evaluate_needs_something(run):
     """Without anything to measure on, the command says what to give."""
     assert isinstance(run(command="evaluate").exception, SettingsError)
-
-
-def test_bench_link(run, tmp_path):
-    """The benchmark reports every way to link, as a table or as JSON."""
-    kb = world_kb()
-    model = tmp_path / "world.safetensors"
-    untrained(kb).save(model)
-    source = Path(stamo.__file__).parents[1]
-    args = ("--documents", 4, "--length", 400, "--workers", 2, "--seconds", 0, "--before", source)
-    result = run(*args, "--json", command="bench link", kb=kb, model=model)
-    report = json.loads(result.stdout)
-    assert report["n_documents"] == 4
-    alone, together, prior, *before, plain = report["ways"]
-    assert alone["ratio"] == 1.0
-    assert report["n_scored"] > 0
-    assert plain["name"] == "mention by mention"
-    assert [way["name"] for way in before] == ["before, 1 process", "before, 2 processes"]
-    linked = [round(w["mentions_per_second"] * w["seconds"]) for w in (alone, together, *before)]
-    assert linked[0] > 0
-    assert linked == linked[:1] * 4
-    assert prior["megabytes_per_second"] > 0
-    console = Console(file=io.StringIO(), width=120)
-    print_speeds(
-        SpeedReport(**report | {"ways": [Speed(**way) for way in report["ways"]]}), console
-    )
-    assert "before, 2 processes" in console.file.getvalue()
 
 
 def test_linking_starts_without_heavy_parts(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
-from stamo.cli.tables import Console
+from stamo.cli.output import Console
 
 CLI = Path(__file__).parent.parent.parent / "src" / "stamo" / "cli"
 

@@ -17,12 +17,11 @@ from stamo.linking.linker import open_linker
 from stamo.packs.pack import EntityPack
 from stamo.service.jobs import JobStore
 from stamo.service.wiring import JOBS_FILE
-from stamo.workspace.artifacts import open_artifacts
-from stamo.workspace.folder import Workspace
+from stamo.workspace.folder import Workspace, open_artifacts
 from stamo.workspace.gold import label_by_gold
-from stamo.workspace.labels.events import LabelTarget
-from stamo.workspace.labels.queue import LabelQueue
+from stamo.workspace.labels import LabelTarget
 from stamo.workspace.learn import LearnSettings, last_settings
+from stamo.workspace.queue import LabelQueue
 from tests.build.products import write_products
 from tests.workspace.small_world import NOON, copy_labelled, make_small_world
 
@@ -36,7 +35,7 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app():
-    return create_app(["entities", "label", "learn", "packs"])
+    return create_app(["workspaces", "label", "learn", "packs"])
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stamo.corpus.parts import Part, Unreadable, find_cut, split_document
-from stamo.corpus.readers import read_parts
+from stamo.corpus.reading import read_parts
 from stamo.corpus.types import Document, Mention
 from tests.corpus.archives import http_answer, page, warc_record
 

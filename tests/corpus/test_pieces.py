@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stamo.corpus.pieces import bundle, plan_pieces, read_pieces
-from stamo.corpus.readers import read_parts
+from stamo.corpus.reading import read_parts
 from stamo.errors import CorpusFormatError
+from stamo.integrations.spark.pieces import bundle, plan_pieces, read_pieces
 
 LINES = st.lists(
     st.one_of(
@@ -39,7 +39,7 @@ def test_a_file_is_cut_into_pieces_alike(tmp_path, aim, monkeypatch):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "' + "x" * 7 + '"}\n')
     path.write_text(path.read_text() * 300)
-    monkeypatch.setattr("stamo.corpus.pieces.COUNTED_HERE", 0)
+    monkeypatch.setattr("stamo.integrations.spark.pieces.COUNTED_HERE", 0)
     counted = []
 
     def run(count, pieces):

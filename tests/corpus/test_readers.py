@@ -10,10 +10,10 @@ import sys
 import pytest
 import zstandard
 
+from stamo.corpus import web as html_process
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.formats import html_process
-from stamo.corpus.readers import Position, count_bytes, read_documents
-from stamo.corpus.skips import NO_MENTION, ReadLimits, SkipCounter
+from stamo.corpus.parts import NO_MENTION, ReadLimits, SkipCounter
+from stamo.corpus.reading import Position, count_bytes, read_documents
 from stamo.errors import CorpusFormatError, MissingExtraError
 from tests.corpus.archives import http_answer, page, warc_record
 

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from stamo.cli.main import create_app
 from stamo.discovery.accept import SUGGESTED_FILE, accept, entity_name
 from stamo.discovery.discover import discover
-from stamo.discovery.found import FoundFolder
-from stamo.discovery.proposal import confirmed
+from stamo.discovery.proposals import FoundFolder, confirmed
 from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import read_answers

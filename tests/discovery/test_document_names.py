@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stamo.discovery.document_names import N_NEAR_ENTITIES, DocumentNames, companions
+from stamo.discovery.names import N_NEAR_ENTITIES, DocumentNames, companions
 
 
 def ints(*values):

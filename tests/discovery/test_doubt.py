@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
-from stamo.discovery.contexts import ContextReader
-from stamo.discovery.doubt import doubt_meaning, follows_place_word, repeated_frame
-from stamo.discovery.score import NEW_TITLE, OLD_TITLE, Past
-from stamo.discovery.sightings import Tally
-from stamo.discovery.time import EARLIER, LATER, NO_YEAR
+from stamo.discovery.meanings import ContextReader
+from stamo.discovery.names import EARLIER, LATER, NO_YEAR, Tally
+from stamo.discovery.propose import (
+    NEW_TITLE,
+    OLD_TITLE,
+    Past,
+    doubt_meaning,
+    follows_place_word,
+    repeated_frame,
+)
 from tests.discovery.test_tally import sighting
 
 

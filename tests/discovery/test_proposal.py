@@ -1,6 +1,6 @@
 """Proposals against known answers."""
 
-from stamo.discovery.proposal import Occurrence, Proposal, confirmed
+from stamo.discovery.proposals import Occurrence, Proposal, confirmed
 
 GOLD = {"a": {(0, 3): "Rey"}, "b": {(5, 8): "Rey"}, "c": {(0, 3): "Rey (river)"}, "d": {}}
 

@@ -5,25 +5,42 @@ from datetime import date
 import numpy as np
 import pytest
 
-from stamo.discovery.contexts import cluster, coherence, is_other_form, is_quoted
-from stamo.discovery.describe import about_line, kinds_of_thing
-from stamo.discovery.doubt import unity
-from stamo.discovery.groups import (
+from stamo.discovery.meanings import (
+    cluster,
+    coherence,
     completed,
     fold_spelling,
     group_names,
     is_date,
+    is_other_form,
     is_phrase,
     is_piece,
+    is_quoted,
     is_variant,
     longer_names,
     opens_sentences,
     seen_inside,
 )
-from stamo.discovery.propose import ProposeSettings
-from stamo.discovery.score import Past, surprise, without_copies
-from stamo.discovery.sightings import Seen, Tally, pack
-from stamo.discovery.time import EARLIER, LATER, NO_YEAR, NamedYears, last_year, years
+from stamo.discovery.names import (
+    EARLIER,
+    LATER,
+    NO_YEAR,
+    NamedYears,
+    Seen,
+    Tally,
+    last_year,
+    pack,
+    years,
+)
+from stamo.discovery.propose import (
+    Past,
+    ProposeSettings,
+    about_line,
+    kinds_of_thing,
+    surprise,
+    unity,
+    without_copies,
+)
 from stamo.errors import SettingsError
 from stamo.linking.texts import join_texts
 from tests.discovery.test_tally import sighting
@@ -223,7 +240,7 @@ def test_the_line_comes_from_a_sentence_that_defines(window, expected, world_kb)
 )
 def test_the_type_is_what_the_text_calls_it(windows, expected, world_kb, monkeypatch):
     """From definitions and appositions; a verb beside the name is no type."""
-    monkeypatch.setattr("stamo.discovery.describe._says", lambda word, *_: len(word) > 3)
+    monkeypatch.setattr("stamo.discovery.propose._says", lambda word, *_: len(word) > 3)
     seen = [sighting("Zweb", str(i), window=window) for i, window in enumerate(windows)]
     assert kinds_of_thing("Zweb", seen, world_kb) == expected
 

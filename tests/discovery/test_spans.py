@@ -2,7 +2,7 @@
 
 import pytest
 
-from stamo.discovery.spans import capital_spans
+from stamo.discovery.names import capital_spans
 from stamo.linking.texts import join_texts
 
 FREQUENT = {"in", "the", "however"}

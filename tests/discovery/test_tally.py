@@ -5,9 +5,17 @@ import random
 import numpy as np
 import pytest
 
-from stamo.discovery.document_names import full_names
-from stamo.discovery.sightings import Seen, Sighting, Tally, draw, pack
-from stamo.discovery.time import EARLIER, LATER, NO_YEAR
+from stamo.discovery.names import (
+    EARLIER,
+    LATER,
+    NO_YEAR,
+    Seen,
+    Sighting,
+    Tally,
+    draw,
+    full_names,
+    pack,
+)
 
 
 def sighting(name, document, *, window="", date="", alias=-1, **more):

@@ -9,17 +9,23 @@ import numpy as np
 import pytest
 import zstandard
 
-from stamo.corpus.formats.nif import NifPhrase, context_iri, entity_iri, format_nif
+from stamo.corpus.nif import NifPhrase, context_iri, entity_iri, format_nif
 from stamo.errors import CorpusFormatError, LearningError, SettingsError
 from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
-from stamo.evaluation.intervals import Interval, bootstrap, by_document, difference, f1, ratio
-from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
+from stamo.evaluation.held_out import evaluate_held_out, evaluate_in_folds
+from stamo.evaluation.intervals import (
+    Interval,
+    bootstrap,
+    by_document,
+    difference,
+    f1,
+    ratio,
+)
 from stamo.evaluation.tables import gold_tables, held_out_tables, save_reliability
-from stamo.features.articles import flatten_held_out
+from stamo.features.mentions import flatten_held_out
 from stamo.linking.linker import Linker
-from stamo.models.trainer import train_linking_model
-from stamo.models.training import TrainingArgs
-from stamo.replication.bench_link import link_plainly, news_size_documents
+from stamo.models.train import TrainingArgs, train_linking_model
+from stamo_lab.bench_link import link_plainly, news_size_documents
 from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb
 
 

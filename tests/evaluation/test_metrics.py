@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from stamo.evaluation.metrics import Outcome, Summary, area_under_curve, bootstrap_metric
+from stamo.evaluation.intervals import (
+    Outcome,
+    Summary,
+    area_under_curve,
+    bootstrap_metric,
+)
 
 
 def outcome(**changes):

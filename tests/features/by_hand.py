@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Sample, make_pile
 from stamo.kb.relatedness import wlm
 

@@ -6,7 +6,7 @@ import pytest
 from stamo.corpus.tokenizer import EncodedWords
 from stamo.corpus.types import Document, Mention
 from stamo.errors import SettingsError
-from stamo.features.encoding import (
+from stamo.features.mentions import (
     OTHER,
     UNKNOWN,
     EncodingSettings,

@@ -1,6 +1,6 @@
 import numpy as np
 
-from stamo.features.surroundings import Surroundings
+from stamo.features.mentions import Surroundings
 
 TEXTS = ("The probe Dawn left Vesta, and Dawn French laughed.", "Dawn")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.surroundings import Surroundings
-from stamo.features.views.context import About, Sentence
-from stamo.features.views.names import LongerName, NextWords
+from stamo.features.mentions import Surroundings
+from stamo.features.views_context import About, Sentence
+from stamo.features.views_names import LongerName, NextWords
 from tests.features.by_hand import pile_of
 
 TEXTS = (

@@ -10,7 +10,7 @@ import httpx
 import spacy
 
 import stamo.integrations.spacy  # noqa: F401 - where the package is installed, spaCy finds it itself
-from stamo.corpus.formats.nif import (
+from stamo.corpus.nif import (
     EMERGING_IRI,
     NOT_IN_KB,
     context_iri,

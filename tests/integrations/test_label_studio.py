@@ -6,14 +6,9 @@ import pytest
 
 from stamo.corpus.types import Corpus, Document, Mention
 from stamo.errors import CorpusFormatError
-from stamo.integrations import label_studio
-from stamo.integrations.label_studio import (
-    export_tasks,
-    import_tasks,
-    tasks_json,
-)
-from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, LabelTarget
-from stamo.workspace.labels.store import LabelStore
+from stamo.workspace import label_files as label_studio
+from stamo.workspace.label_files import export_tasks, import_tasks, tasks_json
+from stamo.workspace.labels import EMERGING_CHOICE, NONE, LabelStore, LabelTarget
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 LATER = AT + timedelta(days=1)

@@ -13,7 +13,7 @@ from stamo.build.settings import BuildSettings
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.storage import Csr, open_array
-from stamo.kb.word_weights import background_vector, word_weights
+from stamo.kb.words import background_vector, word_weights
 from tests.build.dumps import make_pages, write_dump
 
 

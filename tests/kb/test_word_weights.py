@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stamo.kb.word_weights import stop_words
+from stamo.kb.words import stop_words
 
 
 def test_stop_words_follow_the_counts():

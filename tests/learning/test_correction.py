@@ -7,9 +7,8 @@ import pytest
 from scipy import optimize, sparse
 
 from stamo.errors import SettingsError
-from stamo.features.base import FeatureParams
+from stamo.features.base import FeatureParams, View
 from stamo.features.views import VIEWS
-from stamo.features.views.base import View
 from stamo.learning.correction import (
     EvidenceArgs,
     _newton,

@@ -6,8 +6,8 @@ import torch
 
 from stamo.learning.paper import IntraSlotArgs, intra_slot
 from stamo.models.base import PlainScorer
-from stamo.models.deeped.model import DeepED
-from stamo.models.training import max_margin_gradient, max_margin_loss
+from stamo.models.deeped import DeepED
+from stamo.models.train import max_margin_gradient, max_margin_loss
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta, objective
 
 

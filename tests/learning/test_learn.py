@@ -13,16 +13,11 @@ from stamo.features.base import estimate
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.learn import (
-    encode_pile,
-    learn,
-    reading_named,
-    sharing_aliases,
-)
+from stamo.learning.learn import encode_pile, learn, reading_named, sharing_aliases
 from stamo.learning.loop import Estimate, Reading, self_train
 from stamo.learning.paper import InterSlotArgs, IntraSlotArgs, StamoArgs, intra_slot
-from stamo.learning.variants import QUIRKS, READINGS
 from stamo.models.evidence import CorrectedScorer, mention_views
+from stamo_lab.published import QUIRKS, READINGS
 from tests.synthetic import assert_finite, objective, run_reading
 
 

@@ -10,11 +10,19 @@ from stamo.errors import LearningError, SettingsError
 from stamo.features.base import FeatureParams
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
-from stamo.learning.loop import ALL_SLOTS, NO_CHANGE, Estimate, Learned, LoopArgs, Steps, self_train
+from stamo.learning.loop import (
+    ALL_SLOTS,
+    NO_CHANGE,
+    Estimate,
+    Learned,
+    LoopArgs,
+    Steps,
+    self_train,
+)
 from stamo.learning.paper import StamoArgs
-from stamo.learning.variants import READINGS
 from stamo.models.evidence import BIAS
-from stamo.replication.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
+from stamo_lab.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
+from stamo_lab.published import READINGS
 from tests.synthetic import run_reading
 
 SMALL = LearnBenchArgs(

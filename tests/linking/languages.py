@@ -14,8 +14,7 @@ from pathlib import Path
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.detection import MentionDetector
-from stamo.linking.settings import DetectionSettings
+from stamo.linking.detect import DetectionSettings, MentionDetector
 from stamo.linking.texts import join_texts
 from tests.linking.more_sentences import MORE_SENTENCES
 from tests.linking.small import write_dump

@@ -10,11 +10,10 @@ import torch
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
-from stamo.models.deeped.model import DeepED
+from stamo.models.deeped import DeepED
 from stamo.models.store import TrainedModel
 from stamo.models.yamada import Yamada
-from stamo.world.generate import generate_world
-from stamo.world.settings import WorldSettings
+from stamo_lab.world.generate import WorldSettings, generate_world
 
 PAGES = {
     "Java": "'''Java''' is an island of [[Indonesia]] with many volcanoes and rice fields.",

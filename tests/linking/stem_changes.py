@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.alias_forms import find_alias_forms
+from stamo.linking.forms import find_alias_forms
 from tests.linking.languages import build_wiki
 
 FORMS = {

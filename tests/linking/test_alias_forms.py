@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stamo.corpus.aliases import AliasGroups, AliasMatcher
-from stamo.linking.alias_forms import find_alias_forms, matcher_for
-from stamo.linking.detection import MentionDetector
+from stamo.linking.detect import MentionDetector
+from stamo.linking.forms import find_alias_forms, matcher_for
 from stamo.linking.texts import join_texts
 from tests.linking.languages import wiki_kb
 from tests.linking.small import small_kb

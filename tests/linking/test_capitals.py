@@ -2,9 +2,8 @@
 
 import pytest
 
-from stamo.linking.alias_forms import find_alias_forms
-from stamo.linking.capitals import CapitalNames
-from stamo.linking.detection import MentionDetector
+from stamo.linking.detect import MentionDetector
+from stamo.linking.forms import CapitalNames, find_alias_forms
 from stamo.linking.texts import join_texts
 from tests.linking.languages import build_wiki
 from tests.linking.small import small_kb

@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stamo.errors import SettingsError
-from stamo.linking.detection import (
-    MentionDetector,
-    is_searchable,
-    resolve_overlaps,
-)
-from stamo.linking.settings import DetectionSettings
+from stamo.linking.detect import DetectionSettings, MentionDetector, is_searchable, resolve_overlaps
 from stamo.linking.texts import join_texts
 from tests.linking.small import small_kb
 

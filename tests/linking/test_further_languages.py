@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.detection import MentionDetector
+from stamo.linking.detect import MentionDetector
 from stamo.linking.texts import join_texts
 from tests.linking.further_languages import SENTENCES, WIKIS
 from tests.linking.languages import build_wiki, unmark

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stamo.linking.detection import MentionDetector
-from stamo.linking.han_runs import learn_name_starts
+from stamo.linking.detect import MentionDetector
+from stamo.linking.forms import learn_name_starts
 from stamo.linking.texts import join_texts
 from tests.linking.languages import build_wiki, found_spans, wiki_kb
 

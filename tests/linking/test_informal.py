@@ -2,8 +2,7 @@
 
 import pytest
 
-from stamo.linking.detection import MentionDetector
-from stamo.linking.settings import DetectionSettings
+from stamo.linking.detect import DetectionSettings, MentionDetector
 from tests.linking.small import small_kb
 from tests.linking.test_detection import ALL, found
 

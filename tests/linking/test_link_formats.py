@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from stamo.corpus.formats.nif import EMERGING_IRI, NOT_IN_KB, parse_nif
+from stamo.corpus.nif import EMERGING_IRI, NOT_IN_KB, parse_nif
 from stamo.errors import SettingsError
 from stamo.linking.output import LINK_COLUMNS, link_format, to_arrow, to_pandas
 from stamo.linking.results import LinkedDocument, LinkedMention, ScoredCandidate

@@ -5,13 +5,12 @@ import pytest
 
 from stamo.corpus.types import Document, Mention
 from stamo.errors import ArtifactMismatchError, SettingsError
-from stamo.features.articles import most_frequent_entities
-from stamo.features.encoding import encode
+from stamo.features.mentions import encode, most_frequent_entities
 from stamo.features.relatedness import Relatedness
+from stamo.linking.detect import DetectionSettings
 from stamo.linking.linker import Linker, LinkerSettings
+from stamo.linking.names import known_names
 from stamo.linking.rank import relate
-from stamo.linking.settings import DetectionSettings
-from stamo.linking.surfaces import known_names
 from stamo.models.store import TrainedModel
 from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb, world_texts
 
@@ -42,7 +41,7 @@ def test_link_gives_spans_entities_and_confidence(linker):
 
 def test_what_is_remembered_of_words_is_bounded(monkeypatch):
     """Neither many words nor endless ones stay in memory; what they are is still found out."""
-    monkeypatch.setattr("stamo.linking.batches.MAX_CACHED_WORDS", 5)
+    monkeypatch.setattr("stamo.linking.batch.MAX_CACHED_WORDS", 5)
     linker = make_linker()
     endless = "x" * 1000
     linker.link(f"Java lies in {endless} Indonesia.")

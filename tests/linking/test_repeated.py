@@ -2,11 +2,9 @@
 
 import pytest
 
-from stamo.linking.detection import MentionDetector
+from stamo.linking.detect import DetectionSettings, MentionDetector
 from stamo.linking.linker import Linker
-from stamo.linking.settings import DetectionSettings
-from stamo.linking.short_names import last_word_and_initials
-from stamo.linking.surfaces import spelled_alike
+from stamo.linking.names import last_word_and_initials, spelled_alike
 from stamo.linking.texts import join_texts
 from tests.linking.genres import GENRES, genre_kb, measure
 

@@ -10,12 +10,11 @@ import pytest
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.corpus.types import Document, Mention
-from stamo.features.encoding import surface_candidates
+from stamo.features.mentions import surface_candidates
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
-from stamo.linking.settings import LinkerSettings
-from stamo.linking.short_names import in_documents, short_forms, shortened
-from stamo.linking.surfaces import NameReadings, spelled_alike
+from stamo.linking.names import NameReadings, in_documents, short_forms, shortened, spelled_alike
 from tests.linking.small import untrained, write_dump
 
 PAGES = {
@@ -142,7 +141,7 @@ def test_readings_are_the_same_when_they_are_remembered(monkeypatch: pytest.Monk
     names = ["Cardiff", "Perry", "cardiff", "Nobody", "Cardiff", "x" * 5000]
     first = NameReadings(names_kb()).of(names)
     for most in (2, 100):
-        monkeypatch.setattr("stamo.linking.surfaces.MAX_REMEMBERED", most)
+        monkeypatch.setattr("stamo.linking.names.MAX_REMEMBERED", most)
         readings = NameReadings(names_kb())
         readings.of(names, frozenset({"Cardiff"}))
         for again in (readings.of(names), readings.of(names)):

@@ -2,11 +2,16 @@
 
 import pytest
 
-from stamo.linking.alias_forms import find_alias_forms, matcher_for
-from stamo.linking.detection import MentionDetector
-from stamo.linking.form_lists import listed_changes
-from stamo.linking.form_rules import accented, with_dots
-from stamo.linking.learned_forms import changed_endings, changed_stems, changed_words
+from stamo.linking.detect import MentionDetector
+from stamo.linking.forms import find_alias_forms, matcher_for
+from stamo.linking.letters import (
+    accented,
+    changed_endings,
+    changed_stems,
+    changed_words,
+    listed_changes,
+    with_dots,
+)
 from stamo.linking.texts import join_texts
 from tests.linking.languages import build_wiki
 from tests.linking.stem_changes import (

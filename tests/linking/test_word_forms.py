@@ -2,11 +2,19 @@
 
 import pytest
 
-from stamo.linking.detection import MentionDetector
-from stamo.linking.form_lists import other_letters
-from stamo.linking.form_rules import FormRules, form_rules, learn_affixes, stemmer, strong_root
-from stamo.linking.learned_forms import changed_endings, changed_words, linked_affixes
-from stamo.linking.word_forms import WordForms
+from stamo.linking.detect import MentionDetector
+from stamo.linking.forms import WordForms
+from stamo.linking.letters import (
+    FormRules,
+    changed_endings,
+    changed_words,
+    form_rules,
+    learn_affixes,
+    linked_affixes,
+    other_letters,
+    stemmer,
+    strong_root,
+)
 from tests.linking.languages import (
     SENTENCES,
     WIKIS,

@@ -6,7 +6,7 @@ import stamo.models
 from stamo.models.base import LinkingModel
 from stamo.models.counted import CountedScores
 from stamo.models.counted_model import Counted
-from stamo.models.deeped.model import DeepED
+from stamo.models.deeped import DeepED
 from stamo.models.kinds import MODELS
 from stamo.models.yamada import Yamada
 from tests.contracts import ModelContract, implementations

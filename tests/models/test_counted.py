@@ -8,12 +8,18 @@ import pytest
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.errors import ModelError
-from stamo.features.articles import flatten_articles, iterate_articles
 from stamo.features.base import encode_features
-from stamo.features.encoding import EncodedMentions, EncodingSettings, Lexicon, encode
+from stamo.features.mentions import (
+    EncodedMentions,
+    EncodingSettings,
+    Lexicon,
+    encode,
+    flatten_articles,
+    iterate_articles,
+)
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
-from stamo.linking.settings import LinkerSettings
 from stamo.models.counted import CountedScores
 from stamo.models.store import is_model, without_training
 from tests.linking.small import PAGES, small_kb, untrained, write_dump

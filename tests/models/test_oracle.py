@@ -10,11 +10,11 @@ import torch
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.surface import surface_similarities
-from stamo.learning.published import OddsPrior, PublishedDeepED
 from stamo.models.base import PlainScorer, make_batch
-from stamo.models.deeped.model import DeepED
+from stamo.models.deeped import DeepED
 from stamo.models.tables import MASKED
 from stamo.models.yamada import Yamada
+from stamo_lab.published import OddsPrior, PublishedDeepED
 from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
 
 

@@ -12,8 +12,7 @@ from stamo.models import kinds
 from stamo.models.base import PlainScorer, make_batch
 from stamo.models.store import load_model
 from stamo.models.tables import MASKED
-from stamo.models.trainer import train_linking_model
-from stamo.models.training import TrainingArgs, predict
+from stamo.models.train import TrainingArgs, predict, train_linking_model
 from tests.documents import ROOT, run_blocks
 from tests.learning.test_learn import accuracy, split
 from tests.models.test_oracle import candidates_of, cosine

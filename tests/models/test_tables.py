@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stamo.errors import SettingsError
-from stamo.kb.word_weights import entity_directions
+from stamo.kb.words import entity_directions
 from stamo.models import tables as tables_module
 from stamo.models.kinds import make_model
 from stamo.models.store import load_model

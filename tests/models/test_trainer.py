@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from stamo.errors import ArtifactMismatchError, LearningError, ModelError, SettingsError
-from stamo.models.deeped.known import KnownDeepED
+from stamo.models.deeped_known import KnownDeepED
 from stamo.models.store import load_model
-from stamo.models.trainer import train_linking_model
-from stamo.models.training import TrainingArgs, max_margin_loss
+from stamo.models.train import TrainingArgs, max_margin_loss, train_linking_model
 
 ARGS = TrainingArgs(n_pairs=600, n_epochs=2, batch_size=64)
 

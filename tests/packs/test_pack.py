@@ -16,7 +16,7 @@ from stamo.errors import (
     UnknownEntityError,
 )
 from stamo.features import encoder_choice
-from stamo.packs import pack_bytes
+from stamo.packs import pack as pack_bytes
 from stamo.packs.folder import PackFolder, pack_file_name, refuse_twins
 from stamo.packs.pack import EntityPack
 

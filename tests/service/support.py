@@ -31,8 +31,8 @@ from stamo.service.parts import Limits, ServiceParts
 from stamo.service.schemas import Guess
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import Choice
-from stamo.workspace.labels.queue import one_per_document
+from stamo.workspace.labels import Choice
+from stamo.workspace.queue import one_per_document
 
 ENTITY = EmergingEntity("Rey Skywalker", ("Rey",))
 KNOWN = ("Rey (given name)", "Lana Del Rey", "Rey, Iran")

@@ -16,7 +16,7 @@ from stamo.errors import (
 )
 from stamo.service.app import status_of
 from stamo.service.folders import MissingWorkspaceError
-from stamo.service.link_pool import BATCH_CHARACTERS
+from stamo.service.linking import BATCH_CHARACTERS
 from stamo.service.parts import Limits
 from tests.service.support import GateLinker, make_pack
 

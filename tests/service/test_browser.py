@@ -7,7 +7,7 @@ from stamo.service.app import create_app
 from stamo.service.folders import WorkspaceFolders
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import Choice
+from stamo.workspace.labels import Choice
 from tests.service.support import (
     HOSTILE,
     KNOWN,

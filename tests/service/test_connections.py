@@ -6,7 +6,7 @@ import time
 import httpx
 
 from stamo.service.app import create_app
-from stamo.service.connections import ConnectionLimits, limited_protocol
+from stamo.service.security import ConnectionLimits, limited_protocol
 from tests.service.support import make_parts, running
 
 HEAD = b"GET /api/status HTTP/1.1\r\nHost: 127.0.0.1\r\n"

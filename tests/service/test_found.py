@@ -11,7 +11,7 @@ import pytest
 
 from stamo.discovery.accept import AcceptRequest, AcceptRequests, accept_job
 from stamo.discovery.discover import discover
-from stamo.discovery.found import FoundFolder
+from stamo.discovery.proposals import FoundFolder
 from stamo.errors import StamoError, UnknownEntityError
 from stamo.service.app import create_app
 from stamo.service.jobs import JobStoppedError

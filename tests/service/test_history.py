@@ -6,7 +6,7 @@ from axe_playwright_python.sync_playwright import Axe
 from stamo.corpus.types import Document, Mention
 from stamo.service.app import create_app
 from stamo.service.folders import WorkspaceFolders
-from stamo.workspace.labels.events import Choice
+from stamo.workspace.labels import Choice
 from stamo.workspace.report import REPORT
 from stamo.workspace.report_html import page as page_of
 from stamo.workspace.report_html import place

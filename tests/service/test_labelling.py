@@ -10,11 +10,11 @@ import pytest
 
 from stamo.corpus.types import EmergingEntity
 from stamo.service.folders import WorkspaceFolders, line_about
-from stamo.service.labelling import Leases
 from stamo.service.parts import Limits
+from stamo.service.routes import Leases
 from stamo.service.schemas import Guess
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.store import LabelTarget
+from stamo.workspace.labels import LabelTarget
 from tests.service.support import KNOWN, advise, make_document, make_parts, make_workspace
 
 SPACE = "/api/workspaces/rey"

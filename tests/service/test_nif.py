@@ -4,11 +4,11 @@ import httpx
 import pytest
 from starlette.exceptions import HTTPException
 
-from stamo.corpus.formats.nif import NOT_IN_KB, NifPhrase, format_nif, parse_nif
+from stamo.corpus.nif import NOT_IN_KB, NifPhrase, format_nif, parse_nif
 from stamo.corpus.types import Document, Mention
 from stamo.linking.linker import Linker
-from stamo.service.nif import annotate_nif, mention_layers
 from stamo.service.parts import Limits
+from stamo.service.routes import annotate_nif, mention_layers
 from stamo.service.security import SecuritySettings
 from tests.linking.small import small_kb, untrained
 

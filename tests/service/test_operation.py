@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stamo import __version__
 from stamo.cli import serve as cli_serve
-from stamo.corpus.formats.nif import context_iri, format_nif
+from stamo.corpus.nif import context_iri, format_nif
 from stamo.errors import SettingsError
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace

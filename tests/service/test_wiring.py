@@ -51,7 +51,7 @@ def built(tmp_path_factory):
     from stamo.build.build import build_knowledge_base
     from stamo.build.settings import BuildSettings
     from stamo.kb.base import KnowledgeBase
-    from stamo.models.deeped.model import DeepED
+    from stamo.models.deeped import DeepED
     from stamo.models.store import TrainedModel
 
     folder = tmp_path_factory.mktemp("built")

@@ -118,7 +118,7 @@ def test_arrow_in_workers_does_without_pandas():
 COUNT_FAULTS = """
 import resource
 import numpy as np
-from stamo.system.runtime import keep_freed_memory
+from stamo.system.processes import keep_freed_memory
 keep_freed_memory()
 for _ in range(3):
     parts = [np.ones(1 << 20) for _ in range(6)]

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from stamo.system.runtime import one_thread
+from stamo.system.processes import one_thread
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model
-from stamo.models.trainer import train_linking_model
-from stamo.models.training import TrainingArgs
+from stamo.models.train import TrainingArgs, train_linking_model
 from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace
 from stamo.workspace.gold import label_by_gold, read_answers
-from stamo.world import World, WorldSettings, generate_world
+from stamo.world import World
+from stamo_lab.world import WorldSettings, generate_world
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 SETTINGS = WorldSettings(

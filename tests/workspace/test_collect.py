@@ -6,11 +6,9 @@ import pytest
 
 from stamo.corpus.types import EmergingEntity, Mention, without_overlaps
 from stamo.errors import WorkspaceError
-from stamo.workspace.collect import collect
-from stamo.workspace.decide import outside_longer
+from stamo.workspace.collect import COPY, LONGER_NAME, CollectSettings, collect, outside_longer
 from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
-from stamo.workspace.intake import COPY, LONGER_NAME, CollectSettings
 from tests.workspace.small_world import NOON
 
 BATCH = CollectSettings(batch_size=8)

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from stamo.corpus import readers
+from stamo.corpus import reading as readers
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace import collect as collecting
-from stamo.workspace.collect import collect, collect_many
+from stamo.workspace.collect import CollectSettings, collect, collect_many
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.folder import Workspace
-from stamo.workspace.intake import CollectSettings
 from tests.workspace.small_world import NOON
 
 BATCH = CollectSettings(batch_size=8)

@@ -3,8 +3,8 @@ import pytest
 from stamo.corpus.types import Document
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
-from stamo.workspace.collisions import N_LOST_SHOWN, NOTHING, find_collisions
 from stamo.workspace.learn import LearnSettings, learn_pack
+from stamo.workspace.scored import N_LOST_SHOWN, NOTHING, find_collisions
 from tests.workspace.small_world import copy_labelled
 
 
@@ -16,7 +16,7 @@ def pack(small, kb, trained, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def texts(small):
-    from stamo.corpus.readers import read_documents
+    from stamo.corpus.reading import read_documents
 
     return [Document(d.id, d.text) for d in read_documents([small.world.paths.pile_path])][:120]
 

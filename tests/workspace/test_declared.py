@@ -5,7 +5,7 @@ import pytest
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError, SettingsError, WorkspaceError
 from stamo.packs.folder import slug
-from stamo.workspace.declared import create_workspaces, read_entities
+from stamo.workspace.entities import create_workspaces, read_entities
 from stamo.workspace.folder import workspace_folders
 from tests.workspace.small_world import NOON
 

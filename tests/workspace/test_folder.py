@@ -16,7 +16,7 @@ import zstandard
 from stamo.corpus.types import Document, EmergingEntity, Mention
 from stamo.errors import SettingsError, WorkspaceError
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
+from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ZSTD = zstandard.ZstdCompressor()

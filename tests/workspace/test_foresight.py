@@ -8,8 +8,8 @@ from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.corpus.types import EmergingEntity
 from stamo.kb.base import KnowledgeBase
-from stamo.workspace.foresight import look_at, weigh_names
-from stamo.workspace.intake import Collected
+from stamo.workspace.collect import Collected
+from stamo.workspace.entities import look_at, weigh_names
 from tests.build.dumps import write_dump
 
 FOUND = Collected(30, 40, {}, {}, {}, 30, {"Rey": 40})

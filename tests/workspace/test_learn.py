@@ -9,16 +9,11 @@ from threadpoolctl import threadpool_info
 from stamo.errors import LearningError, SettingsError, WorkspaceError
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
+from stamo.workspace.cross_validation import load_material, make_folds, rates
 from stamo.workspace.folder import REPORT
-from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
-from stamo.workspace.learn import (
-    FoldDone,
-    LearnSettings,
-    learn_pack,
-)
+from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
+from stamo.workspace.learn import FoldDone, LearnSettings, learn_pack
 from stamo.workspace.learn_job import learn_job
-from stamo.workspace.left_out import make_folds, rates
-from stamo.workspace.material import load_material
 from stamo.workspace.slots import Rates, SlotRecord, collapse_alarm
 from stamo.workspace.verdict import SUMMARY, read_summary
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
@@ -123,7 +118,7 @@ def test_finished_slots_and_folds_are_not_run_again(labelled, kb, trained, monke
 
 def test_cross_validation_learns_each_fold_once(labelled, kb, trained, monkeypatch):
     """The labels alone of a fold are slot 0 of its one run; what is said does not need threads."""
-    from stamo.workspace import left_out as module
+    from stamo.workspace import cross_validation as module
 
     runs, self_train = [], module.self_train
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from stamo.workspace.left_out import LeftOut
+from stamo.workspace.cross_validation import LeftOut
 
 LABELS = np.array([True, True, False])
 CHECKED = LeftOut(

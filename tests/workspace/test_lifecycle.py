@@ -4,12 +4,11 @@ import pytest
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import UnknownEntityError, WorkspaceError
 from stamo.packs.pack import EntityPack
-from stamo.workspace.artifacts import open_artifacts, verify_unchanged
 from stamo.workspace.collect import collect
-from stamo.workspace.folder import Workspace
+from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.gold import label_by_gold
 from stamo.workspace.learn import LearnSettings, learn_pack
-from stamo.workspace.lifecycle import compare_with_kb, merge_workspaces
+from stamo.workspace.versions import compare_with_kb, merge_workspaces
 from tests.workspace.small_world import NOON, copy_labelled
 
 

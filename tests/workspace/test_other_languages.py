@@ -12,7 +12,7 @@ from stamo.models.store import without_training
 from stamo.packs.pack import EntityPack
 from stamo.workspace.collect import collect, collect_many
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import LabelTarget
+from stamo.workspace.labels import LabelTarget
 from stamo.workspace.learn import LearnSettings, learn_pack
 from tests.linking.languages import WIKIS, build_wiki
 from tests.workspace.small_world import NOON

@@ -10,23 +10,23 @@ from stamo.corpus.types import Corpus, Document
 from stamo.errors import ArtifactMismatchError
 from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import encoder_of
-from stamo.features.encoding import Lexicon, flatten
+from stamo.features.mentions import Lexicon, flatten
 from stamo.features.pile import positions
 from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
-from stamo.learning.variants import READINGS
 from stamo.linking import packed as packed_module
+from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
+from stamo.linking.output import explanation
 from stamo.linking.packed import PARTS, PackedLinker, first_of_each, score_pack
-from stamo.linking.render import explanation
-from stamo.linking.settings import LinkerSettings
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
-from stamo.workspace.labels.store import labels_fingerprint
+from stamo.workspace.cross_validation import load_material
+from stamo.workspace.labels import labels_fingerprint
 from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack
-from stamo.workspace.material import load_material
+from stamo_lab.published import READINGS
 from tests.synthetic import run_reading
 from tests.workspace.small_world import copy_labelled
 

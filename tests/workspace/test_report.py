@@ -12,11 +12,11 @@ from stamo.features import encoder_choice
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.workspace.figures import COLOURS, INK
-from stamo.workspace.labels.events import NONE
+from stamo.workspace.labels import NONE
 from stamo.workspace.learn import LearnSettings, learn_pack
 from stamo.workspace.report import nearest_entities, write_report
 from stamo.workspace.report_html import with_links
-from stamo.workspace.seen import score_corpus
+from stamo.workspace.scored import score_corpus
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)

@@ -22,37 +22,47 @@ from pathlib import Path
 
 import duckdb
 
-from stamo.build import counting
-from stamo.build.dump.reader import DumpReader
-from stamo.build.dump.site import Site
-from stamo.build.engine import BuildEngine, BuildState
+from stamo.build import SourceKind, counting
+from stamo.build.dump import DumpReader
 from stamo.build.export import (
+    LISTED_FILE,
     NAME_TABLES,
     StagedArticles,
     stage_articles,
     write_articles,
     write_lists,
+    write_matcher,
     write_names,
+    write_strings,
 )
-from stamo.build.external_ids import write_external_ids, write_ids
-from stamo.build.extract import MAX_SURFACE, STAGED_TABLES, ExtractSettings, extract_chunk
-from stamo.build.kinds import SourceKind
-from stamo.build.name_tables import LISTED_FILE, write_matcher, write_strings
+from stamo.build.ids import write_external_ids, write_ids
 from stamo.build.occurrences import (
     OccurrenceCounts,
     count_occurrences,
     counted_texts,
     write_link_probability,
 )
-from stamo.build.settings import BuildProgress, BuildSettings, Report
-from stamo.build.source import Source
-from stamo.build.staging import StagedWriter
+from stamo.build.settings import (
+    BuildEngine,
+    BuildProgress,
+    BuildSettings,
+    BuildState,
+    Report,
+    Source,
+)
+from stamo.build.site import Site
+from stamo.build.staging import (
+    MAX_SURFACE,
+    STAGED_TABLES,
+    ExtractSettings,
+    StagedWriter,
+    extract_chunk,
+)
 from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
 from stamo.kb.storage import open_array
 from stamo.system.files import DirectoryKind, staged_directory
-from stamo.system.processes import Workers
-from stamo.system.runtime import give_back_memory, plain_allocator
+from stamo.system.processes import Workers, give_back_memory, plain_allocator
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +200,7 @@ def _run(build: BuildState, engine: BuildEngine) -> Manifest:
     build.counts["dimensions"] = build.counts["words"] = 0
     if settings.dimensions or settings.vectors is not None:
         # Imported here, since it takes a while and a build without vectors does not need it.
-        from stamo.build.contexts import write_vectors
+        from stamo.build.entity_vectors import write_vectors
 
         build.counts |= write_vectors(build)
     with build.stage("manifest"):
@@ -222,11 +232,11 @@ def _write_ids(build: BuildState, site: Site) -> None:
 def _read(build: BuildState, report: Report) -> Site:
     # What reads notes and tables is loaded only for them: a tenth of a second.
     if build.source.kind is SourceKind.notes:
-        from stamo.build.notes.reader import read_notes
+        from stamo.build.notes import read_notes
 
         return read_notes(build, report)
     if build.source.kind is SourceKind.entities:
-        from stamo.build.entity_table import stage_entities
+        from stamo.build.entities import stage_entities
 
         return stage_entities(build, report)
     return _read_dump(build, report)

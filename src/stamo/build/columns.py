@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stamo.system.arrays import Bools
+from stamo.system.files import Bools
 
 
 def numbers_of(column: pa.Array) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from stamo.build.columns import flags_of
 from stamo.kb.manifest import ARTICLES_FILE, MATCHER
 from stamo.kb.matching import NameMatcher
 from stamo.kb.storage import open_array, save_array
-from stamo.system.arrays import Bools, Int32, Int64
+from stamo.system.files import Bools, Int32, Int64
 
 if TYPE_CHECKING:  # a worker needs no database
     from stamo.build.export import WrittenArticles

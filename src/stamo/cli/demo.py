@@ -14,23 +14,20 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
-from typer import Argument, Option
+from typer import Argument
 
-from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, bare_table, print_json
+from stamo.cli.output import AsJson, Console, bare_table, print_json
 from stamo.errors import WorkspaceError
 from stamo.workspace.wording import cut_context
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Corpus
-    from stamo.discovery.found import FoundFolder
-    from stamo.discovery.proposal import Proposal
+    from stamo.discovery.proposals import FoundFolder, Proposal
     from stamo.linking.results import LinkedDocument, LinkedMention
     from stamo.packs.pack import EntityPack
-    from stamo.workspace.artifacts import Artifacts
-    from stamo.workspace.folder import Workspace
+    from stamo.workspace.folder import Artifacts, Workspace
     from stamo.workspace.gold import Agreement, Gold
-    from stamo.world.settings import World
+    from stamo.world import World
 
 N_SNIPPETS = 8
 N_PROPOSALS = 5
@@ -41,15 +38,13 @@ SNIPPET_CHARACTERS = 32
 
 def demo(
     out: Path = Argument(..., metavar="OUT", help="Folder for all files."),
-    seed: int = Option(7, help="Another seed gives another world."),
-    articles: int = Option(700, help="Articles of the encyclopaedia."),
     as_json: AsJson = False,
 ) -> None:
     """Run the whole story on an invented world: no download, about a minute."""
     import torch  # noqa: F401  # what is missing is said before anything is written
 
     story = _Story(Console(highlight=False, stderr=as_json), out, time.perf_counter())
-    world = story.invent(seed, articles)
+    world = story.invent()
     base = story.prepare(world)
     found = story.discover(world, base)
     proposal, entity = story.choose(found, world)
@@ -87,16 +82,13 @@ class _Story:
     def say(self, what: str | Text | Table) -> None:
         self.console.print(Padding(what, (0, 0, 0, 2)))
 
-    def invent(self, seed: int, articles: int) -> World:
-        """Generate the world."""
-        from stamo.world import WorldSettings, generate_world
+    def invent(self) -> World:
+        """Unpack the world."""
+        from stamo.world import unpack_world
 
-        settings = WorldSettings(
-            seed=seed, n_articles=articles, n_emerging=min(6, articles // 50), compress=False
-        )
         folder = self.out / "world"
         self.begin("1. An encyclopaedia, and what was written after it", f"stamo world {folder}")
-        world = generate_world(settings, folder)
+        world = unpack_world(folder)
         self.say(
             f"Everything in it is invented. The later documents speak of {len(world.emerging)} "
             "entities that it is too old for, under names that mean other things as well."
@@ -108,9 +100,8 @@ class _Story:
         from stamo.build.build import build_knowledge_base
         from stamo.build.settings import BuildSettings
         from stamo.kb.base import KnowledgeBase
-        from stamo.models.trainer import train_linking_model
-        from stamo.models.training import TrainingArgs
-        from stamo.workspace.artifacts import Artifacts
+        from stamo.models.train import TrainingArgs, train_linking_model
+        from stamo.workspace.folder import Artifacts
 
         kb_path, model_path = self.out / "kb", self.out / "deeped.safetensors"
         dump, settings = world.paths.dump_path, BuildSettings(held_out=0.3, overwrite=True)
@@ -135,7 +126,7 @@ class _Story:
     def discover(self, world: World, base: Artifacts) -> FoundFolder:
         """Scan the later documents for what the knowledge base does not know."""
         from stamo.discovery.discover import discover
-        from stamo.discovery.found import FoundFolder
+        from stamo.discovery.proposals import FoundFolder
 
         pile, path = world.paths.pile_path, self.out / "found"
         if path.exists():
@@ -150,7 +141,7 @@ class _Story:
 
     def choose(self, folder: FoundFolder, world: World) -> tuple[Proposal, str]:
         """Take the first proposal of a name that the world's answers confirm."""
-        from stamo.discovery.proposal import confirmed
+        from stamo.discovery.proposals import confirmed
         from stamo.workspace.gold import read_answers
 
         emerging = {entry["id"]: entry for entry in world.describe()}
@@ -164,9 +155,7 @@ class _Story:
         )
         place, proposal, entry = next(found, (0, None, {}))
         if proposal is None:
-            raise WorkspaceError(
-                "Nothing that is new in this world was proposed; choose another --seed."
-            )
+            raise WorkspaceError("Nothing that is new in this world was proposed.")
         rivals = ", ".join(rival["title"] for rival in entry["rivals"])
         self.say(
             f"In the demo the world's own answers decide, not a person. Number {place} is "
@@ -199,7 +188,7 @@ class _Story:
         """Label twenty mentions, chosen by the advisor, with the world's answers."""
         from stamo.workspace.folder import N_LABELS
         from stamo.workspace.gold import label_by_gold, read_answers
-        from stamo.workspace.labels.queue import LEAST_LABELS, LabelQueue
+        from stamo.workspace.queue import LEAST_LABELS, LabelQueue
 
         gold, n = read_answers(world.paths.gold_path), 0
         self.begin("6. Twenty labels", f"stamo label {workspace.path}")
@@ -272,7 +261,7 @@ class _Story:
 
     def finish(self, workspace: Workspace, base: Artifacts) -> Path:
         """Write the report and check that nothing else changed; return the report."""
-        from stamo.workspace.artifacts import open_artifacts, verify_unchanged
+        from stamo.workspace.folder import open_artifacts, verify_unchanged
         from stamo.workspace.report import write_report
 
         self.begin("9. The report", f"stamo report {workspace.path}")

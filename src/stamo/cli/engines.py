@@ -17,7 +17,7 @@ from stamo.errors import SettingsError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stamo.integrations.spark.linking import LinkJob
+    from stamo.integrations.spark.jobs import LinkJob
 
 _Part = TypeVar("_Part")
 
@@ -85,11 +85,11 @@ def link_by_spark(
     Raises:
         SettingsError: There is nowhere to write to, or nothing to read.
     """
-    from stamo.cli.tables import Console, progress_view
+    from stamo.cli.output import Console, progress_view
 
     if out is None or not files:
         raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
-    from stamo.integrations.spark.linking import link_on_spark
+    from stamo.integrations.spark.jobs import link_on_spark
     from stamo.integrations.spark.session import spark_session
     from stamo.linking.linker import pack_files
 

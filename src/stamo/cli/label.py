@@ -10,13 +10,12 @@ from urllib.parse import urlencode
 
 from typer import Argument, Option
 
-from stamo.cli.tables import Console, say
+from stamo.cli.output import Console, say
 from stamo.cli.workspaces import KbOption, ModelOption, user_name
 from stamo.errors import need
 
 if TYPE_CHECKING:
-    from stamo.workspace.artifacts import Artifacts
-    from stamo.workspace.folder import Workspace
+    from stamo.workspace.folder import Artifacts, Workspace
 
 HOST = "127.0.0.1"
 
@@ -33,14 +32,13 @@ def label(
     browser: bool = Option(True, help="Open the page in a browser."),
 ) -> None:
     """Label candidate mentions, those first that teach most."""
-    from stamo.workspace.artifacts import open_artifacts
-    from stamo.workspace.folder import Workspace
+    from stamo.workspace.folder import Workspace, open_artifacts
 
     opened = Workspace.open(workspace)
     with Console(stderr=True).status("Opening the knowledge base and the model"):
         artifacts = open_artifacts([opened], kb, model)
     if terminal:
-        from stamo.workspace.labels.terminal import label_in_terminal
+        from stamo.workspace.terminal import label_in_terminal
 
         console, labeller = Console(highlight=False), who or user_name()
         label_in_terminal(

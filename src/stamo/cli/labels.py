@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from stamo.cli.options import AsJson
-from stamo.cli.tables import bare_table, command_group, print_json, print_table, tell
+from stamo.cli.output import AsJson, bare_table, command_group, print_json, print_table, tell
 from stamo.corpus.types import Corpus
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.wording import count_of
@@ -46,10 +45,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the labels of a workspace to a file, or - for standard output."""
-    from stamo.integrations.label_studio import export_tasks, tasks_json
     from stamo.system.files import write_atomic
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.labels.export import to_csv, to_jsonl
+    from stamo.workspace.label_files import export_tasks, tasks_json, to_csv, to_jsonl
 
     opened = Workspace.open(workspace)
     form = form or ENDINGS.get(file.suffix.lower(), Form.label_studio)
@@ -103,9 +101,9 @@ def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
     """Say how far labellers agree, and on which mentions they do not."""
     from dataclasses import asdict
 
+    from stamo.workspace.agreement import compare_labellers, find_disputes
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.labels.events import describe_choice
-    from stamo.workspace.labels.history import compare_labellers, find_disputes
+    from stamo.workspace.labels import describe_choice
 
     opened = Workspace.open(workspace)
     with opened.read_labels() as store:
@@ -132,8 +130,13 @@ def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
 
 def _add(opened: Workspace, text: str, form: Form | None, who: str) -> int:
     """Add what a file says, all of it or nothing; return how many events."""
-    from stamo.integrations.label_studio import import_tasks
-    from stamo.workspace.labels.export import add_changes, detect_form, from_csv, from_jsonl
+    from stamo.workspace.label_files import (
+        add_changes,
+        detect_form,
+        from_csv,
+        from_jsonl,
+        import_tasks,
+    )
 
     kind, now = form or Form(detect_form(text)), datetime.now(UTC)
     with opened.open_labels() as store:

@@ -17,8 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, bare_table, print_json, print_table
+from stamo.cli.output import AsJson, Console, bare_table, print_json, print_table
 from stamo.cli.workspaces import Folders, KbOption, ModelOption, for_each, open_all
 from stamo.errors import SettingsError
 from stamo.workspace.wording import count_of, printable
@@ -60,7 +59,7 @@ def learn(
 ) -> None:
     """Learn entities from their labels and their piles; write their packs, say if they are fit."""
     from stamo.workspace import learn as learning
-    from stamo.workspace.artifacts import open_artifacts, verify_unchanged
+    from stamo.workspace.folder import open_artifacts, verify_unchanged
 
     spaces = open_all(workspaces)
     artifacts = open_artifacts(spaces, kb, model)
@@ -104,7 +103,7 @@ def report(
 ) -> None:
     """Write one HTML file for each entity about what was learned, and what it changes."""
     from stamo.system.files import check_writable
-    from stamo.workspace.artifacts import open_artifacts
+    from stamo.workspace.folder import open_artifacts
     from stamo.workspace.report import Written, write_report
 
     spaces = open_all(workspaces)

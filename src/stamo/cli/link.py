@@ -21,13 +21,13 @@ from stamo.cli.engines import (
     check_engine,
     link_by_spark,
 )
-from stamo.cli.options import AsJson, KbPath, TextColumn, open_both
+from stamo.cli.output import AsJson, KbPath, TextColumnOption, open_both
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.corpus.parts import ReadPart
     from stamo.evaluation.gold import GoldReport
-    from stamo.evaluation.linking import HeldOutReport
+    from stamo.evaluation.held_out import HeldOutReport
     from stamo.linking.linker import Linker
 
 
@@ -68,7 +68,7 @@ def link(
         None, "--with", help="An entity pack or a folder of packs; repeat it."
     ),
     jsonl: bool = Option(False, "--jsonl", help="Read stdin and all files as JSON lines."),
-    text_column: TextColumn = "",
+    text_column: TextColumnOption = "",
     threshold: float = Option(0.0, help="Leave mentions below this confidence unlinked (NIL)."),
     explain: bool = Option(
         False, "--explain", help="Say which words, neighbours and scores decided."
@@ -98,10 +98,10 @@ def link(
     shared: SharedOption = None,
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
-    from stamo.corpus.readers import read_parts
+    from stamo.corpus.reading import read_parts
+    from stamo.linking.detect import DetectionSettings, LinkerSettings
     from stamo.linking.linker import open_linker
     from stamo.linking.output import write_links
-    from stamo.linking.settings import DetectionSettings, LinkerSettings
     from stamo.models.store import is_model
 
     settings = LinkerSettings(
@@ -123,7 +123,7 @@ def link(
         )
     check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
     if engine is Engine.spark:
-        from stamo.integrations.spark.linking import LinkJob
+        from stamo.integrations.spark.jobs import LinkJob
 
         if model is None:
             raise SettingsError("Spark links with a model; give its file after the knowledge base.")
@@ -148,7 +148,7 @@ def link(
 
 
 def _say_failures(n_linked: int, n_failed: int) -> None:
-    from stamo.cli.tables import Console
+    from stamo.cli.output import Console
 
     message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
     Console(stderr=True).print(message, style="yellow", highlight=False)
@@ -157,9 +157,9 @@ def _say_failures(n_linked: int, n_failed: int) -> None:
 
 
 def _write_text(linker: Linker, sources: Iterator[ReadPart], n_workers: int) -> tuple[int, int]:
-    from stamo.cli.tables import Console
+    from stamo.cli.output import Console
     from stamo.linking.linker import link_in_processes
-    from stamo.linking.render import legend, render_document
+    from stamo.linking.output import legend, render_document
 
     console = Console(highlight=False, soft_wrap=True)
     counts = [0, 0]
@@ -193,11 +193,11 @@ def evaluate(
     figure: Path | None = Option(None, help="Write the reliability curve to this PNG or SVG."),
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
-    from stamo.cli.tables import Console, progress_view
+    from stamo.cli.output import Console, progress_view
     from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
-    from stamo.evaluation.linking import evaluate_held_out, evaluate_in_folds
+    from stamo.evaluation.held_out import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.tables import save_reliability
-    from stamo.linking.settings import DetectionSettings, LinkerSettings
+    from stamo.linking.detect import DetectionSettings, LinkerSettings
 
     if not held_out and not folds and not zelda and not nif:
         raise SettingsError(
@@ -235,7 +235,7 @@ def _print_reports(
     as_json: bool,
     markdown: bool,
 ) -> None:
-    from stamo.cli.tables import Console, print_json
+    from stamo.cli.output import Console, print_json
     from stamo.evaluation.tables import gold_tables, held_out_tables
 
     console = Console(highlight=False)

@@ -21,20 +21,16 @@ from stamo.errors import MissingExtraError, StamoError
 from stamo.system.files import explain_os_error
 
 COMMAND_MODULES = {
-    "kb": ("build", "info", "show"),
+    "build": ("build", "train", "info", "show"),
     "world": ("world",),
-    "models": ("train",),
     "link": ("link", "evaluate"),
-    "discover": ("discover",),
-    "found": ("found",),
-    "suite": ("suite",),
-    "entities": ("new", "status", "collect", "update"),
+    "discover": ("discover", "found"),
+    "workspaces": ("new", "status", "collect", "update"),
     "label": ("label",),
     "learn": ("learn", "report"),
     "packs": ("packs",),
     "labels": ("labels",),
     "serve": ("serve",),
-    "bench": ("bench",),
     "demo": ("demo",),
 }
 """The modules of this package with commands, and which: functions, or groups of them."""
@@ -144,12 +140,12 @@ def create_app(modules: Iterable[str] = COMMAND_MODULES) -> typer.Typer:
     return app
 
 
-def main() -> None:
+def main(make_app: Callable[[], typer.Typer] | None = None) -> None:
     """Run one command; turn our errors and the system's into one line on stderr and exit code 1."""
     signal.signal(signal.SIGTERM, _terminate)
     _write_anything()
     try:
-        _run()
+        _run(make_app or (lambda: create_app(modules_for(sys.argv[1:]))))
     except StamoError as error:
         _end(str(error))
     except ModuleNotFoundError as error:
@@ -174,9 +170,9 @@ def main() -> None:
         sys.exit(INTERRUPTED)
 
 
-def _run() -> None:
+def _run(make_app: Callable[[], typer.Typer]) -> None:
     try:
-        create_app(modules_for(sys.argv[1:]))()
+        make_app()()
     except SystemExit as end:
         if end.code == INTERRUPTED:  # the parser has caught it and said nothing
             raise KeyboardInterrupt(*_said_with(end)) from end

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, command_group, print_json, print_table, say, tell
+from stamo.cli.output import AsJson, Console, command_group, print_json, print_table, say, tell
 from stamo.cli.workspaces import (
     entity_record,
     graduation_table,
@@ -86,7 +85,7 @@ def replace(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
 
 def _put(packs: Path, pack: Path, *, replace: bool, as_json: bool) -> None:
     from stamo.packs.folder import PackFolder
-    from stamo.packs.pack_bytes import read_bytes
+    from stamo.packs.pack import read_bytes
 
     entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
     tell(f"{entry.path}", _entry_record(entry), as_json=as_json)
@@ -146,7 +145,7 @@ def merge(
 ) -> None:
     """Join the documents and labels of several workspaces of one entity."""
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.lifecycle import merge_workspaces
+    from stamo.workspace.versions import merge_workspaces
 
     opened = [Workspace.open(path) for path in workspaces]
     merged = merge_workspaces(out, opened, at=datetime.now(UTC))
@@ -173,7 +172,7 @@ def graduate(
     """Compare what was learned with a later knowledge base that knows the entity."""
     from stamo.kb.base import KnowledgeBase
     from stamo.packs.pack import EntityPack
-    from stamo.workspace.lifecycle import compare_with_kb
+    from stamo.workspace.versions import compare_with_kb
 
     former = None if learned_with is None else KnowledgeBase.open(learned_with)
     compared = compare_with_kb(

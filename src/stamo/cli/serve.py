@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from typer import Option
 
-from stamo.cli.options import KbPath, ModelPath, open_both
-from stamo.cli.tables import Console
+from stamo.cli.output import Console, KbPath, ModelPath, open_both
 from stamo.errors import SettingsError, need
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def serve(
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
     need("torch", "torch", "The service")
     need("fastapi", "torch,serve", "The service")
-    from stamo.discovery.found import FoundFolder
+    from stamo.discovery.proposals import FoundFolder
     from stamo.packs.folder import PackFolder
     from stamo.service.security import SecuritySettings, is_loopback
 
@@ -104,7 +103,7 @@ def run(
 
     import uvicorn
 
-    from stamo.service.connections import ConnectionLimits, limited_protocol
+    from stamo.service.security import ConnectionLimits, limited_protocol
 
     host = security.host
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host

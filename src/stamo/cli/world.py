@@ -6,37 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
-from typer import Argument, Option
+from typer import Argument
 
-from stamo.cli.options import AsJson
-from stamo.cli.tables import Console, print_json, rich_table
+from stamo.cli.output import AsJson, Console, print_json, rich_table
 
 if TYPE_CHECKING:
-    from stamo.world.settings import World
+    from stamo.world import World
 
 
 def world(
     out: Path = Argument(..., metavar="OUT", help="Directory for the files."),
-    seed: int = Option(7, help="Another seed gives another world."),
-    articles: int = Option(700, help="Articles of the dump."),
-    emerging: int = Option(6, help="Entities that only the pile mentions."),
-    documents: int = Option(300, help="Documents per emerging entity."),
-    plain: bool = Option(False, "--plain", help="Do not compress the dump."),
     as_json: AsJson = False,
 ) -> None:
     """Write an invented encyclopaedia, later documents, and the answers."""
-    from stamo.world import WorldSettings, generate_world
+    from stamo.world import unpack_world
 
-    settings = WorldSettings(
-        seed=seed,
-        n_articles=articles,
-        n_emerging=emerging,
-        documents_per_entity=documents,
-        compress=not plain,
-    )
     console = Console()
-    with Console(stderr=True).status("Inventing a world"):
-        made = generate_world(settings, out)
+    made = unpack_world(out)
     paths = (made.paths.dump_path, made.paths.pile_path, made.paths.gold_path)
     if as_json:
         print_json({"emerging": made.describe(), "files": [str(path) for path in paths]})

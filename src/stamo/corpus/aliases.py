@@ -11,13 +11,281 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from stamo.corpus.alias_bytes import AliasBytes, AliasRuns
+import numpy as np
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import Mention
 from stamo.errors import SettingsError
-from stamo.system.arrays import Int64
+from stamo.system.files import Bools, Int64
+
+MAX_SEARCHES = 3
+"""So few needles are looked for one by one."""
+PACKED = 64
+"""So many needles are looked for at once by vector instructions (Teddy)."""
+MAX_PACKED = 6 * PACKED
+"""More needles than these are left to one automaton, whose speed hardly depends on their number."""
+_ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
+_IS_ALNUM = np.array([chr(code).isascii() and chr(code).isalnum() for code in range(256)])
+_BACKSLASH = ord("\\")
+_LONGEST_ESCAPE = len(r"\u0000")
+_OTHER_SIGNS = bytes(code for code in range(256) if not _IS_ALNUM[code])
+_NEAR = 64
+"""Bytes beside a part of a name in which the next part is looked for first."""
+_GAP = rb"(?:\\[bfnrt]|\\u[0-9a-fA-F]{4}|[^A-Za-z0-9])+"
+# Such a needle may begin inside an escape and hide another that begins right behind it.
+_AS_ESCAPE = re.compile(rb"[A-F][0-9A-Fa-f]{0,3}[A-Z]")
+
+
+@dataclass(frozen=True)
+class AliasBytes:
+    """A name by its stretches of ASCII letters and digits, in their order."""
+
+    runs: tuple[bytes, ...]
+    before: tuple[bytes, ...]
+    """Those before the longest one."""
+    anchor: bytes
+    """The longest one: that is the rarest, as a rule; empty for a name without any."""
+    behind: tuple[bytes, ...]
+    rest: re.Pattern[bytes] | None
+    """All of them with nothing but other signs between, for a plain name of several."""
+    is_whole: tuple[bool, bool]
+    """Whether the anchor begins, and ends, with the word. Beside a letter outside of ASCII it does
+    not: decomposed, "é" begins with an "e"."""
+
+    @classmethod
+    def of(cls, alias: str, casefold: bool) -> AliasBytes:
+        """Take a name apart."""
+        text = unicodedata.normalize("NFC", alias)
+        found = list(_ASCII_RUN.finditer(text))
+        runs = tuple((m[0].lower() if casefold else m[0]).encode() for m in found)
+        longest = max(found, key=lambda m: len(m[0]), default=None)
+        start, end = longest.span() if longest else (0, 0)
+        left, right = text[:start][-1:], text[end:][:1]
+        is_plain = text.isascii() and len(runs) > 1
+        rest = re.compile(_GAP.join(runs)) if is_plain else None
+        at = found.index(longest) if longest else 0
+        cut = runs[:at], runs[at] if runs else b"", runs[at + 1 :]
+        return cls(runs, *cut, rest, (left.isascii(), right.isascii()))
+
+    def is_at(self, raw: bytes, start: int, first: int, last: int) -> bool:
+        """Tell whether the rest may be there, in a stretch of bytes with the anchor at `start`."""
+        if len(self.runs) == 1:
+            return True
+        if self.rest is None:
+            return all(raw.find(run, first, last) >= 0 for run in self.runs)
+        is_there = _leads_to(raw, self.before, first, start)
+        if is_there:
+            is_there = _follows(raw, self.behind, start + len(self.anchor), last)
+        return self.rest.search(raw, first, last) is not None if is_there is None else is_there
+
+    def fits(self) -> Bools:
+        """Tell which bytes may stand two before and two behind the anchor, shape (2, 256)."""
+        allowed = np.ones((2, 256), dtype=np.bool_)
+        if self.rest is not None:
+            if self.before:
+                allowed[0] = ~_IS_ALNUM
+                allowed[0, self.before[-1][-1]] = True
+            if self.behind:
+                allowed[1] = ~_IS_ALNUM
+                allowed[1, self.behind[0][0]] = True
+        return allowed
+
+
+def _leads_to(raw: bytes, runs: Sequence[bytes], first: int, end: int) -> bool | None:
+    """Tell whether runs stand right before `end`; None where an escape or a wide gap may hide them.
+
+    A look at a few bytes, for names that share an anchor with much else ("Street").
+    """
+    for run in reversed(runs):
+        near = raw[max(first, end - _NEAR - len(run)) : end]
+        left = near.rstrip(_OTHER_SIGNS)
+        if not left or _BACKSLASH in left[-_LONGEST_ESCAPE:]:
+            return None
+        if len(left) == len(near) or not left.endswith(run):
+            return False
+        end -= len(near) - len(left) + len(run)
+    return True
+
+
+def _follows(raw: bytes, runs: Sequence[bytes], begin: int, last: int) -> bool | None:
+    """Tell whether runs stand right behind `begin`; None as above."""
+    for run in runs:
+        near = raw[begin : min(last, begin + _NEAR + len(run))]
+        right = near.lstrip(_OTHER_SIGNS)
+        n_signs = len(near) - len(right)
+        if not right or _BACKSLASH in near[:n_signs]:
+            return None
+        if not n_signs or not right.startswith(run):
+            return False
+        begin += n_signs + len(run)
+    return True
+
+
+class AliasRuns:
+    """Tell which of many names may stand in bytes; names without any ASCII run are left out."""
+
+    def __init__(self, aliases: Sequence[str], casefold: bool) -> None:
+        self._names = [AliasBytes.of(alias, casefold) for alias in aliases]
+        places: dict[bytes, list[int]] = {}
+        for place, name in enumerate(self._names):
+            if name.runs:
+                places.setdefault(name.anchor, []).append(place)
+        self._by_anchor = list(places.values())
+        some = [[self._names[place] for place in group] for group in self._by_anchor]
+        n = len(some)
+        # Of the names with one anchor, what any of them allows.
+        self._is_whole = np.array(
+            [[all(name.is_whole[side] for name in group) for group in some] for side in (0, 1)],
+            dtype=np.bool_,
+        ).reshape(2, n)
+        self._fits = np.array(
+            [np.any([name.fits() for name in group], axis=0) for group in some], dtype=np.bool_
+        ).reshape(n, 2, 256)
+        self._needles = _Needles(list(places), np.logical_and(*self._is_whole))
+
+    def found_in(self, raw: bytes) -> list[int]:
+        """Return the places of the names that may be in the bytes of a text."""
+        anchors, starts = self._matches(raw)
+        pairs = zip(anchors.tolist(), starts.tolist(), strict=True)
+        found = {place for pair in pairs for place in self._complete(*pair, raw, 0, len(raw))}
+        return sorted(found)
+
+    def are_in(self, raw: bytes, *, as_words: bool = True) -> bool:
+        """Tell whether any name may be in the bytes, as whole words where bytes can tell."""
+        if as_words:
+            return bool(self.found_in(raw))
+        return any(
+            all(run in raw for run in self._names[place].runs)
+            for anchor in self._needles.present(raw)
+            for place in self._by_anchor[anchor]
+        )
+
+    def rows_in(self, raw: bytes, ends: Int64) -> list[int]:
+        """Return which stretches of the bytes, given by where they end, may hold a name."""
+        anchors, starts = self._matches(raw)
+        order = np.argsort(starts, kind="stable")
+        row_of = np.searchsorted(ends, starts[order], side="right")
+        rows: dict[int, None] = {}
+        columns = (row_of.tolist(), anchors[order].tolist(), starts[order].tolist())
+        for row, anchor, start in zip(*columns, strict=True):
+            if row not in rows:
+                first = int(ends[row - 1]) + 1 if row else 0
+                last = int(ends[row]) if row < len(ends) else len(raw)
+                if self._complete(anchor, start, raw, first, last):
+                    rows[row] = None
+        return list(rows)
+
+    def _complete(self, anchor: int, at: int, raw: bytes, start: int, end: int) -> list[int]:
+        """Return the names of an anchor of which nothing is missing around a place."""
+        return [
+            place
+            for place in self._by_anchor[anchor]
+            if self._names[place].is_at(raw, at, start, end)
+        ]
+
+    def _matches(self, raw: bytes) -> tuple[Int64, Int64]:
+        """Return the anchors that stand in the bytes, and where.
+
+        Parts of longer words are left out, and those beside which no part of their name stands.
+        """
+        found = self._needles.places(raw)
+        anchors, starts, ends = found[:, 0], found[:, 1], found[:, 2]
+        if not len(found):
+            return anchors, starts
+        codes = np.frombuffer(raw, dtype=np.uint8)
+        last = len(codes) - 1
+        plain = np.ones(len(starts), dtype=np.bool_)
+        # "\n" in JSON is a line break, not an "n"; one more sign may stand behind it.
+        for back in range(1, _LONGEST_ESCAPE + 2):
+            plain &= codes[np.maximum(starts - back, 0)] != _BACKSLASH
+        before = _IS_ALNUM[codes[starts - 1]] & (starts > 0) & plain
+        behind = _IS_ALNUM[codes[np.minimum(ends, last)]] & (ends <= last)
+        cut = before & self._is_whole[0][anchors] | behind & self._is_whole[1][anchors]
+        follows = self._fits[anchors, 0, codes[starts - 2]] | (starts < 2) | ~plain
+        is_escaped = codes[np.minimum(ends, last)] == _BACKSLASH
+        leads = self._fits[anchors, 1, codes[np.minimum(ends + 1, last)]] | is_escaped
+        good = ~cut & follows & leads
+        return anchors[good], starts[good]
+
+
+class _Needles:
+    """Find needles in bytes; `are_whole` tells of each whether it counts only as a whole word."""
+
+    def __init__(self, needles: list[bytes], are_whole: Bools) -> None:
+        self._needles = needles
+        self._packed: list[tuple[Int64, BytesAhoCorasick]] = []
+        rest = list(range(len(needles)))
+        if len(needles) <= MAX_SEARCHES:
+            self._overlapping = None
+            return
+        if len(needles) <= MAX_PACKED:
+            packed = [i for i in rest if are_whole[i] and _is_packable(needles[i])]
+            packed.sort(key=lambda i: needles[i])  # alike ones together are told apart faster
+            rest = sorted(set(rest) - set(packed))
+            for i in range(0, len(packed), PACKED):
+                self._packed.append(_automaton(needles, packed[i : i + PACKED], longest=True))
+        self._overlapping = _automaton(needles, rest) if rest else None
+
+    def places(self, raw: bytes) -> Int64:
+        """Return number, start and end of what is there; in longer words, not all of it."""
+        if len(self._needles) <= MAX_SEARCHES:
+            rows = [
+                (number, m.start(), m.end())
+                for number in self.present(raw)
+                for m in re.finditer(self._needles[number], raw)
+            ]
+            return np.array(rows, dtype=np.int64).reshape(-1, 3)
+        found = [
+            _numbered(numbers, automaton.find_matches_as_indexes(raw))
+            for numbers, automaton in self._packed
+        ]
+        if self._overlapping:
+            # Overlaps count: "Art" of one name stands inside "Artemis" of another.
+            numbers, automaton = self._overlapping
+            matches = automaton.find_matches_as_indexes(raw, overlapping=True)
+            found.append(_numbered(numbers, matches))
+        return np.concatenate(found)
+
+    def present(self, raw: bytes) -> list[int]:
+        """Return the numbers of what is there, also inside of words."""
+        if len(self._needles) <= MAX_SEARCHES:
+            return [i for i, needle in enumerate(self._needles) if needle in raw]
+        matches = self._all.find_matches_as_indexes(raw, overlapping=True)
+        return sorted({number for number, _, _ in matches})
+
+    @cached_property
+    def _all(self) -> BytesAhoCorasick:
+        return _automaton(self._needles, range(len(self._needles)))[1]
+
+
+def _is_packable(needle: bytes) -> bool:
+    """Tell whether the first match is enough, of whole words, and the first letter is rare.
+
+    Where a whole word stands no other match of letters and digits covers its start, unless one
+    that begins in an escape.
+    """
+    return needle[:1].isupper() and len(needle) > 2 and not _AS_ESCAPE.match(needle)
+
+
+def _automaton(
+    needles: Sequence[bytes], numbers: Sequence[int], *, longest: bool = False
+) -> tuple[Int64, BytesAhoCorasick]:
+    kind = MatchKind.LeftmostLongest if longest else MatchKind.Standard
+    some = [needles[number] for number in numbers]
+    # A DFA is faster than the other kinds; the names of a hundred entities take about 1 MB.
+    automaton = BytesAhoCorasick(some, matchkind=kind, implementation=Implementation.DFA)
+    return np.array(numbers, dtype=np.int64), automaton
+
+
+def _numbered(numbers: Int64, matches: Sequence[tuple[int, int, int]]) -> Int64:
+    found = np.array(matches, dtype=np.int64).reshape(-1, 3)
+    found[:, 0] = numbers[found[:, 0]]
+    return found
+
 
 # JSON may write any ASCII character as \u00XX, which hides it from a search of the bytes.
 _JSON_ASCII_ESCAPE = re.compile(rb"\\u00[2-7]")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError
-from stamo.system.arrays import Int64
+from stamo.system.files import Int64
 
 SHINGLE_WORDS = 5
 N_BANDS = 16

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.system.arrays import Bools, Int32
+from stamo.system.files import Bools, Int32
 
 UNKNOWN_WORD = -1
 """The id of a word that the vocabulary does not hold."""

@@ -14,18 +14,16 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from stamo.corpus.readers import STDIN
+from stamo.corpus.reading import STDIN
 from stamo.corpus.types import EmergingEntity
-from stamo.discovery.found import FoundFolder
-from stamo.discovery.proposal import Proposal
+from stamo.discovery.proposals import FoundFolder, Proposal
 from stamo.errors import StamoError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.system.files import read_json, to_json, write_atomic
-from stamo.workspace.collect import CollectProgress, OnCollect, collect
+from stamo.workspace.collect import Collected, CollectProgress, OnCollect, collect
 from stamo.workspace.folder import Workspace
-from stamo.workspace.intake import Collected
-from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
+from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
 from stamo.workspace.learn_job import OnProgress
 
 SUGGESTED_FILE = "suggested.json"

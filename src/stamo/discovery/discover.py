@@ -16,22 +16,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stamo.corpus.parts import Part, ReadPart, split_document
-from stamo.corpus.readers import read_parts
+from stamo.corpus.reading import read_parts
 from stamo.corpus.types import Document
-from stamo.discovery.contexts import ContextReader
-from stamo.discovery.observer import Observer
-from stamo.discovery.proposal import Proposal
-from stamo.discovery.propose import ProposeSettings, propose
-from stamo.discovery.score import Past
-from stamo.discovery.sightings import Seen, Tally
-from stamo.discovery.time import last_year
+from stamo.discovery.meanings import ContextReader
+from stamo.discovery.names import Seen, Tally, last_year
+from stamo.discovery.observe import Observer
+from stamo.discovery.proposals import Proposal
+from stamo.discovery.propose import Past, ProposeSettings, propose
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker, batched
-from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-from stamo.system.processes import Workers
-from stamo.system.runtime import one_thread, without_garbage_collection
+from stamo.system.processes import Workers, one_thread, without_garbage_collection
 
 COMPARED_ARTICLES = 20_000
 """Articles of the knowledge base that the stream is compared with."""

@@ -6,6 +6,9 @@ both.
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,17 +16,419 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from stamo.discovery import groups
-from stamo.discovery.contexts import ContextReader, cluster, coherence
-from stamo.discovery.describe import describe_found
-from stamo.discovery.doubt import doubt_meaning
-from stamo.discovery.groups import NameGroup
-from stamo.discovery.proposal import Proposal, ProposalKind
-from stamo.discovery.score import Found, Past, surprise, without_copies
-from stamo.discovery.sightings import NameTally, Sighting, Tally, draw
-from stamo.discovery.time import LATER
+from stamo.discovery import meanings as groups
+from stamo.discovery.meanings import ContextReader, NameGroup, cluster, coherence
+from stamo.discovery.names import (
+    EARLIER,
+    FREQUENT_WORD,
+    HORIZON,
+    LATER,
+    NO_YEAR,
+    NameTally,
+    Sighting,
+    Tally,
+    draw,
+)
+from stamo.discovery.proposals import (
+    Occurrence,
+    Proposal,
+    ProposalKind,
+    proposal_id,
+)
 from stamo.errors import SettingsError
-from stamo.system.arrays import Float32, Int64
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.words import STOP_WORD_FREQUENCY
+from stamo.system.files import Float32, Float64, Int64
+
+N_TELLING_WORDS = 8
+N_COMPANIONS = 5
+N_ALIASES = 5
+N_KINDS = 3
+N_WITH_TEXT = 10
+"""Occurrences whose text is kept."""
+ABOUT_CHARACTERS = 200
+_SENTENCE_END = re.compile(r"[.!?](?=\s+[A-Z\"“(]|\s*$)")
+_IS = re.compile(r"[\"”’']?(?: \([^)]{1,80}\))?,? (?:is|was|are|were) (?:an?|the|one of) \w")
+_APPOSITION = re.compile(r"[\"”’']?, (?:an?|the) [a-z\w-]+ [^,;()\n]{8,140}?(?=[,;.)])")
+_SAYS_KIND = re.compile(
+    r"[\"”’']?(?: \([^)]{1,80}\))?,? (?:(?:is|was|are|were) )?(?:an?|the|one of the) "
+    r"(?P<kind>(?:[\w'’-]+ ){0,5}?[a-z][a-z-]+)"
+    r"(?=[,;.)]| (?:and|or|that|which|who|whose|of|in|for|by|from|with|to|on|at|as|over|near"
+    r"|about|between|set|\w+ed)\b)"
+)
+_VERB = re.compile(r"(?:ed|ly)$")
+_KIND_BEFORE = re.compile(r"((?:\b[\w-]+ ){0,3}\b[a-z][a-z-]+) [\"“'‘]?$")
+_KIND_AFTER = re.compile(r"^[\"”’']?((?: [a-z][a-z-]{2,}){1,3})\b")
+
+
+def describe_found(found: Found, contexts: ContextReader) -> Proposal:
+    """Turn contexts that belong together into a proposal."""
+    sightings = sorted(found.sightings, key=lambda s: (s.date, s.document, s.start))
+    words = telling_words(sightings, contexts)
+    kb = contexts.kb
+    aliases = list(dict.fromkeys([found.name, *(t.name for t in found.tallies)]))
+    used = {s.name for s in sightings} | {n for s in sightings for n in s.surfaces}
+    aliases = [name for name in aliases if name in used][:N_ALIASES] or aliases[:1]
+    shorts = Counter(short for s in sightings for short in (*s.surfaces, s.form) if short)
+    aliases += [short for short, n in sorted(shorts.items(), key=_most) if n > 1]
+    known = Counter(e for s in sightings for e in s.entities)
+    entities = [e for e, n in sorted(known.items(), key=_most) if n > 1][:N_COMPANIONS]
+    agreement = max(found.coherence, 0.0)
+    newness = (1 - max(found.fit, 0.0)) * (0.5 + 0.5 * found.later) * (0.5 + 0.5 * agreement)
+    return Proposal(
+        id=proposal_id(found.kind, found.name, words),
+        kind=found.kind,
+        name=found.name,
+        aliases=tuple(dict.fromkeys(aliases))[:N_ALIASES],
+        n_mentions=found.n_mentions,
+        n_documents=found.n_documents,
+        since=min((s.date for s in sightings if s.date), default=""),
+        words=words,
+        entities=tuple(kb.titles(entities)) if entities else (),
+        about=about_line(found.name, sightings, kb),
+        types=kinds_of_thing(found.name, sightings, kb),
+        confused_with=kb.title(found.confused_with) if found.confused_with >= 0 else "",
+        newness=round(newness, 3),
+        score=round(found.score, 4),
+        occurrences=tuple(
+            Occurrence(
+                s.document, s.start, s.end, s.date, *((s.window, s.at) if i < N_WITH_TEXT else ())
+            )
+            for i, s in enumerate(sightings)
+        ),
+    )
+
+
+def _most(item: tuple[object, int]) -> tuple[int, str]:
+    return -item[1], str(item[0])
+
+
+def telling_words(sightings: Sequence[Sighting], contexts: ContextReader) -> tuple[str, ...]:
+    """Return the words that stand in more of the contexts than their frequency tells."""
+    counts: Counter[int] = Counter()
+    for sighting in sightings:
+        counts.update(set(contexts.read(sighting)[0].tolist()))
+    kb = contexts.kb
+    ids = np.array(sorted(word for word, n in counts.items() if n > 1), dtype=np.int64)
+    if not len(ids):
+        return ()
+    n = np.array([counts[i] for i in ids.tolist()], dtype=np.float64)
+    total = float(kb.word_counts.sum())
+    rarity = np.log(total / (kb.word_counts[ids] + 50))
+    order = np.lexsort((ids, -n * rarity))[:N_TELLING_WORDS]
+    return tuple(kb.words.texts(ids[order]))
+
+
+def about_line(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> str:
+    """Return one line from the text that says what a name is; empty where none does.
+
+    A sentence "X is a ..." is best, then an apposition "X, a ...,", then the words that stand next
+    to the name in several documents ("rapper Drake", "Dawn spacecraft").
+    """
+    for pattern, is_sentence in ((_IS, True), (_APPOSITION, False)):
+        lines = [line for s in sightings if (line := _definition(s, pattern, is_sentence))]
+        if lines:
+            return min(lines, key=lambda line: (abs(len(line) - 100), line))
+    frequent = [(text, n) for text, n in _beside(name, sightings).items() if n > 1]
+    texts = [text for text, _ in sorted(frequent, key=_most)]
+    kinds = [t for t in texts if _says(t.removeprefix(name).removesuffix(name).strip(), kb)]
+    return "; ".join(kinds[:3])
+
+
+def _definition(s: Sighting, pattern: re.Pattern[str], is_sentence: bool) -> str:
+    match = pattern.match(s.window, s.stop)
+    if match and is_sentence:
+        match = _SENTENCE_END.search(s.window, s.stop)
+    return " ".join(s.window[s.at : match.end()].split())[:ABOUT_CHARACTERS] if match else ""
+
+
+def kinds_of_thing(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> tuple[str, ...]:
+    """Return what the text calls a thing, the most frequent word first: "film", "spacecraft".
+
+    From "X is a ... film", "X, a ... film", and the words next to the name that name something.
+    """
+    counts: Counter[str] = Counter()
+    for s in sightings:
+        said = _SAYS_KIND.match(s.window, s.stop)
+        counts.update([said["kind"].split()[-1]] if said else [])
+    for text, n in _beside(name, sightings).items():
+        word = text.removeprefix(name).removesuffix(name).strip()
+        counts[word] += n if n > 1 and kb.alias_id(word) >= 0 else 0
+    ranked = sorted(counts.items(), key=_most)
+    kinds = (word for word, n in ranked if n and not _VERB.search(word))
+    return tuple(word for word in kinds if _says(word, kb, STOP_WORD_FREQUENCY))[:N_KINDS]
+
+
+def _beside(name: str, sightings: Sequence[Sighting]) -> Counter[str]:
+    """Count a name with the small word before or after it."""
+    counts: Counter[str] = Counter()
+    for s in sightings:
+        before, after = _KIND_BEFORE.search(s.window[: s.at]), _KIND_AFTER.match(s.window[s.stop :])
+        if before:
+            counts[f"{before[1].split()[-1]} {name}"] += 1
+        if after:
+            counts[f"{name} {after[1].split()[0]}"] += 1
+    return counts
+
+
+def _says(word: str, kb: KnowledgeBase, share: float = FREQUENT_WORD) -> bool:
+    """Tell whether a word is no function word: none of the frequent ones."""
+    (number,) = kb.word_ids([word]).tolist()
+    return number >= 0 and float(kb.word_counts[number]) < share * float(kb.word_counts.sum())
+
+
+LEAST_ALONE = 0.2
+"""So many documents call a new meaning of a name by the name alone; else it is a longer name."""
+COMMON_MEANING = 0.5
+"""A name that more of its documents write small too is a word."""
+FRAMED = 0.5
+"""A name that so many of its contexts have between the same words is a piece of those."""
+PIECE = 0.1
+"""How much less that counts."""
+SAID = 0.3
+"""A known meaning whose title so many of the contexts say is the one that is meant."""
+SAID_MEANING = 0.25
+"""How much less that counts: new things share whole names with known ones too."""
+N_SAID = 30
+"""Known meanings whose titles are looked for."""
+FULL_NAME = 0.2
+"""How much less a known full name, or one with a number, counts as one with a new meaning."""
+LONE_MEANING = 0.5
+"""How much less a name counts that means one thing, here and in the knowledge base."""
+LONE_SHARE = 0.7
+SOLE_MEANING = 0.5
+"""The same for a title that hardly links elsewhere and is no word: "Sochi"."""
+SOLE_PRIOR = 0.9
+NAMED_AS_PLACE = 0.3
+"""The same for what is mostly named as places are: "in Copenhagen"."""
+
+SIDE = 60
+"""Characters on either side that are looked at."""
+TEMPLATE = 4
+"""So many equal words and signs beside a name are a template."""
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_PLACE = re.compile(r"\b(?:in|at|near) $")
+_JOINERS = frozenset(
+    {"and", "of", "for", "on", "in", "the", "to", "with", "a", "de", "la", "&", "+", "-", "–", ":"}
+)
+
+
+def doubt_meaning(
+    name: str,
+    sightings: Sequence[Sighting],
+    share: float,
+    known: Sequence[int],
+    kb: KnowledgeBase,
+    past: Past,
+) -> float:
+    """Return what is left of a score, 0 to 1; 0 for what is no meaning of the name.
+
+    Args:
+        name: The known name.
+        sightings: Contexts that agree.
+        share: Share of the name's contexts that they are.
+        known: Its known meanings.
+        kb: The knowledge base.
+        past: What the knowledge base's articles say.
+    """
+    n = len(sightings)
+    is_called = sum(not s.form for s in sightings) >= LEAST_ALONE * n
+    is_word = sum(s.is_common for s in sightings) > COMMON_MEANING * n
+    if not is_called or is_word:
+        return 0.0
+    doubt = unity(sightings)
+    if repeated_frame(sightings) >= FRAMED:
+        doubt *= PIECE
+    if _says_known(name, sightings, kb.titles(known[:N_SAID])) >= SAID:
+        doubt *= SAID_MEANING
+    is_title = kb.entity_ids([name])[0] >= 0
+    if (" " in name and is_title) or any(map(str.isdigit, name)) or len(name) < 3:
+        doubt *= FULL_NAME
+    if is_title and kb.alias_id(name.lower()) < 0 and kb.candidates(name).priors[0] >= SOLE_PRIOR:
+        doubt *= SOLE_MEANING
+    if len(known) == 1 and share > LONE_SHARE and past.n_documents(name) <= 2:
+        doubt *= LONE_MEANING
+    if sum(map(follows_place_word, sightings)) >= FRAMED * n:
+        doubt *= NAMED_AS_PLACE
+    return doubt
+
+
+def unity(sightings: Sequence[Sighting]) -> float:
+    """Return the share of the most used form of a name: people who share a word have a low one."""
+    (_, n), *_ = Counter(s.form or s.name for s in sightings).most_common(1)
+    return n / len(sightings)
+
+
+def _says_known(name: str, sightings: Sequence[Sighting], titles: Sequence[str]) -> float:
+    """Return the share of the contexts that say the title of a known meaning, if it is another."""
+    plain = {title.partition(" (")[0].casefold() for title in titles} - {name.casefold()}
+    said = [any(title in s.window.casefold() for title in plain) for s in sightings]
+    return sum(said) / len(sightings)
+
+
+def follows_place_word(sighting: Sighting) -> bool:
+    """Tell whether a name stands where places do: "in Copenhagen"."""
+    return _PLACE.search(sighting.window[: sighting.at]) is not None
+
+
+def repeated_frame(sightings: Sequence[Sighting]) -> float:
+    """Return the share of the contexts that have the same template, or the same longer name."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for sighting in sightings:
+        counts.update({frame for side in _sides(sighting) for frame in _frames(side)})
+    return max(counts.values(), default=0) / len(sightings)
+
+
+def _sides(s: Sighting) -> tuple[list[str], list[str]]:
+    """Return the words and signs before a name, the nearest first, and those after it."""
+    before = _TOKEN.findall(s.window[max(0, s.at - SIDE) : s.at])[::-1]
+    return ["<", *before], [">", *_TOKEN.findall(s.window[s.stop : s.stop + SIDE])]
+
+
+def _frames(side: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    """Yield the template on one side, and the word that a small word joins to the name."""
+    if side[1:2] == ["("]:  # "Boy Scouts of America (BSA)" says what it means
+        return
+    frame = tuple(side[: TEMPLATE + 1])
+    if len(frame) > TEMPLATE and sum(map(str.isalpha, frame)) > 1:  # no mere '" (2013)'
+        yield frame
+    place = 1
+    while place < len(side) and side[place] in _JOINERS:
+        place += 1
+    if 1 < place < len(side) and side[place][:1].isupper():
+        yield tuple(side[: place + 1])
+
+
+EVIDENCE = {LATER: 1.28, NO_YEAR: 0.1, EARLIER: -2.0}
+"""Log odds that a document adds: text about new things names later years (.54 of the judged
+mentions of new entities, .10 of others of the same name) and hardly ever only earlier ones (.06,
+.31). A document without a year counts a little, so that text without years is ranked too."""
+NEW_TITLE, OLD_TITLE = 2.0, -3.0
+"""The same for a title with its own year: "Gravity" (2013)."""
+UNLIKE_POWER = 1.5
+"""How steeply a meaning falls that is like a known one: known things in a new setting are."""
+COPIED = 0.95
+"""Contexts at least so alike are copies of one text."""
+USUAL_PAST = 0.3
+"""How alike new contexts and those of the articles are where nothing is known of them."""
+PRIOR_PAST = 3
+"""So many contexts of the articles weigh as much as that."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A group of contexts that may be a new entity."""
+
+    kind: ProposalKind
+    tallies: tuple[NameTally, ...]
+    name: str
+    sightings: tuple[Sighting, ...]
+    share: float
+    """Share of the name's contexts that they are."""
+    evidence: float
+    """What the years in their text say, see `EVIDENCE`."""
+    coherence: float
+    novelty: float
+    """By how much the contexts are more alike than like those of the knowledge base's articles."""
+    fit: float
+    """How well the contexts fit the best known meaning, 0 where nothing is known."""
+    confused_with: int
+    rise: float
+    """Share of now in how frequent the name is now and was then."""
+    doubt: float
+    """What the name itself leaves of the score, 0 to 1: a full name hardly gets a new meaning."""
+
+    @property
+    def n_documents(self) -> int:
+        """Documents that hold it, as far as the kept contexts tell."""
+        n = sum(tally.n_documents for tally in self.tallies)
+        return max(len(self.sightings), round(self.share * n))
+
+    @property
+    def n_mentions(self) -> int:
+        """Mentions of it, as far as the kept contexts tell."""
+        n = sum(tally.n_mentions for tally in self.tallies)
+        return max(self.n_documents, round(self.share * n))
+
+    @property
+    def later(self) -> float:
+        """Share of the documents that name a later year."""
+        return sum(s.time == LATER for s in self.sightings) / len(self.sightings)
+
+    @property
+    def score(self) -> float:
+        """What proposals of one kind are ranked by; nothing is proposed at 0."""
+        often = math.sqrt(max(self.evidence, 0.0))
+        if self.kind == "name":
+            return float(often * max(self.coherence, 0.05) ** 0.25 * self.rise**2 * self.doubt)
+        unlike = (1 - max(self.fit, 0.0)) ** UNLIKE_POWER
+        return float(often * max(self.novelty, 0.0) * unlike * self.doubt)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the knowledge base's own articles say: the same names there, and its last year."""
+
+    tally: Tally
+    year: int | None
+    """The last year that it speaks of; None leaves time out."""
+
+    def sightings(self, names: Iterable[str]) -> list[Sighting]:
+        """Return how its articles use some names."""
+        tallies = self.tally.names
+        return [s for name in names if name in tallies for s in tallies[name].sightings]
+
+    def n_documents(self, name: str) -> int:
+        """Return in how many articles a name stands."""
+        return self.tally.names[name].n_documents if name in self.tally.names else 0
+
+    def rise(self, tallies: Sequence[NameTally], n_stream: int) -> float:
+        """Return the share of now in how frequent names are now and were then, 0 to 1."""
+        n_now = sum(t.n_documents + t.n_explained for t in tallies)
+        now = n_now / max(n_stream, 1)
+        then = sum(self.n_documents(t.name) for t in tallies) / max(self.tally.n_documents, 1)
+        return now / (now + then)
+
+    def evidence(self, sightings: Iterable[Sighting]) -> float:
+        """Return what the years in the text say for a new entity; without years, documents."""
+        if self.year is None:
+            return float(sum(1 for _ in sightings))
+        return sum(self._says(s) for s in sightings)
+
+    def _says(self, sighting: Sighting) -> float:
+        year = sighting.own_year
+        if year is None or self.year is None:
+            return EVIDENCE[sighting.time]
+        return NEW_TITLE if self.year < year <= self.year + HORIZON else OLD_TITLE
+
+
+def without_copies(rows: Int64, alike: Float64) -> Int64:
+    """Leave out contexts that repeat an earlier one: what is copied was written once."""
+    kept: list[int] = []
+    for row in rows.tolist():
+        if all(alike[row, other] < COPIED for other in kept):
+            kept.append(row)
+    return np.array(kept, dtype=np.int64)
+
+
+def surprise(inside: Float64, past: Float32) -> float:
+    """Return by how much contexts are more alike than like those of the past.
+
+    Args:
+        inside: Likeness of the n contexts of a cluster, (n, n).
+        past: Their likeness to m contexts of the same name in the knowledge base, (n, m). Few of
+            them prove little.
+    """
+    n, m = past.shape
+    if n < 2:
+        return 0.0
+    alone = np.diag(np.full(n, np.inf))
+    others = float(np.sort(inside - alone, axis=1)[:, 1:][:, -2:].mean())
+    then = float(np.sort(past, axis=1)[:, -2:].mean()) if m else 0.0
+    weight = min(m, 10)
+    usual = (weight * max(then, 0.0) + PRIOR_PAST * USUAL_PAST) / (weight + PRIOR_PAST)
+    return float(others - usual)
+
 
 REPEATED = 0.4
 """A proposal that shares so many of its places with a better one repeats it."""

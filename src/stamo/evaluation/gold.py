@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from stamo.corpus.formats.base import read_whole
-from stamo.corpus.formats.nif import NOT_IN_KB, parse_nif
+from stamo.corpus.nif import NOT_IN_KB, parse_nif
+from stamo.corpus.parts import read_whole
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.evaluation.intervals import Interval, bootstrap, difference, f1, ratio
-from stamo.features.encoding import surface_candidates
+from stamo.features.mentions import surface_candidates
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
 from stamo.linking.results import LinkedDocument
-from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
-from stamo.system.arrays import Float64
+from stamo.system.files import Float64
 from stamo.system.streams import read_blocks, read_line_blocks
 
 MAX_NIF_BYTES = 64 << 20

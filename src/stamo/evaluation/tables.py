@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from stamo.evaluation.gold import EndToEnd, GoldReport
-    from stamo.evaluation.linking import AccuracyRow, Confidence, HeldOutReport
+    from stamo.evaluation.held_out import AccuracyRow, Confidence, HeldOutReport
 
 
 @dataclass(frozen=True)

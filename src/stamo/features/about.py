@@ -19,7 +19,7 @@ from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Float64
+from stamo.system.files import Float64
 
 N_BACKGROUND, BACKGROUND_LENGTH = 16, 440
 """Texts of the knowledge base that a line is compared with, and their characters."""

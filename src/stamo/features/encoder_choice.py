@@ -16,8 +16,7 @@ from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, MissingExtraError
 from stamo.features.pile import TextEncoder
-from stamo.system.arrays import Float32, Int64
-from stamo.system.files import write_atomic
+from stamo.system.files import Float32, Int64, write_atomic
 
 _KEY_BYTES = 16
 

@@ -19,11 +19,11 @@ from torch import Tensor
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import Ranged
 from stamo.features.base import append_emerging
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Float32, Float64, Int32
+from stamo.system.files import Float32, Float64, Int32
 
 
 @dataclass(frozen=True)

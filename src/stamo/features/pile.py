@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import numpy as np
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.encoding import UNKNOWN, EncodedMentions
-from stamo.features.surroundings import Surroundings
+from stamo.features.mentions import UNKNOWN, EncodedMentions, Surroundings
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Bools, Float32, Float64, Int32, Int64
+from stamo.system.files import Bools, Float32, Float64, Int32, Int64
 
 if TYPE_CHECKING:
     from scipy import sparse

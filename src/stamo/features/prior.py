@@ -11,10 +11,10 @@ import numpy as np
 
 from stamo.errors import Ranged
 from stamo.features.base import Back
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Float32, Float64
+from stamo.system.files import Float32, Float64
 
 if TYPE_CHECKING:
     from torch import Tensor

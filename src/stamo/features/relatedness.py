@@ -9,11 +9,11 @@ import numpy as np
 
 from stamo.errors import Ranged
 from stamo.features.base import Back
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
-from stamo.system.arrays import Float32, Float64, Int64
+from stamo.system.files import Float32, Float64, Int64
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,10 +12,10 @@ from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
 from stamo.features.base import append_emerging
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Float32
+from stamo.system.files import Float32
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 

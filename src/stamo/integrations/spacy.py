@@ -28,17 +28,16 @@ from spacy.language import Language
 from spacy.pipeline.pipe import Pipe
 from spacy.tokens import Doc, Span, SpanGroup
 
-from stamo.corpus.formats.jsonl import parse_json
+from stamo.corpus.formats import parse_json
 from stamo.corpus.types import Document, Mention
 from stamo.errors import SettingsError, StamoError
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings, MentionChoice
 from stamo.linking.linker import Linker, open_linker
 from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument, LinkedMention
-from stamo.linking.settings import LinkerSettings, MentionChoice
 from stamo.models.store import TrainedModel, load_model
-from stamo.packs.pack import EntityPack
-from stamo.packs.pack_bytes import PACK_SUFFIX
+from stamo.packs.pack import PACK_SUFFIX, EntityPack
 from stamo.system.files import write_atomic
 
 NAME = "stamo"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.kb.storage import Csr, expand
-from stamo.system.arrays import Float32, Float64, Int32, Int64
+from stamo.system.files import Float32, Float64, Int32, Int64
 
 
 def normalise_surface(surface: str) -> str:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import WordMarks, mark_words
 from stamo.kb.storage import open_array, save_array
-from stamo.system.arrays import Bools, Int32, Int64, UInt64
+from stamo.system.files import Bools, Int32, Int64, UInt64
 
 Codes = NDArray[np.uint32]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.system.arrays import Float32, Int32, Int64
+from stamo.system.files import Float32, Int32, Int64
 
 Numbers = NDArray[np.integer[Any]]
 Counts = Numbers | NDArray[np.floating[Any]]

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from stamo.errors import KnowledgeBaseError
-from stamo.system.arrays import Float32, Int32, Int64
-from stamo.system.closing import Closing
+from stamo.system.files import Closing, Float32, Int32, Int64
 
 HEADER_BYTES = 128
 BLOCK_ROWS = 65_536

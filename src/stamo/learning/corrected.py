@@ -27,10 +27,9 @@ import torch
 from scipy.special import expit
 
 from stamo.errors import SettingsError
-from stamo.features.base import FeatureParams, estimate
-from stamo.features.encoding import OTHER
+from stamo.features.base import FeatureParams, estimate, view_mentions
+from stamo.features.mentions import OTHER
 from stamo.features.pile import Sample
-from stamo.features.views.base import view_mentions
 from stamo.learning.correction import (
     Correction,
     EvidenceArgs,
@@ -41,7 +40,7 @@ from stamo.learning.correction import (
 from stamo.learning.loop import Estimate, Learned, LoopArgs, Steps, Task
 from stamo.models.base import Scorer
 from stamo.models.evidence import BIAS, SCALE, agree, log_odds, margins_under
-from stamo.system.arrays import Bools, Float32, Float64, Int64
+from stamo.system.files import Bools, Float32, Float64, Int64
 
 ScoredPart: TypeAlias = tuple[Bools, Scorer]
 """Mentions that are linked with features estimated on the others: mask and scorer."""

@@ -18,12 +18,11 @@ import torch
 from scipy.special import expit
 
 from stamo.errors import Ranged
-from stamo.features.base import FeatureParams
+from stamo.features.base import FeatureParams, Rows, View, ViewRows
 from stamo.features.views import VIEWS
-from stamo.features.views.base import Rows, View, ViewRows
-from stamo.features.views.context import About
+from stamo.features.views_context import About
 from stamo.models.evidence import BIAS, SCALE
-from stamo.system.arrays import Bools, Float32, Float64, Int64
+from stamo.system.files import Bools, Float32, Float64, Int64
 
 
 @dataclass(frozen=True)

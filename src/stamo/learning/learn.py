@@ -17,7 +17,7 @@ from stamo.errors import LearningError, SettingsError
 from stamo.features.base import Feature, FeatureParams, encode_features
 from stamo.features.embedding import Embedding
 from stamo.features.encoder_choice import INSTALLED, encoder_of
-from stamo.features.encoding import (
+from stamo.features.mentions import (
     EMERGING,
     UNKNOWN,
     CandidateSource,
@@ -33,11 +33,10 @@ from stamo.kb.base import KnowledgeBase
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.loop import Learned, OnSlot, Reading, Task, self_train
 from stamo.models.store import TrainedModel
-from stamo.packs.pack import EntityPack
-from stamo.packs.pack_bytes import OWN_FIELDS
+from stamo.packs.pack import OWN_FIELDS, EntityPack
 from stamo.packs.theta import SHIFT
-from stamo.system.arrays import Int32
-from stamo.system.runtime import one_thread
+from stamo.system.files import Int32
+from stamo.system.processes import one_thread
 
 
 @one_thread()

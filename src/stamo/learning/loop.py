@@ -23,8 +23,8 @@ from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import LinkingModel, Scorer
 from stamo.models.tables import Tables
-from stamo.system.arrays import Bools, Float32
-from stamo.system.runtime import one_thread
+from stamo.system.files import Bools, Float32
+from stamo.system.processes import one_thread
 
 ALL_SLOTS = "max slots"
 """The loop stopped after the last slot that it was given."""

@@ -13,10 +13,18 @@ import torch
 from stamo.errors import Ranged, SettingsError
 from stamo.features.base import FeatureParams, estimate
 from stamo.features.pile import Sample
-from stamo.learning.loop import Checkpoint, Estimate, Learned, LoopArgs, Moments, Steps, Task
+from stamo.learning.loop import (
+    Checkpoint,
+    Estimate,
+    Learned,
+    LoopArgs,
+    Moments,
+    Steps,
+    Task,
+)
 from stamo.models.base import Scorer
-from stamo.models.training import max_margin_gradient
-from stamo.system.arrays import Float32, Int64
+from stamo.models.train import max_margin_gradient
+from stamo.system.files import Float32, Int64
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,18 @@
 """Named readings of the paper, and its variants: settings, so that one run can compare them.
 
-`paper` is the paper as printed, `published` what its experiments are known to have done, `default`
-ours. The variants are the rows of the paper's tables.
+`paper` is the paper as printed, `default` ours. The variants are the rows of the paper's tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from stamo.features.base import Feature
 from stamo.features.embedding import Embedding, MaxMargin
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.features.views import VIEWS
-from stamo.learning import published
 from stamo.learning.corrected import CorrectedArgs
 from stamo.learning.correction import EvidenceArgs
 from stamo.learning.learn import CLOSED_FORM, DEFAULT_READING
@@ -48,36 +45,7 @@ READINGS: Mapping[str, Reading] = {
     for reading in (
         DEFAULT_READING,
         Reading("paper", AS_PRINTED, StamoArgs()),
-        Reading(
-            "published",
-            published.PUBLISHED_FEATURES,
-            published.PublishedArgs(),
-            published.attend_padding,
-        ),
         *(Reading(name, CLOSED_FORM, args) for name, args in _VARIANTS.items()),
     )
 }
 """Every reading and variant by name; the embedding is the closed form unless the name says else."""
-
-
-def _feature_quirk(name: str) -> Callable[[Reading], Reading]:
-    return lambda r: replace(r, features={**r.features, name: published.PUBLISHED_FEATURES[name]})
-
-
-def _args_quirk(change: Callable[[StamoArgs], StamoArgs]) -> Callable[[Reading], Reading]:
-    return lambda r: replace(r, args=change(cast("StamoArgs", r.args)))
-
-
-QUIRKS: Mapping[str, Callable[[Reading], Reading]] = {
-    "odds prior": _feature_quirk("prior"),
-    "crawl-scaled relatedness": _feature_quirk("relatedness"),
-    "random restart": _feature_quirk("embedding"),
-    "relatedness scale": _args_quirk(published.PublishedArgs.scaling),
-    "strong intra-slot": _args_quirk(lambda args: replace(args, intra=published.STRONG_INTRA)),
-    "attended padding": lambda r: replace(r, adapt_model=published.attend_padding),
-}
-"""The quirks of the published experiments, each to be switched on alone over another reading; those
-of the slots over one with the paper's steps."""
-
-FEATURE_QUIRKS = ("odds prior", "crawl-scaled relatedness", "random restart")
-"""The quirks of estimators, which also change an estimate without any slots."""

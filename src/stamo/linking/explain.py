@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from stamo.errors import ModelError
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.rank import Ranking, encode_known, keep_best
 from stamo.models.base import Batch, LinkingModel, make_batch
 from stamo.models.calibration import Calibration
 from stamo.models.tables import MASKED, Tables, blocks, local_tables
-from stamo.system.arrays import Float32, Int64
+from stamo.system.files import Float32, Int64
 
 SCORE_NAMES: Mapping[str, tuple[str, ...]] = {
     "deeped": ("prior", "context words", "coherence", "relatedness"),

@@ -32,7 +32,7 @@ from stamo.linking.texts import (
     JoinedTexts,
     code_points,
 )
-from stamo.system.arrays import Bools, Int64
+from stamo.system.files import Bools, Int64
 
 MAX_VARIANT_WORDS = 6
 """Words of a sentence's start in which a name may begin with a capital it does not have."""

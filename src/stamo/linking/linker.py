@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from stamo.corpus.parts import Part, ReadPart, split_document
 from stamo.corpus.types import Document
 from stamo.errors import PackError
-from stamo.features.encoding import UNKNOWN, Lexicon, encode
+from stamo.features.mentions import UNKNOWN, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.batches import (
+from stamo.linking.batch import (
     NOTHING_TAKEN,
     ContentWords,
     Located,
@@ -26,7 +26,8 @@ from stamo.linking.batches import (
     split_found,
     take_over,
 )
-from stamo.linking.detection import MentionDetector
+from stamo.linking.detect import LinkerSettings, MentionDetector
+from stamo.linking.names import NameReadings
 from stamo.linking.rank import Ranking, rank_by_model, rank_by_prior
 from stamo.linking.results import (
     LinkedDocument,
@@ -35,14 +36,17 @@ from stamo.linking.results import (
     MentionRows,
     merge_parts,
 )
-from stamo.linking.settings import LinkerSettings
-from stamo.linking.surfaces import NameReadings
 from stamo.linking.texts import NOTHING_DETECTED, Detected, join_texts
 from stamo.models.store import TrainedModel, load_model, without_training
-from stamo.packs.pack_bytes import PACK_SUFFIX
-from stamo.system.arrays import Bools
-from stamo.system.processes import Result, Workers
-from stamo.system.runtime import keep_freed_memory, one_thread, without_garbage_collection
+from stamo.packs.pack import PACK_SUFFIX
+from stamo.system.files import Bools
+from stamo.system.processes import (
+    Result,
+    Workers,
+    keep_freed_memory,
+    one_thread,
+    without_garbage_collection,
+)
 
 if TYPE_CHECKING:
     from stamo.packs.pack import EntityPack

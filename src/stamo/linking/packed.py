@@ -18,15 +18,13 @@ from scipy.special import expit
 
 from stamo.corpus.parts import ReadPart
 from stamo.corpus.types import Document, Mention
-from stamo.features.base import FeatureParams
+from stamo.features.base import FeatureParams, ViewRows, view_mentions
 from stamo.features.encoder_choice import encoder_for
-from stamo.features.encoding import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
+from stamo.features.mentions import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
 from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
 from stamo.features.views import VIEWS
-from stamo.features.views.base import ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.alias_forms import find_alias_forms
-from stamo.linking.capitals import CapitalNames
+from stamo.linking.forms import CapitalNames, find_alias_forms
 from stamo.linking.linker import Linker
 from stamo.linking.rank import encode_known
 from stamo.linking.reasons import find_reasons
@@ -37,13 +35,20 @@ from stamo.linking.results import (
     Reason,
     ScoredCandidate,
 )
-from stamo.models.evidence import BIAS, SCALE, agree, margins_under, none_odds, view_weights
+from stamo.models.evidence import (
+    BIAS,
+    SCALE,
+    agree,
+    margins_under,
+    none_odds,
+    view_weights,
+)
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
-from stamo.system.arrays import Float32, Float64, Int32, Int64
-from stamo.system.runtime import one_thread
+from stamo.system.files import Float32, Float64, Int32, Int64
+from stamo.system.processes import one_thread
 
 logger = logging.getLogger(__name__)
 

@@ -7,14 +7,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stamo.features.base import encode_features
-from stamo.features.encoding import UNKNOWN, EncodedMentions, FlatCorpus, surface_candidates
+from stamo.features.mentions import (
+    UNKNOWN,
+    EncodedMentions,
+    FlatCorpus,
+    surface_candidates,
+)
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import shared_articles, wlm
 from stamo.models.calibration import Calibration
 from stamo.models.store import KnownScorer
 from stamo.models.tables import Tables, blocks
-from stamo.system.arrays import Float32, Int32, Int64
+from stamo.system.files import Float32, Int32, Int64
 
 _CELLS_PER_BLOCK = 65_536
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.system.arrays import Int64
+from stamo.system.files import Int64
 
 if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase

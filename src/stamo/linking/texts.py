@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import lower, word_spans, words_at
-from stamo.system.arrays import Bools, Int32, Int64
+from stamo.system.files import Bools, Int32, Int64
 
 CodeArray = NDArray[np.uint32]
 

@@ -16,10 +16,10 @@ from torch.nn.functional import normalize
 
 from stamo.errors import ModelError
 from stamo.features.base import Back, Feature, FeatureParams, Lookup, lookup_slope
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile
 from stamo.models.tables import MASKED, Tables, Vectors, blocks, gather, local_tables
-from stamo.system.arrays import Bools, Float32, Int32, Int64
+from stamo.system.files import Bools, Float32, Int32, Int64
 
 Theta: TypeAlias = Mapping[str, Float32]
 """θ(e*) by group, in NumPy."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stamo.system.arrays import Bools, Float32, Float64, Int64
+from stamo.system.files import Bools, Float32, Float64, Int64
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,20 @@ import numpy as np
 
 from stamo.errors import ModelError
 from stamo.features.base import Feature
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.models.calibration import Calibration
-from stamo.models.tables import MASKED, LocalVectors, Tables, blocks, mean_rows, model_tables
-from stamo.system.arrays import Float32
+from stamo.models.tables import (
+    MASKED,
+    LocalVectors,
+    Tables,
+    blocks,
+    mean_rows,
+    model_tables,
+)
+from stamo.system.files import Float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

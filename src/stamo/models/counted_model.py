@@ -12,7 +12,7 @@ from stamo.features.embedding import Embedding
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.models.base import Batch, LinkingModel, masked_mean
-from stamo.system.arrays import Float32
+from stamo.system.files import Float32
 
 
 class Counted(LinkingModel):

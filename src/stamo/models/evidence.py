@@ -8,7 +8,7 @@ the margin, learned like any other group of θ(e*) and stored beside them:
     f(m) = (1 + scale) · margin(m) / τ + Σ over views (weightsᵀ view(m)) + bias
 
 σ(f) is the probability that m means e*; e* is linked where f > 0. The views are those of
-`stamo.features.views`; a θ(e*) learned with some of them is looked up with the same ones.
+`stamo.features.views_context`; a θ(e*) learned with some of them is looked up with the same ones.
 
 Where e* is not meant, the name may mean something that the knowledge base does not hold either.
 Labels teach that too: the groups `none ...` are a second sum of the same views and a bias; its σ
@@ -23,14 +23,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stamo.features.base import FeatureParams
+from stamo.features.base import FeatureParams, View, ViewRows, view_mentions
 from stamo.features.pile import Pile
 from stamo.features.views import VIEWS
-from stamo.features.views.base import View, ViewRows, view_mentions
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import Scorer
 from stamo.models.tables import MASKED
-from stamo.system.arrays import Float32, Float64
+from stamo.system.files import Float32, Float64
 
 SCALE, BIAS = "evidence scale", "evidence bias"
 GROUPS = (*(f"evidence {view.name}" for view in VIEWS), SCALE, BIAS)

@@ -10,7 +10,7 @@ from stamo.features.keyphrase import Keyphrase
 from stamo.features.relatedness import Relatedness
 from stamo.features.surface import NameSimilarity
 from stamo.models.base import LinkingModel
-from stamo.models.deeped.model import DeepED
+from stamo.models.deeped import DeepED
 from stamo.models.yamada import Yamada
 
 MODELS: Mapping[str, type[LinkingModel]] = {DeepED.name: DeepED, Yamada.name: Yamada}

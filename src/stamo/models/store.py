@@ -15,14 +15,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, ModelError
-from stamo.features.encoding import EncodingSettings
+from stamo.features.mentions import EncodingSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.calibration import Calibration
 from stamo.models.counted import FITTED, WITH_WORDS, CountedScores
-from stamo.models.deeped.known import KnownDeepED
+from stamo.models.deeped_known import KnownDeepED
 from stamo.models.tables import Tables, WordKind, check_kind, model_tables
-from stamo.system.arrays import Float32
-from stamo.system.files import write_atomic
+from stamo.system.files import Float32, write_atomic
 
 if TYPE_CHECKING:
     from stamo.models.base import LinkingModel

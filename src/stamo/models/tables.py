@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from stamo.errors import SettingsError
-from stamo.features.encoding import EncodedMentions
+from stamo.features.mentions import EncodedMentions
 from stamo.kb.base import KnowledgeBase
-from stamo.system.arrays import Float32, Int32, Int64
+from stamo.system.files import Float32, Int32, Int64
 
 if TYPE_CHECKING:
     from torch import Tensor

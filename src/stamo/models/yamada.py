@@ -24,7 +24,7 @@ from stamo.models.base import (
     mean_vectors,
 )
 from stamo.models.tables import Tables, gather
-from stamo.system.arrays import Float32, Int64
+from stamo.system.files import Float32, Int64
 
 
 @dataclass(frozen=True)

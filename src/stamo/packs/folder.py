@@ -11,8 +11,7 @@ from pathlib import Path
 
 from stamo.errors import PackError, StamoError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
-from stamo.packs.pack import EntityPack
-from stamo.packs.pack_bytes import PACK_SUFFIX
+from stamo.packs.pack import PACK_SUFFIX, EntityPack
 from stamo.system.files import file_version, sweep, write_atomic
 
 

@@ -8,7 +8,7 @@ import torch
 from stamo.features.base import FeatureParams
 from stamo.models.evidence import GROUPS, NONE_GROUPS
 from stamo.packs.pack import EntityPack
-from stamo.system.arrays import Int64
+from stamo.system.files import Int64
 
 SHIFT = "decision-shift"
 """The group of a pack that holds what was added to the log odds to draw the line for F1."""

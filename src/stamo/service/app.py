@@ -25,14 +25,19 @@ from stamo.errors import (
     UnknownEntityError,
     WorkspaceError,
 )
-from stamo.service.discoveries import found_routes
 from stamo.service.folders import MissingWorkspaceError
-from stamo.service.labelling import history_routes, job_routes, workspace_routes
-from stamo.service.link_pool import LinkPool
-from stamo.service.linking import link_routes, pack_routes
+from stamo.service.linking import LinkPool
 from stamo.service.metrics import add_metrics
-from stamo.service.nif import nif_routes
 from stamo.service.parts import ServiceParts
+from stamo.service.routes import (
+    found_routes,
+    history_routes,
+    job_routes,
+    link_routes,
+    nif_routes,
+    pack_routes,
+    workspace_routes,
+)
 from stamo.service.schemas import ErrorOut
 from stamo.service.security import Guard, sentence
 from stamo.system.files import DISK_FULL

@@ -21,18 +21,23 @@ from stamo.service.schemas import (
     WorkspaceInfo,
 )
 from stamo.system.files import file_version
+from stamo.workspace.agreement import (
+    LabelEntry,
+    LabellerPair,
+    compare_labellers,
+    list_labels,
+)
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
 from stamo.workspace.folder import N_LABELS, REPORT, Workspace, workspace_folders
-from stamo.workspace.labels.events import (
+from stamo.workspace.labels import (
     EMERGING_CHOICE,
     SKIP,
     Choice,
     LabelEvent,
+    LabelStore,
     LabelTarget,
     describe_choice,
 )
-from stamo.workspace.labels.history import LabelEntry, LabellerPair, compare_labellers, list_labels
-from stamo.workspace.labels.store import LabelStore
 from stamo.workspace.verdict import Decision, judge, read_summary
 from stamo.workspace.wording import count_of, cut_end, cut_start
 

@@ -1,125 +1,203 @@
-"""Routes that link text and manage the packs it is linked with."""
+"""Texts of many requests, linked together.
+
+Linking is done in arrays, so that sixteen short texts take little longer than one. Short texts that
+arrive while others are linked wait in line, and are then taken several at once, by one thread: a
+second would halve what they share. Long texts have a line and threads of their own, so that nobody
+waits for others' books. What waits is bounded by number and by size.
+"""
 
 from __future__ import annotations
 
-import time
-from typing import Annotated, Any
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast
 
-from fastapi import APIRouter, Body, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
-from stamo import __version__
-from stamo.errors import CorpusFormatError, PackError
-from stamo.packs.folder import PackEntry
-from stamo.service.link_pool import LinkPool
-from stamo.service.parts import ServiceParts
-from stamo.service.schemas import LinkIn, LinkOut, MentionOut, PackDetailOut, PackOut, StatusOut
+from stamo.corpus.types import Document
+from stamo.linking.results import LinkedMention
+from stamo.service.parts import Limits, TextLinker
 
-_PACK_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
+BATCH_TEXTS = 32
+BATCH_CHARACTERS = 20_000
+"""Of the texts that are linked at once; a longer one is a long text."""
 
-
-def link_routes(parts: ServiceParts, pool: LinkPool) -> APIRouter:
-    """Return the routes that link text."""
-    router = APIRouter(prefix="/api", tags=["linking"])
-
-    @router.get("/status")
-    def status() -> StatusOut:
-        """Tell what this service is and whether changes need a token."""
-        return StatusOut(
-            version=__version__,
-            knowledge_base=parts.name,
-            n_packs=len(parts.packs.packs()),
-            token_needed=parts.security.token is not None,
-            max_characters=parts.limits.link_characters,
-        )
-
-    @router.post("/link")
-    async def link(body: Annotated[LinkIn, Body()]) -> LinkOut:
-        """Link the mentions of a text to entities."""
-        check_text(body.text)
-        start = time.perf_counter()
-        mentions = await pool.link(body.text)
-        found = [MentionOut.model_validate(mention) for mention in mentions]
-        if any(mention.in_pack for mention in found):
-            packs = await run_in_threadpool(parts.packs.packs)
-            emerging = frozenset(pack.entity.id for pack in packs)
-            for mention in found:
-                mention.emerging = mention.in_pack and mention.entity in emerging
-        return LinkOut(mentions=found, seconds=time.perf_counter() - start)
-
-    return router
+Done = TypeVar("Done")
 
 
-def check_text(text: str) -> None:
-    """Refuse a text that cannot be written as UTF-8.
+@dataclass(eq=False)
+class Waiting:
+    """A text, or other work, and where its answer goes."""
+
+    what: str | Callable[[], Any]
+    size: int
+    """Its characters."""
+    answer: asyncio.Future[Any]
+
+
+class Line:
+    """Work that waits for a few threads."""
+
+    def __init__(
+        self, n_threads: int, limits: Limits, do: Callable[[list[Any]], list[Any]]
+    ) -> None:
+        self._n_threads = n_threads
+        self._limits = limits
+        self._do = do
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="stamo-link")
+        self._waiting: deque[Waiting] = deque()
+        self._taken: list[list[Waiting]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting) + sum(map(len, self._taken))
+
+    async def enter(self, what: str | Callable[[], Any], size: int) -> Any:
+        """Wait for an answer.
+
+        Raises:
+            HTTPException: Too much waits, or it took too long (503).
+        """
+        limits = self._limits
+        if len(self._taken) >= self._n_threads and not self._has_room(size):
+            raise HTTPException(503, "The service is busy; send the text again in a moment.")
+        one = Waiting(what, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(one)
+        self._take_up()
+        try:
+            return await asyncio.wait_for(one.answer, limits.link_seconds)
+        except TimeoutError:
+            raise HTTPException(
+                503, f"Linking took more than {limits.link_seconds:g} seconds; send a shorter text."
+            ) from None
+
+    def _has_room(self, size: int) -> bool:
+        limits, n_characters = self._limits, sum(one.size for one in self._waiting)
+        fits = n_characters + size <= limits.link_waiting_characters
+        return len(self._waiting) < limits.link_waiting and fits
+
+    def _take_up(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting and len(self._taken) < self._n_threads:
+            batch = next_batch(self._waiting)
+            if batch:
+                self._taken.append(batch)
+                done = loop.run_in_executor(self._pool, self._do, [one.what for one in batch])
+                # A thread cannot be stopped: it counts as busy until it is really done.
+                done.add_done_callback(partial(self._hand_out, batch))
+
+    def _hand_out(self, batch: list[Waiting], done: asyncio.Future[list[Any]]) -> None:
+        self._taken.remove(batch)
+        if done.cancelled():
+            return
+        for one, answer in zip(batch, done.result(), strict=True):
+            if one.answer.done():  # it took too long, or whoever asked has gone
+                continue
+            if isinstance(answer, Exception):
+                one.answer.set_exception(answer)
+            else:
+                one.answer.set_result(answer)
+        self._take_up()
+
+    def close(self) -> None:
+        """Let running work end and take no more."""
+        for one in self._waiting:
+            one.answer.cancel()
+        self._waiting.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class LinkPool:
+    """Links texts in a few threads; turns requests away when too much waits or one takes long."""
+
+    def __init__(self, linker: TextLinker, limits: Limits) -> None:
+        self._linker = linker
+        self._limits = limits
+        self._short = Line(1, limits, self._link)
+        self._long = Line(limits.link_threads, limits, self._link)
+
+    @property
+    def n_inside(self) -> int:
+        """Texts that are linked or wait for it."""
+        return len(self._short) + len(self._long)
+
+    async def link(self, text: str) -> Sequence[LinkedMention]:
+        """Link a text.
+
+        Raises:
+            HTTPException: The text is too long (413), the service is busy or it took long (503).
+        """
+        most, size = self._limits.link_characters, len(text)
+        check_size(size, most, "The text has {} characters; send at most {}.")
+        line = self._short if size <= BATCH_CHARACTERS else self._long
+        return cast("Sequence[LinkedMention]", await line.enter(text, size))
+
+    async def run(self, work: Callable[[], Done], size: int) -> Done:
+        """Do some other work of linking, of about `size` characters, among the long texts.
+
+        Raises:
+            HTTPException: The service is busy or it took long (503).
+        """
+        return cast("Done", await self._long.enter(work, size))
+
+    def _link(self, batch: list[str | Callable[[], Any]]) -> list[Any]:
+        """Return an answer or an exception for each; runs in a thread."""
+        texts = [what for what in batch if isinstance(what, str)]
+        if len(texts) == len(batch) > 1:
+            together = _caught(partial(link_together, self._linker, texts))
+            if isinstance(together, list):
+                return together
+        # Whoever makes the others fail fails alone.
+        return [_caught(partial(self._alone, what)) for what in batch]
+
+    def _alone(self, what: str | Callable[[], Any]) -> Any:
+        return link_together(self._linker, [what])[0] if isinstance(what, str) else what()
+
+    def close(self) -> None:
+        """Let running texts end and take no more."""
+        self._short.close()
+        self._long.close()
+
+
+def check_size(size: int, most: int, sentence: str) -> None:
+    """Refuse what is too long.
 
     Raises:
-        CorpusFormatError: It holds half of a surrogate pair.
+        HTTPException: It is (413), with both numbers in the sentence.
     """
+    if size > most:
+        raise HTTPException(413, sentence.format(size, most))
+
+
+def next_batch(line: deque[Waiting]) -> list[Waiting]:
+    """Take from a line what is done together; what nobody waits for any more is left out."""
+    batch: list[Waiting] = []
+    size = 0
+    while line and len(batch) < BATCH_TEXTS:
+        if not line[0].answer.done():
+            size += line[0].size
+            if batch and size > BATCH_CHARACTERS:
+                break
+            batch.append(line[0])
+        line.popleft()
+    return batch
+
+
+def link_together(linker: TextLinker, texts: Sequence[str]) -> list[list[LinkedMention]]:
+    """Link several texts at once."""
+    documents = [Document(str(number), text) for number, text in enumerate(texts)]
+    # The lists are made here, in the thread: mentions come to be when they are looked at.
+    linked = [list(one.mentions) for one in linker.link_documents(documents)]
+    if len(linked) != len(texts):
+        raise RuntimeError(f"{len(texts)} texts gave {len(linked)} answers.")
+    return linked
+
+
+def _caught(work: Callable[[], Done]) -> Done | Exception:
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise CorpusFormatError(
-            f"The text holds half a character at {error.start}; send well-formed Unicode."
-        ) from error
-
-
-def pack_routes(parts: ServiceParts) -> APIRouter:
-    """Return the routes that list, add, inspect and remove packs."""
-    router = APIRouter(prefix="/api/packs", tags=["packs"])
-    packs = parts.packs
-
-    @router.get("")
-    def list_packs() -> list[PackOut]:
-        """List the packs, also those that cannot be used."""
-        return [PackOut.of(entry) for entry in packs.entries()]
-
-    def usable(key: str) -> PackEntry:
-        entry = packs.inspect(key)
-        if entry.pack is None:
-            raise PackError(entry.problem)
-        return entry
-
-    @router.get("/{key}")
-    def inspect_pack(key: str) -> PackDetailOut:
-        """Show what a pack holds."""
-        return PackDetailOut.of(usable(key))
-
-    @router.get("/{key}/file")
-    def download_pack(key: str) -> Response:
-        """Give the pack's file."""
-        data = usable(key).path.read_bytes()
-        headers = {"Content-Disposition": 'attachment; filename="entity.stamo"'}
-        return Response(data, media_type="application/octet-stream", headers=headers)
-
-    @router.post("", status_code=201, openapi_extra=_PACK_BODY)
-    async def add_pack(request: Request, replace: Annotated[bool, Query()] = False) -> PackOut:
-        """Add a pack; its file is the body of the request."""
-        data = await request.body()
-        entry = await run_in_threadpool(packs.add, data, replace=replace)
-        await run_in_threadpool(parts.on_packs)
-        return PackOut.of(entry)
-
-    @router.post("/of/{name}", status_code=201)
-    def use_learned(name: str, anyway: Annotated[bool, Query()] = False) -> PackOut:
-        """Link with the pack that a workspace learned last, instead of an earlier one of it.
-
-        One that is not fit to be used is refused, unless it is wanted anyway.
-        """
-        entry = packs.add(parts.workspaces.learned_pack(name, anyway=anyway), replace=True)
-        parts.on_packs()
-        return PackOut.of(entry)
-
-    @router.delete("/{key}", status_code=204)
-    def remove_pack(key: str) -> Response:
-        """Remove a pack; the knowledge base stays as it is."""
-        packs.remove(key)
-        parts.on_packs()
-        return Response(status_code=204)
-
-    return router
+        return work()
+    except Exception as error:
+        return error

@@ -22,7 +22,7 @@ from prometheus_client import (
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stamo import __version__
-from stamo.service.link_pool import LinkPool
+from stamo.service.linking import LinkPool
 from stamo.service.parts import ServiceParts
 
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})

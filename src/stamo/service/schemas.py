@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from stamo.discovery.proposal import Proposal
+from stamo.discovery.proposals import Proposal
 from stamo.packs.folder import PackEntry
 
 N_SHOWN = 20

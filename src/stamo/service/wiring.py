@@ -10,12 +10,12 @@ from pathlib import Path
 
 from stamo.corpus.types import Document
 from stamo.discovery.accept import AcceptRequests, accept_job
-from stamo.discovery.found import FoundFolder
+from stamo.discovery.proposals import FoundFolder
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument
-from stamo.linking.settings import LinkerSettings
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import PackFolder
 from stamo.service.folders import WorkspaceFolders
@@ -23,8 +23,8 @@ from stamo.service.jobs import JobRunner, Work
 from stamo.service.parts import ServiceParts
 from stamo.service.schemas import Guess
 from stamo.service.security import SecuritySettings
-from stamo.workspace.labels.events import NONE, Choice
-from stamo.workspace.labels.queue import Advisor
+from stamo.workspace.labels import NONE, Choice
+from stamo.workspace.queue import Advisor
 
 JOBS_FILE = ".stamo-jobs.sqlite"
 MAX_CHOICES = 40

@@ -18,12 +18,54 @@ import re
 import shutil
 import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stamo.errors import StamoError, WorkspaceError
+
+Bools = NDArray[np.bool_]
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+UInt64 = NDArray[np.uint64]
+
+
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+
+_Cell = TypeVar("_Cell")
+
+
+def inert_cell(value: _Cell) -> _Cell | str:
+    """Return a cell as it is; a text that a spreadsheet would compute gets an apostrophe first."""
+    is_formula = isinstance(value, str) and value.startswith(FORMULA_SIGNS)
+    return f"'{value}" if is_formula else value
+
+
+def bare_cell(text: str) -> str:
+    """Take off the apostrophe of `inert_cell`."""
+    return text[1:] if text[:1] == "'" and text[1:].startswith(FORMULA_SIGNS) else text
+
+
+class Closing(ABC):
+    """Closed at the end of a `with`, whatever happened in it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 MAX_JSON_BYTES = 64_000_000
 LOCK_FILE = "lock"
@@ -282,3 +324,41 @@ def read_json(path: Path) -> Any:
         raise WorkspaceError(
             f"{path} is not valid JSON; restore it, or start a new workspace."
         ) from error
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a file, on disk when this returns; when it fails, the file is as before.
+
+    What a killed process left without its end is taken away: nobody was told that it is there.
+    """
+    data = line.encode("utf-8", "replace") + b"\n"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        end = _whole_bytes(descriptor)
+        try:
+            if os.write(descriptor, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, end)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _whole_bytes(descriptor: int) -> int:
+    """Cut off what has no end of a line; return the size that is left."""
+    size = end = os.fstat(descriptor).st_size
+    while end and os.pread(descriptor, 1, end - 1) != b"\n":
+        start = max(end - (1 << 16), 0)
+        end = start + os.pread(descriptor, end - start, start).rfind(b"\n") + 1
+    if end < size:
+        os.ftruncate(descriptor, end)
+    return end
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file that have an end; what a killed process left is none."""
+    return path.read_bytes().split(b"\n")[:-1]

@@ -9,23 +9,362 @@ them. A run that was killed goes on there and ends with the same documents as on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+import numpy as np
+
 from stamo.corpus.aliases import AliasGroups, AliasMatcher
-from stamo.corpus.readers import STDIN, Position, Progress, SourceReader, refuse_one_text
-from stamo.corpus.skips import SkipCounter
-from stamo.corpus.types import Document
+from stamo.corpus.duplicates import NearDuplicates, UInt32, minhash
+from stamo.corpus.parts import NO_MENTION, Part, SkipCounter, split_document
+from stamo.corpus.reading import STDIN, Position, Progress, SourceReader, refuse_one_text
+from stamo.corpus.types import Document, Mention, without_overlaps
 from stamo.errors import WorkspaceError
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
+from stamo.linking.forms import find_alias_forms
+from stamo.linking.linker import Linker
+from stamo.linking.results import merge_parts
+from stamo.linking.texts import Detected
 from stamo.models.store import TrainedModel
-from stamo.workspace.decide import Decider
-from stamo.workspace.documents import CollectedParts
+from stamo.workspace.documents import CollectedParts, free_id
 from stamo.workspace.folder import Workspace
-from stamo.workspace.intake import Collected, CollectSettings, Intake, Reached
+
+LONGER_NAME = "alias only inside longer names"
+COPY = "near-duplicate of a document that was kept"
+
+
+@dataclass(frozen=True)
+class CollectSettings:
+    """What is kept, and how."""
+
+    casefold: bool = False
+    """Whether an alias in another case is a candidate mention too."""
+    batch_size: int = 64
+    """Documents decided together; a part is written after each batch that kept some."""
+    max_documents: int | None = None
+    """Stop after so many documents were kept."""
+    text_column: str = ""
+    """The column of tables that holds the texts; `text` and the like by default. An interrupted
+    collecting goes on with the one it began with."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a workspace has collected."""
+
+    n_kept: int
+    n_mentions: int
+    """Candidate mentions of the kept documents."""
+    skipped: dict[str, int]
+    """Documents left out, by reason."""
+    mended: dict[str, int]
+    """Documents kept after repair, by what was repaired."""
+    examples: dict[str, str]
+    """Where each reason was met first."""
+    n_new: int
+    """Documents kept since collecting began or went on."""
+    mentions_by_alias: dict[str, int]
+    """Candidate mentions of each alias."""
+    complete: bool = False
+
+    @property
+    def n_read(self) -> int:
+        """Return how many documents were looked at."""
+        return self.n_kept + sum(self.skipped.values())
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Reading as it was at a position from which it can go on."""
+
+    position: Position
+    n_bytes: int = 0
+    n_handed: int = 0
+    """Documents that were handed out and looked at."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    mended: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
+
+
+class Intake:
+    """One workspace while documents are read."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        state: dict[str, Any],
+        settings: CollectSettings,
+        kb: KnowledgeBase,
+    ) -> None:
+        """Take up where the workspace stands.
+
+        Args:
+            workspace: The folder.
+            state: What its manifest says about the collecting that begins or goes on.
+            settings: What is kept.
+            kb: Whose language says in which forms names are written.
+        """
+        self.entity, self.state, self.settings = workspace.entity, state, settings
+        self.begun = int(state.get("begun", 0))
+        """The first of the sources that this collecting reads; those before it are complete."""
+        self.sources: list[str] = list(state["sources"][self.begun :])
+        self.text_column = str(state.get("text_column", ""))
+        position = Position.from_json(state["position"])
+        self.start = replace(position, source=position.source - self.begun)
+        """Where among the sources of this collecting it goes on."""
+        self.parts = workspace.documents
+        self.aliases = frozenset(workspace.entity.aliases)
+        self.matcher = AliasMatcher(workspace.entity.aliases, casefold=settings.casefold)
+        self.forms = find_alias_forms(workspace.entity.aliases, kb)
+        self.copies = NearDuplicates()
+        self.ids: set[str] = set()
+        self.n_kept = self.n_new = 0
+        self.n_by_alias: Counter[str] = Counter()
+        for document in self.parts:
+            self.copies.add(document)
+            self._count(document)
+        self.decided = Counter(state.get("decided", {}))
+        self.waiting: list[tuple[Document, list[Mention]]] = []
+        self.n_characters = 0
+        self._n_taken = 0
+        self._since: Reached | None = None
+        self._until: Reached | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it takes no more documents."""
+        return self._until is not None
+
+    def remember(self) -> None:
+        """Write down what is about to be collected, with which artifacts."""
+        self.parts.append([], state=self.state)
+
+    def begin_at(self, reached: Reached) -> None:
+        """Take documents from here on."""
+        self._since = reached
+
+    def take(self, document: Document) -> None:
+        """Let a document wait if it holds an alias."""
+        mentions = self.matcher.find(document.text)
+        if self.forms is not None:
+            more = without_overlaps(self.forms.mentions(document.text), mentions)
+            mentions = sorted([*mentions, *more], key=lambda m: m.start)
+        if mentions:
+            self._n_taken += 1
+            self.waiting.append((document, mentions))
+            self.n_characters += len(document.text)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what waits is to be decided now."""
+        size, most = self.settings.batch_size, self.settings.max_documents
+        return len(self.waiting) >= min(size, size if most is None else max(most - self.n_kept, 1))
+
+    def flush(self, kept: list[Document], reached: Reached, *, complete: bool = False) -> None:
+        """Write down what was kept of all that waited; `reached` is the position behind it."""
+        self.waiting, self.n_characters = [], 0
+        if self.settings.max_documents is not None:
+            kept = kept[: max(self.settings.max_documents - self.n_kept, 0)]
+            complete = complete or self.n_kept + len(kept) >= self.settings.max_documents
+        named = []
+        for document in kept:
+            named.append(self._named(document))
+            self._count(named[-1])
+        self.n_new += len(named)
+        if complete:
+            self._until = reached
+        position = replace(reached.position, source=reached.position.source + self.begun)
+        state = self.state | {
+            "position": position.to_json(),
+            "n_bytes": reached.n_bytes,
+            "skipped": self._total("skipped", reached),
+            "mended": self._total("mended", reached),
+            "examples": dict(reached.examples) | self.state.get("examples", {}),
+            "decided": self._decided(reached),
+        }
+        self.parts.append(named, state=state, complete=complete)
+
+    def as_it_was(self) -> Collected:
+        """Say what there is where nothing is left to read."""
+        self._until = Reached(self.start)
+        return self.collected(self._until)
+
+    def collected(self, reached: Reached) -> Collected:
+        """Say what there is."""
+        reached = self._until or reached
+        skipped = Counter(self._total("skipped", reached)) + Counter(self._decided(reached))
+        return Collected(
+            n_kept=self.n_kept,
+            n_mentions=self.n_by_alias.total(),
+            skipped=dict(sorted(skipped.items(), key=lambda item: (-item[1], item[0]))),
+            mended=self._total("mended", reached),
+            examples=dict(reached.examples) | self.state.get("examples", {}),
+            n_new=self.n_new,
+            mentions_by_alias={a: self.n_by_alias[a] for a in self.entity.aliases},
+            complete=self.done,
+        )
+
+    def _total(self, what: str, reached: Reached) -> dict[str, int]:
+        """Return what was counted before this collecting, and by the reader since it began."""
+        before = Counter(self.state.get(what, {}))
+        if self._since is not None:
+            before += Counter(getattr(reached, what))
+            before -= Counter(getattr(self._since, what))
+        return dict(before)
+
+    def _decided(self, reached: Reached) -> dict[str, int]:
+        decided = self.decided.copy()
+        if self._since is not None:
+            decided[NO_MENTION] += reached.n_handed - self._since.n_handed - self._n_taken
+        return dict(+decided)
+
+    def _count(self, document: Document) -> None:
+        self.ids.add(document.id)
+        self.n_kept += 1
+        self.n_by_alias.update(m.surface for m in document.mentions if m.entity is None)
+
+    def _named(self, document: Document) -> Document:
+        """Return a document under an id that no other has."""
+        name = free_id(document.id, self.ids)
+        return document if name == document.id else replace(document, id=name)
+
+
+LEAST_CONFIDENCE = 0.5
+"""Other mentions linked with at least this confidence become entity context."""
+MAX_TOGETHER = 2_000_000
+"""Characters of documents after which no further workspace is added to those decided together."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A document that a workspace waits for, in parts, with all names that were found in them."""
+
+    intake: Intake
+    document: Document
+    candidates: list[Mention]
+    parts: Sequence[Part]
+    names: Sequence[Detected]
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """The places of all names in the document."""
+        return [
+            (start + part.offset, end + part.offset)
+            for part, some in zip(self.parts, self.names, strict=True)
+            for start, end in zip(some.starts.tolist(), some.ends.tolist(), strict=True)
+        ]
+
+
+class Decider:
+    """Finds and links the mentions of documents for all workspaces of a pass."""
+
+    def __init__(
+        self,
+        intakes: Sequence[Intake],
+        kb: KnowledgeBase,
+        trained: TrainedModel,
+        settings: CollectSettings,
+    ) -> None:
+        names = tuple(dict.fromkeys(a for intake in intakes for a in intake.entity.aliases))
+        choice = LinkerSettings(batch_size=settings.batch_size, mentions="detect")
+        self._linker = Linker(kb, trained, settings=choice, extra_aliases=names)
+        self._is_alias = {
+            intake: np.array([name in intake.aliases for name in names]) for intake in intakes
+        }
+
+    def decide(self, intakes: Sequence[Intake]) -> Iterator[tuple[Intake, list[Document]]]:
+        """Yield each workspace with the documents that it keeps of those that wait in it."""
+        for group in _groups(intakes):
+            kept: dict[Intake, list[Document]] = {intake: [] for intake in group}
+            wanted = list(self._without_copies(self._detect(group)))
+            for found, document in zip(wanted, self._link(wanted), strict=True):
+                kept[found.intake].append(document)
+            yield from kept.items()
+
+    def _detect(self, intakes: Sequence[Intake]) -> Iterator[_Found]:
+        """Find all names; an alias inside a longer name that is known is no candidate."""
+        waiting = [(i, document, found) for i in intakes for document, found in i.waiting]
+        cut = [list(split_document(d, self._linker.window)) for _, d, _ in waiting]
+        owners = [intake for (intake, _, _), parts in zip(waiting, cut, strict=True) for _ in parts]
+        if not owners:
+            return
+        is_alias = np.stack([self._is_alias[intake] for intake in owners])
+        names = iter(self._linker.detect([part for parts in cut for part in parts], is_alias))
+        for (intake, document, candidates), parts in zip(waiting, cut, strict=True):
+            some = list(islice(names, len(parts)))
+            found = _Found(intake, document, candidates, parts, some)
+            yield replace(found, candidates=outside_longer(candidates, found.spans))
+
+    def _without_copies(self, every: Iterator[_Found]) -> Iterator[_Found]:
+        signatures: dict[str, UInt32] = {}
+        for found in every:
+            intake, text = found.intake, found.document.text
+            intake.decided[LONGER_NAME] += not found.candidates
+            if found.candidates:
+                if text not in signatures:  # another workspace may want it too
+                    signatures[text] = minhash(text)
+                is_new = intake.copies.add(found.document, signatures[text]) is None
+                intake.decided[COPY] += not is_new
+                if is_new:
+                    yield found
+
+    def _link(self, wanted: Sequence[_Found]) -> Iterator[Document]:
+        """Link the names that are no candidates; those without a sure link are left out."""
+        parts = [part for found in wanted for part in found.parts]
+        names = [some for found in wanted for some in found.names]
+        linked = merge_parts(self._linker.link_found(parts, names))
+        for found, result in zip(wanted, linked, strict=True):
+            text = found.document.text
+            sure = [
+                Mention(text[start:end], start, end, entity)
+                for start, end, entity, confidence in result.links()
+                if entity is not None and confidence >= LEAST_CONFIDENCE
+            ]
+            others = without_overlaps(sure, found.candidates)
+            mentions = sorted([*found.candidates, *others], key=lambda m: (m.start, m.end))
+            yield replace(found.document, mentions=tuple(mentions))
+
+
+def _groups(intakes: Sequence[Intake]) -> Iterator[list[Intake]]:
+    """Put workspaces together until what waits in them is enough to be decided at once."""
+    group: list[Intake] = []
+    for intake in intakes:
+        group.append(intake)
+        if sum(one.n_characters for one in group) >= MAX_TOGETHER:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def outside_longer(
+    candidates: Sequence[Mention], names: Sequence[tuple[int, int]]
+) -> list[Mention]:
+    """Leave out candidates that lie inside a longer name ("Rey" in "Rey Island").
+
+    Candidates and names are in order, each free of overlaps.
+    """
+    ends = [end for _, end in names]
+
+    def is_inside(candidate: Mention) -> bool:
+        at = bisect_right(ends, candidate.start)
+        start, end = names[at] if at < len(names) else (candidate.end, candidate.end)
+        return (
+            start <= candidate.start
+            and candidate.end <= end
+            and (end - start > candidate.end - candidate.start)
+        )
+
+    return [candidate for candidate in candidates if not is_inside(candidate)]
+
 
 CHECKPOINT_BYTES = 32_000_000
 """After so many bytes of the sources, as they are stored, all workspaces write down where they
@@ -140,7 +479,7 @@ def collect_many(
         ]
         decider = Decider(intakes, kb, trained, settings)
         collected: dict[int, Collected] = {}
-        for group in _groups(intakes):
+        for group in _groups_collect(intakes):
             some = [intakes[number] for number in group]
             if some[0].sources:
                 results = _Pass(some, decider, settings, reader, on_progress).run(stdin)
@@ -159,7 +498,7 @@ def _refuse_collected(workspaces: Sequence[Workspace], known: Sequence[str]) -> 
     )
 
 
-def _groups(intakes: Sequence[Intake]) -> list[list[int]]:
+def _groups_collect(intakes: Sequence[Intake]) -> list[list[int]]:
     """Put workspaces together that read the same sources."""
     groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for number, intake in enumerate(intakes):

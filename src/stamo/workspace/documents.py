@@ -18,8 +18,8 @@ from typing import Any
 
 import zstandard
 
-from stamo.corpus.formats.jsonl import document_from_json, document_to_json, parse_json
-from stamo.corpus.skips import clean_surrogates
+from stamo.corpus.formats import document_from_json, document_to_json, parse_json
+from stamo.corpus.parts import clean_surrogates
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stamo.models.calibration import expected_calibration_error, reliability
-from stamo.system.arrays import Bools, Float64
+from stamo.system.files import Bools, Float64
 from stamo.workspace.slots import SlotRecord
 from stamo.workspace.verdict import Findings
 

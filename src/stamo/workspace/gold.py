@@ -16,9 +16,9 @@ import numpy as np
 from stamo.corpus.types import Corpus, LabelKey
 from stamo.errors import CorpusFormatError
 from stamo.linking.results import LinkedDocument
+from stamo.workspace.cross_validation import rates
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
-from stamo.workspace.left_out import rates
+from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
 from stamo.workspace.slots import Rates
 
 Gold = Mapping[str, Mapping[tuple[int, int], str]]

@@ -23,12 +23,24 @@ from stamo.learning.loop import Learned, Reading, Slot, self_train
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
+from stamo.workspace.cross_validation import (
+    LeftOut,
+    Material,
+    find_out,
+    load_material,
+    predict_left_out,
+)
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels.store import labels_fingerprint
-from stamo.workspace.left_out import LeftOut, find_out, predict_left_out
-from stamo.workspace.material import Material, load_material
+from stamo.workspace.labels import labels_fingerprint
 from stamo.workspace.slots import SlotRecord, SlotStore, collapse_alarm
-from stamo.workspace.verdict import SUMMARY, Findings, LearnSummary, Verdict, judge, read_summary
+from stamo.workspace.verdict import (
+    SUMMARY,
+    Findings,
+    LearnSummary,
+    Verdict,
+    judge,
+    read_summary,
+)
 from stamo.workspace.versions import write_version
 
 

@@ -14,27 +14,36 @@ from pathlib import Path
 import numpy as np
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.readers import read_documents
+from stamo.corpus.reading import read_documents
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import WorkspaceError
 from stamo.features.encoder_choice import encoder_for, remembering
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.alias_forms import matcher_for
+from stamo.linking.forms import matcher_for
 from stamo.linking.linker import Linker
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
-from stamo.system.arrays import Bools, Float32, Float64
-from stamo.system.files import write_atomic
+from stamo.system.files import Bools, Float32, Float64, write_atomic
 from stamo.workspace import report_html as html
-from stamo.workspace.collisions import Collisions, find_collisions
-from stamo.workspace.figures import Panel, confidence_panels, convergence_panels, to_png, to_svg
+from stamo.workspace.cross_validation import read_corpus
+from stamo.workspace.figures import (
+    Panel,
+    confidence_panels,
+    convergence_panels,
+    to_png,
+    to_svg,
+)
 from stamo.workspace.folder import REPORT, Workspace
-from stamo.workspace.labels.events import SKIP, LabelEvent
-from stamo.workspace.labels.store import labels_fingerprint
-from stamo.workspace.material import read_corpus
+from stamo.workspace.labels import SKIP, LabelEvent, labels_fingerprint
 from stamo.workspace.report_examples import example_sections
-from stamo.workspace.seen import PackChange, change_since_last, score_corpus
+from stamo.workspace.scored import (
+    Collisions,
+    PackChange,
+    change_since_last,
+    find_collisions,
+    score_corpus,
+)
 from stamo.workspace.slots import SlotRecord
 from stamo.workspace.verdict import Findings, LearnSummary, Verdict, judge, read_summary
 from stamo.workspace.wording import count_of

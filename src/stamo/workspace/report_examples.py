@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from stamo.workspace import report_html as html
-from stamo.workspace.labels.events import describe_choice
-from stamo.workspace.seen import SeenMention
+from stamo.workspace.labels import describe_choice
+from stamo.workspace.scored import SeenMention
 from stamo.workspace.wording import cut_context
 
 N_EXAMPLES = 6

@@ -18,9 +18,8 @@ import numpy as np
 
 from stamo.evaluation.intervals import Interval, wilson
 from stamo.packs.pack import EntityPack
-from stamo.system.arrays import Bools
-from stamo.system.files import read_json
-from stamo.workspace.labels.history import Check
+from stamo.system.files import Bools, read_json
+from stamo.workspace.agreement import Check
 from stamo.workspace.wording import count_of
 
 LEAST_PRECISION = 0.8

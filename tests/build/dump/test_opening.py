@@ -2,7 +2,7 @@
 
 import pytest
 
-from stamo.build.dump.opening import detect
+from stamo.build.dump import detect
 from stamo.errors import DumpError
 
 

@@ -8,23 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.build.dump.pages import (
+from stamo.build.dump import (
+    CUT_OFF,
     INVALID_TEXT,
+    MALFORMED,
     NO_TEXT,
+    NOT_CLOSED,
     OTHER_MODEL,
     OTHER_NAMESPACE,
-    _has_long_tag,
-    parse_pages,
-)
-from stamo.build.dump.site import Site
-from stamo.build.dump.splitter import (
-    CUT_OFF,
-    MALFORMED,
-    NOT_CLOSED,
     PageLimits,
     PageSplitter,
+    _has_long_tag,
+    parse_pages,
     too_large,
 )
+from stamo.build.site import Site
 
 SITE = Site.parse(
     b'<mediawiki xml:lang="de"><siteinfo><case>first-letter</case><namespaces>'

@@ -15,10 +15,18 @@ from types import SimpleNamespace
 import pytest
 import zstandard
 
-from stamo.build.dump.multistream import StreamRange, find_index
-from stamo.build.dump.pages import INVALID_TEXT, OTHER_NAMESPACE
-from stamo.build.dump.reader import DumpReader, parse_chunk
-from stamo.build.dump.splitter import CUT_OFF, MALFORMED, NOT_CLOSED, too_large
+from stamo.build.dump import (
+    CUT_OFF,
+    INVALID_TEXT,
+    MALFORMED,
+    NOT_CLOSED,
+    OTHER_NAMESPACE,
+    DumpReader,
+    StreamRange,
+    find_index,
+    parse_chunk,
+    too_large,
+)
 from stamo.errors import DumpError, SettingsError
 
 COMPRESS = {
@@ -300,7 +308,7 @@ def test_streams_are_found_without_an_index(multistream, monkeypatch):
     with_index = ranges_of(path)
     index.unlink()
     for scan_bytes in (1 << 20, 256, 11):
-        monkeypatch.setattr("stamo.build.dump.multistream._SCAN_BYTES", scan_bytes)
+        monkeypatch.setattr("stamo.build.dump._SCAN_BYTES", scan_bytes)
         found = ranges_of(path)
         assert found[:-2] == with_index[:-1]
         assert (found[-2][0], found[-2][1], found[-1][1]) == (
@@ -314,7 +322,7 @@ def test_streams_are_found_without_an_index(multistream, monkeypatch):
 @pytest.mark.parametrize("parts", ["one", "anywhere", "pages at once", "long"])
 def test_other_archives_are_read_in_one_piece(tmp_path, monkeypatch, parts):
     """One stream, streams cut in the middle of pages, and streams too long for a worker."""
-    monkeypatch.setattr("stamo.build.dump.multistream.MAX_FOUND_BYTES", 400)
+    monkeypatch.setattr("stamo.build.dump.MAX_FOUND_BYTES", 400)
     head = header("0.11").encode()
     body = "".join(page(f"Title {n}", n) for n in range(40)).encode() + b"</mediawiki>"
     whole = head + body
@@ -435,7 +443,7 @@ def test_damaged_stream_costs_only_its_range(multistream):
 def test_range_that_swells_is_bounded(multistream, monkeypatch):
     """A range whose pages outgrow the bound ends there and is counted."""
     path, _ = multistream
-    monkeypatch.setattr("stamo.build.dump.reader.MAX_RANGE_TEXT", 1000)
+    monkeypatch.setattr("stamo.build.dump.MAX_RANGE_TEXT", 1000)
     pages, counts = read(path)
     assert 0 < len(pages) < 19
     assert sum("multistream range" in reason for reason in counts) == 1

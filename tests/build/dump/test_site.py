@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stamo.build.dump.site import Site, decode_references
-from stamo.build.wikitext.links import simple_titles
+from stamo.build.site import Site, decode_references
+from stamo.build.wikilinks import simple_titles
 
 OLD_HEADER = b"""<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.3/"
     version="0.3" xml:lang="en">

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from stamo.build.build import build_knowledge_base
-from stamo.build.dump.reader import DumpReader, parse_chunk
-from stamo.build.notes.reader import MAX_NOTE_BYTES
+from stamo.build.dump import DumpReader, parse_chunk
+from stamo.build.notes import MAX_NOTE_BYTES
 from stamo.build.settings import BuildSettings
-from stamo.build.wikitext.clean import clean, find_redirect, is_disambiguation
+from stamo.build.wikitext import clean, find_redirect, is_disambiguation
 from stamo.errors import DumpError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker

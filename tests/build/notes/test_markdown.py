@@ -2,8 +2,7 @@
 
 import pytest
 
-from stamo.build.notes.front_matter import MAX_FRONT_MATTER, split_front_matter
-from stamo.build.notes.markdown import clean_note
+from stamo.build.notes import MAX_FRONT_MATTER, clean_note, split_front_matter
 
 
 def links_of(markdown, folder=""):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stamo.build.dump.site import Site
-from stamo.build.wikitext.clean import clean, find_redirect, is_disambiguation
-from stamo.build.wikitext.links import Targets, resolve, targets_of
+from stamo.build.site import Site
+from stamo.build.wikilinks import Targets, resolve, targets_of
+from stamo.build.wikitext import clean, find_redirect, is_disambiguation
 from tests.build.wikitext.links import anchors_of
 
 SITE = Site()

@@ -11,9 +11,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from stamo.build.dump.site import Site
-from stamo.build.wikitext.clean import clean
-from stamo.build.wikitext.magic_words import LANGUAGE_CODES, SISTER_PROJECTS
+from stamo.build.site import LANGUAGE_CODES, SISTER_PROJECTS, Site
+from stamo.build.wikitext import clean
 from tests.build.wikitext.links import anchors_of
 
 wtp = pytest.importorskip("wikitextparser", reason="the reference parser is not installed")

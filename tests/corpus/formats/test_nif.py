@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stamo.corpus.formats import nif
-from stamo.corpus.formats.nif import (
+from stamo.corpus import nif
+from stamo.corpus.nif import (
     EMERGING_IRI,
     NOT_IN_KB,
     NifPhrase,
@@ -15,8 +15,8 @@ from stamo.corpus.formats.nif import (
     parse_nif,
     title_of,
 )
-from stamo.corpus.readers import read_documents, read_parts
-from stamo.corpus.skips import SkipCounter
+from stamo.corpus.parts import SkipCounter
+from stamo.corpus.reading import read_documents, read_parts
 from stamo.corpus.types import Mention
 from stamo.errors import CorpusFormatError
 

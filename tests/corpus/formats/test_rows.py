@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stamo.corpus import formats as feed
+from stamo.corpus import formats as parquet
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.formats import feed, parquet
-from stamo.corpus.formats.parquet import _Head, largest_page
-from stamo.corpus.parts import Part, Unreadable
-from stamo.corpus.readers import Position, count_bytes, read_documents, read_parts
-from stamo.corpus.skips import NO_MENTION, ReadLimits, SkipCounter
+from stamo.corpus.formats import _Head, largest_page
+from stamo.corpus.parts import NO_MENTION, Part, ReadLimits, SkipCounter, Unreadable
+from stamo.corpus.reading import Position, count_bytes, read_documents, read_parts
 
 ROWS = [
     {"id": "a", "title": "First", "text": "Rey left Jakku,\nat night."},

@@ -5,11 +5,10 @@ import time
 
 import pytest
 
-from stamo.corpus.formats import html_process
-from stamo.corpus.formats.html_process import extract_html
-from stamo.corpus.formats.warc import read_records
-from stamo.corpus.readers import read_documents
-from stamo.corpus.skips import ReadLimits, SkipCounter
+from stamo.corpus import web as html_process
+from stamo.corpus.parts import ReadLimits, SkipCounter
+from stamo.corpus.reading import read_documents
+from stamo.corpus.web import extract_html, read_records
 from stamo.errors import CorpusFormatError
 from tests.corpus.archives import http_answer, page, warc_record
 
@@ -111,7 +110,7 @@ def test_a_child_that_was_killed_is_replaced():
 
 WITHOUT_RULES = """
 from stamo.corpus.formats import html_extract, html_process
-from stamo.corpus.formats.html_process import serve
+from stamo.corpus.web import serve
 html_extract.is_excessive = lambda html: False
 html_process.CPU_SECONDS = 1
 """

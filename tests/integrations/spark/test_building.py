@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from stamo.build.build import build_knowledge_base
-from stamo.build.dump.reader import DumpReader
-from stamo.build.extract import ExtractSettings
+from stamo.build.dump import DumpReader
 from stamo.build.settings import BuildSettings
-from stamo.integrations.spark.building import spark_engine, stage_chunk
+from stamo.build.staging import ExtractSettings
+from stamo.integrations.spark.jobs import spark_engine, stage_chunk
 from stamo.integrations.spark.session import SparkWorkers
-from stamo.world import WorldSettings, generate_world
+from stamo_lab.world import WorldSettings, generate_world
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,9 @@ import pytest
 
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError
-from stamo.integrations.spark.collecting import spark_reader
-from stamo.workspace.collect import collect_many
+from stamo.integrations.spark.jobs import spark_reader
+from stamo.workspace.collect import CollectSettings, collect_many
 from stamo.workspace.folder import Workspace
-from stamo.workspace.intake import CollectSettings
 from tests.workspace.small_world import NOON, make_small_world
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stamo.build import counting
-from stamo.build.dump.reader import DumpReader
-from stamo.build.extract import (
+from stamo.build.dump import DumpReader
+from stamo.build.staging import (
     GIVEN_NAME_SCHEMA,
     LINK_SCHEMA,
     MAX_SURFACE,
@@ -20,9 +20,9 @@ from stamo.build.extract import (
     rows_batch,
 )
 from stamo.errors import MissingExtraError, SettingsError
-from stamo.integrations.spark.counting import TABLES, count_on_spark
+from stamo.integrations.spark.jobs import TABLES, count_on_spark
 from stamo.integrations.spark.session import spark_session
-from stamo.world import WorldSettings, generate_world
+from stamo_lab.world import WorldSettings, generate_world
 
 pytestmark = pytest.mark.slow
 

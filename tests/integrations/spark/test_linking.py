@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
-from stamo.corpus.pieces import PIECE_BYTES, bundle, plan_pieces
-from stamo.corpus.readers import read_parts
+from stamo.corpus.reading import read_parts
 from stamo.errors import SettingsError, WorkerError
-from stamo.integrations.spark.linking import LinkJob, link_on_spark, task_bytes
+from stamo.integrations.spark.jobs import LinkJob, link_on_spark, task_bytes
+from stamo.integrations.spark.pieces import PIECE_BYTES, bundle, plan_pieces
 from stamo.integrations.spark.session import SparkWorkers
 from stamo.linking.linker import Linker
 
@@ -173,7 +173,7 @@ def test_task_that_always_fails_is_one_sentence(spark):
 def test_lines_of_pieces_keep_their_numbers(spark, sources, monkeypatch):
     """Line numbers are counted by tasks of Spark and equal those of one reader."""
     counted_here = plan_pieces([str(sources)], 5000)
-    monkeypatch.setattr("stamo.corpus.pieces.COUNTED_HERE", 0)
+    monkeypatch.setattr("stamo.integrations.spark.pieces.COUNTED_HERE", 0)
     pieces = plan_pieces([str(sources)], 5000, run=SparkWorkers(spark).map)
     assert pieces == counted_here
     assert sum(piece.end is not None for piece in pieces) > 10

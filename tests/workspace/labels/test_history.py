@@ -3,9 +3,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stamo.corpus.types import Document, Mention
-from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, SKIP, LabelTarget
-from stamo.workspace.labels.history import Check, compare_labellers, list_labels
-from stamo.workspace.labels.store import LabelStore
+from stamo.workspace.agreement import Check, compare_labellers, list_labels
+from stamo.workspace.labels import EMERGING_CHOICE, NONE, SKIP, LabelStore, LabelTarget
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 DOCUMENT = Document("d1", "In the evening Rey came back.", (Mention("Rey", 15, 18),), "News")

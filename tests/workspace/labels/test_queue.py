@@ -6,8 +6,8 @@ from scipy import sparse
 
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.workspace.gold import label_by_gold
-from stamo.workspace.labels.events import SKIP, LabelTarget
-from stamo.workspace.labels.queue import Advisor, LabelQueue, choose_documents
+from stamo.workspace.labels import SKIP, LabelTarget
+from stamo.workspace.queue import Advisor, LabelQueue, choose_documents
 from tests.synthetic import make_synthetic_pile
 from tests.workspace.small_world import NOON, copy_collected
 
@@ -139,7 +139,7 @@ def test_the_advisor_forgets_the_queue_that_was_used_longest_ago(
     small, space, kb, trained, tmp_path, monkeypatch
 ):
     """Memory does not follow the number of workspaces."""
-    monkeypatch.setattr("stamo.workspace.labels.queue.MAX_QUEUES", 1)
+    monkeypatch.setattr("stamo.workspace.queue.MAX_QUEUES", 1)
     advisor = Advisor(kb, trained)
     corpus = space.documents.read()
     first = advisor.queue(space, corpus)

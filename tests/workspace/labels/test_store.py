@@ -14,10 +14,18 @@ import pytest
 
 from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
 from stamo.errors import CorpusFormatError, WorkspaceError
-from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, SKIP, UNDO, LabelTarget
-from stamo.workspace.labels.export import from_csv, from_jsonl, to_csv, to_jsonl
-from stamo.workspace.labels.schema import explain
-from stamo.workspace.labels.store import LabelProgress, LabelStore, find_labelled
+from stamo.workspace.label_files import from_csv, from_jsonl, to_csv, to_jsonl
+from stamo.workspace.labels import (
+    EMERGING_CHOICE,
+    NONE,
+    SKIP,
+    UNDO,
+    LabelProgress,
+    LabelStore,
+    LabelTarget,
+    explain,
+    find_labelled,
+)
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -164,8 +172,8 @@ FULL_DISK = """
     import resource, signal, sys
     from datetime import UTC, datetime
     from stamo.errors import WorkspaceError
-    from stamo.workspace.labels.events import EMERGING_CHOICE, LabelTarget
-    from stamo.workspace.labels.store import LabelStore
+    from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
+    from stamo.workspace.labels import LabelStore
     # No file may grow: what a full disk does to us.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -285,8 +293,8 @@ def test_labels_added_together_hold_all_or_none(store):
 LABEL = """
     import sys
     from datetime import UTC, datetime
-    from stamo.workspace.labels.events import LabelTarget
-    from stamo.workspace.labels.store import LabelStore
+    from stamo.workspace.labels import LabelTarget
+    from stamo.workspace.labels import LabelStore
     with LabelStore.open(sys.argv[1]) as store:
         for n in range(int(sys.argv[3])):
             document = f"{sys.argv[2]}-{n}"

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from stamo.workspace.labels.events import EMERGING_CHOICE, NONE, SKIP
-from stamo.workspace.labels.terminal import label_in_terminal
+from stamo.workspace.labels import EMERGING_CHOICE, NONE, SKIP
+from stamo.workspace.terminal import label_in_terminal
 from stamo.workspace.wording import cut_context, printable
 from tests.workspace.small_world import NOON, copy_collected
 

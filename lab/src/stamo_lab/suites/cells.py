@@ -1,0 +1,247 @@
+"""What every kind of suite shares in a run: cells of methods on problems, and their results.
+
+The results are lines of JSON in a directory that one process writes at a time. What is there
+already is not run again, so an interrupted run goes on where it stopped. A cell is a frozen
+dataclass; its fields and the title of the problem identify a result.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
+from stamo.features.encoder_choice import INSTALLED, CachedEncoder, encoder_of
+from stamo.features.pile import TextEncoder
+from stamo.kb.base import KnowledgeBase
+from stamo.system.files import append_line, whole_lines
+from stamo.system.processes import Workers
+from stamo_lab.suites.store import OpenedSuite
+
+RESULTS, RUN, LOCK = "results.jsonl", "run.json", ".run.lock"
+KEPT_READINGS = "readings"
+"""Where a suite keeps what the sentence encoder read; it may be deleted."""
+
+Row = dict[str, Any]
+OnProblem = Callable[[int, int], None]
+"""Called with the problems done so far and their total."""
+
+
+@contextmanager
+def results_lock(out: Path) -> Iterator[None]:
+    """Make a directory of results and keep other runs out of it; a killed run loses its lock.
+
+    Raises:
+        SuiteError: Another run writes there.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SuiteError(
+                f"Another run writes its results to {str(out)!r}; wait until it has ended, or "
+                "choose another directory."
+            ) from None
+        yield
+
+
+def read_run(out: Path) -> dict[str, Any]:
+    """Return what was noted of the last run in a directory."""
+    about: dict[str, Any] = json.loads((out / RUN).read_text())
+    return about
+
+
+def read_results(out: Path) -> list[Row]:
+    """Return the results so far, without a last line that is not complete."""
+    path = out / RESULTS
+    return [json.loads(line) for line in whole_lines(path)] if path.is_file() else []
+
+
+@contextmanager
+def kept_readings(encoder: str | None, suite: Path, number: int) -> Iterator[TextEncoder | None]:
+    """Yield the encoder that reads one problem; what it read stays beside the suite if it can."""
+    reader = encoder_of(encoder)
+    if reader is None:
+        yield None
+        return
+    kept = CachedEncoder(reader, suite / KEPT_READINGS / f"{number:04d}.safetensors")
+    yield kept
+    with suppress(OSError):  # a suite that may only be read is read again
+        (suite / KEPT_READINGS).mkdir(exist_ok=True)
+        kept.save()
+
+
+def to_line(row: Row) -> str:
+    """Return a result as a line of JSON."""
+    return json.dumps(finite(row), ensure_ascii=False, allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """Return plain values with None for NaN (an AUC without both kinds), which JSON lacks."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table."""
+
+    name: str
+    answer: Callable[[Any], Any]
+    """Turns a trial into what the method makes of it."""
+    uses_labels: bool = True
+    """Whether it looks at labels, and another draw of them changes it."""
+    needs_labels: bool = False
+    """Whether it says nothing without any label."""
+    uses_model: bool = True
+    is_slow: bool = False
+    """Whether it runs on fewer seeds."""
+    reads: bool = False
+    """Whether it reads the text with a sentence encoder."""
+    ablates: bool = False
+    """Whether it belongs to an ablation, which the paper shows for DeepED only."""
+    in_all: bool = True
+    """Whether the word `all` names it."""
+
+
+def expand_names(
+    words: Iterable[str], methods: Mapping[str, Method], **groups: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the methods that some words name, in order and once: `all`, a group, or a method."""
+    groups["all"] = [name for name, method in methods.items() if method.in_all]
+    return tuple(dict.fromkeys(name for word in words for name in groups.get(word, [word])))
+
+
+def check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names that are not known."""
+    known = list(known)
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise SettingsError(
+            f"There are no {what} {', '.join(map(repr, unknown))}; choose from: {', '.join(known)}."
+        )
+
+
+@dataclass(frozen=True)
+class CellSettings:
+    """What is run on each problem."""
+
+    methods: tuple[str, ...] = ()
+    seed: int = 0
+    """The first draw of labels; the others follow it."""
+    n_slots: int = 100
+    """T at most."""
+    n_problems: int | None = None
+    """Problems at most, the first ones; None runs all."""
+    encoder: str | None = INSTALLED
+    """The folder of a sentence encoder; by default the installed one, None for none."""
+
+
+C = TypeVar("C")
+S = TypeVar("S", bound=CellSettings)
+
+
+@dataclass(frozen=True)
+class CellWork(Generic[C, S]):
+    """Cells of one problem that lack a result; an interruption loses no more than these."""
+
+    number: int
+    cells: tuple[C, ...]
+    settings: S
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a worker process opens: paths only, since it is sent to it."""
+
+    suite_path: Path
+    kb_path: Path
+    out: Path
+
+
+@dataclass(frozen=True)
+class CellRun(Generic[C, S]):
+    """Everything that is run in one directory of results."""
+
+    suite: OpenedSuite[Any]
+    kb: KnowledgeBase
+    out: Path
+    settings: S
+    cells: Sequence[C]
+    """What is run on each problem."""
+    problems: Mapping[int, str]
+    """The title of each problem, by its place in the suite."""
+    run: Callable[[Place, CellWork[C, S]], Sequence[Row]]
+    """Runs in worker processes."""
+    fixed: Mapping[str, Any]
+    """What else the results in one directory have in common."""
+    part: Callable[[C], Hashable] = lambda cell: None
+    """Cells of a problem with the same part are run together."""
+
+    def start(
+        self,
+        n_workers: int | None,
+        on_problem: OnProblem,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> Path:
+        """Run what has no result yet; return the path of the results.
+
+        Raises:
+            SuiteError: Another run writes there.
+            ArtifactMismatchError: Results of another suite or other settings are there.
+        """
+        out, n = self.out, len(self.problems)
+        with results_lock(out):
+            self._claim()
+            prepare()
+            works = self.missing(read_results(out))
+            left = Counter(work.number for work in works)
+            on_problem(n - len(left), n)
+            n_workers = min(n_workers or os.cpu_count() or 1, max(len(left), 1))
+            with Workers(n_workers) as workers:
+                place = Place(self.suite.path, self.kb.path, out)
+                done = workers.map(partial(self.run, place), works)
+                for work, rows in zip(works, done, strict=True):
+                    for row in rows:
+                        append_line(out / RESULTS, to_line(row))
+                    left -= Counter({work.number: 1})
+                    on_problem(n - len(left), n)
+        return out / RESULTS
+
+    def _claim(self) -> None:
+        """Note what is run; refuse results of another suite or other settings that change them."""
+        path, settings, suite = self.out / RUN, self.settings, self.suite
+        fixed = {"n_slots": settings.n_slots, "encoder": settings.encoder, **self.fixed}
+        fixed["suite"] = suite.checksum
+        if path.is_file() and read_run(self.out).get("fixed") != fixed:
+            raise ArtifactMismatchError(
+                f"{self.out} holds results of another suite or with other settings; choose another "
+                "directory."
+            )
+        about = {"fixed": fixed, "settings": asdict(settings), "suite": suite.name}
+        about["problems"] = suite.manifest.get("counts", {})
+        path.write_text(json.dumps(about, indent=1, sort_keys=True))
+
+    def missing(self, rows: Iterable[Row]) -> list[CellWork[C, S]]:
+        """Return what has no result among some rows."""
+        names = list(vars(self.cells[0])) if self.cells else []
+        done = {(row["problem"], *(row[name] for name in names)) for row in rows}
+        works = []
+        for number, title in self.problems.items():
+            parts: dict[Hashable, list[C]] = {}
+            for cell in self.cells:
+                if (title, *vars(cell).values()) not in done:
+                    parts.setdefault(self.part(cell), []).append(cell)
+            works += [CellWork(number, tuple(part), self.settings) for part in parts.values()]
+        return works

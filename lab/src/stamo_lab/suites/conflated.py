@@ -1,0 +1,377 @@
+"""Conflated names: the pseudo-word method of word-sense disambiguation.
+
+Entities with a practically unambiguous name are grouped, and all of them renamed to one shared
+name. Which entity a mention means is then known exactly, at any scale. The words of all the
+group's names are masked in contexts and the group's entities are nobody's context, so that nothing
+but the surroundings can tell them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from stamo.corpus.tokenizer import lower, tokenize, word_spans
+from stamo.errors import SettingsError, SuiteError
+from stamo.features.mentions import FlatCorpus
+from stamo.kb.base import KnowledgeBase
+from stamo.system.files import Bools, Int32, Int64
+from stamo_lab.suites.cells import check_names
+from stamo_lab.suites.encode import SuiteCorpus
+from stamo_lab.suites.store import (
+    Problem,
+    SetName,
+    are_drawn,
+    lot,
+    split_of,
+    stable_hash,
+)
+
+
+@dataclass(frozen=True)
+class NameSettings:
+    """When a name counts as practically unambiguous."""
+
+    least_prior: float = 0.97
+    """P(e | m) on the dump's anchors."""
+    least_link_probability: float = 0.2
+    """Share of the articles with the name that link it."""
+    least_linked_articles: int = 2
+    least_length: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.least_prior <= 1:
+            raise SettingsError(f"The least prior is {self.least_prior}; it lies in (0.5, 1].")
+
+
+@dataclass(frozen=True)
+class Names:
+    """Unambiguous names with the entity each one means."""
+
+    surfaces: tuple[str, ...]
+    aliases: Int32
+    entities: Int32
+
+    def by_entity(self) -> dict[int, list[str]]:
+        """Return the names of each entity."""
+        names: dict[int, list[str]] = {}
+        for surface, entity in zip(self.surfaces, self.entities.tolist(), strict=True):
+            names.setdefault(entity, []).append(surface)
+        return names
+
+
+def unambiguous_names(kb: KnowledgeBase, settings: NameSettings = NameSettings()) -> Names:
+    """Choose the names that practically always mean one entity.
+
+    Only capitalised names are taken: without that a common word that is rarely linked could pass.
+    Scripts without capitals pass as they are.
+    """
+    everything = np.arange(kb.n_aliases)
+    linked_articles = kb.link_probability * kb.alias_documents
+    often = kb.link_probability >= settings.least_link_probability
+    often &= linked_articles >= settings.least_linked_articles
+    chosen = everything[often]
+    candidates, priors = kb.by_alias.batch(chosen, 1)
+    chosen = chosen[(priors[:, 0] >= settings.least_prior) & (candidates[:, 0] >= 0)]
+    candidates, _ = kb.by_alias.batch(chosen, 1)
+    surfaces = kb.aliases(chosen)
+    keep = [
+        len(s) >= settings.least_length and not s[0].islower() and not s[0].isdigit()
+        for s in surfaces
+    ]
+    rows = np.flatnonzero(keep)
+    kept = tuple(surfaces[i] for i in rows)
+    return Names(kept, chosen[rows].astype(np.int32), candidates[rows, 0].astype(np.int32))
+
+
+class NameFinder:
+    """Finds names in text: longest match at word boundaries."""
+
+    def __init__(self, kb: KnowledgeBase, names: Names) -> None:
+        self._matcher = kb.matcher
+        self._entities = np.full(kb.n_aliases, -1, dtype=np.int32)
+        self._wanted = np.zeros(kb.n_aliases, dtype=np.bool_)
+        self._wanted[names.aliases] = True
+        # A name such as "Yahoo!" hides what stands inside it, but is no mention itself.
+        self._entities[names.aliases] = np.where(_is_word(names.surfaces), names.entities, -1)
+
+    def find(self, text: str) -> tuple[Int32, Int32, Int32]:
+        """Return start, end and entity of every name in a text, in order."""
+        found = self._matcher.find(text, self._wanted)
+        entities = self._entities[found.names]
+        whole = entities >= 0
+        return found.starts[whole], found.ends[whole], entities[whole]
+
+
+def _is_word(names: Sequence[str]) -> Bools:
+    """Tell which names begin and end with a word."""
+    starts, ends = word_spans(lower("\n".join(names)))
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    last = np.cumsum(lengths + 1) - 1
+    return np.isin(last - lengths, starts) & np.isin(last, ends)
+
+
+def words_of_names(names: Iterator[str] | list[str]) -> set[str]:
+    """Return all words of some names, lower-cased: what must be masked in contexts."""
+    return {word for name in names for word in tokenize(lower(name))[0]}
+
+
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
+_NO_ENTITY = re.compile(
+    rf"""
+    (?:{_MONTH})(?:\ \d+)?(?:,?\ \d+)?   # January, January 1, January 2004
+    | \d+(?:st|nd|rd|th)?\ (?:{_MONTH}).*  # 1 January
+    | [\d.,\ –-]+(?:s|st|nd|rd|th)?(?:\ (?:century|millennium|BCE?|AD))*  # 1987, 19th century
+    | (?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)
+    | (?:(?:List|Lists|Index|Outline|Timeline|Table|Glossary)\ of|Comparison\ of)\ .*
+    | .*\((?:number|disambiguation|year)\)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+MOST_LOWER = 0.5
+"""Share of the dump's links to a title in lower case from which on it is a common noun."""
+
+
+def is_entity_title(title: str) -> bool:
+    """Return whether a title is no date, number or list."""
+    return _NO_ENTITY.fullmatch(title) is None
+
+
+def name_entities(kb: KnowledgeBase, entities: Int64) -> Bools:
+    """Return which entities bear a name.
+
+    Dates, numbers and lists do not, nor what the dump mostly links in lower case ("cuisine"); in a
+    script without capitals nothing is in lower case.
+    """
+    titles = zip(entities.tolist(), kb.titles(entities), strict=True)
+    return np.array([is_entity_title(t) and not _is_common_noun(kb, e) for e, t in titles], bool)
+
+
+def _is_common_noun(kb: KnowledgeBase, entity: int) -> bool:
+    names = kb.aliases_of(entity)
+    lower = sum(count for name, count in names if name[:1].islower())
+    return lower > MOST_LOWER * sum(count for _, count in names)
+
+
+Level = Literal["easy", "mid", "hard", "rare"]
+LEVELS: tuple[Level, ...] = ("easy", "mid", "hard", "rare")
+
+
+@dataclass(frozen=True)
+class ConflatedSettings:
+    """How groups are formed."""
+
+    level: Level = "easy"
+    """Rivals: random (easy, rare), of related type (mid: neighbour ranks 9 to 70), nearest (hard).
+    `of_level` knows what else is different where entities are rare."""
+    n_entities: int = 100
+    """Emerging entities at most, development and held-out together."""
+    n_rivals: tuple[int, int] = (3, 8)
+    share: tuple[float, float] = (0.3, 0.7)
+    """Share of the mentions that mean the emerging entity."""
+    n_documents: int = 1000
+    """|W| at most."""
+    fewest_documents: int | None = None
+    """Draw |W| between this and `n_documents`; W and the share are then log-uniform."""
+    unknown: float = 0.0
+    """Share of the rivals that the knowledge base does not know."""
+    inside: float = 0.0
+    """Share of the mentions of several words that stand inside a longer name: the text keeps the
+    other words beside the shared name."""
+    n_test: int = 200
+    """Test mentions of each set at most."""
+    test_share: float = 0.3
+    """Share of the corpus that is kept for Test-Web."""
+    least_documents: int = 100
+    """Documents of the corpus that must mention an emerging entity."""
+    least_rival_documents: int = 25
+    least_frequency: int = 10
+    """Documents of the dump that must link an entity of a group, |D(e)|."""
+    least_emerging: int = 40
+    """Mentions in W that must mean the emerging entity."""
+    least_mentions: int = 120
+    """Candidate mentions that W must have."""
+    least_test: int = 5
+    """Mentions of each test set that must mean the emerging entity."""
+    training_share: float = 1 / 3
+    """Share of the entities that only serve to train the linking model."""
+    n_training_mentions: int = 12_000
+    any_title: bool = False
+    """Let dates, numbers, lists and common nouns play entities too."""
+    seed: int = 0
+    """Another one takes other entities and forms other groups; the split stays."""
+    names: NameSettings = field(default_factory=NameSettings)
+
+    def __post_init__(self) -> None:
+        low, high = self.share
+        if not 0 < low <= high < 1:
+            raise SettingsError(f"The share {self.share} must lie between 0 and 1.")
+        if not 1 <= self.n_rivals[0] <= self.n_rivals[1]:
+            raise SettingsError(f"The number of rivals {self.n_rivals} is no range from 1 on.")
+        if not 0 <= self.unknown < 1 or not 0 <= self.inside <= 1:
+            raise SettingsError("The shares of unknown rivals and longer names lie in [0, 1].")
+        if not 1 <= (self.fewest_documents or 1) <= self.n_documents:
+            raise SettingsError("The fewest documents must be from 1 to the most.")
+        check_names("levels", [self.level], LEVELS)
+
+    @classmethod
+    def of_level(cls, level: Level, **given: Any) -> ConflatedSettings:
+        """Return the settings of a level; what is given goes before."""
+        return cls(**{"level": level, **(RARE if level == "rare" else {}), **given})
+
+
+RARE: Mapping[str, Any] = {
+    "n_entities": 200,
+    "n_rivals": (4, 12),
+    "share": (0.02, 0.9),
+    "n_documents": 500,
+    "fewest_documents": 30,
+    "unknown": 0.5,
+    "inside": 0.3,
+    "least_documents": 40,
+    "least_emerging": 3,
+    "least_mentions": 30,
+    "least_test": 3,
+}
+"""How real new names differ from the other levels: seldom meant, in few documents, among namesakes
+that the knowledge base does not know, and often a part of a longer name."""
+
+
+@dataclass(frozen=True)
+class EntityOccurrences:
+    """For each entity, one mention in each document that mentions it (not the one about itself)."""
+
+    corpus: FlatCorpus
+    rows: dict[int, Int64]
+
+    @classmethod
+    def of(cls, source: SuiteCorpus, kb: KnowledgeBase, pool: Int64) -> EntityOccurrences:
+        """Collect the first mention of each entity of `pool` in each document."""
+        corpus, about = source.flat, kb.entity_ids(list(source.titles))  # what each is about
+        usable = np.isin(corpus.entities, pool)
+        usable &= corpus.entities != about[corpus.documents]
+        rows = np.flatnonzero(usable)
+        pairs = np.stack([corpus.entities[rows], corpus.documents[rows]], axis=1)
+        _, first = np.unique(pairs, axis=0, return_index=True)  # the first mention of each pair
+        rows = rows[first]
+        entities = corpus.entities[rows]
+        cuts = np.flatnonzero(np.diff(entities)) + 1
+        parts = np.split(rows, cuts)
+        return cls(corpus, {int(corpus.entities[part[0]]): part for part in parts if len(part)})
+
+    def count(self, entity: int) -> int:
+        """Return the number of documents that mention an entity."""
+        return len(self.rows.get(entity, ()))
+
+    def draw(
+        self, group: tuple[int, ...], share: float, cap: int | None, rng: np.random.Generator
+    ) -> tuple[Int64, Int64]:
+        """Choose mentions so that `share` of them mean the emerging entity, one a document."""
+        empty = np.zeros(0, dtype=np.int64)
+        parts = [self.rows.get(e, empty) for e in group]
+        rows = np.concatenate(parts)
+        gold = np.repeat(np.arange(len(group)), [len(p) for p in parts])
+        # A document that mentions several of the group goes to one of them, by lot.
+        order = rng.permutation(len(rows))
+        _, first = np.unique(self.corpus.documents[rows[order]], return_index=True)
+        order = order[np.sort(first)]
+        rows, gold = rows[order], gold[order]
+        is_emerging = gold == 0
+        n_emerging, n_rivals = int(is_emerging.sum()), int((~is_emerging).sum())
+        total = min(n_emerging / share, n_rivals / (1 - share), np.inf if cap is None else cap)
+        chosen = np.concatenate(
+            [
+                np.flatnonzero(is_emerging)[: int(total * share)],
+                np.flatnonzero(~is_emerging)[: int(total * (1 - share))],
+            ]
+        )
+        chosen = rng.permutation(chosen)
+        return rows[chosen], gold[chosen]
+
+
+class GroupMaker:
+    """Forms groups of entities and assigns their mentions."""
+
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        web: EntityOccurrences,
+        wiki: EntityOccurrences,
+        settings: ConflatedSettings,
+    ) -> None:
+        self._kb, self._settings = kb, settings
+        self._web, self._wiki = web, wiki
+        frequent = [
+            entity
+            for entity in sorted(web.rows)
+            if web.count(entity) >= settings.least_rival_documents
+            and kb.document_frequency[entity] >= settings.least_frequency
+        ]
+        titles = kb.titles(frequent)
+        for_training = are_drawn(("pool " + title for title in titles), settings.training_share)
+        pool = np.array(frequent, dtype=np.int64)
+        self.training_pool, self.pool = pool[for_training], pool[~for_training]
+
+    def emerging(self) -> list[int]:
+        """Return the entities that can play the emerging one, in an order of their titles' hash."""
+        able = [int(e) for e in self.pool if self._web.count(e) >= self._settings.least_documents]
+        able.sort(key=lambda e: lot("order " + self._kb.title(e), self._settings.seed))
+        return able[: self._settings.n_entities]
+
+    def make(self, entity: int, pool: Int64, *, training: bool = False) -> Problem:
+        """Form the group of one emerging entity and choose its mentions."""
+        settings, title = self._settings, self._kb.title(entity)
+        rng = np.random.default_rng(lot(f"{settings.level} {title}", settings.seed))
+        group = (entity, *self._rivals(entity, pool, rng))
+        share, n_documents = self._sizes(rng)
+        # φ is trained on known entities only.
+        n_hidden = 0 if training else int(settings.unknown * (len(group) - 1))
+        web_rows, web_gold = self._web.draw(group, share, None, rng)
+        documents = self._web.corpus.documents[web_rows].tolist()
+        is_test = are_drawn((f"document {d}" for d in documents), settings.test_share)
+        n_wiki = 0 if training else settings.n_test
+        wiki_rows, wiki_gold = self._wiki.draw(group, share, n_wiki, rng)
+
+        def by_set(web: Int64, wiki: Int64) -> dict[SetName, Int64]:
+            w, test = web[~is_test][:n_documents], web[is_test][: settings.n_test]
+            return {"W": w, "test-web": test, "test-wiki": wiki}
+
+        return Problem(
+            title=title,
+            split="training" if training else split_of(title),
+            aliases=(f"Name {stable_hash(title, 10**6):06d}",),
+            group=group,
+            counts=tuple(float(self._kb.entity_counts[e]) for e in group),
+            rows=by_set(web_rows, wiki_rows),
+            gold=by_set(web_gold, wiki_gold),
+            hidden=group[1 : 1 + n_hidden],  # the rivals are in the order of their lot
+        )
+
+    def _sizes(self, rng: np.random.Generator) -> tuple[float, int]:
+        """Draw the share of the emerging entity and |W|."""
+        low, most = self._settings.fewest_documents, self._settings.n_documents
+        if low is None:
+            return float(rng.uniform(*self._settings.share)), most
+        share, n_documents = (
+            np.exp(rng.uniform(*np.log(bounds))) for bounds in (self._settings.share, (low, most))
+        )
+        return float(share), round(float(n_documents))
+
+    def _rivals(self, entity: int, pool: Int64, rng: np.random.Generator) -> tuple[int, ...]:
+        low, high = self._settings.n_rivals
+        n = int(rng.integers(low, high + 1))
+        others = pool[pool != entity]
+        if len(others) < n:
+            raise SuiteError(
+                f"Only {len(others)} entities can be rivals, but {n} are needed; use a larger "
+                "corpus or ask for fewer documents of each."
+            )
+        if self._settings.level in {"mid", "hard"}:
+            vectors = self._kb.entity_vectors()
+            order = np.argsort(-(vectors[others] @ vectors[entity]), kind="stable")
+            others = others[order[:n]] if self._settings.level == "hard" else others[order[8:70]]
+        return tuple(int(e) for e in rng.choice(others, n, replace=False))

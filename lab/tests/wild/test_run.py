@@ -1,0 +1,356 @@
+"""Running methods on real new entities: labels, resuming, measures, report and commands."""
+
+import fcntl
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from stamo.errors import SettingsError, StamoError
+from stamo.features.mentions import EMERGING, OTHER
+from stamo_lab.baselines import about_probabilities, regression_probabilities
+from stamo_lab.cli.main import create_app
+from stamo_lab.suites.cells import LOCK, read_results, results_lock
+from stamo_lab.wild.load import (
+    ADVISOR,
+    DRAWN_ONCE,
+    IN_HALF,
+    RANDOM,
+    RANDOM_IN_HALF,
+    WHOLE_HALF,
+    draw_labels,
+    load_wild,
+    sentence_window,
+)
+from stamo_lab.wild.measures import (
+    agreement,
+    at_draws,
+    difference_of,
+    measure_rows,
+    none_of_these,
+    trust,
+)
+from stamo_lab.wild.report import write_wild_report
+from stamo_lab.wild.run import WildSettings, expand_wild_methods, run_wild, wild_cells
+from stamo_lab.wild.suite import open_wild
+
+CHEAP = WildSettings(methods=("default", "estimation+evidence", "estimation"), sizes=(0, 8))
+
+
+@pytest.fixture(scope="module")
+def results(wild, world_kb, tmp_path_factory):
+    """A run with random labels."""
+    out = tmp_path_factory.mktemp("results")
+    run_wild(wild, world_kb, out, CHEAP, n_workers=1)
+    return out
+
+
+@pytest.mark.parametrize("n", [0, 5, 20])
+def test_random_labels_have_both_kinds_and_are_not_tested(wild, world_kb, n):
+    """Same seed, same draw; another seed, another one."""
+    loaded = load_wild(wild, 0, world_kb)
+    draws = [draw_labels(loaded, n, seed, RANDOM) for seed in (0, 0, 1)]
+    first, again, other = draws
+    assert first.labelled.tolist() == again.labelled.tolist()
+    assert n == 0 or first.labelled.tolist() != other.labelled.tolist()
+    assert len(first.labelled) == n
+    assert sorted([*first.labelled, *first.test]) == list(range(len(loaded.gold)))
+    assert n == 0 or set(loaded.gold[first.labelled]) == {True, False}
+
+
+def test_advisor_and_lot_choose_in_the_same_half(wild, world_kb):
+    """Both are tested on the other half, and the advisor asks for each mention once."""
+    loaded = load_wild(wild, 0, world_kb)
+    by = {how: draw_labels(loaded, 10, 3, how) for how in IN_HALF}
+    asked, half = by[ADVISOR], by[WHOLE_HALF]
+    assert sorted([*half.labelled, *half.test]) == list(range(len(loaded.gold)))
+    for draw in by.values():
+        assert draw.test.tolist() == half.test.tolist()
+        assert set(draw.labelled) <= set(half.labelled)
+    for how in (ADVISOR, RANDOM_IN_HALF, DRAWN_ONCE):
+        assert len(set(by[how].labelled.tolist())) == 10
+    fewer = draw_labels(loaded, 4, 3, ADVISOR)
+    assert fewer.labelled.tolist() == asked.labelled[:4].tolist()
+
+
+def test_every_mention_outside_of_the_labels_is_answered(wild, results):
+    """Probabilities and decisions of all test mentions, also by the line about it alone."""
+    rows = read_results(results)
+    assert {row["problem"] for row in rows} == {p.title for p in wild.problems}
+    for row in rows:
+        if row["n_labels"]:
+            assert len(row["test"]) == len(row["gold"]) == len(row["probability"])
+            assert all(0 <= p <= 1 for p in row["probability"])
+            assert row["n_labelled"] == 8
+        elif "error" in row:
+            assert "labelled" in row["error"]
+        else:
+            assert len(row["gold"]) == len(row["probability"])
+
+
+def test_entities_of_the_world_are_learned(results):
+    """Ours is far better than chance on an easy world."""
+    rows = [r for r in read_results(results) if r["method"] == "default" and r["n_labels"]]
+    metrics = measure_rows(rows, n_samples=50)
+    assert metrics["macro F1"].value > 0.6
+    assert metrics["AUC"].value > 0.8
+
+
+def test_run_resumes_and_is_deterministic(wild, world_kb, results, tmp_path):
+    """A run that lost its last lines ends with the same rows, also on two cores."""
+    whole = (results / "results.jsonl").read_text()
+    rows = [without_time(row) for row in read_results(results)]
+    lines = whole.splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_text("".join(lines[:7]) + lines[8][:25])
+    run_wild(wild, world_kb, tmp_path, CHEAP, n_workers=2)
+    again = [without_time(row) for row in read_results(tmp_path)]
+    key = lambda row: json.dumps(row, sort_keys=True)  # noqa: E731
+    assert sorted(again, key=key) == sorted(rows, key=key)
+
+
+def without_time(row):
+    return {name: value for name, value in row.items() if name != "seconds"}
+
+
+def test_second_run_in_one_directory_is_refused(wild, world_kb, tmp_path):
+    """Two writers would leave every result twice."""
+    with (
+        results_lock(tmp_path),
+        pytest.raises(StamoError, match="Another run writes its results") as refused,
+    ):
+        run_wild(wild, world_kb, tmp_path, CHEAP, n_workers=1)
+    assert str(tmp_path) in str(refused.value)
+    with (tmp_path / LOCK).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def row(problem, gold, linked, probability, *, seed=0, n_positive=3, n_labels=20):
+    return {
+        "problem": problem,
+        "gold": gold,
+        "linked": linked,
+        "probability": probability,
+        "test": list(range(len(gold))),
+        "seed": seed,
+        "n_positive": n_positive,
+        "n_labels": n_labels,
+    }
+
+
+def test_measures_by_hand():
+    """F1 by entity and over all, AUC, and what is stolen with and without rare entities."""
+    rows = [
+        row("a", [1, 1, 0, 0], [1, 0, 1, 0], [0.9, 0.4, 0.6, 0.1]),
+        row("a", [1, 0], [1, 0], [0.8, 0.2], seed=1),
+        row("b", [1, 0, 0], [0, 0, 0], [0.3, 0.2, 0.1]),
+        row("rare", [0, 0], [1, 0], [0.7, 0.1], n_positive=1),
+    ]
+    metrics = {name: metric.value for name, metric in measure_rows(rows, n_samples=10).items()}
+    assert metrics["macro F1"] == pytest.approx(((0.5 + 1) / 2 + 0) / 2)
+    assert metrics["micro F1"] == pytest.approx(2 * 2 / (3 + 4))
+    assert metrics["AUC"] == pytest.approx((0.75 + 1 + 1) / 3)
+    assert metrics["stolen"] == pytest.approx(1 / 5)
+    assert metrics["stolen, all"] == pytest.approx(2 / 7)
+
+
+def test_draw_without_a_positive_to_find_has_no_f1():
+    """All positives became labels: nothing is counted but what is stolen."""
+    metrics = measure_rows([row("a", [0, 0], [0, 1], [0.1, 0.6])], n_samples=10)
+    assert math.isnan(metrics["macro F1"].value)
+    assert metrics["stolen"].value == 0.5
+
+
+def test_trust_counts_links_by_their_probability():
+    """A mention that is not linked is in neither share."""
+    found = trust([row("a", [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0.95, 0.95, 0.6, 0.6, 0.2])])
+    assert (found.n_sure, found.sure, found.n_likely, found.likely) == (2, 0.5, 1, 1.0)
+
+
+def test_agreement_compares_what_was_told_with_the_test():
+    """Rates of all runs together, and how often both differ by no more than chance explains."""
+    rows = [
+        row("a", [1, 1, 0, 0], [1, 0, 1, 0], [0.9] * 4) | {"left_out": (2, 2, 4)},
+        row("b", [1, 1], [0, 0], [0.1] * 2) | {"left_out": (9, 9, 9)},
+        row("c", [1, 0], [1, 0], [0.1] * 2),
+    ]
+    found = agreement(rows)
+    precision, recall = found["precision"], found["recall"]
+    assert (precision.told, precision.tested, precision.n_runs) == (1.0, 0.5, 1)
+    assert precision.agree == 1.0  # two of two and one of two
+    assert (recall.told, recall.tested) == (pytest.approx(11 / 13), pytest.approx(1 / 4))
+    assert (recall.agree, recall.n_runs) == (0.5, 2)  # nine of nine are not none of two
+    assert agreement(rows[2:]) == {}
+
+
+def test_none_of_these_is_measured_where_the_entity_is_not_meant():
+    """Mentions of the entity and those linked to it do not count."""
+    told = row("a", [1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0.4] * 5)
+    told |= {"is_none": [0, 1, 1, 0, 1], "none": [1, 0, 1, 1, 1]}
+    found = none_of_these([told, row("b", [0], [0], [0.1])])
+    assert (found.n, found.share, found.right) == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert none_of_these([row("b", [0], [0], [0.1])]) is None
+
+
+def test_senses_name_known_candidates_or_nothing(wild, world_kb):
+    """A mention of a known namesake is labelled with it, any other one with none of these."""
+    loaded = load_wild(wild, 0, world_kb)
+    named = {j.sense for j in loaded.problem.judged if not j.is_entity}
+    known = {*loaded.senses[~loaded.gold].tolist()} - {OTHER}
+    assert {world_kb.titles(np.array([number]))[0] for number in known} <= named
+    assert known
+    assert {*loaded.senses[loaded.gold].tolist()} == {EMERGING}
+
+
+def test_ablations_leave_out_one_view_each(wild, world_kb, tmp_path):
+    """The word names all of them; what a view says is missing from the answers."""
+    names = expand_wild_methods(["ablations"])
+    assert "default without neighbours" in names
+    few = WildSettings(("default", *names), sizes=(8,), n_draws=1, n_problems=2, encoder=None)
+    run_wild(wild, world_kb, tmp_path, few, n_workers=1)
+    answers = {row["method"]: row["probability"] for row in read_results(tmp_path)}
+    assert {*answers} == {"default", *names}
+    assert answers["default without neighbours"] != answers["default"]
+    assert answers["default without sentence"] == answers["default"]  # no encoder, no such view
+
+
+def test_checked_runs_tell_what_left_out_labels_say(wild, world_kb, tmp_path):
+    """The answers are those of the default; the report compares the rates with the test."""
+    methods = ("default", "default+check")
+    few = WildSettings(methods, sizes=(8,), n_draws=1, n_problems=2, encoder=None)
+    run_wild(wild, world_kb, tmp_path, few, n_workers=1)
+    rows = read_results(tmp_path)
+    plain, checked = ([r for r in rows if r["method"] == name] for name in methods)
+    assert [r["probability"] for r in plain] == [r["probability"] for r in checked]
+    assert all(0 <= r["left_out"][0] <= r["left_out"][2] <= 8 for r in checked)
+    titles = [table.title for table in write_wild_report(tmp_path)]
+    assert "What left-out labels tell, 8 labels, random" in titles
+
+
+def test_difference_pairs_entities_and_draws():
+    """A draw that only one method has is left out; equal methods differ by nothing."""
+    one = [row("a", [1, 0], [1, 0], [0.9, 0.1]), row("a", [1, 0], [0, 1], [0.1, 0.9], seed=1)]
+    gaps = difference_of(one, one[:1], n_samples=20)
+    assert all(gap.value == 0 for gap in gaps.values())
+    assert difference_of(one, []) == {}
+
+
+def test_results_without_labels_stand_on_the_same_test_mentions():
+    """They are cut to what each draw tests."""
+    free = [row("a", [1, 0, 1], [1, 0, 0], [0.9, 0.1, 0.4], n_labels=0)]
+    draws = [{"problem": "a", "seed": 4, "test": [2, 1]}]
+    (cut,) = at_draws(free, draws)
+    assert (cut["seed"], cut["gold"], cut["linked"]) == (4, [1, 0], [0, 0])
+
+
+def test_report_shows_every_method_and_gain(results):
+    """Markdown and JSON are written; failed runs are told."""
+    tables = write_wild_report(results)
+    titles = [table.title for table in tables]
+    place = titles.index("Real new entities, 8 labels, random")
+    shown = [row[0] for row in tables[place].rows]
+    assert shown[: len(CHEAP.methods)] == list(CHEAP.methods)
+    assert [row[0] for row in tables[place + 1].rows][:2] == [
+        "default - estimation+evidence",
+        "default - estimation",
+    ]
+    text = (results / "report.md").read_text()
+    assert "8 labels" in text
+    values = json.loads((results / "report.json").read_text())
+    assert values["summaries"]["8 labels, random"]["default"]["macro F1"]["value"] > 0.6
+
+
+def test_regression_learns_from_labelled_vectors():
+    """With one kind of label it says so for all."""
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    positive = np.arange(60) % 2 == 0
+    vectors = rng.normal(size=(60, 8)).astype(np.float32)
+    vectors[positive] += 2
+    labelled = np.arange(60) < 20
+    p = regression_probabilities(vectors, labelled, positive)
+    assert ((p > 0.5) == positive).mean() > 0.9
+    assert regression_probabilities(vectors, labelled & ~positive, positive).max() == 0
+
+
+def test_about_links_what_is_close_to_the_line():
+    """The line is crossed at the threshold."""
+    about = np.array([1, 0], dtype=np.float32)
+    vectors = np.array([[0.9, 0.43], [0.2, 0.98]], dtype=np.float32)
+    assert (about_probabilities(vectors, about) > 0.5).tolist() == [True, False]
+
+
+def test_window_is_the_sentence_with_one_on_each_side():
+    """Long lines without full stops are cut."""
+    text = "One here. Two there. Rey won. Four ran. Five hid."
+    at = text.index("Rey")
+    assert sentence_window(text, at, at + 3) == "Two there. Rey won. Four ran."
+    assert sentence_window(text, at, at + 3, 0) == "Rey won."
+    long = "x " * 5000 + "Rey" + " y" * 5000
+    at = long.index("Rey")
+    assert 1000 < len(sentence_window(long, at, at + 3)) < 1700
+
+
+def test_settings_are_checked():
+    """Names and numbers, before anything runs."""
+    for wrong in ({"methods": ("guess",)}, {"n_draws": 0}, {"labels_by": ("dice",)}):
+        with pytest.raises(SettingsError):
+            WildSettings(**wrong)
+    assert {"default", "minilm", "about"} <= set(expand_wild_methods(["all"]))
+    assert expand_wild_methods(["paper", "paper"]) == ("paper",)
+
+
+def test_methods_without_labels_run_once():
+    """No draw changes what `about` says, and a regression needs labels."""
+    cells = wild_cells(WildSettings(methods=("about", "minilm"), sizes=(0, 5), n_draws=3))
+    assert [c.method for c in cells] == ["about", "minilm", "minilm", "minilm"]
+    cells = wild_cells(WildSettings(methods=("about",), labels_by=(ADVISOR,)))
+    assert cells == []
+
+
+def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, tmp_path):
+    """The three commands work one after the other, also with the advisor's labels."""
+    app = create_app()
+    world_model.save(tmp_path / "model.safetensors")
+    entities, labels = wild_files
+    made, out = tmp_path / "wild", tmp_path / "out"
+    lines = (
+        f"make wild --kb {world_kb.path} --model {tmp_path / 'model.safetensors'} --entities "
+        f"{entities} --labels {labels} --corpus {world.paths.pile_path} --out {made} --workers 1",
+        f"run {made} --kb {world_kb.path} --out {out} --methods estimation+evidence --seeds 1 "
+        "--sizes 6 --labels-by advisor --workers 1",
+        f"report {out}",
+    )
+    for line in lines:
+        done = CliRunner().invoke(app, ["suite", *line.split()])
+        assert done.exit_code == 0, done.output
+    assert "Gained by the advisor" in (out / "report.md").read_text()
+
+
+def test_wild_suite_names_what_it_needs(world_kb, tmp_path):
+    """One sentence lists the options."""
+    app = create_app()
+    line = f"make wild --kb {world_kb.path} --out {tmp_path / 'x'}"
+    done = CliRunner().invoke(app, ["suite", *line.split()])
+    assert isinstance(done.exception, SettingsError)
+    assert "--entities" in str(done.exception)
+
+
+def test_readings_are_kept_beside_the_suite(wild, world_kb, tmp_path):
+    """A second run reads nothing again and says the same; without line and encoder it says else."""
+    settings = WildSettings(methods=("default", "default+f1", "about"), sizes=(8,), n_draws=1)
+    settings = replace(settings, n_problems=1)
+    rows = []
+    for name in ("first", "second"):
+        run_wild(wild, world_kb, tmp_path / name, settings, n_workers=1)
+        rows.append([without_time(row) for row in read_results(tmp_path / name)])
+    assert rows[0] == rows[1]
+    assert (wild.path / "readings" / "0000.safetensors").is_file()
+    assert open_wild(wild.path, world_kb).checksum == wild.checksum
+    bare = replace(settings, encoder=None, about=False)
+    run_wild(wild, world_kb, tmp_path / "bare", bare, n_workers=1)
+    default, _, about = read_results(tmp_path / "bare")
+    assert default["probability"] != rows[0][0]["probability"]
+    assert "--encoder" in about["error"]

@@ -1,1 +1,0 @@
-"""Dumps of a wiki: XML, its pages, its streams, what the site says of itself."""

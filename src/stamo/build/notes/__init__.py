@@ -1,1 +1,0 @@
-"""A folder of Markdown notes as an encyclopaedia."""

@@ -1,1 +1,0 @@
-"""Wikitext to plain text with the spans of its links."""

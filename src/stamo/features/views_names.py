@@ -1,0 +1,198 @@
+"""What stands beside a name: words and signs, or the rest of a longer name ("Perry Farrell")."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+import numpy as np
+from scipy import sparse
+
+from stamo.corpus.tokenizer import tokenize
+from stamo.corpus.types import EmergingEntity
+from stamo.features.base import Term, View, named_columns, view_mentions
+from stamo.features.mentions import NextTo, Surroundings
+from stamo.features.pile import Pile
+from stamo.kb.base import KnowledgeBase
+from stamo.system.files import Bools, Float64
+
+_FAR = 0.5
+"""What the second word counts beside the first."""
+
+
+@dataclass(frozen=True)
+class NextWords(View):
+    """Which words stand next to the mention, and of which kind: capitals, digits, signs, (M, V).
+
+    A mention inside a longer name has a capital beside it; whether that speaks for or against the
+    entity is learned ("Falcon Heavy" is of the family, "Falcon Crest" is not). The columns are the
+    pile's vocabulary; what a pack does not know of still counts in a row's norm.
+    """
+
+    name = "neighbours"
+    part = "words next to the name"
+    has_vocabulary = True
+
+    variance: float = 12.0
+
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
+        """Mark the words and kinds next to each mention; no columns where the text is not known."""
+        if pile.text is None:
+            return sparse.csr_matrix((len(pile), 0))
+        marks = [_marks(near) for near in pile.text.next_to()]
+        vocabulary = pile.vocabulary(self.name, lambda: sorted({m for row in marks for m in row}))
+        column = {mark: i for i, mark in enumerate(vocabulary)}
+        entries = [
+            (row, column[mark], value / norm)
+            for row, own in enumerate(marks)
+            for norm in (float(np.sqrt(sum(v * v for v in own.values()))),)
+            for mark, value in own.items()
+            if mark in column
+        ]
+        rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
+        shape = (len(marks), len(vocabulary))
+        return sparse.csr_matrix((np.array(values, dtype=np.float64), (rows, columns)), shape=shape)
+
+    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+        """Return the words and kinds next to a mention that the pile's vocabulary holds."""
+        own = view_mentions(pile, kb, (self,))[self.name][row]
+        vocabulary = pile.vocabulary(self.name)
+        return named_columns([_read(vocabulary[column]) for column in own.indices], own)
+
+
+def _marks(near: NextTo) -> dict[str, float]:
+    """Return the marks of one mention with their weights."""
+    before, after = ((*side, "", "")[:2] for side in near)
+    marks = {
+        f"{before[0].casefold()} _": 1.0,
+        f"_ {after[0].casefold()}": 1.0,
+        f"{before[1].casefold()} . _": _FAR,
+        f"_ . {after[1].casefold()}": _FAR,
+    }
+    for word, shape in ((before[0], "{} _"), (after[0], "_ {}")):
+        marks[shape.format(f"<{_kind(word)}>")] = 1.0
+    return marks
+
+
+_KINDS = {
+    "<edge>": "nothing",
+    "<digit>": "a number",
+    "<sign>": "a sign",
+    "<Capital>": "a capital",
+    "<small>": "a small letter",
+    "<letter>": "a letter",
+    "": "nothing",
+}
+
+
+def _read(mark: str) -> str:
+    """Write a mark as people read it: "heavy _" stands before the name, "_ heavy" after it."""
+    where = "before it" if mark.endswith(" _") else "after it"
+    word = mark.removesuffix(" _") if mark.endswith(" _") else mark.removeprefix("_ ")
+    is_far = word.endswith(" .") if mark.endswith(" _") else word.startswith(". ")
+    word = word.removesuffix(" .").removeprefix(". ") if is_far else word
+    return f"{_KINDS.get(word, f'“{word}”')} {'two words ' if is_far else ''}{where}"
+
+
+def _kind(word: str) -> str:
+    """Return what sort of a word or sign stands there."""
+    if not word:
+        return "edge"
+    if word[0].isdigit():
+        return "digit"
+    if not word[0].isalpha():
+        return "sign"
+    if word[0].isupper():
+        return "Capital"
+    return "small" if word[0].islower() else "letter"
+
+
+@dataclass(frozen=True)
+class LongerName(View):
+    """Whether a longer name is said, two columns, (M, 2).
+
+    The first: the mention is a part of the entity's whole name, or the document says it elsewhere;
+    who reads "Katy Perry" knows whom "Perry" means. The second: the mention is a part of a longer
+    name that is not the entity's. Both speak before any label does, and labels move both: "Falcon
+    Heavy" is of the family, "Falcon Crest" is not.
+    """
+
+    name = "longer name"
+    part = "longer name"
+
+    variance: float = 4.0
+    mean: float = 3.0
+    """Log odds of a mention inside the whole name, before any label speaks."""
+    elsewhere: float = 0.5
+    """What the whole name elsewhere in the document counts beside that."""
+    another: float = -0.8
+    """What a part of another name counts."""
+
+    def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
+        """Look for the names; no column where the text is not known."""
+        if len(pile.entities) != 1 or pile.text is None:
+            return np.zeros((len(pile), 0))
+        entity = pile.entities[0]
+        said = self._said(entity, pile.text)
+        another = _inside_another(entity, pile.text, kb) & (said < 1)
+        return np.stack([said, self.another * another], axis=1)
+
+    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+        """Return which of both is said."""
+        own = np.asarray(view_mentions(pile, kb, (self,))[self.name][row])
+        names = ("its whole name", "part of another name")
+        return [(n, part) for n, part in zip(names, np.diag(own), strict=False) if part.any()]
+
+    def _said(self, entity: EmergingEntity, text: Surroundings) -> Float64:
+        """Return 1 for a mention inside the name, less where the name stands elsewhere.
+
+        The name is without what stands in brackets; where no alias is shorter, all is 0.
+        """
+        name = entity.plain_name
+        if min(map(len, entity.aliases)) >= len(name):
+            return np.zeros(len(text.starts))
+        # In any case, with any signs between its words. Scripts without case write particles and
+        # prefixes on to a name, so only a letter with case and a digit must not go on into a word.
+        ends = (name[0], name[-1])
+        first, last = (sign.isdigit() or sign.lower() != sign.upper() for sign in ends)
+        before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
+        words = r"\W+".join(map(re.escape, re.findall(r"\w+", name)))
+        find = re.compile(before + words + after, re.IGNORECASE)
+        spans = {
+            d: [match.span() for match in find.finditer(text.texts[d])]
+            for d in np.unique(text.documents).tolist()
+        }
+        return np.array([self._weight(start, end, spans[d]) for d, start, end in text.places()])
+
+    def _weight(self, start: int, end: int, spans: Sequence[tuple[int, int]]) -> float:
+        place = bisect(spans, start, key=itemgetter(0)) - 1  # the last that begins before it
+        if place >= 0 and end <= spans[place][1]:
+            return 1.0
+        return self.elsewhere if spans else 0.0
+
+
+def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase) -> Bools:
+    """Return where a capitalised word that says something stands right beside the mention.
+
+    In a headline in capitals all words have them, so those beside an alias that has none otherwise
+    say nothing.
+    """
+    own = {word.casefold() for word in tokenize(f"{entity.id} {entity.about}")[0]}
+    written = (text.texts[d][start:end] for d, start, end in text.places())
+    headlines = (surface.isupper() and surface not in entity.aliases for surface in written)
+    beside = [
+        [
+            side[0].casefold()
+            for side in near
+            if side and side[0][0].isupper() and not (is_headline and side[0].isupper())
+        ]
+        for near, is_headline in zip(text.next_to(1), headlines, strict=True)
+    ]
+    words = sorted({word for near in beside for word in near} - own)
+    ids = kb.words.find_many(words)
+    silent = (ids >= 0) & (np.asarray(kb.word_weights)[ids] <= 0)
+    names = {word for word, is_silent in zip(words, silent.tolist(), strict=True) if not is_silent}
+    return np.array([any(word in names for word in near) for near in beside], dtype=bool)

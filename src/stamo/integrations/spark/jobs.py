@@ -1,0 +1,656 @@
+"""Link on Spark: files in, Parquet out, the knowledge base mapped once on each machine.
+
+    with spark_session("local[2]") as spark:
+        link_on_spark(spark, ["crawl/"], "linked", LinkJob(kb_path, model_path))
+
+Each task reads a piece of the sources with the reader and the linker of `stamo link`, so that the
+results are the same as a set. Each task writes one part, which is whole or absent: a run that was
+killed goes on with the parts that are missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from stamo.build import counting
+from stamo.build.build import add_link_probability, count_with, extract_settings
+from stamo.build.counting import NumberedTable
+from stamo.build.dump import Chunk, DumpReader
+from stamo.build.export import StagedArticles, write_articles
+from stamo.build.occurrences import count_group
+from stamo.build.settings import BuildEngine, BuildState, Report
+from stamo.build.site import Site
+from stamo.build.staging import (
+    GIVEN_NAME_SCHEMA,
+    MAX_SURFACE,
+    STAGED_TABLES,
+    ExtractSettings,
+    extract_chunk,
+)
+from stamo.corpus.aliases import AliasMatcher
+from stamo.corpus.parts import OnSkip, ReadLimits, ReadTask, Skip, clean_surrogates
+from stamo.corpus.reading import Position, Progress, SourceReader
+from stamo.corpus.types import Document
+from stamo.errors import SettingsError
+from stamo.integrations.spark.pieces import (
+    PIECE_BYTES,
+    FilePiece,
+    bundle,
+    list_pieces,
+    plan_pieces,
+    read_piece,
+    read_pieces,
+)
+from stamo.integrations.spark.session import Shipment, SparkWorkers, shipped
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.manifest import sha256_of
+from stamo.linking.detect import LinkerSettings
+from stamo.linking.linker import Linker, link_in_processes, open_linker
+from stamo.linking.results import LinkedDocument
+from stamo.models.store import load_model
+from stamo.system.files import to_json
+from stamo.system.processes import SpreadsWork
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+PLAN_FILE = "_stamo_plan.json"
+"""Says what a folder of parts is made of; readers of Parquet pass over names that begin so."""
+
+
+class PartFolder:
+    """Parquet parts on this machine's disk or at an address such as s3://; made to travel."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address if "://" in address else str(Path(address).absolute())
+        self._system, self._root = fs.LocalFileSystem(), self.address
+        if "://" in address:
+            self._system, self._root = fs.FileSystem.from_uri(address)
+
+    def begin(self, plan: dict[str, Any], *, overwrite: bool) -> None:
+        """Make the folder, or check that what is there is the beginning of the same.
+
+        Raises:
+            SettingsError: It holds something else.
+        """
+        before = self.plan()
+        if before is not None and (overwrite or before != plan):
+            if not overwrite:
+                raise SettingsError(
+                    f"{self.address!r} holds the result of other sources, settings or artifacts; "
+                    "add --overwrite to replace it or choose another folder."
+                )
+            for name in [*self._names(), PLAN_FILE]:
+                self._system.delete_file(f"{self._root}/{name}")
+        elif before is None and self._is_taken():
+            raise SettingsError(
+                f"{self.address!r} exists and was not written by stamo, so it is left alone; "
+                "choose another folder."
+            )
+        self._system.create_dir(self._root, recursive=True)
+        with self._system.open_output_stream(f"{self._root}/{PLAN_FILE}") as file:
+            file.write(to_json(plan))
+
+    def missing(self, n_parts: int) -> list[int]:
+        """Return the numbers of the parts that are not there yet."""
+        names = set(self._names())
+        return [number for number in range(n_parts) if _name(number) not in names]
+
+    def write(self, number: int, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write a part; it is there when it is whole, also where two tasks write the same."""
+        beside = f"{self._root}/_{number}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        try:
+            with (
+                self._system.open_output_stream(beside) as file,
+                pq.ParquetWriter(file, schema, compression="zstd") as writer,
+            ):
+                for batch in batches:
+                    writer.write_batch(batch)
+            self._system.move(beside, f"{self._root}/{_name(number)}")
+        except BaseException:
+            self._system.delete_file(beside)
+            raise
+
+    def count_rows(self, column: str) -> tuple[int, int]:
+        """Count the rows of all parts, and those where a column has a value."""
+        n_rows = n_values = 0
+        for name in self._names():
+            with pq.ParquetFile(self._system.open_input_file(f"{self._root}/{name}")) as part:
+                for batch in part.iter_batches(columns=[column]):
+                    n_rows += len(batch)
+                    n_values += len(batch) - batch.column(0).null_count
+        return n_rows, n_values
+
+    def sweep(self) -> None:
+        """Remove what killed tasks have left."""
+        for info in self._system.get_file_info(fs.FileSelector(self._root)):
+            if info.base_name.startswith("_") and info.base_name != PLAN_FILE:
+                self._system.delete_file(info.path)
+
+    def _names(self) -> list[str]:
+        found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
+        return sorted(i.base_name for i in found if i.base_name.startswith("part-"))
+
+    def _is_taken(self) -> bool:
+        inside = fs.FileSelector(self._root, allow_not_found=True)
+        is_file = self._system.get_file_info(self._root).type == fs.FileType.File
+        return is_file or bool(self._system.get_file_info(inside))
+
+    def plan(self) -> Any:
+        """Return what the folder is made of, None where nothing was begun."""
+        try:
+            with self._system.open_input_stream(f"{self._root}/{PLAN_FILE}") as file:
+                return json.loads(file.read())
+        except (OSError, ValueError):
+            return None
+
+
+def _name(number: int) -> str:
+    return f"part-{number:06}.parquet"
+
+
+STAGED = ("page", "link", "name")
+"""What counting reads; the texts themselves are not needed."""
+
+TABLES = (
+    "page",
+    "document",
+    "twin",
+    "redirect",
+    "target",
+    "link",
+    "entity",
+    "mention",
+    "name",
+    "alias_entity",
+    "alias",
+    "occurs_in",
+)
+"""The tables that counting makes."""
+
+
+class SparkConnection:
+    """Run SQL on Spark behind the few methods of a DuckDB connection that counting uses."""
+
+    def __init__(self, spark: SparkSession, staging: Path | None = None) -> None:
+        """Take a session, and a folder that all executors see for ordered results."""
+        self.spark, self._staging = spark, staging
+        self._result: DataFrame
+
+    def execute(self, statement: str) -> SparkConnection:
+        """Run a statement; settings of DuckDB mean nothing to Spark and are passed over."""
+        if not statement.lstrip().upper().startswith("SET "):
+            self.spark.sparkContext.setJobDescription("counting")
+            self._result = self.spark.sql(statement)
+        return self
+
+    def cursor(self) -> SparkConnection:
+        """Return what runs a query beside others."""
+        return SparkConnection(self.spark, self._staging)
+
+    sql = execute
+
+    def to_arrow_reader(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the ordered result in batches, by way of files: the driver never holds all of it.
+
+        Spark writes one file for each task of the sort, and names them in its order.
+        """
+        assert self._staging is not None, "ordered results need a folder"
+        folder = self._staging / f"ordered-{uuid.uuid4().hex}"
+        self._result.write.parquet(str(folder))
+        for path in sorted(folder.glob("part-*.parquet")):
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(rows)
+        shutil.rmtree(folder)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the first row of the last result."""
+        row = self._result.first()
+        return None if row is None else tuple(row)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows of the last result."""
+        return [tuple(row) for row in self._result.collect()]
+
+
+def count_on_spark(
+    spark: SparkSession,
+    staged: str | Path,
+    *,
+    missing_targets: bool = True,
+    max_surface: int = MAX_SURFACE,
+    database: str = "stamo",
+) -> dict[str, DataFrame]:
+    """Count the staged pages and links of a build.
+
+    Args:
+        spark: A session, local or of a cluster.
+        staged: Where `page.parquet` and `link.parquet` are; any address that Spark reads.
+        missing_targets: Whether a link target without a page is an entity too.
+        max_surface: Longest link text that counts as a name, in characters.
+        database: The database of Spark's catalogue to make the tables in; it must not exist.
+
+    Returns:
+        The tables by name.
+
+    Raises:
+        SettingsError: The database exists already, or its name is not a plain word.
+    """
+    make_database(spark, database)
+    view_staged(spark, staged)
+    connection: Any = SparkConnection(spark)
+    counting.count(
+        connection,
+        missing_targets=missing_targets,
+        max_surface=max_surface,
+        number_rows=number_by_tasks,
+    )
+    return {name: spark.table(f"{database}.{name}") for name in TABLES}
+
+
+def view_staged(spark: SparkSession, staged: str | Path) -> None:
+    """Make views of the staged pages and links."""
+    for name in STAGED:
+        spark.read.parquet(f"{staged}/{name}.parquet").createOrReplaceTempView(f"staged_{name}")
+
+
+def number_by_tasks(connection: Any, table: NumberedTable) -> None:
+    """Make a numbered table without a task over all rows: the place in its task, and its task's.
+
+    Spark gives every row of a sorted result the number of its task, in the high bits, and its
+    place there.
+    """
+    sorted_name = f"{table.name}_sorted"
+    connection.execute(
+        f"CREATE TABLE {sorted_name} AS SELECT {table.columns}, monotonically_increasing_id() "
+        f"AS place FROM (SELECT {table.columns} FROM {table.rows} ORDER BY {table.order}) ordered"
+    )
+    counts = connection.execute(
+        f"SELECT SHIFTRIGHT(place, {_PLACE_BITS}), COUNT(*) FROM {sorted_name} GROUP BY 1"
+    ).fetchall()
+    firsts, n = [], 0
+    for task, n_rows in sorted(counts):
+        firsts.append(f"({task}L, {n}L)")
+        n += n_rows
+    connection.execute(
+        f"CREATE TABLE {table.name} AS SELECT "
+        f"CAST(t.first + (s.place & {(1 << _PLACE_BITS) - 1}L) AS INT) AS {table.name}, "
+        f"{table.columns} FROM {sorted_name} s JOIN "
+        f"(SELECT * FROM VALUES {', '.join(firsts or ['(0L, 0L)'])} AS v(task, first)) t "
+        f"ON SHIFTRIGHT(s.place, {_PLACE_BITS}) = t.task"
+    )
+    connection.execute(f"DROP TABLE {sorted_name}")
+
+
+_PLACE_BITS = 33
+"""What Spark documents for `monotonically_increasing_id`."""
+
+
+def make_database(spark: SparkSession, database: str, location: Path | None = None) -> None:
+    """Make a database of Spark's catalogue and use it.
+
+    Raises:
+        SettingsError: It exists already, or its name is not a plain word.
+    """
+    if not database.isidentifier():
+        raise SettingsError(
+            f"The database is called {database!r}; use a name of letters, digits and underscores."
+        )
+    if spark.catalog.databaseExists(database):
+        raise SettingsError(
+            f"Spark has a database {database!r} already; drop it or choose another name."
+        )
+    # Otherwise Spark 3 makes tables of Hive, which a plain installation does not have.
+    spark.conf.set("spark.sql.legacy.createHiveTableByDefault", False)
+    quoted = str(location or "").replace("\\", "\\\\").replace("'", "\\'")
+    place = f" LOCATION '{quoted}'" if location else ""
+    spark.sql(f"CREATE DATABASE {database}{place}")
+    spark.sql(f"USE {database}")
+
+
+def spark_engine(spark: SparkSession, workers: SpreadsWork | None = None) -> BuildEngine:
+    """Return the engine of a build.
+
+    Args:
+        spark: A session, local or of a cluster.
+        workers: What spreads the work that is not SQL; tasks of the session by default.
+    """
+    return BuildEngine(
+        workers or SparkWorkers(spark), _read_in_tasks, partial(_count, spark), _write_articles
+    )
+
+
+def _read_in_tasks(build: BuildState, report: Report) -> Site:
+    settings = build.settings
+    for name in STAGED_TABLES:
+        build.staged_table(name).mkdir()
+    # A dump lists no names, but a table needs its columns.
+    pq.write_table(GIVEN_NAME_SCHEMA.empty_table(), build.staged_table("name") / "none.parquet")
+    with DumpReader(
+        build.source.path.absolute(),
+        index_path=settings.index,
+        chunk_bytes=settings.chunk_bytes,
+        language=settings.language,
+    ) as reader:
+        site = reader.site
+        stage = partial(stage_chunk, settings=extract_settings(build, site), work=build.work)
+        for skipped in build.workers.map(stage, reader.chunks()):
+            build.skipped.update(skipped)
+            report(reader.progress())
+        build.skipped.update(reader.skipped)
+    return site
+
+
+def stage_chunk(chunk: Chunk, settings: ExtractSettings, work: Path) -> Counter[str]:
+    """Stage one chunk of the dump as a file in each table; return what was left out.
+
+    A file is there when it is whole, and two tasks that stage the same chunk write the same.
+    """
+    found = extract_chunk(chunk, settings)
+    for name, batch in (("page", found.pages), ("text", found.texts), ("link", found.links)):
+        # Hidden from Spark while it is written.
+        beside = work / f"{name}.parquet" / f".{chunk.index:08}.{uuid.uuid4().hex}"
+        table = pa.Table.from_batches([batch])
+        pq.write_table(table, beside, compression="lz4", use_dictionary=False)
+        beside.replace(work / f"{name}.parquet" / f"{chunk.index:08}.parquet")
+    return found.skipped
+
+
+def _count(spark: SparkSession, build: BuildState) -> StagedArticles:
+    database = f"stamo_{uuid.uuid4().hex}"
+    make_database(spark, database, build.work / "tables")
+    try:
+        view_staged(spark, build.work)
+        connection: Any = SparkConnection(spark, build.work)
+        return count_with(build, connection, number_by_tasks)
+    finally:
+        spark.sql("USE default")
+        spark.sql(f"DROP DATABASE {database} CASCADE")
+
+
+def _write_articles(build: BuildState, staged: StagedArticles, report: Report) -> None:
+    """Write the articles, then let tasks look for aliases in each row group."""
+    n_groups = sum(1 for _ in write_articles(staged, build.result))
+    count = partial(count_group, result=build.result, mentions=staged.mentions)
+    counts = chain.from_iterable(build.workers.map(count, range(n_groups)))
+    add_link_probability(build, counts, report)
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedPiece:
+    """What reading a piece gave, in its order; all that travels back to the driver."""
+
+    events: list[Skip | tuple[int, Document]]
+    """What was left out, and documents with the number of their record."""
+    n_records: int
+    """Records of the file up to the end of the piece."""
+
+
+def spark_reader(spark: SparkSession, *, piece_bytes: int = PIECE_BYTES) -> SourceReader:
+    """Return what reads sources on Spark.
+
+    Args:
+        spark: A session, local or of a cluster.
+        piece_bytes: What one task reads.
+    """
+    return SourceReader(
+        partial(_read, workers=SparkWorkers(spark), piece_bytes=piece_bytes),
+        _check,
+        lambda sources: sum(piece.size for piece in list_pieces(sources)),
+    )
+
+
+def _check(sources: Sequence[str]) -> None:
+    list(list_pieces(sources))
+
+
+def _read(
+    sources: Sequence[str],
+    *,
+    on_skip: OnSkip,
+    on_progress: Callable[[Progress], None],
+    matcher: AliasMatcher,
+    start: Position,
+    stdin: BinaryIO | None,
+    text_column: str,
+    workers: SpreadsWork,
+    piece_bytes: int,
+) -> Iterator[Document]:
+    here = (start.source, start.file)
+    pieces = plan_pieces(sources, piece_bytes, run=workers.map)
+    left = [piece for piece in pieces if (piece.source, piece.name) >= here]
+    n_bytes = sum(piece.size for piece in pieces) - sum(piece.size for piece in left)
+    tasks = bundle(left, piece_bytes)
+    names = tuple(matcher.aliases), matcher.casefold, matcher.stems
+    scan = partial(scan_pieces, names=names, start=start, text_column=text_column)
+    for task, scanned in zip(tasks, workers.map(scan, tasks), strict=True):
+        for piece, found in zip(task, scanned, strict=True):
+            at = Position(piece.source, piece.name)
+            for event in found.events:
+                if isinstance(event, Skip):
+                    on_skip(event)
+                    continue
+                number, document = event
+                yield document
+                on_progress(Progress(replace(at, record=number), n_bytes))
+            n_bytes += piece.size
+            on_progress(Progress(replace(at, record=found.n_records), n_bytes))
+
+
+def scan_pieces(
+    pieces: Sequence[FilePiece],
+    names: tuple[tuple[str, ...], bool, tuple[str, ...]],
+    start: Position,
+    text_column: str = "",
+) -> list[ScannedPiece]:
+    """Read pieces and keep the documents that may hold a name; runs on the executors."""
+    matcher = _matcher(*names)
+    return [_scan(piece, matcher, start, text_column) for piece in pieces]
+
+
+def _scan(
+    piece: FilePiece, matcher: AliasMatcher, start: Position, text_column: str
+) -> ScannedPiece:
+    events: list[Skip | tuple[int, Document]] = []
+
+    def note(skip: Skip) -> None:
+        last = events[-1] if events else None
+        if isinstance(last, Skip) and (last.reason, last.kept) == (skip.reason, skip.kept):
+            events[-1] = replace(last, count=last.count + skip.count)
+        else:
+            events.append(skip)
+
+    is_begun = (piece.source, piece.name) == (start.source, start.file)
+    first = start.record if is_begun else 0
+    task = ReadTask(note, ReadLimits(), matcher, first=first, text_column=text_column)
+    n_records = max(first, piece.before)
+    for number, item in read_piece(piece, task):
+        n_records = max(n_records, number)
+        if isinstance(item, Document):
+            events.append((number, item))
+    return ScannedPiece(events, n_records)
+
+
+@lru_cache(maxsize=1)
+def _matcher(names: tuple[str, ...], casefold: bool, stems: tuple[str, ...]) -> AliasMatcher:
+    return AliasMatcher(names, casefold=casefold, stems=stems)
+
+
+_ROWS = 512
+LINK_TASKS_PER_CORE = 4
+"""Tasks for each core, so that all are busy to the end; large inputs have more of them."""
+LEAST_TASK_BYTES = 1 << 20
+"""Less is not worth a task."""
+
+_TEXT, _WHOLE = pa.string(), pa.int64()
+_PLACE = [("start", _WHOLE), ("end", _WHOLE), ("surface", _TEXT)]
+_MENTION = pa.struct([*_PLACE, ("entity", _TEXT), ("id", _TEXT), ("confidence", pa.float64())])
+_DOCUMENT = [("id", _TEXT), ("part", pa.int32()), ("offset", _WHOLE), ("length", _WHOLE)]
+_LINKED = [("error", _TEXT), ("mentions", pa.list_(_MENTION)), ("record", _TEXT)]
+LINKED_SCHEMA = pa.schema([*_DOCUMENT, *_LINKED])
+"""One row for each document or part; `record` is the line of JSON where all of it was asked for."""
+
+
+@dataclass(frozen=True)
+class LinkJob:
+    """What to link with."""
+
+    kb: Path
+    model: Path
+    packs: tuple[Path, ...] = ()
+    settings: LinkerSettings = field(default_factory=LinkerSettings)
+    everything: bool = False
+    """Whether `record` holds all candidates and reasons, as JSON."""
+    json_lines: bool = False
+    """Whether every file holds JSON lines, whatever it looks like."""
+    text_column: str = ""
+    """The column of tables that holds the texts; one of the usual names without it."""
+
+
+@dataclass(frozen=True)
+class LinkRun:
+    """What a run on Spark did."""
+
+    n_linked: int
+    n_failed: int
+    n_tasks: int
+    n_before: int
+    """Tasks that an earlier run had done already."""
+
+
+def link_on_spark(
+    spark: SparkSession,
+    sources: Sequence[str],
+    output: str,
+    job: LinkJob,
+    *,
+    overwrite: bool = False,
+    shared: bool | None = None,
+    piece_bytes: int | None = None,
+    on_task: Callable[[int, int], None] = lambda done, total: None,
+) -> LinkRun:
+    """Link sources and write Parquet.
+
+    Args:
+        spark: A session, local or of a cluster.
+        sources: Files, folders or addresses that every executor can read.
+        output: Folder or address to write, for every executor; one that was begun is finished.
+        job: What to link with.
+        overwrite: Replace output of something else.
+        shared: Whether executors see the paths of knowledge base, model and packs.
+        piece_bytes: What one task reads; by default as much as gives every core several tasks, 64
+            MB at the most, or what the run that is finished had.
+        on_task: Told how many tasks are done, and of how many.
+
+    Raises:
+        SettingsError: The output is there and is something else.
+        StamoError: The knowledge base, the model, a pack or a source cannot be read.
+    """
+    kb, trained = KnowledgeBase.open(job.kb), load_model(job.model)
+    open_linker(job.kb, job.model, job.packs, job.settings)  # what does not fit fails here
+    workers, parts = SparkWorkers(spark), PartFolder(output)
+    begun = {} if overwrite else parts.plan() or {}
+    piece_bytes = piece_bytes or begun.get("piece_bytes") or task_bytes(sources, workers.n_workers)
+    pieces = plan_pieces(sources, piece_bytes, json_lines=job.json_lines, run=workers.map)
+    tasks = bundle(pieces, piece_bytes)
+    plan = _plan(kb.fingerprint, trained.fingerprint, job, tasks) | {"piece_bytes": piece_bytes}
+    parts.begin(plan, overwrite=overwrite)
+    missing = parts.missing(len(tasks))
+    n_before = len(tasks) - len(missing)
+    with closing(Shipment(spark, shared=shared)) as shipment:
+        run = partial(_link_task, job=_ship(shipment, job, plan["digest"]), parts=parts)
+        items = [(number, tasks[number]) for number in missing]
+        for done, _ in enumerate(workers.map(run, items), start=n_before + 1):
+            on_task(done, len(tasks))
+    parts.sweep()
+    n_rows, n_failed = parts.count_rows("error")
+    return LinkRun(n_rows - n_failed, n_failed, len(tasks), n_before)
+
+
+def task_bytes(sources: Sequence[str], n_cores: int) -> int:
+    """Return how much of the sources a task reads, so that every core has several tasks."""
+    total = sum(piece.size for piece in list_pieces(sources))
+    return min(max(-(-total // (LINK_TASKS_PER_CORE * n_cores)), LEAST_TASK_BYTES), PIECE_BYTES)
+
+
+def _plan(
+    kb: str, model: str, job: LinkJob, tasks: Sequence[Sequence[FilePiece]]
+) -> dict[str, Any]:
+    what = {
+        "kb": kb,
+        "model": model,
+        "packs": [sha256_of(path) for path in job.packs],
+        "settings": asdict(job.settings),
+        "everything": job.everything,
+        "text_column": job.text_column,
+        "n_tasks": len(tasks),
+    }
+    pieces = json.dumps([what, [[asdict(piece) for piece in task] for task in tasks]])
+    return what | {"digest": hashlib.sha256(pieces.encode()).hexdigest()}
+
+
+def _ship(shipment: Shipment, job: LinkJob, digest: str) -> LinkJob:
+    """Return the job as the executors see it."""
+    name = digest[:12]
+    kb = shipment.send(job.kb, f"kb-{name}")
+    model = shipment.send(job.model, f"model-{name}{job.model.suffix}")
+    packs = [shipment.send(p, f"pack-{i}-{name}{p.suffix}") for i, p in enumerate(job.packs)]
+    return replace(job, kb=kb, model=model, packs=tuple(packs))
+
+
+def _link_task(task: tuple[int, Sequence[FilePiece]], job: LinkJob, parts: PartFolder) -> None:
+    """Link the pieces of a task and write its part; runs on the executors."""
+    number, pieces = task
+    parts.write(number, LINKED_SCHEMA, link_pieces(shipped_linker(job), pieces, job))
+
+
+def link_pieces(
+    linker: Linker, pieces: Sequence[FilePiece], job: LinkJob
+) -> Iterator[pa.RecordBatch]:
+    """Link some pieces and yield rows of `LINKED_SCHEMA`."""
+    finish = partial(_row, everything=job.everything)
+    waiting: list[dict[str, Any]] = []
+    parts = read_pieces(pieces, linker.window, job.text_column)
+    for rows in link_in_processes(linker, parts, finish):
+        waiting += rows
+        if len(waiting) >= _ROWS:
+            yield pa.RecordBatch.from_pylist(waiting, LINKED_SCHEMA)
+            waiting = []
+    if waiting:
+        yield pa.RecordBatch.from_pylist(waiting, LINKED_SCHEMA)
+
+
+def _row(linked: LinkedDocument, *, everything: bool) -> dict[str, Any]:
+    row = linked.to_record(all_candidates=everything)
+    text = json.dumps(row) if everything else None
+    row["id"] = clean_surrogates(row["id"])
+    for mention in row.get("mentions", ()):
+        mention["surface"] = clean_surrogates(mention["surface"])
+    return row | {"record": text}
+
+
+@lru_cache(maxsize=1)
+def shipped_linker(job: LinkJob) -> Linker:
+    """Open what was shipped, once in each process of an executor; the large files are mapped."""
+    linker = open_linker(
+        shipped(job.kb), shipped(job.model), list(map(shipped, job.packs)), job.settings
+    )
+    linker.warm_up()
+    return linker

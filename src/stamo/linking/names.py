@@ -1,0 +1,599 @@
+"""Short forms of names that the same document writes in full.
+
+Who is called "Katy Perry" once is "Perry" from then on; the "National Cancer Institute" becomes
+"NCI". A short form keeps the candidates that it has by itself and gains those of the full names
+around it, as if it had been a link to them a few times more. A name with many links of its own
+hardly notices, and one that is a title itself ("Cardiff" beside "Cardiff University") is short for
+nothing: with titles, four links of held-out articles went wrong for one that was put right.
+
+By themselves short forms are seldom links, so nobody would look for them. After the full name in
+the same document `RepeatedNames` finds them: the last word where the knowledge base has no other
+name of this form, or links it to the same entity; initials ("GM") only where it links them so.
+Beside another word with a capital they are part of another name: "Laura Bush" is nobody called
+"George Bush" before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from html import unescape
+
+import numpy as np
+
+from stamo.corpus.tokenizer import begins_small
+from stamo.features.mentions import Lexicon, MixedSurfaces
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.candidates import normalise_surface
+from stamo.kb.storage import expand
+from stamo.linking.haystack import begins_sentence
+from stamo.linking.texts import Detected, JoinedTexts
+from stamo.system.files import Bools, Float64, Int32, Int64
+
+_QUOTES = "\"'`“”‘’«»„‚‹›()[]{}<>.,;:!?*_|/\\-–— "
+_POSSESSIVES = ("'s", "’s", "'", "’")
+_PLAIN = str.maketrans("‘’ʼ‐‑‒–—−", "'''------")
+SPELLING_WEIGHT = 1.0
+"""Links that all other spellings of a name together are worth beside its own."""
+LONGER_WEIGHT = 0.5
+"""The same for all longer names that begin with it."""
+LEAST_READING_SHARE = 0.003
+"""A reading that would get less of the prior than this is left out."""
+MAX_PREFIXED = 500
+MIN_LONGER = 3
+MAX_INITIALS = 5
+MAX_REMEMBERED = 100_000
+"""Names whose readings are remembered, of some hundred bytes each; then all are forgotten."""
+MAX_REMEMBERED_LENGTH = 100
+MAX_PARTS = 5
+_BEFORE_DIGIT = re.compile(r"(?<=[^\W\d_])(?=\d)")
+_BRACKETS = re.compile(r" \([^()]*\)?$")
+_TITLES = (
+    "mr mrs ms miss dr prof professor sir dame lord lady president king queen emperor empress pope "
+    "prince princess duke earl count saint st general captain colonel admiral senator governor "
+    "congressman representative judge justice minister chancellor rev reverend bishop archbishop "
+    "cardinal state republic kingdom city town county province district commonwealth the of"
+)
+TITLES = frozenset(_TITLES.split())
+"""English words before a name that say what it is and belong to it only sometimes."""
+
+
+def known_names(kb: KnowledgeBase, surfaces: Sequence[str]) -> list[str]:
+    """Return for each surface the alias to look it up by; unknown ones come back as they are.
+
+    What HTML escapes is read as a browser does. The exact form comes first, then other spellings
+    of it: other quotes and dashes, without quotes around it, without a possessive, without an
+    article, in another case.
+    """
+    names = [normalise_surface(unescape(surface)) for surface in surfaces]
+    unknown: Int64 = np.flatnonzero(kb.alias_ids(names) < 0)
+    for i in unknown.tolist():
+        names[i] = _first_known(kb, other_spellings(names[i])) or names[i]
+    return names
+
+
+def _first_known(kb: KnowledgeBase, spellings: Iterable[str]) -> str:
+    """Return the first of some spellings that is an alias, empty where none is."""
+    distinct = list(dict.fromkeys(spellings))
+    found = np.flatnonzero(kb.alias_ids(distinct) >= 0)
+    return distinct[found[0]] if len(found) else ""
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Which aliases names may be read as, and how much each reading counts; r readings."""
+
+    names: Int64  # (r,) index of the name
+    aliases: Int32  # (r,)
+    weights: Float64  # (r,) as if the name had been so many links to the alias's entities
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, float]]) -> Readings:
+        """Take rows of name, alias and weight."""
+        names, aliases, weights = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(
+            np.array(names, np.int64), np.array(aliases, np.int32), np.array(weights, np.float64)
+        )
+
+
+NO_READINGS = Readings(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float64))
+
+
+@dataclass(frozen=True)
+class NameReadings:
+    """Finds the aliases that are written like given names, or begin with them.
+
+    Somebody says that these are names, so they are searched harder than those that are detected:
+    in other spellings, in singular and plural ("Lectionaries"), as the beginning of a longer name
+    ("Asheville" of "Asheville, North Carolina"). A name's own links outweigh all of that as soon
+    as there are some.
+
+    What was found is remembered: the same names come in batch after batch.
+    """
+
+    kb: KnowledgeBase
+    _known: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+
+    def of(self, names: Sequence[str], fixed: frozenset[str] = frozenset()) -> Readings:
+        """Return the readings of names, but of those that are fixed."""
+        wanted = [(i, name) for i, name in enumerate(names) if name not in fixed]
+        new = list(dict.fromkeys(name for _, name in wanted if name not in self._known))
+        if len(self._known) + len(new) > MAX_REMEMBERED:
+            self._known.clear()
+            new = list(dict.fromkeys(name for _, name in wanted))
+        found = dict(zip(new, _weighted(self.kb, new), strict=True))
+        rows = [
+            (i, alias, weight)
+            for i, name in wanted
+            for alias, weight in (found[name] if name in found else self._known[name])
+        ]
+        self._known.update(
+            (n, all_) for n, all_ in found.items() if len(n) <= MAX_REMEMBERED_LENGTH
+        )
+        return Readings.of(rows)
+
+
+def _weighted(kb: KnowledgeBase, names: Sequence[str]) -> list[tuple[tuple[int, float], ...]]:
+    """Return the aliases that each name may be read as, with weights; none if only as itself."""
+    own = kb.alias_ids(names)
+    alike = _shares(kb, [set(spelled_alike(name)) for name in names], own, SPELLING_WEIGHT)
+    longer = _shares(kb, _longer(kb, names, own), own, LONGER_WEIGHT)
+    lost = [i for i, n in enumerate(own.tolist()) if n < 0 and not alike[i] and not longer[i]]
+    bare = [_without_title(kb, names[i]) for i in lost]
+    longer |= zip(lost, _shares(kb, bare, own[lost], LONGER_WEIGHT).values(), strict=True)
+    links = np.where(own >= 0, np.maximum(kb.alias_counts[own], 1), 0).astype(np.float64)
+    itself = [{a: n} if a >= 0 else {} for a, n in zip(own.tolist(), links.tolist(), strict=True)]
+    return [
+        (*{**longer[i], **alike[i]}.items(), *itself[i].items()) if alike[i] or longer[i] else ()
+        for i in range(len(names))
+    ]
+
+
+def _shares(
+    kb: KnowledgeBase, forms: Sequence[Collection[str]], own: Int32, weight: float
+) -> dict[int, dict[int, float]]:
+    """Divide a weight, for each name, among its forms that are known by how often each is a link.
+
+    Args:
+        kb: Knows the forms.
+        forms: Other forms of each of n names.
+        own: The alias that each name is itself, which gets nothing; -1 where it is none, (n,).
+        weight: What is divided.
+
+    Returns:
+        For each name the aliases, ascending, with their shares; small ones are left out.
+    """
+    aliases = kb.alias_ids([form for some in forms for form in some])
+    name = np.repeat(np.arange(len(forms)), [len(some) for some in forms])
+    is_other = (aliases >= 0) & (aliases != own[name])
+    pairs = np.unique(name[is_other] << 32 | aliases[is_other])
+    name, aliases = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
+    counts = np.maximum(kb.alias_counts[aliases], 0.5)
+    shares = weight * counts / np.bincount(name, counts, minlength=len(forms))[name]
+    n_own = np.where(own >= 0, kb.alias_counts[own], 0).astype(np.float64)
+    kept = np.flatnonzero(shares >= LEAST_READING_SHARE * (n_own + weight)[name])
+    result: dict[int, dict[int, float]] = {i: {} for i in range(len(forms))}
+    columns = (name[kept].tolist(), aliases[kept].tolist(), shares[kept].tolist())
+    for i, alias, share in zip(*columns, strict=True):
+        result[i][alias] = share
+    return result
+
+
+def _longer(kb: KnowledgeBase, names: Sequence[str], own: Int32) -> list[list[str]]:
+    """Return for each name the known ones that begin with it and mean something else."""
+    longer = [
+        [n for sign in (",", " ", "-") for n in kb.names_with_prefix(name + sign, MAX_PREFIXED)]
+        if len(name) >= MIN_LONGER
+        else []
+        for name in names
+    ]
+    some = [i for i, found in enumerate(longer) if found and own[i] >= 0]
+    meant = kb.by_alias.batch(own[some])[0]
+    row, column = np.nonzero(meant >= 0)
+    known = row << 32 | meant[row, column]
+    first = kb.candidate_table([n for i in some for n in longer[i]], 1)[0][:, 0]
+    of_row = np.repeat(np.arange(len(some)), [len(longer[i]) for i in some])
+    is_other = iter((~np.isin(of_row << 32 | first, known)).tolist())
+    for i in some:
+        longer[i] = [n for n in longer[i] if next(is_other)]
+    return longer
+
+
+def _without_title(kb: KnowledgeBase, name: str) -> list[str]:
+    """Return the known name that is left without words that only describe it.
+
+    Words in small letters and titles do: "western Anatolia", "Emperor Leopold I", "State of
+    Nevada". Another capital does not: who "Bob Perry" is, "Perry" does not tell.
+    """
+    words = name.strip(_QUOTES).split(" ")
+    for n in range(len(words) - 1, 0, -1):
+        for first in range(len(words) - n, -1, -1):
+            rest = words[:first] + words[first + n :]
+            if all(map(_describes, rest)):
+                kept = " ".join(words[first : first + n])
+                known = _first_known(kb, [kept, *other_spellings(kept)])
+                if kept[:1].isupper() and known:
+                    return [known]
+    return []
+
+
+def _describes(word: str) -> bool:
+    return word[:1].islower() or word.rstrip(".").lower() in TITLES
+
+
+def spelled_alike(name: str) -> Iterator[str]:
+    """Yield other ways to write a name, in another number and with other signs inside too."""
+    yield from other_spellings(name)
+    bare = name.strip(_QUOTES).translate(_PLAIN).removesuffix("'s")
+    for other in dict.fromkeys([*_other_number(bare), *_other_signs(bare), *_other_parts(bare)]):
+        yield other
+        yield from other_cases(other)
+
+
+def _other_number(name: str) -> Iterator[str]:
+    """Yield the singular of a plural, or the plural of a singular, as English forms them."""
+    for ending, singular in (("ies", "y"), ("es", ""), ("s", "")):
+        if name.lower().endswith(ending) and len(name) > len(ending) + 2:
+            yield name[: -len(ending)] + singular
+    yield name + "s"
+
+
+def _other_signs(name: str) -> Iterator[str]:
+    yield from (name.replace("-", " "), name.replace(" ", "-"), name.replace("-", ""))
+    yield from (name.replace(".", ""), name.replace(" & ", " and "), name.replace(" and ", " & "))
+    if 1 < len(name) <= MAX_INITIALS and name.isupper() and name.isalpha():
+        yield "".join(f"{letter}." for letter in name)
+
+
+def _other_parts(name: str) -> Iterator[str]:
+    """Yield a name with its parts written apart or together, or put in another order."""
+    yield _BEFORE_DIGIT.sub("-", name)
+    yield _BEFORE_DIGIT.sub(" ", name)
+    yield _BRACKETS.sub("", name)
+    words = name.split(" ")
+    if not 1 < len(words) <= MAX_PARTS:
+        return
+    yield f"The {name}"
+    yield "".join(words)
+    first, rest = words[0], " ".join(words[1:])
+    if first.replace(".", "").isupper() and len(letters := first.replace(".", "")) <= MAX_INITIALS:
+        yield f"{'.'.join(letters)}. {rest}"
+        yield f"{'. '.join(letters)}. {rest}"
+    if len(words) == 2:
+        yield f"{rest} of {first}"
+    for i in range(1, len(words)):
+        left, right = " ".join(words[:i]), " ".join(words[i:])
+        yield from (f"{left}-{right}", f"{left}, {right}", f"{left} ({right})")
+    for i, word in enumerate(words):
+        if word.endswith("s") and "'" not in word:
+            yield " ".join([*words[:i], f"{word[:-1]}'s", *words[i + 1 :]])
+
+
+def other_spellings(name: str) -> Iterator[str]:
+    """Yield other ways to write a name, the closest first."""
+    bases = [
+        name,
+        name.translate(_PLAIN),
+        name.strip(_QUOTES),
+        name.strip(_QUOTES).translate(_PLAIN),
+    ]
+    for base in list(bases):
+        bases += [base.removesuffix(ending) for ending in _POSSESSIVES if base.endswith(ending)]
+    bases += [base[4:] for base in bases if base[:4].lower() == "the "]
+    bases = [base for base in dict.fromkeys(bases) if base]
+    yield from bases
+    for base in bases:
+        yield from other_cases(base)
+
+
+def other_cases(name: str) -> tuple[str, ...]:
+    """Return a name in small letters, capitals and the ways between."""
+    first, rest, small, title = name[:1], name[1:], name.lower(), name.title()
+    capital = first.upper()
+    return (
+        capital + rest,
+        first.lower() + rest,
+        title,
+        small,
+        name.upper(),
+        capital + rest.lower(),
+        _small_short_words(title) if " " in title else title,
+    )
+
+
+def _small_short_words(title: str) -> str:
+    first, *others = title.split(" ")
+    return " ".join([first, *[word.lower() if len(word) <= 3 else word for word in others]])
+
+
+FULL_NAME_WEIGHT = 5.0
+"""Links that a full name in the same document is worth."""
+MAX_CANDIDATES = 100
+_QUALIFIER = re.compile(r"(,| \().*")
+_MAX_WORDS = 6
+_MIN_INITIALS = 2
+MIN_WORD = 3
+MAX_FULL_WORDS = 4
+"""Longer names are titles of works and offices, whose last word is short for nothing."""
+_JOINS = frozenset(" -&/'’")
+
+
+@lru_cache(maxsize=1 << 14)
+def short_forms(name: str) -> tuple[str, ...]:
+    """Return in small letters how a name of several words may be shortened.
+
+    To its first words, its last words, each word alone, and its initials.
+    """
+    words = name.lower().replace(",", "").split(" ")[:_MAX_WORDS]
+    n = len(words)
+    if n < 2:
+        return ()
+    capitals = "".join([part[0] for part in name.split(" ") if part[:1].isupper()]).lower()
+    return (
+        *(" ".join(words[:i]) for i in range(1, n)),
+        *(" ".join(words[i:]) for i in range(1, n)),
+        *words[1:-1],
+        "".join([word[:1] for word in words]),
+        *([capitals] if len(capitals) >= _MIN_INITIALS else []),
+    )
+
+
+def shortened(names: Sequence[str]) -> tuple[Int64, Int64]:
+    """Find among distinct names those that may be short for another; return both, as indices.
+
+    Every batch comes through here, so names of two words, most of all, are taken apart in place.
+    """
+    lowered = [name.lower() for name in names]
+    short: dict[str, list[int]] = {}
+    for place, form in enumerate(lowered):
+        if not begins_small(names[place]):
+            # "BA" and "Ba" are two names: what one is short for must not depend on the other.
+            short.setdefault(form, []).append(place)
+    pairs: set[tuple[int, int]] = set()
+    for full, name in enumerate(lowered):
+        if " " not in name:
+            continue
+        first, _, rest = name.partition(" ")
+        if " " in rest or "," in name:
+            forms: Sequence[str] = short_forms(names[full])
+        else:
+            forms = (first, rest, first[:1] + rest[:1])
+        for form in forms:
+            if form in short:
+                pairs.update((place, full) for place in short[form] if place != full)
+    found = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def mix_surfaces(
+    kb: KnowledgeBase,
+    names: Sequence[str],
+    aliases: Int32,
+    documents: Int32,
+    surfaces: Int32,
+    related: Readings,
+    fixed: frozenset[str],
+) -> tuple[Int32, Int64, MixedSurfaces | None]:
+    """Give names that may be read in several ways the candidates of all readings.
+
+    A name that is short for another in one document is not in the next, so it becomes a surface of
+    its own in every document with a full form.
+
+    Args:
+        kb: Knows the candidates.
+        names: The n distinct names.
+        aliases: Their aliases, -1 for unknown ones, shape (n,).
+        documents: The document of each mention, shape (M,).
+        surfaces: The name of each mention, shape (M,).
+        related: Readings of names that hold in every document.
+        fixed: Names that are left as they are.
+
+    Returns:
+        The surface of each mention, (M,); the name of every surface, those added last; and the
+        candidates of mixed surfaces, None when there are none.
+    """
+    n = len(names)
+    short, full = shortened(names)
+    usable = (aliases[full] >= 0) & ~np.isin(short, _unshortened(kb, names, aliases, short, fixed))
+    document, short, full = in_documents(short[usable], full[usable], documents, surfaces)
+    keys, row = np.unique(document * n + short, return_inverse=True)
+    name_of = np.concatenate([np.arange(n), keys % n])
+    if len(keys):
+        mine = documents.astype(np.int64) * n + surfaces
+        place = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
+        surfaces = np.where(keys[place] == mine, n + place, surfaces).astype(np.int32)
+    parts = [related, Readings(n + row, aliases[full], np.full(len(row), FULL_NAME_WEIGHT))]
+    parts += _own_readings(kb, aliases, keys % n, n, related)
+    name, alias, weight = (
+        np.concatenate([getattr(part, field) for part in parts])
+        for field in ("names", "aliases", "weights")
+    )
+    if not len(name):
+        return surfaces, name_of, None
+    used, place = np.unique(name, return_inverse=True)
+    mixed = kb.by_alias.mix(place, alias, weight, len(used), MAX_CANDIDATES)
+    return surfaces, name_of, MixedSurfaces(used, mixed)
+
+
+def _unshortened(
+    kb: KnowledgeBase,
+    names: Sequence[str],
+    aliases: Int32,
+    chosen: Int64,
+    fixed: frozenset[str],
+) -> Int64:
+    """Return which of the chosen names are fixed, or the title of what they mean most often."""
+    chosen = np.unique(chosen)
+    best = kb.by_alias.batch(aliases[chosen], 1)[0][:, 0]
+    titles = iter(kb.titles(best[best >= 0]))
+    titled = [next(titles) if e >= 0 else "" for e in best.tolist()]
+    mine = [names[i] for i in chosen.tolist()]
+    pairs = zip(mine, titled, strict=True)
+    return chosen[[name in fixed or is_own_title(name, title) for name, title in pairs]]
+
+
+def is_own_title(name: str, title: str) -> bool:
+    """Tell whether a name is a title, without what that adds ("Anchorage, Alaska")."""
+    return name.lower() == _QUALIFIER.sub("", title).lower()
+
+
+def _own_readings(
+    kb: KnowledgeBase, aliases: Int32, shorts: Int64, n: int, related: Readings
+) -> list[Readings]:
+    """Return what short forms mean by themselves, each for the surface after the n-th."""
+    order = np.argsort(related.names, kind="stable")
+    first = np.searchsorted(related.names[order], shorts)
+    last = np.searchsorted(related.names[order], shorts, side="right")
+    rows = [
+        Readings(np.full(b - a, n + i), related.aliases[order[a:b]], related.weights[order[a:b]])
+        for i, (a, b) in enumerate(zip(first.tolist(), last.tolist(), strict=True))
+        if a < b
+    ]
+    alone = np.flatnonzero((first == last) & (aliases[shorts] >= 0))
+    own = aliases[shorts[alone]]
+    return [*rows, Readings(n + alone, own, np.maximum(kb.alias_counts[own], 1).astype(float))]
+
+
+def in_documents(
+    short: Int64, full: Int64, documents: Int32, surfaces: Int32
+) -> tuple[Int64, Int64, Int64]:
+    """Return document, short name and full name wherever a document holds both.
+
+    Args:
+        short: Short names, shape (n,).
+        full: What each may be short for, shape (n,).
+        documents: The document of each mention, shape (M,).
+        surfaces: The name of each mention, shape (M,).
+    """
+    present = np.unique(surfaces.astype(np.int64) << 32 | documents)
+    first = np.searchsorted(present, full << 32)
+    n_documents = np.searchsorted(present, (full + 1) << 32) - first
+    document = present[expand(first, n_documents)] & 0xFFFFFFFF
+    short, full = np.repeat(short, n_documents), np.repeat(full, n_documents)
+    both = np.isin(short << 32 | document, present)
+    return document[both], short[both], full[both]
+
+
+@dataclass(eq=False)
+class RepeatedNames:
+    """Finds short forms of names that stand before them in the same document."""
+
+    kb: KnowledgeBase
+    _forms: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """What may be short for each alias that was met."""
+
+    def add_to(self, joined: JoinedTexts, found: Detected) -> Detected:
+        """Find short forms outside the mentions that were found already; return all in order."""
+        full: dict[str, list[int]] = defaultdict(list)
+        present = np.unique(found.aliases[found.aliases >= 0]).tolist()
+        if len(self._forms) > MAX_REMEMBERED:
+            self._forms.clear()
+        self._decide([alias for alias in present if alias not in self._forms])
+        for alias in present:
+            for form in self._forms[alias]:
+                full[form].append(alias)
+        small = {form.lower() for form in full}
+        capital = np.flatnonzero(joined.is_raised)
+        before = np.searchsorted(found.starts, joined.starts[capital], side="right") - 1
+        reached = np.append(found.ends, 0)[before]  # 0 where nothing was found before
+        outside = capital[reached <= joined.starts[capital]].tolist()
+        words = joined.words
+        hits = np.array([i for i in outside if words[i] in small], dtype=np.int64)
+        if not len(hits):
+            return found
+        hits = hits[self._stands_alone(joined, hits)]
+        rows = list(_after_full_names(joined, hits, full, found))
+        starts, ends, aliases = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        none = np.full(len(rows), -1, np.int32)
+        every = Detected.join([found, Detected(starts, ends, aliases.astype(np.int32), none)])
+        return every.take(np.argsort(every.starts, kind="stable"))
+
+    def _decide(self, aliases: list[int]) -> None:
+        """Find out, many names at a time, what may be short for them.
+
+        A form that is a name itself must be linked to what the full name means, and not be the
+        title of what it means most often.
+        """
+        kb = self.kb
+        pairs = [
+            (alias, form)
+            for alias, name in zip(aliases, kb.aliases(aliases), strict=True)
+            for form in last_word_and_initials(name)
+        ]
+        self._forms.update(dict.fromkeys(aliases, ()))
+        full = np.array([alias for alias, _ in pairs], dtype=np.int64)
+        short = kb.alias_ids([form for _, form in pairs])
+        meant, first = (kb.by_alias.batch(names, 1)[0][:, 0] for names in (full, short))
+        linked = (short >= 0) & (kb.by_alias.counts(short, meant) > 0)
+        titles = dict(zip(first[linked].tolist(), kb.titles(first[linked]), strict=True))
+        rows = zip(pairs, short.tolist(), linked.tolist(), first.tolist(), strict=True)
+        for (alias, form), own, is_linked, e in rows:
+            unknown = own < 0 and not form.isupper()
+            if unknown or (is_linked and not is_own_title(form, titles[e])):
+                self._forms[alias] += (form,)
+
+    def _stands_alone(self, joined: JoinedTexts, words: Int64) -> Bools:
+        """Tell which words with a capital are no part of a longer name."""
+        alone = np.ones(len(words), dtype=np.bool_)
+        begins: Bools | None = None
+        for row, i in enumerate(words.tolist()):
+            after = _is_beside(joined, i, i + 1, i + 1)
+            before = _is_beside(joined, i - 1, i, i - 1)
+            if before and joined.words[i - 1] in TITLES:
+                before = False
+            elif before and self._is_common(joined.words[i - 1]):
+                begins = begins_sentence(joined) if begins is None else begins
+                before = not begins[i - 1]
+            alone[row] = not after and not before
+        return alone
+
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        return Lexicon.of(self.kb)
+
+    def _is_common(self, word: str) -> bool:
+        found = self._lexicon.words.find(word)
+        return found >= 0 and bool(self._lexicon.is_stop_word[found])
+
+
+def last_word_and_initials(name: str) -> Iterator[str]:
+    """Yield what a name of several words with capitals may be repeated as."""
+    words = name.split(" ") if " " in name else ()
+    if not 2 <= len(words) <= MAX_FULL_WORDS or not all([word[:1].isupper() for word in words]):
+        return
+    last, initials = words[-1], "".join([word[0] for word in words])
+    if len(last) >= MIN_WORD and last.isalpha() and not last.isupper():
+        yield last
+    if initials.isalpha():
+        yield initials
+
+
+def _is_beside(joined: JoinedTexts, left: int, right: int, other: int) -> bool:
+    """Tell whether one sign joins two words, the other of which has a capital."""
+    if left < 0 or right >= len(joined.words):
+        return False
+    start = joined.starts[other]
+    is_capital = bool(joined.codes[start] != joined.lowered[start])
+    return is_capital and joined.text[joined.ends[left] : joined.starts[right]] in _JOINS
+
+
+def _after_full_names(
+    joined: JoinedTexts, words: Int64, full: dict[str, list[int]], found: Detected
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the words that follow a full name in their document, with the nearest one's alias."""
+    places: dict[int, Int64] = {}
+    first = joined.offsets[joined.document_of(joined.starts[words])]
+    for i, begin in zip(words.tolist(), first.tolist(), strict=True):
+        start, end = int(joined.starts[i]), int(joined.ends[i])
+        nearest = (-1, -1)
+        for alias in full.get(joined.text[start:end], ()):
+            if alias not in places:
+                places[alias] = found.starts[found.aliases == alias]
+            at = int(np.searchsorted(places[alias], start)) - 1
+            if at >= 0 and places[alias][at] >= begin:
+                nearest = max(nearest, (int(places[alias][at]), alias))
+        if nearest[1] >= 0:
+            yield start, end, nearest[1]

@@ -1,1 +1,0 @@
-"""Other ways to link emerging entities, to compare with."""

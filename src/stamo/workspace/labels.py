@@ -1,0 +1,636 @@
+"""The labels of a workspace: a log in SQLite to which people append, and views of what holds now.
+
+Nothing is ever changed or deleted; an undo is one more event. A call returns after its event is on
+disk, so a killed process loses nothing that it acknowledged. Several processes may label at once.
+
+What holds: a labeller's last choice for a mention that was not undone. Where several people chose
+for one mention, the latest choice that is not a skip.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
+from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.system.files import Closing
+
+EMERGING_CHOICE = "@emerging"
+NONE = "@none"
+SKIP = "@skip"
+UNDO = "@undo"
+MAX_CHARACTERS = 2000
+FIRST_YEAR, LAST_YEAR = 1970, 2200
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One candidate entity that a person may choose."""
+
+    choice: str
+    """What is kept: a title of the knowledge base, or `@emerging`."""
+    entity: str
+    line: str = ""
+    """A line of what is known of it."""
+
+    @property
+    def emerging(self) -> bool:
+        """Whether it is the emerging entity."""
+        return self.choice == EMERGING_CHOICE
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTarget:
+    """The mention that is labelled."""
+
+    document: str
+    mention: int
+    """Its index in the document's mentions when it was labelled."""
+    surface: str
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, document: str, index: int, mention: Mention) -> LabelTarget:
+        """Name a mention of a document."""
+        return cls(document, index, mention.surface, mention.start, mention.end)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelEvent:
+    """One line of the log: a label, or the undoing of one."""
+
+    uid: str
+    """The same in every copy of the log, so that logs can be joined."""
+    labeller: str
+    at: datetime
+    target: LabelTarget
+    choice: str
+    """An entity's title, `@emerging`, `@none`, `@skip`, or `@undo`."""
+    undoes: str | None = None
+    """The uid of the event that is undone."""
+
+
+def describe_choice(choice: str, entity: str) -> str:
+    """Return what people read for a choice; `entity` is the name of the emerging entity."""
+    words = {EMERGING_CHOICE: entity, NONE: "none of these", SKIP: "skipped", UNDO: "taken back"}
+    return words.get(choice, choice)
+
+
+def to_timestamp(at: datetime) -> str:
+    """Write a time as text that sorts by time.
+
+    Raises:
+        CorpusFormatError: It has no time zone, or is no time at which anybody labelled.
+    """
+    if at.tzinfo is None:
+        raise CorpusFormatError(f"The time {at} of a label has no time zone; give UTC.")
+    if not FIRST_YEAR <= at.year < LAST_YEAR:
+        raise CorpusFormatError(
+            f"The time of a label is in the year {at.year}; give one from {FIRST_YEAR} to "
+            f"{LAST_YEAR - 1}."
+        )
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def check_label(target: LabelTarget, choice: str, labeller: str) -> None:
+    """Check the values of a label.
+
+    Raises:
+        CorpusFormatError: A value is empty, too long or out of range.
+    """
+    texts = {"labeller": labeller, "choice": choice, "document id": target.document}
+    texts["surface"] = target.surface
+    for name, text in texts.items():
+        if not isinstance(text, str) or not text.strip() or len(text) > MAX_CHARACTERS:
+            raise CorpusFormatError(
+                f"The {name} of a label is {str(text)[:40]!r}; give a text of 1 to "
+                f"{MAX_CHARACTERS} characters."
+            )
+    try:
+        "".join(texts.values()).encode()
+    except UnicodeEncodeError:
+        raise CorpusFormatError("A label holds a character that no file can hold.") from None
+    numbers = (target.mention, target.start, target.end)
+    if any(type(number) is not int or not 0 <= number < 1 << 62 for number in numbers):
+        raise CorpusFormatError(f"A label names the mention {numbers}; give whole numbers from 0.")
+    if target.start >= target.end:
+        raise CorpusFormatError(
+            f"A label's mention starts at {target.start} and ends at {target.end}; "
+            "the end must come later."
+        )
+
+
+def event_to_json(event: LabelEvent) -> dict[str, Any]:
+    """Return the plain values of an event; `event_from_json` reads them back."""
+    record: dict[str, Any] = {"uid": event.uid, "labeller": event.labeller}
+    record["at"] = to_timestamp(event.at)
+    record |= asdict(event.target)
+    record["choice"] = event.choice
+    if event.undoes is not None:
+        record["undoes"] = event.undoes
+    return record
+
+
+def event_from_json(record: Any) -> LabelEvent:
+    """Check and convert the plain values of an event.
+
+    Raises:
+        CorpusFormatError: They do not have this form.
+    """
+    names = ("document", "mention", "surface", "start", "end")
+    if not isinstance(record, dict):
+        raise CorpusFormatError("A label event is an object, as `stamo labels export` writes it.")
+    missing = [n for n in (*names, "at", "uid", "labeller", "choice") if n not in record]
+    if missing:
+        raise CorpusFormatError(
+            f"A label event lacks {', '.join(map(repr, missing))}; it is what "
+            "`stamo labels export --as jsonl` writes."
+        )
+    try:
+        target = LabelTarget(*(record[name] for name in names))
+        at = datetime.fromisoformat(record["at"])
+        undoes = record.get("undoes")
+        event = LabelEvent(record["uid"], record["labeller"], at, target, record["choice"], undoes)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CorpusFormatError(f"A label event holds a value that is none ({error}).") from error
+    check_event(event)
+    return event
+
+
+def check_event(event: LabelEvent) -> None:
+    """Check all values of an event that comes from elsewhere.
+
+    Raises:
+        CorpusFormatError: A value is empty, too long or out of range.
+    """
+    check_label(event.target, event.choice, event.labeller)
+    to_timestamp(event.at)
+    uids = [event.uid] if event.undoes is None else [event.uid, event.undoes]
+    if any(not isinstance(uid, str) or not 1 <= len(uid) <= 64 for uid in uids):
+        raise CorpusFormatError(
+            "A label event has no valid uid; give a text of 1 to 64 characters."
+        )
+    if (event.choice == UNDO) != (event.undoes is not None):
+        raise CorpusFormatError("An undo must name the event that it undoes, and only an undo may.")
+
+
+APPLICATION_ID = 0x5354414D
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 30
+
+_SCHEMA = """
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    uid TEXT NOT NULL UNIQUE,
+    labeller TEXT NOT NULL,
+    at TEXT NOT NULL,
+    document TEXT NOT NULL,
+    mention INTEGER NOT NULL,
+    surface TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    end_ INTEGER NOT NULL,
+    choice TEXT NOT NULL,
+    undoes TEXT,
+    CHECK (start < end_),
+    CHECK ((choice = '@undo') = (undoes IS NOT NULL))
+) STRICT;
+CREATE UNIQUE INDEX one_undo ON events (undoes) WHERE undoes IS NOT NULL;
+CREATE INDEX by_labeller ON events (labeller, at);
+CREATE TRIGGER never_change BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'labels are only ever added'); END;
+CREATE TRIGGER never_delete BEFORE DELETE ON events
+    BEGIN SELECT RAISE(ABORT, 'labels are only ever added'); END;
+CREATE VIEW standing AS
+    SELECT * FROM events AS event
+    WHERE undoes IS NULL
+    AND NOT EXISTS (SELECT 1 FROM events AS undo WHERE undo.undoes = event.uid);
+CREATE VIEW labeller_labels AS
+    SELECT * FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY labeller, document, start, end_ ORDER BY at DESC, seq DESC
+        ) AS rank
+        FROM standing
+    ) WHERE rank = 1;
+CREATE VIEW current_labels AS
+    SELECT * FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY document, start, end_ ORDER BY choice = '@skip', at DESC, seq DESC
+        ) AS place
+        FROM labeller_labels
+    ) WHERE place = 1;
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a labels' log, made when there is none, so that every commit reaches the disk.
+
+    Raises:
+        WorkspaceError: The file is damaged, holds something else, or is of another version; or
+            the disk is full or read-only.
+    """
+    if not path.parent.is_dir():
+        raise WorkspaceError(f"The labels in {path} cannot be opened: the folder is missing.")
+    return _opened(path, str(path), _prepare)
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a labels' log for reading only, also on a disk that is full or read-only.
+
+    A log that is not there is empty.
+
+    Raises:
+        WorkspaceError: The file is damaged, holds something else, or is of another version.
+    """
+    if path.exists() and path.stat().st_size:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        try:
+            connection = _opened(path, address, _check)
+        except LabelsNotWritableError:
+            # SQLite makes two files beside a log that nobody has open. Where it cannot, and no
+            # label waits in them, the file itself holds everything.
+            waiting = path.with_name(f"{path.name}-wal")
+            if waiting.exists() and waiting.stat().st_size:
+                raise
+            connection = _opened(path, f"{address}&immutable=1", _check)
+        if _check(connection, path):
+            return connection
+        connection.close()  # whoever began it was killed before there was a table
+    return _opened(path, ":memory:", _create_or_check)
+
+
+def _opened(
+    path: Path, address: str, prepare: Callable[[sqlite3.Connection, Path], object]
+) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(
+            address,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=address.startswith("file:"),
+        )
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    connection.row_factory = sqlite3.Row
+    try:
+        prepare(connection, path)
+    except SQL_ERRORS as error:
+        connection.close()
+        raise explain(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+SQL_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises on a damaged file; Python fails on the damaged names in its messages."""
+
+
+class LabelsNotWritableError(WorkspaceError):
+    """The disk is full or read-only; the labels themselves may be as they should."""
+
+
+def explain(error: Exception, path: Path) -> WorkspaceError:
+    """Say what is wrong: the disk is full, it is read-only, the file is in use, or damaged."""
+    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if kind == sqlite3.SQLITE_FULL or (kind == sqlite3.SQLITE_IOERR and _is_full(path)):
+        return LabelsNotWritableError(
+            f"The disk is full, so nothing was added to the labels in {path}; what is there is "
+            "safe. Free some space and try again."
+        )
+    if kind in _READ_ONLY:
+        return LabelsNotWritableError(
+            f"The labels in {path} cannot be written, their disk or folder is read-only ({error}); "
+            "what is there is safe. Make it writable or copy the workspace elsewhere."
+        )
+    if kind == sqlite3.SQLITE_IOERR:
+        return LabelsNotWritableError(
+            f"The disk failed at the labels in {path} ({error}); what was acknowledged is safe. "
+            "Check the disk and its free space, then try again."
+        )
+    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return WorkspaceError(
+            f"Another process held the labels in {path} for {BUSY_SECONDS} seconds; wait for it "
+            "and try again."
+        )
+    return WorkspaceError(
+        f"{path} is not a readable file of labels ({error}), it is damaged; keep it and restore a "
+        "copy in its place."
+    )
+
+
+_READ_ONLY = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+)
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        return shutil.disk_usage(path.parent).free < 1 << 20
+    except OSError:
+        return False
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    _switch_to_wal(connection)
+    # FULL: a label that was acknowledged survives a power cut too.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _create_or_check(connection, path)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    # While another process makes the same switch, SQLite refuses without waiting.
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _create_or_check(connection: sqlite3.Connection, path: Path) -> None:
+    if not _check(connection, path):
+        for statement in re.split("\n(?=CREATE )", _SCHEMA.strip()):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> bool:
+    """Refuse another file; tell whether there are tables yet."""
+    queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    application_id, version, n_tables = (connection.execute(q).fetchone()[0] for q in queries)
+    if not n_tables and not application_id:
+        return False
+    if application_id != APPLICATION_ID:
+        raise WorkspaceError(
+            f"{path} is a database of another program and not a file of labels; put the labels "
+            "back in its place."
+        )
+    if version != SCHEMA_VERSION:
+        raise WorkspaceError(
+            f"The labels in {path} have the format version {version}; this release reads version "
+            f"{SCHEMA_VERSION}: use the release that wrote them."
+        )
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class LabelProgress:
+    """How many mentions are labelled with what."""
+
+    n_emerging: int = 0
+    n_other: int = 0
+    """Labelled with an entity of the knowledge base."""
+    n_none: int = 0
+    n_skipped: int = 0
+
+    @property
+    def n_labelled(self) -> int:
+        """Return how many mentions carry a label, skips not counted."""
+        return self.n_emerging + self.n_other + self.n_none
+
+
+class LabelStore(Closing):
+    """The opened log; `open` makes one. It may be shared by threads."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, entity: str = "") -> None:
+        self.path = path
+        self._entity = entity
+        self._connection = connection
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, path: str | Path, entity: str = "") -> LabelStore:
+        """Open the log, or start it.
+
+        Args:
+            path: The file.
+            entity: What the emerging entity is called; this as a choice is kept as `@emerging`.
+
+        Raises:
+            WorkspaceError: The file is damaged or holds something else.
+        """
+        return cls(connect(Path(path)), Path(path), entity)
+
+    @classmethod
+    def read(cls, path: str | Path) -> LabelStore:
+        """Open the log for reading only, which leaves the disk as it is.
+
+        Raises:
+            WorkspaceError: The file is damaged or holds something else.
+        """
+        return cls(connect_to_read(Path(path)), Path(path))
+
+    def close(self) -> None:
+        """Close the file; all labels are on disk already."""
+        with self._lock:
+            self._connection.close()
+
+    def add(self, target: LabelTarget, choice: str, *, labeller: str, at: datetime) -> LabelEvent:
+        """Label a mention; when this returns, the label is on disk.
+
+        Args:
+            target: The mention.
+            choice: An entity's title, or `@emerging`, `@none` or `@skip`.
+            labeller: Who labels.
+            at: When, with a time zone.
+
+        Raises:
+            CorpusFormatError: A value is empty, too long or out of range.
+        """
+        if choice == UNDO:
+            raise CorpusFormatError("A label cannot be '@undo'; call undo instead.")
+        check_label(target, choice, labeller)
+        with self.together() as connection:
+            return _append(connection, labeller, at, target, self.kept_as(choice), None)
+
+    def kept_as(self, choice: str) -> str:
+        """Return what is kept of a choice: the emerging entity by its name is `@emerging`."""
+        return EMERGING_CHOICE if choice and choice == self._entity else choice
+
+    def undo(self, *, labeller: str, at: datetime) -> LabelEvent | None:
+        """Undo a labeller's last label that still stands; None where there is none.
+
+        Returns:
+            The event that was undone.
+        """
+        with self.together() as connection:
+            row = connection.execute(
+                "SELECT * FROM standing WHERE labeller = ? ORDER BY at DESC, seq DESC LIMIT 1",
+                (labeller,),
+            ).fetchone()
+            if row is None:
+                return None
+            undone = _event(row)
+            _append(connection, labeller, at, undone.target, UNDO, undone.uid)
+            return undone
+
+    def events(self) -> list[LabelEvent]:
+        """Return the whole log in the order it was written."""
+        return self._select("SELECT * FROM events ORDER BY seq")
+
+    def current(self) -> list[LabelEvent]:
+        """Return what holds now, one event per mention, in the order of labelling."""
+        return self._select("SELECT * FROM current_labels ORDER BY seq")
+
+    def current_by_labeller(self) -> list[LabelEvent]:
+        """Return what each labeller's choice is now, in the order of labelling."""
+        return self._select("SELECT * FROM labeller_labels ORDER BY seq")
+
+    def merge(self, events: Iterable[LabelEvent]) -> int:
+        """Add the events of another log; those that are here already are left out.
+
+        Returns:
+            How many were new.
+
+        Raises:
+            CorpusFormatError: An event is not valid; then none is added.
+        """
+        with self.together() as connection:
+            before = connection.total_changes
+            for event in events:
+                check_event(event)
+                _insert(connection, event)
+            return connection.total_changes - before
+
+    def progress(self, labeller: str | None = None) -> LabelProgress:
+        """Count what holds now, for everyone or for one labeller."""
+        events = self.current() if labeller is None else self.current_by_labeller()
+        chosen = [e.choice for e in events if labeller in (None, e.labeller)]
+        counts = [chosen.count(choice) for choice in (EMERGING_CHOICE, NONE, SKIP)]
+        return LabelProgress(counts[0], len(chosen) - sum(counts), counts[1], counts[2])
+
+    def _select(self, query: str) -> list[LabelEvent]:
+        with self._lock, _explained(self.path):
+            return [_event(row) for row in self._connection.execute(query)]
+
+    @contextmanager
+    def together(self) -> Iterator[sqlite3.Connection]:
+        """Make what is added in the block hold all at once or, where it fails, not at all."""
+        with self._lock, _explained(self.path):
+            if self._connection.in_transaction:  # of a block around this one, in this thread
+                yield self._connection
+                return
+            # IMMEDIATE takes the write lock at once, so that two processes wait for each other.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk may have ended it already
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def find_labelled(
+    events: Iterable[LabelEvent], corpus: Corpus, entity: EmergingEntity
+) -> tuple[dict[LabelKey, str], int]:
+    """Look up labels in the documents, by where they are: indices may change when collected anew.
+
+    Args:
+        events: What holds now, see `LabelStore.current`.
+        corpus: The documents.
+        entity: The emerging entity; its id replaces `@emerging`.
+
+    Returns:
+        The labels without skips, and how many have no mention in the documents any more.
+    """
+    keys = {
+        (document.id, mention.start, mention.end): (document.id, index)
+        for document in corpus.documents
+        for index, mention in enumerate(document.mentions)
+    }
+    labels: dict[LabelKey, str] = {}
+    n_stale = 0
+    for event in events:
+        key = keys.get((event.target.document, event.target.start, event.target.end))
+        if key is None:
+            n_stale += 1
+        elif event.choice != SKIP:
+            labels[key] = entity.id if event.choice == EMERGING_CHOICE else event.choice
+    return labels, n_stale
+
+
+def labels_fingerprint(events: Iterable[LabelEvent]) -> str:
+    """Return a hash of what is labelled as what, whoever said so and when."""
+    lines = sorted(
+        json.dumps([e.target.document, e.target.start, e.target.end, e.choice]) for e in events
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _append(
+    connection: sqlite3.Connection,
+    labeller: str,
+    at: datetime,
+    target: LabelTarget,
+    choice: str,
+    undoes: str | None,
+) -> LabelEvent:
+    n, latest = connection.execute(
+        "SELECT count(*), max(at) FROM events WHERE labeller = ?", (labeller,)
+    ).fetchone()
+    # A clock that was set back must not put a correction before what it corrects.
+    stamp = max(to_timestamp(at), latest or "")
+    # A labeller's events come one after the other, so their number makes the uid unique.
+    parts = (labeller, n, stamp, target.document, target.start, target.end, choice, undoes)
+    uid = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+    event = LabelEvent(uid, labeller, datetime.fromisoformat(stamp), target, choice, undoes)
+    _insert(connection, event)
+    return event
+
+
+def _insert(connection: sqlite3.Connection, event: LabelEvent) -> None:
+    connection.execute(
+        "INSERT INTO events (uid, labeller, at, document, mention, surface, start, end_, choice, "
+        "undoes) VALUES (:uid, :labeller, :at, :document, :mention, :surface, :start, :end, "
+        ":choice, :undoes) ON CONFLICT DO NOTHING",
+        {"undoes": None} | event_to_json(event),
+    )
+
+
+def _event(row: sqlite3.Row) -> LabelEvent:
+    try:
+        place = (row[name] for name in ("document", "mention", "surface", "start", "end_"))
+        at = datetime.fromisoformat(row["at"])
+        return LabelEvent(
+            row["uid"], row["labeller"], at, LabelTarget(*place), row["choice"], row["undoes"]
+        )
+    except (ValueError, TypeError, IndexError) as error:  # no label has such a value or column
+        raise sqlite3.DatabaseError(str(error)) from error
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except SQL_ERRORS as error:
+        raise explain(error, path) from error

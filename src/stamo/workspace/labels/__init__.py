@@ -1,1 +1,0 @@
-"""Labels: the log, the advisor, export, and the terminal."""
