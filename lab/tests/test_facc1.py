@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from stamo.corpus.parts import SkipCounter
+from stamo.corpus.reading import SkipCounter
 from stamo.errors import CorpusFormatError
 from stamo_lab.facc1 import (
     normalise_mid,

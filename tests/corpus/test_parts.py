@@ -11,8 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.corpus.parts import Part, Unreadable, find_cut, split_document
-from stamo.corpus.reading import read_parts
+from stamo.corpus.reading import Chunk, Unreadable, find_cut, read_chunks, split_document
 from stamo.corpus.types import Document, Mention
 from tests.corpus.archives import http_answer, page, warc_record
 
@@ -20,7 +19,7 @@ WINDOW = 1000
 
 
 def read_stdin(data, window=WINDOW, **options):
-    return list(read_parts(["-"], window, stdin=io.BytesIO(data), **options))
+    return list(read_chunks(["-"], window, stdin=io.BytesIO(data), **options))
 
 
 @given(st.text(alphabet="ab .\n!é東", max_size=9000), st.integers(50, 400))
@@ -62,13 +61,13 @@ def test_invalid_utf8_is_a_record():
 
 def test_a_missing_file_is_a_record(tmp_path):
     """A file that cannot be read gives a record, not an exception."""
-    (bad,) = read_parts([tmp_path / "no.txt"], WINDOW)
+    (bad,) = read_chunks([tmp_path / "no.txt"], WINDOW)
     assert "check the path" in bad.error
 
 
 def test_empty_text_is_a_document():
     """An empty file is a document without text."""
-    assert read_stdin(b"") == [Part(Document("-", ""))]
+    assert read_stdin(b"") == [Chunk(Document("-", ""))]
 
 
 BAD_LINES = [
@@ -92,7 +91,7 @@ def test_a_bad_line_leaves_the_others(line, message):
     assert isinstance(bad, Unreadable)
     assert bad.id == "-:2"
     assert message in bad.error
-    assert first == last == Part(Document("x", "abc", (Mention("ab", 0, 2),)))
+    assert first == last == Chunk(Document("x", "abc", (Mention("ab", 0, 2),)))
 
 
 def test_a_document_without_id_is_named_by_its_line():
@@ -106,7 +105,7 @@ def test_documents_stay_as_they_were_written():
     record = {"id": " a\n", "text": "\ud800 ", "mentions": [[1, 2], {"start": 0, "end": 1}]}
     (part,) = read_stdin(json.dumps(record).encode())
     mentions = (Mention("\ud800", 0, 1), Mention(" ", 1, 2))
-    assert part == Part(Document(" a\n", "\ud800 ", mentions))
+    assert part == Chunk(Document(" a\n", "\ud800 ", mentions))
 
 
 COMPRESS = {
@@ -131,7 +130,7 @@ def test_every_format_and_compression(tmp_path, suffix):
     }
     for name, data in files.items():
         (tmp_path / f"{name}{suffix}").write_bytes(COMPRESS[suffix](data))
-    found = [(part.id, part.document.text) for part in read_parts([tmp_path], WINDOW)]
+    found = [(part.id, part.document.text) for part in read_chunks([tmp_path], WINDOW)]
     here = tmp_path.name
     assert found == [
         (str(tmp_path / f"a.txt{suffix}"), "Plain"),
@@ -158,7 +157,7 @@ def test_a_file_that_is_not_understood_is_named(tmp_path, data, kind):
     """What is no document is said in one sentence, whatever its name, and not read as text."""
     path = tmp_path / "a.txt"
     path.write_bytes(data)
-    (bad,) = read_parts([path], WINDOW)
+    (bad,) = read_chunks([path], WINDOW)
     assert bad.error.startswith(f"{path}: {kind}; give plain text, JSON lines")
 
 

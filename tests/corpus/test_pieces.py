@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stamo.corpus.reading import read_parts
+from stamo.corpus.reading import read_chunks
 from stamo.errors import CorpusFormatError
 from stamo.integrations.spark.pieces import bundle, plan_pieces, read_pieces
 
@@ -30,7 +30,7 @@ def test_lines_cut_anywhere_give_the_same_parts(tmp_path_factory, lines, size, e
     path = tmp_path_factory.mktemp("lines") / "a.jsonl"
     path.write_text("\n".join(lines) + "\n" * ends)
     pieces = plan_pieces([str(path)], size)
-    assert list(read_pieces(pieces, 1000)) == list(read_parts([path], 1000))
+    assert list(read_pieces(pieces, 1000)) == list(read_chunks([path], 1000))
 
 
 @pytest.mark.parametrize("aim", [100, 990, 1000, 1100, 1600, 5000])
@@ -51,11 +51,11 @@ def test_a_file_is_cut_into_pieces_alike(tmp_path, aim, monkeypatch):
     assert max(sizes) - min(sizes) < len(sizes)
     assert max(sizes) <= 1.5 * aim or len(sizes) == 1
     assert len(counted) == len(pieces) - 1
-    assert list(read_pieces(pieces, 1000)) == list(read_parts([path], 1000))
+    assert list(read_pieces(pieces, 1000)) == list(read_chunks([path], 1000))
 
 
 def test_files_of_all_kinds_in_the_order_of_one_reader(tmp_path):
-    """Folders, Parquet and files that cannot be read come as `read_parts` gives them."""
+    """Folders, Parquet and files that cannot be read come as `read_chunks` gives them."""
     folder = tmp_path / "pile"
     (folder / "inner").mkdir(parents=True)
     rows = [{"id": str(i), "text": f"text {i}"} for i in range(50)]
@@ -65,7 +65,7 @@ def test_files_of_all_kinds_in_the_order_of_one_reader(tmp_path):
     (folder / "broken.parquet").write_bytes(b"PAR1 and nothing else")
     (folder / "other.parquet").write_bytes(b"")
     pq.write_table(pa.table({"body": ["no text"]}), folder / "textless.parquet")
-    expected = list(read_parts([folder], 1000))
+    expected = list(read_chunks([folder], 1000))
     assert len(expected) == 55
     for size in (1, 10_000):
         pieces = plan_pieces([str(folder)], size)

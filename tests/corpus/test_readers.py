@@ -12,8 +12,14 @@ import zstandard
 
 from stamo.corpus import web as html_process
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.parts import NO_MENTION, ReadLimits, SkipCounter
-from stamo.corpus.reading import Position, count_bytes, read_documents
+from stamo.corpus.reading import (
+    NO_MENTION,
+    Position,
+    ReadLimits,
+    SkipCounter,
+    count_bytes,
+    read_documents,
+)
 from stamo.errors import CorpusFormatError, MissingExtraError
 from tests.corpus.archives import http_answer, page, warc_record
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from stamo.corpus.parts import Part, Unreadable
+from stamo.corpus.reading import Chunk, Unreadable
 from stamo.corpus.types import Document
 from stamo.linking.linker import Linker, LinkerSettings, batched, link_in_processes
 from stamo.linking.output import legend, render_document, render_text
@@ -27,7 +27,7 @@ def test_workers_change_nothing():
     """Two processes give the records of one, in the same order, bad documents among them."""
     kb = small_kb()
     linker = Linker(kb, untrained(kb), settings=LinkerSettings(batch_size=3))
-    sources = [Part(Document(str(i), "Java and Sumatra " * i)) for i in range(14)]
+    sources = [Chunk(Document(str(i), "Java and Sumatra " * i)) for i in range(14)]
     sources.insert(5, Unreadable("bad", "it is bad"))
     alone = [r for batch in link_in_processes(linker, sources, to_record) for r in batch]
     together = [r for batch in link_in_processes(linker, sources, to_record, 2) for r in batch]
@@ -41,7 +41,7 @@ def test_records_need_no_values():
     kb = small_kb()
     linker = Linker(kb, untrained(kb), settings=LinkerSettings(threshold=0.3))
     texts = ["Java and Sumatra, York", "nothing", "the code of Java in New York"]
-    for linked in linker.link_batch([Part(Document(t, t)) for t in texts]):
+    for linked in linker.link_batch([Chunk(Document(t, t)) for t in texts]):
         values = [m.to_record(all_candidates=False) for m in linked.mentions]
         assert linked.to_record(all_candidates=False)["mentions"] == values
         assert list(linked.surfaces) == [m.surface for m in linked.mentions]
@@ -52,7 +52,7 @@ def test_explanations_stay_in_short_records():
     """A linker that explains does so with and without candidates."""
     kb = small_kb()
     linker = Linker(kb, untrained(kb), settings=LinkerSettings(explain=True))
-    (linked,) = linker.link_batch([Part(Document("a", "Java and Sumatra"))])
+    (linked,) = linker.link_batch([Chunk(Document("a", "Java and Sumatra"))])
     first = linked.to_record(all_candidates=False)["mentions"][0]
     assert first["why"] == linked.to_record()["mentions"][0]["why"]
     assert "candidates" not in first
@@ -88,12 +88,12 @@ def test_an_error_in_a_worker_is_raised():
     kb = small_kb()
     linker = Linker(kb, untrained(kb))
     with pytest.raises(ValueError, match="cannot finish a"):
-        list(link_in_processes(linker, [Part(Document("a", "x"))], fail, 2))
+        list(link_in_processes(linker, [Chunk(Document("a", "x"))], fail, 2))
 
 
 def test_batches_are_bounded_by_characters():
     """A batch ends when it has enough documents or enough characters."""
-    parts = [Part(Document(str(i), "x" * 500)) for i in range(9)]
+    parts = [Chunk(Document(str(i), "x" * 500)) for i in range(9)]
     assert [len(batch) for batch in batched(parts, 4, 1000)] == [4, 4, 1]
     assert [len(batch) for batch in batched(parts, 100, 500)] == [2, 2, 2, 2, 1]
 

@@ -8,8 +8,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from stamo.corpus.parts import Part, ReadPart
-from stamo.corpus.reading import read_parts
+from stamo.corpus.reading import Chunk, ReadChunk, read_chunks
 from stamo.discovery.discover import make_observer
 from stamo.discovery.names import Tally
 from stamo.kb.base import KnowledgeBase
@@ -62,22 +61,22 @@ def measure_pass(
     linker.warm_up()
     observer.warm_up()
 
-    def link(batch: Sequence[ReadPart]) -> None:
+    def link(batch: Sequence[ReadChunk]) -> None:
         for linked in linker.link_batch(batch):
             form.render(linked)
 
-    def scan(batch: Sequence[ReadPart]) -> None:
+    def scan(batch: Sequence[ReadChunk]) -> None:
         for seen in observer.see(batch):
             tally.add(seen)
 
     seconds = {link: 0.0, scan: 0.0}
     n = n_characters = 0
-    parts = islice(read_parts(sources, linker.window), n_documents)
+    parts = islice(read_chunks(sources, linker.window), n_documents)
     for number, batch in enumerate(batched(parts, linker.settings.batch_size, linker.window)):
         for way in (link, scan) if number % 2 else (scan, link):
             with without_garbage_collection(), one_thread():
                 seconds[way] += timed(partial(way, batch))[1].cpu_seconds
         n += len(batch)
-        n_characters += sum(len(p.document.text) for p in batch if isinstance(p, Part))
+        n_characters += sum(len(p.document.text) for p in batch if isinstance(p, Chunk))
         on_batch(n)
     return DiscoverSpeed(n, n_characters, len(tally.names), seconds[link], seconds[scan])

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stamo.corpus.parts import OnSkip, ReadLimits, Skip, clean_surrogates, ignore_skips
-from stamo.corpus.types import Document, Mention
+from stamo.corpus.reading import OnSkip, ReadLimits, Skip, ignore_skips
+from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.corpus.web import extract_html, header_size, parse_http, read_records
 from stamo.errors import CorpusFormatError
 from stamo.system.streams import read_blocks, read_line_blocks

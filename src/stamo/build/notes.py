@@ -36,8 +36,7 @@ from stamo.build.staging import (
 )
 from stamo.build.wikilinks import CLOSE, OPEN, is_sheltered, reveal_rest, shelter
 from stamo.build.wikitext import CleanPage, finish_page, sanitise
-from stamo.corpus.parts import UTF16_MARKS
-from stamo.corpus.reading import list_files
+from stamo.corpus.reading import UTF16_MARKS, list_files
 from stamo.errors import DumpError
 from stamo.kb.manifest import SourceFile
 from stamo.system.processes import without_garbage_collection

@@ -25,7 +25,7 @@ from stamo.cli.output import AsJson, KbPath, TextColumnOption, open_both
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
-    from stamo.corpus.parts import ReadPart
+    from stamo.corpus.reading import ReadChunk
     from stamo.evaluation.gold import GoldReport
     from stamo.evaluation.held_out import HeldOutReport
     from stamo.linking.linker import Linker
@@ -98,7 +98,7 @@ def link(
     shared: SharedOption = None,
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
-    from stamo.corpus.reading import read_parts
+    from stamo.corpus.reading import read_chunks
     from stamo.linking.detect import DetectionSettings, LinkerSettings
     from stamo.linking.linker import open_linker
     from stamo.linking.output import write_links
@@ -132,7 +132,7 @@ def link(
             job, files, out, master, overwrite=overwrite, shared=shared
         )
     else:
-        sources = read_parts(files or ["-"], window, json_lines=jsonl, text_column=text_column)
+        sources = read_chunks(files or ["-"], window, json_lines=jsonl, text_column=text_column)
         linker = open_linker(kb, model, packs or [], settings)
         form = Output.jsonl if as_json else output
         if form is Output.text or (form is Output.auto and sys.stdout.isatty()):
@@ -156,7 +156,7 @@ def _say_failures(n_linked: int, n_failed: int) -> None:
         raise typer.Exit(1)
 
 
-def _write_text(linker: Linker, sources: Iterator[ReadPart], n_workers: int) -> tuple[int, int]:
+def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) -> tuple[int, int]:
     from stamo.cli.output import Console
     from stamo.linking.linker import link_in_processes
     from stamo.linking.output import legend, render_document

@@ -21,18 +21,17 @@ from xml.sax.handler import ContentHandler, feature_namespaces
 import numpy as np
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.parts import (
+from stamo.corpus.reading import (
     NO_MENTION,
     UTF8_MARK,
     UTF16_MARKS,
     BadRecordError,
-    Part,
+    Chunk,
+    ReadChunk,
     ReadItem,
-    ReadPart,
     ReadTask,
     Unreadable,
     clean_id,
-    clean_surrogates,
     cut_text,
     decode_utf8,
     find_cut,
@@ -40,7 +39,7 @@ from stamo.corpus.parts import (
     read_whole,
 )
 from stamo.corpus.tables import choose_columns, row_document
-from stamo.corpus.types import Document, Mention
+from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.corpus.web import extract_html
 from stamo.errors import need
 from stamo.system.files import Int64
@@ -79,7 +78,7 @@ def _tidy(raw: bytes, where: str, task: ReadTask) -> Document:
     return Document(make_id(task.place, text), text)
 
 
-def _stream(blocks: Iterator[bytes], task: ReadTask, window: int) -> Iterator[ReadPart]:
+def _stream(blocks: Iterator[bytes], task: ReadTask, window: int) -> Iterator[ReadChunk]:
     """Yield the text in parts as long as the window allows."""
     name = task.file
     # Blocks are cut, so that what waits to be handed out stays short.
@@ -108,10 +107,10 @@ def _stream(blocks: Iterator[bytes], task: ReadTask, window: int) -> Iterator[Re
                 return
         end = len(rest) if not more and len(rest) <= window else find_cut(rest, window)
         whole = number == 0 and end == len(rest) and not more
-        yield Part(Document(name, rest[:end]), None if whole else number, offset)
+        yield Chunk(Document(name, rest[:end]), None if whole else number, offset)
         rest, offset, number = rest[end:], offset + end, number + 1
     if not number:
-        yield Part(Document(name, ""))
+        yield Chunk(Document(name, ""))
 
 
 _LINE_BREAK = ord("\n")
@@ -556,8 +555,6 @@ MAX_FEED_TAG = 4 << 20
 """Bytes of one tag with its attributes, or of a comment: the parser holds it until it ends."""
 MAX_FEED_NAMES = 50_000
 """Different names of elements and attributes: the parser keeps them all."""
-XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)++", re.DOTALL)
-"""What may stand before the root of an XML file."""
 
 _ENCODING = re.compile(rb"\s*<\?xml\b[^<>]{0,200}?\bencoding\s*=\s*[\"']([\w.-]{1,40})[\"']")
 _SEVERAL_BYTES = {

@@ -14,7 +14,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 from resiliparse.parse.html import HTMLTree
 
-from stamo.corpus.parts import clean_surrogates
+from stamo.corpus.types import clean_surrogates
 from stamo.errors import CorpusFormatError
 
 MAX_DEPTH = 512

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from stamo.corpus.parts import UTF8_MARK, BadRecordError, ReadItem, ReadTask, cut_text, read_whole
+from stamo.corpus.reading import UTF8_MARK, BadRecordError, ReadItem, ReadTask, cut_text, read_whole
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError, need
 

@@ -6,52 +6,303 @@ Nothing is fetched from a network and nothing in a document is run.
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.formats import XML_PROLOGUE, read_feed, read_json_lines, read_parquet, read_text
-from stamo.corpus.nif import read_contexts
-from stamo.corpus.parts import (
-    UTF8_MARK,
-    UTF16_MARKS,
-    Format,
-    OnSkip,
-    ReadItem,
-    ReadLimits,
-    ReadPart,
-    ReadTask,
-    Skip,
-    Unreadable,
-    ignore_skips,
-    split_document,
-)
-from stamo.corpus.tables import read_table
-from stamo.corpus.types import Document
-from stamo.corpus.web import read_archive, read_html
+from stamo.corpus.types import Document, clean_surrogates
 from stamo.errors import CorpusFormatError
 from stamo.system.streams import UNSUPPORTED, ByteSource, Readable, read_blocks
 
+_BOUNDARIES = (("\n\n",), ("\n",), (". ", "! ", "? ", "。", "؟ ", "। "), (" ",))
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A document, or a part of a long one that starts at `offset`."""
+
+    document: Document
+    number: int | None = None
+    """None when the document is whole."""
+    offset: int = 0
+
+    @property
+    def id(self) -> str:
+        """The document's id."""
+        return self.document.id
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A document that could not be read, and why."""
+
+    id: str
+    error: str
+    number: int | None = None
+
+
+ReadChunk = Chunk | Unreadable
+
+
+def find_cut(text: str, window: int, begin: int = 0) -> int:
+    """Return where to cut at most `window` characters after `begin`, in the second half.
+
+    The end of a paragraph is best, then of a line, a sentence, a word.
+    """
+    limit = begin + window
+    for boundaries in _BOUNDARIES:
+        cuts = [text.rfind(sign, begin + window // 2, limit) + len(sign) for sign in boundaries]
+        found = [cut for cut, sign in zip(cuts, boundaries, strict=True) if cut >= len(sign)]
+        if found:
+            return max(found)
+    return limit
+
+
+def split_document(document: Document, window: int) -> Iterator[Chunk]:
+    """Cut a document that is longer than the window; never inside one of its mentions."""
+    text = document.text
+    if len(text) <= window:
+        yield Chunk(document)
+        return
+    begin = number = 0
+    mentions = sorted(document.mentions, key=lambda m: m.start)
+    while begin < len(text):
+        end = len(text) if len(text) - begin <= window else find_cut(text, window, begin)
+        for mention in mentions:
+            if mention.start < end < mention.end:
+                end = mention.start if mention.start > begin else mention.end
+        inside = tuple(
+            replace(m, start=m.start - begin, end=m.end - begin)
+            for m in mentions
+            if begin <= m.start and m.end <= end
+        )
+        piece = replace(document, text=text[begin:end], mentions=inside)
+        yield Chunk(piece, number, begin)
+        begin, number = end, number + 1
+
+
+MAX_ID_CHARACTERS = 512
+NO_MENTION = "contains no alias"
+"""The one reason that is no fault: the document does not speak of the entity's names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """One or more records that were left out, or mended and kept."""
+
+    reason: str
+    where: str
+    """The file and record, for a person to look up."""
+    count: int = 1
+    kept: bool = False
+    """True where the document was mended (cut, characters replaced) and still handed on."""
+    advice: str = ""
+    """What to do about this one, besides its reason."""
+
+    @property
+    def sentence(self) -> str:
+        """Say what happened to a person who waits for this document."""
+        return f"{self.where}: {self.reason}{self.advice and f'; {self.advice}'}."
+
+
+class BadRecordError(CorpusFormatError):
+    """A record that is no document: its message is a short reason to count it by."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason)
+        self.advice = advice
+
+
+OnSkip = Callable[[Skip], None]
+
+
+def ignore_skips(skip: Skip) -> None:
+    """Take a skip and do nothing with it."""
+
+
+@dataclass
+class SkipCounter:
+    """Count skips by reason; an instance is an `OnSkip`."""
+
+    skipped: Counter[str] = field(default_factory=Counter)
+    mended: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    """Where each reason was met first."""
+
+    def __call__(self, skip: Skip) -> None:
+        """Count one skip."""
+        (self.mended if skip.kept else self.skipped)[skip.reason] += skip.count
+        self.examples.setdefault(skip.reason, skip.where)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How much of one document is read at most, so that no input can exhaust the memory."""
+
+    max_characters: int = 2_000_000
+    """A longer text is cut at the last white space before this length."""
+    max_record_bytes: int = 16_000_000
+    """A longer JSON line, HTML page or WARC record is left out."""
+    max_line_bytes: int | None = None
+    """Where it is given, JSON lines may be as long as this."""
+
+
+def cut_text(text: str, limits: ReadLimits, where: str, on_skip: OnSkip) -> str:
+    """Return `text`, cut between two words and counted where it is longer than the limit."""
+    if len(text) <= limits.max_characters:
+        return text
+    on_skip(Skip(f"text cut at {limits.max_characters:,} characters", where, kept=True))
+    head = text[: limits.max_characters]
+    # Look for white space near the end only: a text without any stays within the limit too.
+    tail = max(len(head) - 1000, 1)
+    cut = max((head.rfind(space, tail) for space in " \n\t"), default=-1)
+    return head[:cut] if cut > 0 else head
+
+
+def decode_utf8(raw: bytes, where: str, on_skip: OnSkip) -> str:
+    """Decode UTF-8; invalid bytes become U+FFFD and are counted."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        on_skip(Skip("invalid UTF-8 replaced", where, kept=True))
+        return raw.decode("utf-8", "replace")
+
+
+def make_id(place: str, text: str) -> str:
+    """Make an id that stays the same on every machine and differs for different texts."""
+    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return f"{clean_id(place)}:{digest}"
+
+
+def clean_id(value: str) -> str:
+    """Return a printable id of bounded length; what is cut is replaced by a digest."""
+    printable = "".join(c if c.isprintable() else "�" for c in clean_surrogates(value)).strip()
+    if len(printable) <= MAX_ID_CHARACTERS:
+        return printable
+    digest = hashlib.blake2b(printable.encode(), digest_size=6).hexdigest()
+    return f"{printable[: MAX_ID_CHARACTERS - 16]}~{digest}"
+
+
+UTF8_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+ReadItem = tuple[int, Document | ReadChunk | None]
+"""The number of records read so far, and what the last one gave, if anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What a format needs to know about the file it reads.
+
+    Documents are collected or linked. To collect, they are tidied: long texts are cut, empty ones
+    left out, broken characters replaced, ids made unique and printable. To link (`window`), they
+    come as they were written, long texts in parts, and what cannot be read is a fault.
+    """
+
+    on_skip: OnSkip
+    limits: ReadLimits
+    matcher: AliasMatcher | None = None
+    """Documents that cannot contain any of its aliases are left out before they are parsed."""
+    window: int | None = None
+    """Characters of a part; None tidies documents and leaves them whole."""
+    place: str = ""
+    """The file's name inside its source; part of the ids that documents get."""
+    file: str = ""
+    """What to call the file as a whole."""
+    first: int = 0
+    """The record to start with, when an interrupted reading goes on."""
+    path: Path | BinaryIO | None = None
+    """A Parquet file, which is not read from front to back; None for a pipe or a compressed one."""
+    text_column: str = ""
+    """The column of a table that holds the texts; one of the usual names without it."""
+    before: int = 0
+    """Records of the file that lie before the bytes that are read, when others read those."""
+    groups: tuple[int, int] | None = None
+    """The row groups of a Parquet file that are read, the second exclusive; None is all."""
+
+    def where(self, kind: str, number: int) -> str:
+        """Name one record of the file, for a person to look up."""
+        tidied = self.window is None
+        return f"{self.place} {kind} {number}" if tidied else f"{self.place}:{number}"
+
+    def id_of(self, given: str, where: str, text: str) -> str:
+        """Return the id of a document that may bring its own."""
+        if self.window is not None:
+            return given or where
+        return clean_id(given) or make_id(self.place, text)
+
+    def take(
+        self, where: str, make: Callable[..., Document | None], *record: Any
+    ) -> Document | None:
+        """Make a document of a record, which the maker gets with place and task; or count why not.
+
+        Args:
+            where: Where the record is, for a person to look up.
+            make: Raises a `CorpusFormatError` where the record is none; its message is the reason.
+            record: The record, as the maker takes it.
+        """
+        try:
+            return make(*record, where, self)
+        except CorpusFormatError as error:
+            self.skip(str(error), where, advice=getattr(error, "advice", ""))
+            return None
+
+    def skip(self, reason: str, where: str, count: int = 1, advice: str = "") -> None:
+        """Count records that are left out."""
+        self.on_skip(Skip(reason, where, count, advice=advice))
+
+
+@dataclass(frozen=True, eq=False)
+class Format:
+    """One format of documents."""
+
+    reader: str
+    """Module and function that read the documents of a file from its decompressed bytes."""
+    suffixes: tuple[str, ...]
+    """The endings of file names, before that of a compression."""
+    begins: re.Pattern[bytes] | None = None
+    """How files of this format begin, behind white space; None: as any text may."""
+
+
+def read_whole(blocks: Iterator[bytes], max_bytes: int) -> bytes:
+    """Join blocks up to `max_bytes`; what comes after is not read."""
+    taken = []
+    size = 0
+    for block in blocks:
+        taken.append(block[: max_bytes - size])
+        size += len(taken[-1])
+        if size >= max_bytes:
+            break
+    return b"".join(taken)
+
+
+XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)++", re.DOTALL)
+"""What may stand before the root of an XML file."""
 _FEED_ROOT = rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]"
 _FEED_START = re.compile(rb"(?:%b)?+%b" % (XML_PROLOGUE.pattern, _FEED_ROOT), re.I | re.S)
 _PAGE_START = re.compile(rb"<!doctype html|<html", re.I)
 _NIF_START = rb"(?=[@<#p]).*?(?:nlp2rdf/ontologies/nif-core#|prefix nif:)"
-ARCHIVE = Format(read_archive, (".warc", ".wet"), re.compile(rb"WARC/"))
-PARQUET = Format(read_parquet, (".parquet",), re.compile(rb"PAR1"))
-PAGE = Format(read_html, (".html", ".htm", ".xhtml"), _PAGE_START)
-FEED = Format(read_feed, (".rss", ".atom"), _FEED_START)
-LINES = Format(read_json_lines, (".jsonl", ".ndjson", ".json"), re.compile(rb"\{\s*[\"}]"))
-_CONTEXTS = Format(read_contexts, (".ttl", ".nif"), re.compile(_NIF_START, re.I | re.S))
-_TABLE = Format(read_table, (".csv", ".tsv"))
+ARCHIVE = Format("web.read_archive", (".warc", ".wet"), re.compile(rb"WARC/"))
+PARQUET = Format("formats.read_parquet", (".parquet",), re.compile(rb"PAR1"))
+PAGE = Format("web.read_html", (".html", ".htm", ".xhtml"), _PAGE_START)
+FEED = Format("formats.read_feed", (".rss", ".atom"), _FEED_START)
+LINES = Format(
+    "formats.read_json_lines", (".jsonl", ".ndjson", ".json"), re.compile(rb"\{\s*[\"}]")
+)
+_CONTEXTS = Format("nif.read_contexts", (".ttl", ".nif"), re.compile(_NIF_START, re.I | re.S))
+_TABLE = Format("tables.read_table", (".csv", ".tsv"))
 """Only a file's name tells a table of texts from plain text."""
-TEXT = Format(read_text, (".txt", ".text", ".md"))
+TEXT = Format("formats.read_text", (".txt", ".text", ".md"))
 """What is of no other format is read as plain text."""
 FORMATS = (ARCHIVE, PARQUET, PAGE, FEED, LINES, _CONTEXTS, _TABLE, TEXT)
 KNOWN = (
@@ -155,7 +406,7 @@ class Progress:
     """Bytes read so far, as they are on disk."""
 
 
-_Read = tuple[Progress, Document | ReadPart | None]
+_Read = tuple[Progress, Document | ReadChunk | None]
 
 
 def read_documents(
@@ -236,14 +487,14 @@ def _tidied(items: Iterator[_Read], on_progress: Callable[[Progress], None]) -> 
         on_progress(progress)
 
 
-def read_parts(
+def read_chunks(
     sources: Sequence[str | Path],
     window: int,
     *,
     json_lines: bool = False,
     stdin: BinaryIO | None = None,
     text_column: str = "",
-) -> Iterator[ReadPart]:
+) -> Iterator[ReadChunk]:
     """Stream the same sources to link them: texts as they are written, long ones in parts.
 
     What cannot be read comes as an `Unreadable` in its place, also a source that does not exist.
@@ -259,18 +510,18 @@ def read_parts(
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
     form = LINES if json_lines else None
-    yield from read_in_parts(
+    yield from read_in_chunks(
         lambda task: (item for _, item in _read_sources(sources, task, Position(), stdin, form)),
         window,
         text_column,
     )
 
 
-def read_in_parts(
-    read: Callable[[ReadTask], Iterator[Document | ReadPart | None]],
+def read_in_chunks(
+    read: Callable[[ReadTask], Iterator[Document | ReadChunk | None]],
     window: int,
     text_column: str = "",
-) -> Iterator[ReadPart]:
+) -> Iterator[ReadChunk]:
     """Cut what is read into parts to link; faults come as `Unreadable` in their place."""
     waiting: list[Unreadable] = []
 
@@ -435,7 +686,9 @@ def read_opened(
         return
     if chosen is PARQUET and _is_plain(path, head):
         task = replace(task, path=path)
-    yield from chosen.read(chain([head], blocks), task)
+    module, _, function = chosen.reader.partition(".")
+    read = getattr(importlib.import_module(f"stamo.corpus.{module}"), function)
+    yield from read(chain([head], blocks), task)
 
 
 def _is_plain(path: Path, head: bytes) -> bool:

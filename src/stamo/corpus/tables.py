@@ -9,18 +9,17 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stamo.corpus.parts import (
+from stamo.corpus.reading import (
     NO_MENTION,
     UTF8_MARK,
     BadRecordError,
     ReadItem,
     ReadTask,
-    clean_surrogates,
     cut_text,
     decode_utf8,
     make_id,
 )
-from stamo.corpus.types import Document
+from stamo.corpus.types import Document, clean_surrogates
 from stamo.system.streams import in_utf8, read_line_blocks
 
 TEXT_NAMES = ("text", "content", "body", "article", "document", "sentence")

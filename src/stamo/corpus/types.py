@@ -197,6 +197,16 @@ class Corpus:
         return Corpus(tuple(relabelled))
 
 
+def clean_surrogates(text: str) -> str:
+    r"""Replace lone surrogates, which JSON escapes can smuggle in and no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Escapes may also spell a pair one by one, which is a character.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def without_overlaps(mentions: Sequence[Mention], others: Sequence[Mention]) -> list[Mention]:
     """Leave out mentions that overlap others; both are in order, each free of overlaps."""
     ends = [other.end for other in others]

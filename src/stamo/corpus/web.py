@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, NamedTuple
 
-from stamo.corpus.parts import (
+from stamo.corpus.reading import (
     NO_MENTION,
     BadRecordError,
     ReadItem,

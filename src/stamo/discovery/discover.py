@@ -15,8 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from stamo.corpus.parts import Part, ReadPart, split_document
-from stamo.corpus.reading import read_parts
+from stamo.corpus.reading import Chunk, ReadChunk, read_chunks, split_document
 from stamo.corpus.types import Document
 from stamo.discovery.meanings import ContextReader
 from stamo.discovery.names import Seen, Tally, last_year
@@ -77,7 +76,7 @@ def discover(
     """
     observer = make_observer(kb, trained)
     linker, year = observer.linker, observer.year
-    parts = _since(read_parts(sources, linker.window, stdin=stdin), since)
+    parts = _since(read_chunks(sources, linker.window, stdin=stdin), since)
     tally = _count(observer, parts, n_workers, on_seen)
     least = settings.least_documents
     wanted = frozenset(n for n, t in tally.names.items() if t.n_documents >= least)
@@ -93,7 +92,9 @@ def make_observer(kb: KnowledgeBase, trained: TrainedModel) -> Observer:
     return Observer(linker, year=last_year(kb))
 
 
-def _count(observer: Observer, parts: Iterable[ReadPart], n_workers: int, on_seen: OnSeen) -> Tally:
+def _count(
+    observer: Observer, parts: Iterable[ReadChunk], n_workers: int, on_seen: OnSeen
+) -> Tally:
     tally, n = Tally(), 0
     for seen in see_in_processes(observer, parts, n_workers):
         with without_garbage_collection():
@@ -105,13 +106,13 @@ def _count(observer: Observer, parts: Iterable[ReadPart], n_workers: int, on_see
 
 
 def see_in_processes(
-    observer: Observer, parts: Iterable[ReadPart], n_workers: int
+    observer: Observer, parts: Iterable[ReadChunk], n_workers: int
 ) -> Iterator[list[Seen]]:
     """See the names of a stream batch by batch, in order."""
     linker = observer.linker
     batches = batched(parts, linker.settings.batch_size, linker.window)
 
-    def see(batch: Sequence[ReadPart]) -> list[Seen]:
+    def see(batch: Sequence[ReadChunk]) -> list[Seen]:
         with without_garbage_collection(), one_thread():
             return observer.see(batch)
 
@@ -123,16 +124,16 @@ def see_in_processes(
         yield from workers.map(see, batches)
 
 
-def article_parts(kb: KnowledgeBase, window: int) -> Iterator[ReadPart]:
+def article_parts(kb: KnowledgeBase, window: int) -> Iterator[ReadChunk]:
     """Yield the counted articles of a knowledge base; the held-out ones are not its own."""
     for batch in kb.articles(held_out=False, columns=["title", "text"]):
         for row in batch.to_pylist():
             yield from split_document(Document(row["title"], row["text"]), window)
 
 
-def _since(parts: Iterable[ReadPart], since: str) -> Iterator[ReadPart]:
+def _since(parts: Iterable[ReadChunk], since: str) -> Iterator[ReadChunk]:
     """Leave out documents that have an earlier date; those without a date stay."""
     for part in parts:
-        date = part.document.date if isinstance(part, Part) else None
+        date = part.document.date if isinstance(part, Chunk) else None
         if not (since and date and date < since):
             yield part

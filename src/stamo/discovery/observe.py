@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stamo.corpus.parts import Part, ReadPart
+from stamo.corpus.reading import Chunk, ReadChunk
 from stamo.discovery.meanings import ContextVectors
 from stamo.discovery.names import (
     EXPLAINED_FIT,
@@ -80,13 +80,15 @@ class Observer:
         self.linker.warm_up()
         _ = self.contexts, self.frequent
 
-    def see(self, sources: Sequence[ReadPart]) -> list[Seen]:
+    def see(self, sources: Sequence[ReadChunk]) -> list[Seen]:
         """See the names of a batch of documents; one that cannot be read gives its error."""
-        parts = [source for source in sources if isinstance(source, Part)]
+        parts = [source for source in sources if isinstance(source, Chunk)]
         seen = iter(self._see(parts) if parts else [])
-        return [next(seen) if isinstance(s, Part) else Seen(s.id, [], [], s.error) for s in sources]
+        return [
+            next(seen) if isinstance(s, Chunk) else Seen(s.id, [], [], s.error) for s in sources
+        ]
 
-    def _see(self, parts: Sequence[Part]) -> list[Seen]:
+    def _see(self, parts: Sequence[Chunk]) -> list[Seen]:
         joined = join_texts([part.document.text for part in parts])
         small = small_words(joined)
         found = find_names(joined, self.linker, self.frequent, set().union(*small))
@@ -161,7 +163,7 @@ class _Scores(NamedTuple):
 
 
 def _sightings(
-    parts: Sequence[Part],
+    parts: Sequence[Chunk],
     found: FoundNames,
     names: DocumentNames,
     chosen: Int64,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stamo.corpus.nif import NOT_IN_KB, parse_nif
-from stamo.corpus.parts import read_whole
+from stamo.corpus.reading import read_whole
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.evaluation.intervals import Interval, bootstrap, difference, f1, ratio

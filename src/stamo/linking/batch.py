@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from stamo.corpus.parts import ReadPart, Unreadable
+from stamo.corpus.reading import ReadChunk, Unreadable
 from stamo.corpus.types import Document
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Lexicon
 from stamo.kb.base import KnowledgeBase
@@ -56,7 +56,7 @@ class ContentWords(dict[str, int]):
         return found
 
 
-def fault_of(source: ReadPart) -> str | None:
+def fault_of(source: ReadChunk) -> str | None:
     """Say why a part cannot be linked, if so.
 
     It could not be read, or the mentions that it brings overlap or show another text than stands

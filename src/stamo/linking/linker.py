@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.parts import Part, ReadPart, split_document
+from stamo.corpus.reading import Chunk, ReadChunk, split_document
 from stamo.corpus.types import Document
 from stamo.errors import PackError
 from stamo.features.mentions import UNKNOWN, Lexicon, encode
@@ -127,19 +127,19 @@ class Linker:
         parts = (part for document in documents for part in split_document(document, self.window))
         yield from merge_parts(self.link_parts(parts))
 
-    def link_parts(self, sources: Iterable[ReadPart]) -> Iterator[LinkedDocument]:
+    def link_parts(self, sources: Iterable[ReadChunk]) -> Iterator[LinkedDocument]:
         """Link a stream of parts of documents, batch by batch, in bounded memory."""
         for batch in batched(sources, self.settings.batch_size, self.window):
             yield from self.link_batch(batch)
 
-    def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
+    def link_batch(self, sources: Sequence[ReadChunk]) -> list[LinkedDocument]:
         """Link one batch; parts that cannot be linked come back with their error.
 
         In one thread: the arrays are small, and where other processes use the cores, threads
         wait for one another (2,000 documents took seven times as long).
         """
         errors = {i: fault for i, s in enumerate(sources) if (fault := fault_of(s)) is not None}
-        parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Part)]
+        parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Chunk)]
         with one_thread():
             located = self.locate([part.document for part in parts]) if parts else None
             linked = iter(self._link(parts, located) if located else [])
@@ -150,7 +150,7 @@ class Linker:
             for i, s in enumerate(sources)
         ]
 
-    def detect(self, parts: Sequence[Part], extras: Bools | None = None) -> list[Detected]:
+    def detect(self, parts: Sequence[Chunk], extras: Bools | None = None) -> list[Detected]:
         """Find the mentions of parts, to be linked later; places are those of each part.
 
         Args:
@@ -166,7 +166,7 @@ class Linker:
         return found
 
     def link_found(
-        self, parts: Sequence[Part], found: Sequence[Detected]
+        self, parts: Sequence[Chunk], found: Sequence[Detected]
     ) -> Iterator[LinkedDocument]:
         """Link the mentions that `detect` found in parts, without searching again."""
         done = 0
@@ -179,7 +179,7 @@ class Linker:
                 located = locate(joined, mentions, self.readings, self.words, self.extra_aliases)
                 yield from self._link(parts[some], located)
 
-    def _link(self, parts: Sequence[Part], located: Located) -> list[LinkedDocument]:
+    def _link(self, parts: Sequence[Chunk], located: Located) -> list[LinkedDocument]:
         ranking = self.rank(located)
         confidence: NDArray[np.floating] = ranking.priors
         if self.settings.n_passes > 1:
@@ -263,15 +263,17 @@ class Linker:
         return score_names(self.trained.model, n_scores)
 
 
-def batched(sources: Iterable[ReadPart], size: int, n_characters: int) -> Iterator[list[ReadPart]]:
+def batched(
+    sources: Iterable[ReadChunk], size: int, n_characters: int
+) -> Iterator[list[ReadChunk]]:
     """Group sources into batches of at most `size` parts and twice `n_characters` characters.
 
     A text of single letters takes some 650 bytes a character while it is searched.
     """
-    batch: list[ReadPart] = []
+    batch: list[ReadChunk] = []
     length = 0
     for source in sources:
-        n = len(source.document.text) if isinstance(source, Part) else 0
+        n = len(source.document.text) if isinstance(source, Chunk) else 0
         if batch and (len(batch) >= size or length + n > 2 * n_characters):
             yield batch
             batch, length = [], 0
@@ -283,7 +285,7 @@ def batched(sources: Iterable[ReadPart], size: int, n_characters: int) -> Iterat
 
 def link_in_processes(
     linker: Linker,
-    sources: Iterable[ReadPart],
+    sources: Iterable[ReadChunk],
     finish: Callable[[LinkedDocument], Result],
     n_workers: int = 1,
 ) -> Iterator[list[Result]]:
@@ -300,7 +302,7 @@ def link_in_processes(
     """
     batches = batched(sources, linker.settings.batch_size, linker.window)
 
-    def link(batch: Sequence[ReadPart]) -> list[Result]:
+    def link(batch: Sequence[ReadChunk]) -> list[Result]:
         with without_garbage_collection(), one_thread():
             return [finish(linked) for linked in linker.link_batch(batch)]
 

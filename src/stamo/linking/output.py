@@ -28,7 +28,7 @@ from stamo.corpus.nif import (
     entity_iri,
     format_nif,
 )
-from stamo.corpus.parts import ReadPart
+from stamo.corpus.reading import ReadChunk
 from stamo.errors import MissingExtraError, SettingsError
 from stamo.linking.linker import Linker, link_in_processes
 from stamo.linking.results import LinkedDocument, LinkedMention
@@ -205,7 +205,7 @@ def link_format(
 
 def write_links(
     linker: Linker,
-    sources: Iterable[ReadPart],
+    sources: Iterable[ReadChunk],
     out: BinaryIO,
     name: str,
     n_workers: int = 1,

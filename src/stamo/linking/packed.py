@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from scipy.special import expit
 
-from stamo.corpus.parts import ReadPart
+from stamo.corpus.reading import ReadChunk
 from stamo.corpus.types import Document, Mention
 from stamo.features.base import FeatureParams, ViewRows, view_mentions
 from stamo.features.encoder_choice import encoder_for
@@ -251,7 +251,7 @@ class PackedLinker(Linker):
         n = len(self.packs)
         return f"<PackedLinker of {self.kb.name!r} with {n} pack{'s' * (n != 1)}>"
 
-    def link_batch(self, sources: Sequence[ReadPart]) -> list[LinkedDocument]:
+    def link_batch(self, sources: Sequence[ReadChunk]) -> list[LinkedDocument]:
         """Link the documents or parts of one batch."""
         return self.relink(super().link_batch(sources))
 

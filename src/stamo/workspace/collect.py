@@ -23,8 +23,17 @@ import numpy as np
 
 from stamo.corpus.aliases import AliasGroups, AliasMatcher
 from stamo.corpus.duplicates import NearDuplicates, UInt32, minhash
-from stamo.corpus.parts import NO_MENTION, Part, SkipCounter, split_document
-from stamo.corpus.reading import STDIN, Position, Progress, SourceReader, refuse_one_text
+from stamo.corpus.reading import (
+    NO_MENTION,
+    STDIN,
+    Chunk,
+    Position,
+    Progress,
+    SkipCounter,
+    SourceReader,
+    refuse_one_text,
+    split_document,
+)
 from stamo.corpus.types import Document, Mention, without_overlaps
 from stamo.errors import WorkspaceError
 from stamo.kb.base import KnowledgeBase
@@ -250,7 +259,7 @@ class _Found:
     intake: Intake
     document: Document
     candidates: list[Mention]
-    parts: Sequence[Part]
+    parts: Sequence[Chunk]
     names: Sequence[Detected]
 
     @cached_property

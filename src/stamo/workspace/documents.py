@@ -19,8 +19,7 @@ from typing import Any
 import zstandard
 
 from stamo.corpus.formats import document_from_json, document_to_json, parse_json
-from stamo.corpus.parts import clean_surrogates
-from stamo.corpus.types import Corpus, Document
+from stamo.corpus.types import Corpus, Document, clean_surrogates
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
 from stamo.system.streams import read_line_blocks

@@ -15,8 +15,7 @@ from stamo.corpus.nif import (
     parse_nif,
     title_of,
 )
-from stamo.corpus.parts import SkipCounter
-from stamo.corpus.reading import read_documents, read_parts
+from stamo.corpus.reading import SkipCounter, read_chunks, read_documents
 from stamo.corpus.types import Mention
 from stamo.errors import CorpusFormatError
 
@@ -152,7 +151,7 @@ def test_nif_comes_through_the_one_door(tmp_path, name):
     (tmp_path / name).write_text(GERBIL)
     (document,) = read_documents([tmp_path])
     assert [m.entity for m in document.mentions] == ["Java (island)", f"{NOT_IN_KB}Zork"]
-    (part,) = read_parts([tmp_path], 10_000)
+    (part,) = read_chunks([tmp_path], 10_000)
     assert [m.entity for m in part.document.mentions] == [None, None]
     assert part.document.text == document.text
 

@@ -13,8 +13,17 @@ from stamo.corpus import formats as feed
 from stamo.corpus import formats as parquet
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.formats import _Head, largest_page
-from stamo.corpus.parts import NO_MENTION, Part, ReadLimits, SkipCounter, Unreadable
-from stamo.corpus.reading import Position, count_bytes, read_documents, read_parts
+from stamo.corpus.reading import (
+    NO_MENTION,
+    Chunk,
+    Position,
+    ReadLimits,
+    SkipCounter,
+    Unreadable,
+    count_bytes,
+    read_chunks,
+    read_documents,
+)
 
 ROWS = [
     {"id": "a", "title": "First", "text": "Rey left Jakku,\nat night."},
@@ -76,7 +85,7 @@ def test_a_row_is_a_document(tmp_path, write):
     assert documents[2].id.startswith(path.name)
     assert [d.title for d in documents] == ["First", None, "Third"]
     assert not skips.skipped
-    parts = list(read_parts([path], 10_000))
+    parts = list(read_chunks([path], 10_000))
     assert [p.document.text for p in parts] == texts(documents)
     assert parts[2].id.endswith(":3")
 
@@ -108,7 +117,7 @@ def test_compressed_tables(tmp_path):
     documents, skips = read(tmp_path / "c.parquet.gz")
     assert documents == []
     assert list(skips.skipped) == ["Parquet from a pipe or inside an archive"]
-    (bad,) = read_parts(["-"], 1000, stdin=io.BytesIO(data))
+    (bad,) = read_chunks(["-"], 1000, stdin=io.BytesIO(data))
     assert "give the file itself" in bad.error
 
 
@@ -119,7 +128,7 @@ def test_the_column_of_the_text(tmp_path, write):
     path = write(tmp_path / f"a.{write.__name__.removeprefix('write_')}", rows)
     documents, _ = read(path, text_column="story")
     assert [(d.title, d.text) for d in documents] == [("T", "Rey left."), ("U", "Finn came.")]
-    (bad,) = read_parts([path], 1000)
+    (bad,) = read_chunks([path], 1000)
     assert "no column that is called text; its columns are 'headline', 'Story'" in bad.error
     assert "--text-column" in bad.error
     _, skips = read(path, text_column="body")
@@ -282,8 +291,8 @@ def test_atom(tmp_path):
         "Second & last Plain words.",
     ]
     assert [d.id for d in documents] == ["urn:a", "http://example.org/b"]
-    (first, _) = read_parts([tmp_path / "news.atom"], 1000)
-    assert isinstance(first, Part)
+    (first, _) = read_chunks([tmp_path / "news.atom"], 1000)
+    assert isinstance(first, Chunk)
 
 
 BOMB = """<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;">
@@ -312,7 +321,7 @@ def test_a_feed_that_is_cut_off_or_too_large(tmp_path, monkeypatch):
     assert skips.skipped == {"item larger than the limit": 1}
     assert len(documents) == 2
     monkeypatch.setattr(feed, "MAX_FEED_BYTES", 100)
-    (bad,) = read_parts([tmp_path / "a.rss"], 1000)
+    (bad,) = read_chunks([tmp_path / "a.rss"], 1000)
     assert isinstance(bad, Unreadable)
     assert "feed larger than the limit" in bad.error
 

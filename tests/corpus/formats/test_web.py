@@ -6,8 +6,7 @@ import time
 import pytest
 
 from stamo.corpus import web as html_process
-from stamo.corpus.parts import ReadLimits, SkipCounter
-from stamo.corpus.reading import read_documents
+from stamo.corpus.reading import ReadLimits, SkipCounter, read_documents
 from stamo.corpus.web import extract_html, read_records
 from stamo.errors import CorpusFormatError
 from tests.corpus.archives import http_answer, page, warc_record

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
-from stamo.corpus.reading import read_parts
+from stamo.corpus.reading import read_chunks
 from stamo.errors import SettingsError, WorkerError
 from stamo.integrations.spark.jobs import LinkJob, link_on_spark, task_bytes
 from stamo.integrations.spark.pieces import PIECE_BYTES, bundle, plan_pieces
@@ -49,7 +49,7 @@ def job(world_kb, world_model, tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(sources, world_kb, world_model):
     linker = Linker(world_kb, world_model)
-    parts = read_parts([sources], linker.window)
+    parts = read_chunks([sources], linker.window)
     return sorted(linked_key(d.to_record(all_candidates=False)) for d in linker.link_parts(parts))
 
 

@@ -44,9 +44,16 @@ from stamo.build.staging import (
     extract_chunk,
 )
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.parts import OnSkip, ReadLimits, ReadTask, Skip, clean_surrogates
-from stamo.corpus.reading import Position, Progress, SourceReader
-from stamo.corpus.types import Document
+from stamo.corpus.reading import (
+    OnSkip,
+    Position,
+    Progress,
+    ReadLimits,
+    ReadTask,
+    Skip,
+    SourceReader,
+)
+from stamo.corpus.types import Document, clean_surrogates
 from stamo.errors import SettingsError
 from stamo.integrations.spark.pieces import (
     PIECE_BYTES,

@@ -12,14 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from stamo.corpus.parts import ReadItem, ReadPart, ReadTask
 from stamo.corpus.reading import (
     LINES,
     PARQUET,
     STDIN,
+    ReadChunk,
+    ReadItem,
+    ReadTask,
     choose_format,
     list_files,
-    read_in_parts,
+    read_in_chunks,
     read_opened,
     task_of,
 )
@@ -120,9 +122,9 @@ def bundle(pieces: Iterable[FilePiece], n_bytes: int = PIECE_BYTES) -> list[list
 
 def read_pieces(
     pieces: Iterable[FilePiece], window: int, text_column: str = ""
-) -> Iterator[ReadPart]:
-    """Read pieces to link them, as `read_parts` reads whole sources."""
-    return read_in_parts(
+) -> Iterator[ReadChunk]:
+    """Read pieces to link them, as `read_chunks` reads whole sources."""
+    return read_in_chunks(
         lambda task: (item for piece in pieces for _, item in read_piece(piece, task)),
         window,
         text_column,
