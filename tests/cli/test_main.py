@@ -319,7 +319,7 @@ def test_narrow_ascii_and_closed_outputs_give_no_trace(tmp_path):
     """40 columns of ASCII show an entity of another script; a reader may leave early."""
     plain = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "40"}
     pipe = {"stdout": subprocess.PIPE, "env": plain}
-    done = run("new", tmp_path / "x", "Ångström 北京", "--about", "… a name", **pipe)
+    done = run("new", tmp_path / "x", "Ångström 北京", "--description", "… a name", **pipe)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "\\u5317" in done.stdout
     done = run("status", tmp_path, "--json", **pipe)

@@ -17,7 +17,7 @@ from stamo.learning.learn import encode_pile
 
 @pytest.fixture(scope="module")
 def pile(world, world_corpus, world_kb, world_model):
-    entity = replace(world.emerging[0], about="a new thing that the documents speak of")
+    entity = replace(world.emerging[0], description="a new thing that the documents speak of")
     about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
     corpus, encoder = Corpus(tuple(about[:40])), encoder_of(INSTALLED)
     return encode_pile([entity], corpus, world_kb, world_model, encoder=encoder).pile

@@ -61,7 +61,7 @@ def test_the_new_entity_is_told_by_its_line():
     """Who labels sees what was said about it, else its other names."""
     rey = EmergingEntity("Rey Skywalker", ("Rey",))
     assert line_about(rey) == "The new entity; also called Rey"
-    assert line_about(replace(rey, about="a Jedi")) == "a Jedi"
+    assert line_about(replace(rey, description="a Jedi")) == "a Jedi"
 
 
 def test_the_guess_comes_after_the_choice_only(client):

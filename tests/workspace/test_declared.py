@@ -9,7 +9,7 @@ from stamo.workspace.entities import create_workspaces, read_entities
 from stamo.workspace.folder import workspace_folders
 from tests.workspace.small_world import NOON
 
-TABLE = """name,aliases,about,id,type,url
+TABLE = """name,aliases,description,id,type,url
 Rey Skywalker,Rey|Rey S.,"a scavenger, later a Jedi",Q29584,person,https://example.org/rey
 Dawn (spacecraft),Dawn,,,,
 

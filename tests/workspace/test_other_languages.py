@@ -132,7 +132,7 @@ def test_a_line_alone_does_not_take_every_text_of_its_language(language, tmp_pat
     kb = build_wiki(tmp_path, language, WIKIS[language], dimensions=8)
     trained, alias = without_training(kb), NEW.get(language, "Aranda")
     line, near, far = LINES[language]
-    entity = EmergingEntity("X (ship)", (alias,), about=line)
+    entity = EmergingEntity("X (ship)", (alias,), description=line)
     space = Workspace.create(tmp_path / "w", entity, created_by="ada", at=NOON)
     texts = [text.format(alias) for text in (near, far)]
     pile = tmp_path / "pile.jsonl"
@@ -152,7 +152,7 @@ def test_a_pack_links_inflected_forms_of_its_name(tmp_path):
     pytest.importorskip("tokenizers")
     kb = build_wiki(tmp_path, "ru", WIKIS["ru"], dimensions=8)
     trained, (line, near, far) = without_training(kb), LINES["ru"]
-    entity = EmergingEntity("X (ship)", ("Аврора",), about=line)
+    entity = EmergingEntity("X (ship)", ("Аврора",), description=line)
     space = Workspace.create(tmp_path / "w", entity, created_by="ada", at=NOON)
     pile = tmp_path / "pile.jsonl"
     records = ({"id": text, "text": text.format("Авроры")} for text in (near, far))

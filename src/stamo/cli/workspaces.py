@@ -36,7 +36,7 @@ from stamo.cli.output import (
     say,
     warn,
 )
-from stamo.corpus.types import MAX_ABOUT, EmergingEntity
+from stamo.corpus.types import MAX_DESCRIPTION, EmergingEntity
 from stamo.errors import CorpusFormatError, SettingsError, StamoError, need
 from stamo.workspace.wording import count_of, printable
 
@@ -122,7 +122,7 @@ def entity_record(entity: EmergingEntity) -> dict[str, str | None]:
     """Return what is known of an entity, for programs."""
     identity = {"id": entity.external_id, "type": entity.type, "url": entity.url}
     given = {name: value or None for name, value in identity.items()}
-    return {"entity": entity.id, **given, "about": entity.about}
+    return {"entity": entity.id, **given, "description": entity.description}
 
 
 def status_table(status: Status) -> Table:
@@ -132,7 +132,7 @@ def status_table(status: Status) -> Table:
     rows = [
         ("Entity", entity.id),
         *((name.capitalize(), value) for name, value in entity.identity.items()),
-        *([("About", entity.about)] if entity.about else []),
+        *([("Description", entity.description)] if entity.description else []),
         ("Aliases", ", ".join(entity.aliases)),
         ("Documents", f"{status.n_documents:,} with {mentions}"),
         (
@@ -244,7 +244,7 @@ def pack_table(pack: EntityPack, related: Sequence[tuple[str, float]]) -> Table:
     rows = [
         ("Entity", pack.entity.id),
         *((name.capitalize(), value) for name, value in pack.entity.identity.items()),
-        *([("About", pack.entity.about)] if pack.entity.about else []),
+        *([("Description", pack.entity.description)] if pack.entity.description else []),
         ("Prior", ", ".join(f"{alias} {p:.2f}" for alias, p in priors)),
         ("Most related", ", ".join(f"{title} {r:.2f}" for title, r in related)),
         ("Vector", f"{len(pack.vector)} dimensions"),
@@ -286,14 +286,16 @@ def new(
     alias: list[str] | None = Option(
         None, help="A name that texts use, at most ten; NAME itself is one if it fits."
     ),
-    about: str = Option(
-        "", help="A line about it, or @FILE with one: strong where labels are few."
+    description: str = Option(
+        "", help="What it is in a sentence, or @FILE that says it: strong where labels are few."
     ),
     id: str = Option("", "--id", help="Its id elsewhere, such as Q29584."),
     type: str = Option("", "--type", help="What kind of thing it is."),
     url: str = Option("", "--url", help="A page about it."),
     table: Path | None = Option(
-        None, "--from", help="CSV of entities: name, aliases (a|b), about, id, type, url, folder."
+        None,
+        "--from",
+        help="CSV with name, aliases (a|b), description, id, type, url, folder.",
     ),
     kb: Path | None = Option(None, "--kb", help="Look the names up in this knowledge base."),
     who: str = Option("", help="Who starts it."),
@@ -307,7 +309,7 @@ def new(
     by, at = who or user_name(), datetime.now(UTC)
     base = None if kb is None else KnowledgeBase.open(kb)  # before anything is made
     if table is not None:
-        if name is not None or alias or about or id or type or url:
+        if name is not None or alias or description or id or type or url:
             raise SettingsError("A table with --from names the entities itself; give the folder.")
         root = workspace or Path()
         created = create_workspaces(root, read_entities(table), created_by=by, at=at)
@@ -316,7 +318,12 @@ def new(
         if workspace is None or name is None:
             raise SettingsError("Give the folder and the name: stamo new WORKSPACE NAME.")
         entity = EmergingEntity.named(
-            name, alias or (), about=_about(about), external_id=id, type=type, url=url
+            name,
+            alias or (),
+            description=_description(description),
+            external_id=id,
+            type=type,
+            url=url,
         )
         spaces, n_new = [Workspace.create(workspace, entity, created_by=by, at=at)], 1
     known = [[] if base is None else weigh_names(space.entity, base) for space in spaces]
@@ -558,8 +565,8 @@ def _record(space: Workspace, warnings: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def _about(text: str) -> str:
-    """Return a line about an entity, or the beginning of the file or web page that it names."""
+def _description(text: str) -> str:
+    """Return a description, or the beginning of the file or web page that it names."""
     if not text.startswith("@"):
         return " ".join(text.split())
     from stamo.corpus.reading import read_documents
@@ -567,4 +574,4 @@ def _about(text: str) -> str:
     document = next(iter(read_documents([text[1:]])), None)
     if document is None:
         raise CorpusFormatError(f"{text[1:]!r} holds no text about the entity; give another file.")
-    return " ".join(document.text.split())[:MAX_ABOUT]
+    return " ".join(document.text.split())[:MAX_DESCRIPTION]

@@ -16,7 +16,7 @@ from stamo.errors import CorpusFormatError, SettingsError
 
 MAX_ALIASES = 10
 MAX_NAME = 500
-MAX_ABOUT = 2000
+MAX_DESCRIPTION = 2000
 MAX_IDENTITY = 300
 _BRACKETS = re.compile(r"\s*\(([^()]*)\)")
 
@@ -37,11 +37,11 @@ def _refuse_one_text(name: str, aliases: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EmergingEntity:
-    """An emerging entity e*: its aliases A(e*), and perhaps a line about it."""
+    """An emerging entity e*: its aliases A(e*), and perhaps a description."""
 
     id: str
     aliases: tuple[str, ...]
-    about: str = ""
+    description: str = ""
     """What a person wrote about it; empty where nobody did."""
     external_id: str = ""
     """What it is called elsewhere, such as Q29584 in Wikidata."""
@@ -56,7 +56,7 @@ class EmergingEntity:
         name: str,
         aliases: Sequence[str] = (),
         *,
-        about: str = "",
+        description: str = "",
         external_id: str = "",
         type: str = "",
         url: str = "",
@@ -71,7 +71,7 @@ class EmergingEntity:
         given = dict.fromkeys(alias.strip() for alias in aliases)
         if not given or (len(given) < MAX_ALIASES and not name.endswith(")")):
             given[name] = None
-        return cls(name, tuple(given), about, external_id.strip(), type.strip(), url.strip())
+        return cls(name, tuple(given), description, external_id.strip(), type.strip(), url.strip())
 
     @property
     def identity(self) -> dict[str, str]:
@@ -91,15 +91,15 @@ class EmergingEntity:
 
     @property
     def line(self) -> str:
-        """What is said of it: the line about it, else the qualifier; empty where there is none."""
-        return self.about or self.qualifier
+        """What is said of it: the description, else the qualifier; empty where there is none."""
+        return self.description or self.qualifier
 
     def __post_init__(self) -> None:
         self._check_names()
-        if len(self.about) > MAX_ABOUT:
+        if len(self.description) > MAX_DESCRIPTION:
             raise SettingsError(
-                f"The text about {self.id!r} has {len(self.about)} characters; a few sentences, "
-                f"at most {MAX_ABOUT} characters, are enough."
+                f"The text about {self.id!r} has {len(self.description)} characters; "
+                f"a few sentences, at most {MAX_DESCRIPTION} characters, are enough."
             )
         for what, value in (("id", self.external_id), ("type", self.type), ("URL", self.url)):
             if len(value) > MAX_IDENTITY or not (value.isprintable() or not value):

@@ -192,10 +192,10 @@ class About(View):
         if len(pile.entities) > 1 or pile.text is None or not entity.line:
             return nothing
         likeness = self._likeness(entity, pile, kb)
-        if likeness is None and not entity.about:
+        if likeness is None and not entity.description:
             return nothing
         shared = self._shared_words(entity, pile.text, kb)
-        counts = 1.0 if entity.about else self.by_name
+        counts = 1.0 if entity.description else self.by_name
         return np.asarray(counts * (shared if likeness is None else likeness + shared))[:, None]
 
     def _likeness(self, entity: EmergingEntity, pile: Pile, kb: KnowledgeBase) -> Float64 | None:

@@ -180,7 +180,7 @@ def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBas
     In a headline in capitals all words have them, so those beside an alias that has none otherwise
     say nothing.
     """
-    own = {word.casefold() for word in tokenize(f"{entity.id} {entity.about}")[0]}
+    own = {word.casefold() for word in tokenize(f"{entity.id} {entity.description}")[0]}
     written = (text.texts[d][start:end] for d, start, end in text.places())
     headlines = (surface.isupper() and surface not in entity.aliases for surface in written)
     beside = [

@@ -259,7 +259,7 @@ class EntityPack:
         names = (self.entity.id, *self.entity.aliases, *self.titles)
         if any(not name or not is_line(name, MAX_NAME) for name in names):
             raise PackError("a name in it is empty, too long or not a line of text.")
-        notes = (*self.notes, *self.notes.values(), self.description, self.entity.about)
+        notes = (*self.notes, *self.notes.values(), self.description, self.entity.description)
         if any(not is_text(note, MAX_TEXT) for note in notes):
             raise PackError("a note in it is too long or not text.")
         optional = (f or "0" * 8 for f in (self.labels_fingerprint, self.encoder))
@@ -400,7 +400,7 @@ class EntityPack:
             "kb": self.kb_fingerprint,
             "model": self.model_fingerprint,
             "labels": self.labels_fingerprint,
-            "about": self.entity.about,
+            "about": self.entity.description,
             # Left out where nothing is known, so that older packs keep their fingerprint.
             **({"identity": self.entity.identity} if self.entity.identity else {}),
             "encoder": self.encoder,

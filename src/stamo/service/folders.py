@@ -387,4 +387,4 @@ def line_about(entity: EmergingEntity) -> str:
     """Say in a line what the new entity is: as it was declared, else by its other names."""
     aliases = ", ".join(alias for alias in entity.aliases if alias != entity.id)
     named = f"The new entity; also called {aliases}" if aliases else "The new entity"
-    return entity.about or named
+    return entity.description or named

@@ -91,7 +91,7 @@ def load_material(
         reader.save()
     parts = {
         "entity": [workspace.entity.id, *workspace.entity.aliases],
-        "about": workspace.entity.about,
+        "description": workspace.entity.description,
         "encoder": "" if reader is None else reader.fingerprint,
         "documents": [part.digest for part in workspace.documents.manifest.parts],
         "labels": labels_fingerprint(events),
@@ -110,7 +110,7 @@ def load_material(
 
 
 def _check_labels(entity: EmergingEntity, labels: Collection[str]) -> None:
-    if entity.about:  # a line about it can stand for labels; brackets behind its name cannot
+    if entity.description:  # a description can stand for labels; brackets behind its name cannot
         return
     if not labels:
         raise LearningError(

@@ -123,7 +123,7 @@ def look_at(entity: EmergingEntity, collected: Collected) -> list[str]:
     return lines
 
 
-_HEADINGS = ("name", "aliases", "about", "id", "type", "url", "folder")
+_HEADINGS = ("name", "aliases", "description", "id", "type", "url", "folder")
 MAX_BYTES = 50_000_000
 MAX_FAULTS = 10
 """Wrong lines that are told, of any number."""
@@ -141,7 +141,7 @@ class DeclaredEntity:
 
 
 def read_entities(path: str | Path) -> list[DeclaredEntity]:
-    """Read a table with the columns name, aliases, about, id, type, url and folder.
+    """Read a table with the columns name, aliases, description, id, type, url and folder.
 
     Only `name` is needed. Aliases are separated by "|" or ";". The name itself is an alias too,
     as `EmergingEntity.named` says.
@@ -220,7 +220,7 @@ def _declared(file: str, line: int, row: Mapping[str | None, str | None]) -> Dec
             f"{file}, line {line} names the folder {fields['folder']!r}; a folder has letters, "
             "digits, spaces, dots, dashes and underscores."
         )
-    known = {name: fields[name] for name in ("about", "type", "url")}
+    known = {name: fields[name] for name in ("description", "type", "url")}
     try:
         entity = EmergingEntity.named(fields["name"], aliases, external_id=fields["id"], **known)
     except SettingsError as error:

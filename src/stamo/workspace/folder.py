@@ -198,7 +198,7 @@ class Workspace:
             "version": VERSION,
             "name": entity.id,
             "aliases": list(entity.aliases),
-            "about": entity.about,
+            "description": entity.description,
             **entity.identity,
             "created_by": created_by,
             "created_at": at.astimezone(UTC).isoformat(),
@@ -240,11 +240,11 @@ class Workspace:
         try:
             name, by, at = (value[key] for key in ("name", "created_by", "created_at"))
             aliases = tuple(value["aliases"])
-            about = [value.get(key, "") for key in ("about", "id", "type", "url")]
-            for text in (name, *aliases, *about, by, at):
+            known = [value.get(key, "") for key in ("description", "id", "type", "url")]
+            for text in (name, *aliases, *known, by, at):
                 if not isinstance(text, str):
                     raise TypeError(f"{text!r} is not a string")
-            entity = EmergingEntity(name, aliases, *about)
+            entity = EmergingEntity(name, aliases, *known)
             return cls(folder, entity, by, datetime.fromisoformat(at))
         except (KeyError, TypeError, ValueError) as error:
             raise WorkspaceError(

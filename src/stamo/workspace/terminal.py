@@ -134,7 +134,7 @@ class _Desk:
             Choice(title, title, ", ".join(kb.titles(kb.related(int(entity), 4)[0])))
             for entity, title in zip(ids.tolist(), kb.titles(ids), strict=True)
         ]
-        new = Choice(EMERGING_CHOICE, self.entity.id, self.entity.about or "the new entity")
+        new = Choice(EMERGING_CHOICE, self.entity.id, self.entity.description or "the new entity")
         return [new, *known]
 
     def _show(self, document: Document, index: int, choices: list[Choice], page: int) -> None:

@@ -163,7 +163,7 @@ def _common_entity(workspaces: Sequence[Workspace]) -> EmergingEntity:
     # What one folder does not say, another may.
     rest = {
         field: next((v for w in workspaces if (v := getattr(w.entity, field))), "")
-        for field in ("about", "external_id", "type", "url")
+        for field in ("description", "external_id", "type", "url")
     }
     return EmergingEntity(names.pop(), tuple(aliases), **rest)
 

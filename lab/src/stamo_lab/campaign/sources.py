@@ -162,7 +162,7 @@ def declare_entities(folder: Path, rng: random.Random) -> int:
     """Make workspaces from an odd table; they all stay below their folder."""
     path, root = folder / "declared.csv", folder / "declared"
     shutil.rmtree(root, ignore_errors=True)
-    columns = ("name", "aliases", "about", "id", "type", "url", "folder")
+    columns = ("name", "aliases", "description", "id", "type", "url", "folder")
     rows = [[_odd_cell(rng, column) for column in columns] for _ in range(3)]
     for row in rows:
         row[-1] = rng.choice(("", "", "", "", "b c", "d.e", *ODD_FOLDERS))

@@ -95,7 +95,7 @@ def load_wild(
 ) -> LoadedWild:
     """Read and encode the pile of one problem, with or without the line about its entity."""
     problem, corpus = suite.problems[number], suite.corpus(number)
-    entity = problem.entity if about else replace(problem.entity, about="")
+    entity = problem.entity if about else replace(problem.entity, description="")
     task = encode_pile([entity], corpus, kb, suite.trained, encoder=encoder)
     asked = (
         (document.id, index)
