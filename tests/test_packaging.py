@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from tests.documents import ROOT
 
 MADE = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*_cache")
-FOLDERS = (".ci", "docs", "src", "tests", "tools")
+FOLDERS = (".ci", "docs", "lab", "src", "tests", "tools")
 
 
 @pytest.fixture(scope="module")

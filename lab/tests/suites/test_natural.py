@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.corpus.formats.test_facc1 import FILLER, annotate, trec, write
+from lab.tests.test_facc1 import FILLER, annotate, trec, write
 from typer.testing import CliRunner
 
 from lab.tests.suites import small
