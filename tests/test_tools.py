@@ -5,12 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
-from stamo.kb.base import KnowledgeBase
-from stamo.linking.linker import Linker
-from stamo_lab.cluster import gather_steps, makespan, table_lines
-from stamo_lab.many_entities import invent_texts, linked_names, write_pages
 from tools import get_tools
 from tools.compare import compare_sides
 
@@ -69,56 +63,3 @@ def test_a_stub_is_no_browser(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
     assert get_tools.find_chromium() is None
-
-
-def task_end(stage, seconds, shuffled, failed=False):
-    return {
-        "Event": "SparkListenerTaskEnd",
-        "Stage ID": stage,
-        "Task Info": {"Launch Time": 1000, "Finish Time": 1000 + 1000 * seconds, "Failed": failed},
-        "Task Metrics": {"Shuffle Write Metrics": {"Shuffle Bytes Written": shuffled}},
-    }
-
-
-def test_events_of_spark_become_steps():
-    """Tasks are added up by the description of their job; failed ones are only counted."""
-    events = [
-        {
-            "Event": "SparkListenerJobStart",
-            "Stage IDs": [0, 1],
-            "Properties": {"spark.job.description": "stage_chunk"},
-        },
-        task_end(0, 1, 10),
-        task_end(1, 3, 20),
-        task_end(0, 9, 0, failed=True),
-        task_end(7, 2, 0),
-    ]
-    first, second = gather_steps(events)
-    assert (first.name, first.seconds, first.n_shuffled, first.n_failed) == (
-        "stage_chunk",
-        [1, 3],
-        30,
-        1,
-    )
-    assert (first.mean, first.skew, second.name) == (2, 1.5, "other")
-    assert "| stage_chunk | 2 | 1 | 2.00 | 1.5 | 0.0 | 21 s |" in table_lines([first], 10, [2])
-
-
-def test_simulated_tasks_go_to_the_first_free_core():
-    """Two cores share four tasks of 3, 1, 1 and 1 seconds evenly; the longest bounds the rest."""
-    assert makespan([3, 1, 1, 1], 1, 2) == 3
-    assert makespan([3, 1, 1, 1], 1, 1) == 6
-    assert makespan([3, 1, 1, 1], 1, 99) == 3
-    assert makespan([1], 1_000_000, 1000) == 1001
-    assert makespan([], 5, 2) == 0
-
-
-def test_many_entities_are_so_many(tmp_path):
-    """The invented dump gives the entities asked for and two names for each, and texts use them."""
-    write_pages(tmp_path / "many.xml", 60)
-    settings = BuildSettings(dimensions=0, held_out=0.0)
-    build_knowledge_base(tmp_path / "many.xml", tmp_path / "kb", settings)
-    kb = KnowledgeBase.open(tmp_path / "kb")
-    assert (kb.n_entities, kb.n_aliases, kb.n_documents) == (60, 120, 6)
-    text = invent_texts(linked_names(kb))[0]
-    assert len(Linker(kb).link(text)) == 40

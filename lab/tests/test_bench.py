@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from stamo.cli.output import parse_sizes
 from stamo.errors import SettingsError
-from stamo_lab import bench_build as bench
-from stamo_lab.bench_build import BuildBench, Measured, Usage
+from stamo_lab.bench import build as bench
+from stamo_lab.bench.build import BuildBench, Measured, Usage
 from stamo_lab.cli.main import create_app
 
 OURS = Measured(

@@ -7,8 +7,8 @@ import pytest
 
 from stamo.build.dump import DumpReader, parse_chunk
 from stamo.errors import SettingsError, SuiteError
-from stamo_lab import bench_build as bench
-from stamo_lab.bench_build import BuildBenchArgs, write_copies
+from stamo_lab.bench import build as bench
+from stamo_lab.bench.build import BuildBenchArgs, write_copies
 
 OLD_DUMP = """<mediawiki version="0.3" xml:lang="de">
 <siteinfo><case>first-letter</case><namespaces><namespace key="0" />

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stamo.errors import SettingsError
-from stamo_lab.bench_collect import draw_names, measure_passes, measure_whole
+from stamo_lab.bench.collect import draw_names, measure_passes, measure_whole
 from stamo_lab.cli.main import create_app
 
 

@@ -2,7 +2,7 @@ import json
 
 from typer.testing import CliRunner
 
-from stamo_lab.bench_discover import measure_pass
+from stamo_lab.bench.link import measure_pass
 from stamo_lab.cli.main import create_app
 from tests.workspace.small_world import make_small_world
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from typer.testing import CliRunner
 
-from stamo_lab.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
+from stamo_lab.bench.learn import LearnBenchArgs, generate_knowledge_base, generate_task
 from stamo_lab.cli.main import create_app
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import stamo
-from stamo_lab.bench_link import Speed, SpeedReport
+from stamo_lab.bench.link import Speed, SpeedReport
 from stamo_lab.cli.bench import print_speeds
 from stamo_lab.cli.main import create_app
 from tests.linking.small import untrained, world_kb

@@ -8,7 +8,7 @@ import pytest
 from stamo.errors import SettingsError
 from stamo.models.kinds import MODELS
 from stamo_lab.methods import METHODS
-from stamo_lab.printed import EXPERIMENTS, PRINTED, load_experiment, printed_numbers
+from stamo_lab.tables import EXPERIMENTS, PRINTED, load_experiment, printed_numbers
 
 FILES = sorted(EXPERIMENTS.glob("*.toml"))
 

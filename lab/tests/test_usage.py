@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from stamo.errors import SuiteError
-from stamo_lab.usage import (
+from stamo_lab.bench.usage import (
     Usage,
     measure,
     one_after_the_other,

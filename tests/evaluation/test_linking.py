@@ -25,7 +25,7 @@ from stamo.evaluation.tables import gold_tables, held_out_tables, save_reliabili
 from stamo.features.mentions import flatten_held_out
 from stamo.linking.linker import Linker
 from stamo.models.train import TrainingArgs, train_linking_model
-from stamo_lab.bench_link import link_plainly, news_size_documents
+from stamo_lab.bench.link import link_plainly, news_size_documents
 from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb
 
 

@@ -8,7 +8,7 @@ import pytest
 from stamo.errors import SettingsError
 from stamo.features.pile import Sample
 from stamo.learning.corrected import CorrectedArgs, CorrectedSteps
-from stamo_lab.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
+from stamo_lab.bench.learn import LearnBenchArgs, generate_knowledge_base, generate_task
 
 SMALL = LearnBenchArgs(
     n_labelled=8, n_unlabelled=30, n_candidates=3, dimensions=8, n_kb_entities=60, n_words=2000

@@ -21,7 +21,7 @@ from stamo.learning.loop import (
 )
 from stamo.learning.paper import StamoArgs
 from stamo.models.evidence import BIAS
-from stamo_lab.bench_learn import LearnBenchArgs, generate_knowledge_base, generate_task
+from stamo_lab.bench.learn import LearnBenchArgs, generate_knowledge_base, generate_task
 from stamo_lab.published import READINGS
 from tests.synthetic import run_reading
 

@@ -23,14 +23,14 @@ from stamo.models.store import TrainedModel
 from stamo.models.tables import Tables
 from stamo.system.files import Bools, Float32, Float64, Int32
 from stamo_lab.baselines import keyphrase_scores, rarity
+from stamo_lab.bench.usage import timed
 from stamo_lab.published import FEATURE_QUIRKS, QUIRKS, READINGS
 from stamo_lab.suites.cells import Method
-from stamo_lab.suites.library import Reader
-from stamo_lab.suites.load import LoadedProblem, SuiteData
+from stamo_lab.suites.encode import LoadedProblem, SuiteData
 from stamo_lab.suites.store import SetName
+from stamo_lab.suites.texts import Reader
 from stamo_lab.suites.training import LEARNED_FEATURES, Absent, leave_out_feature
 from stamo_lab.tables import INTER_ROWS
-from stamo_lab.usage import timed
 
 Scores = Float32
 

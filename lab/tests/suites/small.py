@@ -11,10 +11,10 @@ from stamo.corpus.reading import read_documents
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.models.train import TrainingArgs
-from stamo_lab.suites.conflated import ConflatedSettings, NameSettings
-from stamo_lab.suites.load import SuiteData
-from stamo_lab.suites.make import make_conflated, make_natural
-from stamo_lab.suites.natural import NaturalSettings
+from stamo_lab.suites.conflated import ConflatedSettings, make_conflated
+from stamo_lab.suites.corpora import NameSettings
+from stamo_lab.suites.encode import SuiteData
+from stamo_lab.suites.natural import NaturalSettings, make_natural
 from stamo_lab.suites.store import Suite
 from stamo_lab.suites.training import train_suite_model
 from stamo_lab.world import WorldSettings, generate_world

@@ -11,9 +11,9 @@ from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo_lab.bert import MENTION, BertArgs
 from stamo_lab.suites import training as training_module
 from stamo_lab.suites.cells import read_results
-from stamo_lab.suites.library import Texts, cut_words
-from stamo_lab.suites.load import load_problem
+from stamo_lab.suites.encode import load_problem
 from stamo_lab.suites.run import RunSettings, run_suite
+from stamo_lab.suites.texts import Texts, cut_words
 from stamo_lab.suites.training import train_suite_model
 
 BERT = RunSettings(

@@ -16,17 +16,22 @@ from stamo.features.mentions import OTHER
 from stamo.kb.base import KnowledgeBase
 from stamo_lab.suites.conflated import (
     ConflatedSettings,
-    NameFinder,
+    conflated_problems,
     is_entity_title,
+    make_conflated,
     name_entities,
-    unambiguous_names,
 )
-from stamo_lab.suites.corpora import join_flat, load_corpora, write_corpora
-from stamo_lab.suites.library import rest_of_name
-from stamo_lab.suites.load import SuiteData, load_problem
-from stamo_lab.suites.make import conflated_problems, make_conflated
+from stamo_lab.suites.corpora import (
+    NameFinder,
+    join_flat,
+    load_corpora,
+    unambiguous_names,
+    write_corpora,
+)
+from stamo_lab.suites.encode import SuiteData, load_problem
 from stamo_lab.suites.natural import NaturalSettings
 from stamo_lab.suites.store import open_suite
+from stamo_lab.suites.texts import rest_of_name
 from tests.build.dumps import make_pages, write_dump
 
 

@@ -5,19 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lab.tests.test_facc1 import FILLER, annotate, trec, write
 from typer.testing import CliRunner
 
 from lab.tests.suites import small
+from lab.tests.test_facc1 import FILLER, annotate, trec, write
 from stamo.build.build import build_knowledge_base
 from stamo.build.settings import BuildSettings
 from stamo.corpus.types import Document, Mention
 from stamo.errors import SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo_lab.cli.main import create_app
-from stamo_lab.suites.load import SuiteData, load_problem
-from stamo_lab.suites.make import make_natural
-from stamo_lab.suites.natural import NaturalSettings
+from stamo_lab.suites.encode import SuiteData, load_problem
+from stamo_lab.suites.natural import NaturalSettings, make_natural
 from stamo_lab.suites.store import open_suite
 from tests.build.dumps import make_pages, write_dump
 from tests.corpus import archives

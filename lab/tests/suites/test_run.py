@@ -24,7 +24,7 @@ from stamo_lab.methods import METHODS, Trial, run_method
 from stamo_lab.suites import run as run_module
 from stamo_lab.suites import training as training_module
 from stamo_lab.suites.cells import read_results, results_lock, to_line
-from stamo_lab.suites.load import load_problem
+from stamo_lab.suites.encode import load_problem
 from stamo_lab.suites.report import find_runs, write_suite_report
 from stamo_lab.suites.run import Cell, RunSettings, expand_methods, plan, run_suite
 from stamo_lab.suites.training import Absent, kb_tables, train_suite_model

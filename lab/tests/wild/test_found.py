@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stamo.discovery.proposals import Occurrence, Proposal, proposal_id
 from stamo_lab.cli.main import create_app
-from stamo_lab.wild.discovered import JudgedEntity, find_judged
+from stamo_lab.wild.judged import JudgedEntity, find_judged
 from stamo_lab.wild.suite import WildEntity, WildLabel
 
 DAWN = WildEntity("Dawn", "Dawn (probe)", ("Dawn",))

@@ -25,15 +25,15 @@ from stamo_lab.wild.load import (
     load_wild,
     sentence_window,
 )
-from stamo_lab.wild.measures import (
+from stamo_lab.wild.report import (
     agreement,
     at_draws,
     difference_of,
     measure_rows,
     none_of_these,
     trust,
+    write_wild_report,
 )
-from stamo_lab.wild.report import write_wild_report
 from stamo_lab.wild.run import WildSettings, expand_wild_methods, run_wild, wild_cells
 from stamo_lab.wild.suite import open_wild
 

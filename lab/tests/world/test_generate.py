@@ -17,8 +17,8 @@ from stamo.errors import SettingsError
 from stamo.world import World
 from stamo_lab.world import WorldSettings, generate_world
 from stamo_lab.world.catalogue import build_catalogue
-from stamo_lab.world.emerging import add_emerging
 from stamo_lab.world.lexicon import load_lexicon
+from stamo_lab.world.pile import add_emerging
 
 NS = "{http://www.mediawiki.org/xml/export-0.11/}"
 LINK = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]]*))?\]\](?P<trail>[a-z]*)")

@@ -4,7 +4,15 @@ import random
 
 import pytest
 
-from stamo_lab.world.lexicon import TOPICS, Piece, as_sentence, load_lexicon, parse, plural, render
+from stamo_lab.world.lexicon import (
+    TOPICS,
+    Piece,
+    as_sentence,
+    load_lexicon,
+    parse,
+    plural,
+    render,
+)
 
 
 def fill(template, seed=0, **slots):

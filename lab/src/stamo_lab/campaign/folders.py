@@ -13,7 +13,13 @@ import spacy
 
 from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
 from stamo.discovery.accept import AcceptRequests
-from stamo.discovery.proposals import FOUND_FORMAT, FOUND_VERSION, FoundFolder, Occurrence, Proposal
+from stamo.discovery.proposals import (
+    FOUND_FORMAT,
+    FOUND_VERSION,
+    FoundFolder,
+    Occurrence,
+    Proposal,
+)
 from stamo.integrations.spacy import ComponentSettings, StamoComponent
 from stamo.service.schemas import FoundOut
 from stamo.workspace.folder import Workspace, open_artifacts

@@ -28,10 +28,10 @@ from stamo.errors import SettingsError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from stamo_lab.bench_build import BuildBench, Measured
-    from stamo_lab.bench_collect import CollectSpeed, WholeCollect
-    from stamo_lab.bench_learn import LearnBench
-    from stamo_lab.bench_link import SpeedReport
+    from stamo_lab.bench.build import BuildBench, Measured
+    from stamo_lab.bench.collect import CollectSpeed, WholeCollect
+    from stamo_lab.bench.learn import LearnBench
+    from stamo_lab.bench.link import SpeedReport
 
 
 PUBLISHED_SECONDS = 714
@@ -52,7 +52,7 @@ def bench_link(
 ) -> None:
     """Measure `stamo link`, text in and JSON lines out, beside simpler ways in the same run."""
     from stamo.kb.base import KnowledgeBase
-    from stamo_lab.bench_link import measure_speed, news_size_documents
+    from stamo_lab.bench.link import measure_speed, news_size_documents
 
     texts = news_size_documents(KnowledgeBase.open(kb), documents, length)
     with Console(stderr=True).status("starting") as status:
@@ -100,7 +100,7 @@ def bench_learn(
     as_json: AsJson = False,
 ) -> None:
     """Measure a slot of the paper's work, by phase, and the default reading for one entity."""
-    from stamo_lab import bench_learn as bench
+    from stamo_lab.bench import learn as bench
 
     args = bench.LearnBenchArgs(
         n_entities=entities, n_unlabelled=documents, n_slots=slots, n_workers=workers
@@ -165,7 +165,7 @@ def bench_discover(
     as_json: AsJson = False,
 ) -> None:
     """Measure the pass of `stamo discover` beside linking the same documents, in turns."""
-    from stamo_lab.bench_discover import measure_pass
+    from stamo_lab.bench.link import measure_pass
 
     base, trained = open_both(kb, model)
     with Console(stderr=True).status("starting") as status:
@@ -200,7 +200,7 @@ def bench_collect(
     as_json: AsJson = False,
 ) -> None:
     """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
-    from stamo_lab.bench_collect import measure_passes, measure_whole
+    from stamo_lab.bench.collect import measure_passes, measure_whole
 
     if (kb is None) != (model is None):
         raise SettingsError("--kb and --model belong together; give both or none of them.")
@@ -272,8 +272,7 @@ def bench_encode(
     """Measure how fast windows of text become vectors, beside the encoder's layers alone."""
     from stamo.features.encoder import load_encoder
     from stamo.kb.base import KnowledgeBase
-    from stamo_lab.bench_encode import measure_encoding
-    from stamo_lab.bench_link import news_size_documents
+    from stamo_lab.bench.link import measure_encoding, news_size_documents
 
     documents = news_size_documents(KnowledgeBase.open(kb), windows, length)
     speed = measure_encoding(load_encoder(encoder), [document.text for document in documents])
@@ -303,7 +302,7 @@ def bench_build(
     as_json: AsJson = False,
 ) -> None:
     """Compare a build without vectors with wikipedia2vec 2.0, and follow memory by size."""
-    from stamo_lab import bench_build as bench
+    from stamo_lab.bench import build as bench
 
     args = bench.BuildBenchArgs(
         workers=workers,

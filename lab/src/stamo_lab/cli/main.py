@@ -6,9 +6,9 @@ import typer
 
 from stamo.cli.main import main as run
 from stamo_lab.cli.bench import bench
-from stamo_lab.cli.judged import judged
 from stamo_lab.cli.suite import suite
 from stamo_lab.cli.world import world
+from stamo_lab.wild.judged import judged
 
 
 def create_app() -> typer.Typer:

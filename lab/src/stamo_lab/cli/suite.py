@@ -96,9 +96,8 @@ def make(
     """Make a suite from a knowledge base and a pile of text."""
     from stamo.corpus.reading import read_documents
     from stamo.kb.base import KnowledgeBase
-    from stamo_lab.suites.conflated import LEVELS, ConflatedSettings
-    from stamo_lab.suites.make import make_conflated, make_natural
-    from stamo_lab.suites.natural import NaturalSettings
+    from stamo_lab.suites.conflated import LEVELS, ConflatedSettings, make_conflated
+    from stamo_lab.suites.natural import NaturalSettings, make_natural
 
     refuse_foreign(context, MAKE_KINDS, kind, "suite")
     base = KnowledgeBase.open(kb)
@@ -289,9 +288,9 @@ def run(
     beside random ones and all labels of that half under the same rule.
     """
     from stamo_lab.bert import BertArgs
-    from stamo_lab.printed import load_experiment
     from stamo_lab.suites.run import LABEL_SIZES, RunSettings, expand_methods
     from stamo_lab.suites.store import kind_of
+    from stamo_lab.tables import load_experiment
 
     given: dict[str, Any] = {"n_slots": slots, "n_problems": entities, "seed": seed}
     given["encoder"] = None if encoder == "none" else encoder

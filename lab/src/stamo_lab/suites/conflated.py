@@ -8,117 +8,46 @@ but the surroundings can tell them apart.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from stamo.corpus.tokenizer import lower, tokenize, word_spans
+from stamo.corpus.types import Document
 from stamo.errors import SettingsError, SuiteError
 from stamo.features.mentions import FlatCorpus
 from stamo.kb.base import KnowledgeBase
-from stamo.system.files import Bools, Int32, Int64
+from stamo.system.files import Bools, Int64
 from stamo_lab.suites.cells import check_names
-from stamo_lab.suites.encode import SuiteCorpus
+from stamo_lab.suites.corpora import (
+    DOCUMENTS,
+    FLAT_ARTICLES,
+    FLAT_DOCUMENTS,
+    Corpora,
+    Names,
+    NameSettings,
+    OnDocuments,
+    SuiteCorpus,
+    unambiguous_names,
+    write_corpora,
+)
 from stamo_lab.suites.store import (
     Problem,
     SetName,
+    Suite,
     are_drawn,
     lot,
+    new_suite,
+    open_suite,
+    save_problems,
     split_of,
     stable_hash,
 )
-
-
-@dataclass(frozen=True)
-class NameSettings:
-    """When a name counts as practically unambiguous."""
-
-    least_prior: float = 0.97
-    """P(e | m) on the dump's anchors."""
-    least_link_probability: float = 0.2
-    """Share of the articles with the name that link it."""
-    least_linked_articles: int = 2
-    least_length: int = 3
-
-    def __post_init__(self) -> None:
-        if not 0.5 < self.least_prior <= 1:
-            raise SettingsError(f"The least prior is {self.least_prior}; it lies in (0.5, 1].")
-
-
-@dataclass(frozen=True)
-class Names:
-    """Unambiguous names with the entity each one means."""
-
-    surfaces: tuple[str, ...]
-    aliases: Int32
-    entities: Int32
-
-    def by_entity(self) -> dict[int, list[str]]:
-        """Return the names of each entity."""
-        names: dict[int, list[str]] = {}
-        for surface, entity in zip(self.surfaces, self.entities.tolist(), strict=True):
-            names.setdefault(entity, []).append(surface)
-        return names
-
-
-def unambiguous_names(kb: KnowledgeBase, settings: NameSettings = NameSettings()) -> Names:
-    """Choose the names that practically always mean one entity.
-
-    Only capitalised names are taken: without that a common word that is rarely linked could pass.
-    Scripts without capitals pass as they are.
-    """
-    everything = np.arange(kb.n_aliases)
-    linked_articles = kb.link_probability * kb.alias_documents
-    often = kb.link_probability >= settings.least_link_probability
-    often &= linked_articles >= settings.least_linked_articles
-    chosen = everything[often]
-    candidates, priors = kb.by_alias.batch(chosen, 1)
-    chosen = chosen[(priors[:, 0] >= settings.least_prior) & (candidates[:, 0] >= 0)]
-    candidates, _ = kb.by_alias.batch(chosen, 1)
-    surfaces = kb.aliases(chosen)
-    keep = [
-        len(s) >= settings.least_length and not s[0].islower() and not s[0].isdigit()
-        for s in surfaces
-    ]
-    rows = np.flatnonzero(keep)
-    kept = tuple(surfaces[i] for i in rows)
-    return Names(kept, chosen[rows].astype(np.int32), candidates[rows, 0].astype(np.int32))
-
-
-class NameFinder:
-    """Finds names in text: longest match at word boundaries."""
-
-    def __init__(self, kb: KnowledgeBase, names: Names) -> None:
-        self._matcher = kb.matcher
-        self._entities = np.full(kb.n_aliases, -1, dtype=np.int32)
-        self._wanted = np.zeros(kb.n_aliases, dtype=np.bool_)
-        self._wanted[names.aliases] = True
-        # A name such as "Yahoo!" hides what stands inside it, but is no mention itself.
-        self._entities[names.aliases] = np.where(_is_word(names.surfaces), names.entities, -1)
-
-    def find(self, text: str) -> tuple[Int32, Int32, Int32]:
-        """Return start, end and entity of every name in a text, in order."""
-        found = self._matcher.find(text, self._wanted)
-        entities = self._entities[found.names]
-        whole = entities >= 0
-        return found.starts[whole], found.ends[whole], entities[whole]
-
-
-def _is_word(names: Sequence[str]) -> Bools:
-    """Tell which names begin and end with a word."""
-    starts, ends = word_spans(lower("\n".join(names)))
-    lengths = np.fromiter(map(len, names), np.int64, len(names))
-    last = np.cumsum(lengths + 1) - 1
-    return np.isin(last - lengths, starts) & np.isin(last, ends)
-
-
-def words_of_names(names: Iterator[str] | list[str]) -> set[str]:
-    """Return all words of some names, lower-cased: what must be masked in contexts."""
-    return {word for name in names for word in tokenize(lower(name))[0]}
-
+from stamo_lab.suites.training import MENTIONS_OF_A_GROUP
 
 _MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
 _NO_ENTITY = re.compile(
@@ -375,3 +304,88 @@ class GroupMaker:
             order = np.argsort(-(vectors[others] @ vectors[entity]), kind="stable")
             others = others[order[:n]] if self._settings.level == "hard" else others[order[8:70]]
         return tuple(int(e) for e in rng.choice(others, n, replace=False))
+
+
+def make_conflated(
+    kb: KnowledgeBase,
+    documents: Iterable[Document],
+    out: Path,
+    levels: Sequence[ConflatedSettings] = (ConflatedSettings(),),
+    *,
+    corpus_name: str = "",
+    overwrite: bool = False,
+    n_workers: int | None = None,
+    on_document: OnDocuments = lambda n: None,
+) -> list[Suite]:
+    """Write a conflated suite.
+
+    Several levels become suites below `out`, which share the files of the documents.
+    """
+    paths = [out / settings.level if len(levels) > 1 else out for settings in levels]
+    names = unambiguous_names(kb, levels[0].names)
+    corpora: Corpora | None = None
+    for path, settings in zip(paths, levels, strict=True):
+        with new_suite(path, overwrite=overwrite) as directory:
+            if corpora is None:
+                corpora = write_corpora(
+                    directory,
+                    kb,
+                    documents,
+                    settings.names,
+                    n_workers=n_workers,
+                    on_documents=on_document,
+                )
+            else:
+                _share(paths[0], directory)
+            problems = conflated_problems(kb, corpora, names, settings)
+            save_problems(
+                directory,
+                problems,
+                {"kind": "conflated", "corpus": corpus_name, "settings": asdict(settings)},
+                kb,
+            )
+    return [open_suite(path, kb) for path in paths]
+
+
+def _share(source: Path, target: Path) -> None:
+    """Link the files of the documents instead of copying them, where the file system can."""
+    for name in (DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES):
+        try:
+            os.link(source / name, target / name)
+        except OSError:
+            (target / name).write_bytes((source / name).read_bytes())
+
+
+def conflated_problems(
+    kb: KnowledgeBase, corpora: Corpora, names: Names, settings: ConflatedSettings
+) -> list[Problem]:
+    """Form the groups of all emerging entities, and those that train the linking model."""
+    pool = np.unique(names.entities).astype(np.int64)
+    if not settings.any_title:
+        pool = pool[name_entities(kb, pool)]
+    web, wiki = (EntityOccurrences.of(corpus, kb, pool) for corpus in (corpora.web, corpora.wiki))
+    maker = GroupMaker(kb, web, wiki, settings)
+    problems = [maker.make(entity, maker.pool) for entity in maker.emerging()]
+    problems = [p for p in problems if _is_large_enough(p, settings)]
+    if not problems:
+        raise SuiteError(
+            "No entity is mentioned often enough in the corpus to play an emerging one; use a "
+            "larger corpus or lower --least-documents."
+        )
+    total = 0
+    for entity in maker.training_pool.tolist():
+        if total >= settings.n_training_mentions:
+            break
+        problem = maker.make(entity, maker.training_pool, training=True)
+        problems.append(problem)
+        total += min(len(problem.rows["W"]), MENTIONS_OF_A_GROUP)
+    return problems
+
+
+def _is_large_enough(problem: Problem, settings: ConflatedSettings) -> bool:
+    emerging = {name: int((gold == 0).sum()) for name, gold in problem.gold.items()}
+    return (
+        emerging["W"] >= settings.least_emerging
+        and len(problem.rows["W"]) >= settings.least_mentions
+        and min(emerging["test-web"], emerging["test-wiki"]) >= settings.least_test
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stamo.build.export import MENTION_TYPE
+from stamo.corpus.tokenizer import lower, tokenize, word_spans
 from stamo.corpus.types import Document
+from stamo.errors import SettingsError
 from stamo.features.mentions import (
     Article,
     FlatCorpus,
@@ -25,11 +27,10 @@ from stamo.features.mentions import (
     iterate_articles,
     read_batch,
 )
+from stamo.features.pile import linked_pairs
 from stamo.kb.base import KnowledgeBase
-from stamo.system.files import Int32
+from stamo.system.files import Bools, Int32, Int64
 from stamo.system.processes import Item, Workers
-from stamo_lab.suites.conflated import NameFinder, NameSettings, unambiguous_names
-from stamo_lab.suites.encode import SuiteCorpus
 
 DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES = "documents.parquet", "documents.npz", "articles.npz"
 DOCUMENTS_PER_BATCH = 256
@@ -37,6 +38,118 @@ _TEXTS = (("id", pa.string()), ("title", pa.string()), ("text", pa.string()))
 DOCUMENT_SCHEMA = pa.schema([*_TEXTS, ("mentions", pa.list_(MENTION_TYPE))])
 
 OnDocuments = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class NameSettings:
+    """When a name counts as practically unambiguous."""
+
+    least_prior: float = 0.97
+    """P(e | m) on the dump's anchors."""
+    least_link_probability: float = 0.2
+    """Share of the articles with the name that link it."""
+    least_linked_articles: int = 2
+    least_length: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.least_prior <= 1:
+            raise SettingsError(f"The least prior is {self.least_prior}; it lies in (0.5, 1].")
+
+
+@dataclass(frozen=True)
+class Names:
+    """Unambiguous names with the entity each one means."""
+
+    surfaces: tuple[str, ...]
+    aliases: Int32
+    entities: Int32
+
+    def by_entity(self) -> dict[int, list[str]]:
+        """Return the names of each entity."""
+        names: dict[int, list[str]] = {}
+        for surface, entity in zip(self.surfaces, self.entities.tolist(), strict=True):
+            names.setdefault(entity, []).append(surface)
+        return names
+
+
+def unambiguous_names(kb: KnowledgeBase, settings: NameSettings = NameSettings()) -> Names:
+    """Choose the names that practically always mean one entity.
+
+    Only capitalised names are taken: without that a common word that is rarely linked could pass.
+    Scripts without capitals pass as they are.
+    """
+    everything = np.arange(kb.n_aliases)
+    linked_articles = kb.link_probability * kb.alias_documents
+    often = kb.link_probability >= settings.least_link_probability
+    often &= linked_articles >= settings.least_linked_articles
+    chosen = everything[often]
+    candidates, priors = kb.by_alias.batch(chosen, 1)
+    chosen = chosen[(priors[:, 0] >= settings.least_prior) & (candidates[:, 0] >= 0)]
+    candidates, _ = kb.by_alias.batch(chosen, 1)
+    surfaces = kb.aliases(chosen)
+    keep = [
+        len(s) >= settings.least_length and not s[0].islower() and not s[0].isdigit()
+        for s in surfaces
+    ]
+    rows = np.flatnonzero(keep)
+    kept = tuple(surfaces[i] for i in rows)
+    return Names(kept, chosen[rows].astype(np.int32), candidates[rows, 0].astype(np.int32))
+
+
+class NameFinder:
+    """Finds names in text: longest match at word boundaries."""
+
+    def __init__(self, kb: KnowledgeBase, names: Names) -> None:
+        self._matcher = kb.matcher
+        self._entities = np.full(kb.n_aliases, -1, dtype=np.int32)
+        self._wanted = np.zeros(kb.n_aliases, dtype=np.bool_)
+        self._wanted[names.aliases] = True
+        # A name such as "Yahoo!" hides what stands inside it, but is no mention itself.
+        self._entities[names.aliases] = np.where(_is_word(names.surfaces), names.entities, -1)
+
+    def find(self, text: str) -> tuple[Int32, Int32, Int32]:
+        """Return start, end and entity of every name in a text, in order."""
+        found = self._matcher.find(text, self._wanted)
+        entities = self._entities[found.names]
+        whole = entities >= 0
+        return found.starts[whole], found.ends[whole], entities[whole]
+
+
+def _is_word(names: Sequence[str]) -> Bools:
+    """Tell which names begin and end with a word."""
+    starts, ends = word_spans(lower("\n".join(names)))
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    last = np.cumsum(lengths + 1) - 1
+    return np.isin(last - lengths, starts) & np.isin(last, ends)
+
+
+def words_of_names(names: Iterator[str] | list[str]) -> set[str]:
+    """Return all words of some names, lower-cased: what must be masked in contexts."""
+    return {word for name in names for word in tokenize(lower(name))[0]}
+
+
+@dataclass(frozen=True)
+class SuiteCorpus:
+    """Flattened documents of a suite."""
+
+    flat: FlatCorpus
+    titles: tuple[str, ...]
+    counted: Bools
+    """Documents that the knowledge base's statistics were counted on: their own links are left
+    out of the rivals' relatedness when they serve as test documents."""
+
+    @cached_property
+    def pairs(self) -> Int64:
+        """The distinct (document, entity) pairs, ordered by document."""
+        return linked_pairs(self.flat.documents, self.flat.entities)
+
+    @cached_property
+    def _place(self) -> Mapping[str, int]:
+        return {surface: i for i, surface in enumerate(self.flat.surface_table)}
+
+    def has_text(self, aliases: Iterable[str]) -> Bools:
+        """Return which mentions have one of some texts, (N,)."""
+        return np.isin(self.flat.surfaces, [self._place[a] for a in aliases if a in self._place])
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,31 @@ text is an alias, so that several mentions and aliases of one document are possi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stamo.corpus.types import Document
 from stamo.errors import SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Bools, Float64, Int64
 from stamo_lab.suites.conflated import name_entities
-from stamo_lab.suites.corpora import Corpora
-from stamo_lab.suites.encode import SuiteCorpus
-from stamo_lab.suites.store import Problem, SetName, are_drawn, lot, split_of
+from stamo_lab.suites.corpora import Corpora, OnDocuments, SuiteCorpus, write_corpora
+from stamo_lab.suites.store import (
+    Problem,
+    SetName,
+    Suite,
+    are_drawn,
+    lot,
+    new_suite,
+    open_suite,
+    save_problems,
+    split_of,
+)
 
 
 @dataclass(frozen=True)
@@ -263,3 +274,30 @@ def _is_large_enough(problem: Problem, source: SuiteCorpus, settings: NaturalSet
         and n_emerging >= settings.least_test
         and len(tests) - n_emerging >= settings.least_test
     )
+
+
+def make_natural(
+    kb: KnowledgeBase,
+    out: Path,
+    settings: NaturalSettings = NaturalSettings(),
+    pages: Iterable[Document] | None = None,
+    *,
+    overwrite: bool = False,
+    n_workers: int | None = None,
+    on_document: OnDocuments = lambda n: None,
+) -> Suite:
+    """Write a suite of naturally ambiguous names.
+
+    They come from the dump's own links or, which is the paper's own suite, from annotated pages of
+    a crawl (FACC1).
+    """
+    kind, corpus = ("natural", kb.name) if pages is None else ("facc1", "ClueWeb12 FACC1")
+    with new_suite(out, overwrite=overwrite) as directory:
+        corpora = write_corpora(
+            directory, kb, pages or [], None, n_workers=n_workers, on_documents=on_document
+        )
+        problems = natural_problems(kb, corpora, settings, from_web=pages is not None)
+        save_problems(
+            directory, problems, {"kind": kind, "corpus": corpus, "settings": asdict(settings)}, kb
+        )
+    return open_suite(out, kb)

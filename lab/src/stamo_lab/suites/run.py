@@ -36,9 +36,9 @@ from stamo_lab.suites.cells import (
     expand_names,
     kept_readings,
 )
-from stamo_lab.suites.library import Reader, Texts
-from stamo_lab.suites.load import LoadedProblem, SuiteData, load_problem
+from stamo_lab.suites.encode import LoadedProblem, SuiteData, load_problem
 from stamo_lab.suites.store import Suite, open_suite
+from stamo_lab.suites.texts import Reader, Texts
 from stamo_lab.suites.training import (
     BERT,
     LEARNED_FEATURES,

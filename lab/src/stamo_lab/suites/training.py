@@ -33,10 +33,9 @@ from stamo.system.files import Float32
 from stamo.system.processes import Workers
 from stamo_lab.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
 from stamo_lab.suites.cells import Place
-from stamo_lab.suites.encode import encode_problem
-from stamo_lab.suites.library import Texts
-from stamo_lab.suites.load import SuiteData
+from stamo_lab.suites.encode import SuiteData, encode_problem
 from stamo_lab.suites.store import Problem, Suite, are_drawn, open_suite
+from stamo_lab.suites.texts import Texts
 
 if TYPE_CHECKING:
     from stamo_lab.suites.run import RunSettings

@@ -3,18 +3,244 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stamo.errors import SuiteError
+from stamo.evaluation.intervals import Interval, area_under_curve, bootstrap, wilson
 from stamo.evaluation.tables import Table
+from stamo.models.calibration import expected_calibration_error
+from stamo.system.files import Float64
 from stamo_lab.suites.cells import Row, finite, read_results
 from stamo_lab.suites.report import write_run_report
-from stamo_lab.wild import measures
 from stamo_lab.wild.load import ADVISOR, IN_HALF
-from stamo_lab.wild.measures import METRIC_OF_SUMS, difference_of
+
+LEAST_POSITIVES = 3
+"""Judged mentions that must mean an entity for its F1 and AUC to be counted."""
+SURE = 0.9
+"""Links shown with this probability should be right nearly always."""
+
+MethodRows = Sequence[Row]
+"""The results of one method over entities and draws."""
+
+# What each entity adds to the sums that every metric is made of.
+_F1, _N_F1, _HITS, _LINKED, _GOLD, _AUC, _N_AUC, _STOLEN, _OTHER, _STOLEN_ALL, _OTHER_ALL = range(
+    11
+)
+_N_SUMS = 11
+
+
+def _sums(rows: MethodRows) -> Float64:
+    """Return the sums of one entity, (11,); F1 is its mean over the draws."""
+    sums, f1s = np.zeros(_N_SUMS), []
+    for row in rows:
+        gold, linked = np.array(row["gold"], dtype=bool), np.array(row["linked"], dtype=bool)
+        stolen, other = float((linked & ~gold).sum()), float((~gold).sum())
+        sums[[_STOLEN_ALL, _OTHER_ALL]] += stolen, other
+        if row["n_positive"] < LEAST_POSITIVES:
+            continue
+        hits = float((gold & linked).sum())
+        sums[[_HITS, _LINKED, _GOLD]] += hits, float(linked.sum()), float(gold.sum())
+        sums[[_STOLEN, _OTHER]] += stolen, other
+        if gold.any():  # otherwise all positives are labels, and there is nothing to find
+            f1s.append(2 * hits / float(linked.sum() + gold.sum()))
+        auc = area_under_curve(np.array(row["probability"]), gold)
+        if np.isfinite(auc):
+            sums[[_AUC, _N_AUC]] += auc, 1
+    if f1s:
+        sums[[_F1, _N_F1]] = np.mean(f1s), 1
+    return sums
+
+
+def _ratio(part: Float64, whole: Float64) -> Float64:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(part / whole)
+
+
+Metric = Callable[[Float64], Float64]
+"""Turns sums, (n, 11), into values, (n,)."""
+METRIC_OF_SUMS: Mapping[str, Metric] = {
+    "macro F1": lambda sums: _ratio(sums[..., _F1], sums[..., _N_F1]),
+    "micro F1": lambda sums: _ratio(2 * sums[..., _HITS], sums[..., _LINKED] + sums[..., _GOLD]),
+    "AUC": lambda sums: _ratio(sums[..., _AUC], sums[..., _N_AUC]),
+    "stolen": lambda sums: _ratio(sums[..., _STOLEN], sums[..., _OTHER]),
+    "stolen, all": lambda sums: _ratio(sums[..., _STOLEN_ALL], sums[..., _OTHER_ALL]),
+}
+"""`stolen` is the share of other meanings' mentions that are linked to the entity: of the entities
+with enough positives, and of all."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far the shown probabilities can be trusted, over all entities and draws."""
+
+    ece: float
+    n_sure: int
+    """Links with a probability of .9 and more."""
+    sure: float
+    """Share of them that is right."""
+    n_likely: int
+    """Links with a probability from .5 to .9."""
+    likely: float
+
+
+def trust(rows: MethodRows) -> Trust:
+    """Measure calibration: ECE in ten bins, and how often links of a probability are right."""
+    p = np.array([x for row in rows for x in row["probability"]], dtype=np.float64)
+    gold = np.array([x for row in rows for x in row["gold"]], dtype=bool)
+    linked = np.array([x for row in rows for x in row["linked"]], dtype=bool)
+    sure, likely = linked & (p >= SURE), linked & (p >= 0.5) & (p < SURE)
+    return Trust(
+        ece=expected_calibration_error(p, gold),
+        n_sure=int(sure.sum()),
+        sure=float(gold[sure].mean()) if sure.any() else float("nan"),
+        n_likely=int(likely.sum()),
+        likely=float(gold[likely].mean()) if likely.any() else float("nan"),
+    )
+
+
+@dataclass(frozen=True)
+class NoneOfThese:
+    """How well "none of these" is told from known namesakes, where the entity is not meant."""
+
+    n: int
+    """Test mentions that are not the entity and are not linked to it, over entities and draws."""
+    share: float
+    """How many of them mean nothing that the knowledge base knows by this name."""
+    right: float
+    """How many are told rightly."""
+
+
+def none_of_these(rows: MethodRows) -> NoneOfThese | None:
+    """Measure the runs whose labels taught "none of these"; None where there are none."""
+    found: list[tuple[bool, bool]] = []
+    for row in rows:
+        if row.get("none") is not None:
+            parts = (row["gold"], row["linked"], row["is_none"], row["none"])
+            found += [
+                (bool(a), bool(b)) for g, k, a, b in zip(*parts, strict=True) if not g and not k
+            ]
+    if not found:
+        return None
+    truth, told = np.array(found).T
+    return NoneOfThese(len(found), float(truth.mean()), float((truth == told).mean()))
+
+
+@dataclass(frozen=True)
+class RateAgreement:
+    """How a rate that cross-validation told agrees with the judged test, over all runs."""
+
+    told: float
+    """Of all labels together, each predicted without itself."""
+    tested: float
+    """Of all test mentions together."""
+    agree: float
+    """Share of the runs in which both rates differ by no more than both samples explain (95 %)."""
+    n_runs: int
+    """Runs that tell and test the rate."""
+
+
+def agreement(rows: MethodRows) -> dict[str, RateAgreement]:
+    """Compare precision and recall on the labels with those on the test, by run."""
+    pairs: dict[str, list[tuple[int, int, int, int]]] = {"precision": [], "recall": []}
+    for row in rows:
+        if row.get("left_out") is None:
+            continue
+        gold, linked = np.array(row["gold"], dtype=bool), np.array(row["linked"], dtype=bool)
+        hits, told = int((gold & linked).sum()), row["left_out"]
+        pairs["precision"].append((told[0], told[1], hits, int(linked.sum())))
+        pairs["recall"].append((told[0], told[2], hits, int(gold.sum())))
+    return {name: _agreement(found) for name, found in pairs.items() if found}
+
+
+def _agreement(found: Sequence[tuple[int, int, int, int]]) -> RateAgreement:
+    total = np.array(found).sum(axis=0)
+    both = [(wilson(hits, n), wilson(right, of)) for hits, n, right, of in found if n and of]
+    return RateAgreement(
+        told=float(total[0] / max(total[1], 1)),
+        tested=float(total[2] / max(total[3], 1)),
+        agree=float(np.mean([_may_be_equal(*pair) for pair in both])) if both else math.nan,
+        n_runs=len(both),
+    )
+
+
+def _may_be_equal(a: Interval, b: Interval) -> bool:
+    """Return whether Newcombe's interval of the difference of two shares holds zero."""
+    low, high = (b, a) if a.value > b.value else (a, b)
+    reach = math.hypot(high.value - high.low, low.high - low.value)
+    return high.value - low.value <= reach
+
+
+def by_entity(rows: MethodRows) -> dict[str, list[Row]]:
+    """Return the results of each entity."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["problem"], []).append(row)
+    return found
+
+
+def measure_rows(rows: MethodRows, *, n_samples: int = 2000) -> dict[str, Interval]:
+    """Return every metric of a method with its interval over entities."""
+    return _estimates([np.stack([_sums(r) for r in by_entity(rows).values()])], n_samples)
+
+
+def at_draws(rows: MethodRows, draws: MethodRows) -> list[Row]:
+    """Return results without labels as if they were of some draws: on their test mentions only."""
+    tests = {(row["problem"], row["seed"]): row["test"] for row in draws}
+    own = {row["problem"]: row for row in rows}
+    return [
+        _restrict(own[problem], test) | {"seed": seed}
+        for (problem, seed), test in tests.items()
+        if problem in own
+    ]
+
+
+def _restrict(row: Row, test: Sequence[int]) -> Row:
+    place = {number: i for i, number in enumerate(row["test"])}
+    chosen = [place[number] for number in test]
+    lists = {name: [row[name][i] for i in chosen] for name in ("gold", "probability", "linked")}
+    return row | lists | {"test": list(test)}
+
+
+def difference_of(
+    first: MethodRows, second: MethodRows, *, n_samples: int = 2000
+) -> dict[str, Interval]:
+    """Return by how much a method's metrics are above another's, paired by entity and draw."""
+    draws = [{(row["problem"], row["seed"]): row for row in rows} for rows in (first, second)]
+    shared = sorted(draws[0].keys() & draws[1].keys())
+    if not shared:
+        return {}
+    pairs = [by_entity([rows[key] for key in shared]).values() for rows in draws]
+    return _estimates([np.stack([_sums(r) for r in rows]) for rows in pairs], n_samples)
+
+
+def f1_of_entities(rows: MethodRows) -> dict[str, float]:
+    """Return the mean F1 of each entity over its draws, for those with enough positives."""
+    sums = {entity: _sums(own) for entity, own in by_entity(rows).items()}
+    return {entity: float(own[_F1]) for entity, own in sums.items() if own[_N_F1]}
+
+
+def _estimates(tables: Sequence[Float64], n_samples: int) -> dict[str, Interval]:
+    """Return every metric, or its difference between two tables, (entities, sums) each."""
+    columns, found = np.concatenate(tables, axis=1), {}
+    for name, metric in METRIC_OF_SUMS.items():
+        value = partial(_difference, metric, len(tables))
+        rng = np.random.default_rng(0)
+        # A metric that no entity has: there is nothing to resample.
+        is_there = np.isfinite(value(columns.sum(axis=0)))
+        found[name] = bootstrap(columns[: len(columns) * is_there], value, rng, n_samples=n_samples)
+    return found
+
+
+def _difference(metric: Metric, n_tables: int, sums: Float64) -> Float64:
+    first, *others = (metric(part) for part in np.split(sums, n_tables, axis=-1))
+    return np.asarray(first - sum(others))
+
 
 Setting = tuple[str, int]
 """Who chose the labels, and how many."""
@@ -38,7 +264,7 @@ def by_setting(rows: Iterable[Row]) -> BySetting:
         draws = next(iter(methods.values()))
         for method, own in free.items() if n_labels else ():
             name = method if method not in methods else f"{method}, no label"
-            methods[name] = measures.at_draws(own, draws)
+            methods[name] = at_draws(own, draws)
     return dict(sorted(found.items()))
 
 
@@ -56,7 +282,7 @@ def method_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     columns = ("method", *METRIC_OF_SUMS, "ECE", "right at p >= .9", "right at .5 to .9", "s")
     rows = []
     for method, own in methods.items():
-        metrics, sure = measures.measure_rows(own), measures.trust(own)
+        metrics, sure = measure_rows(own), trust(own)
         rows.append(
             (
                 method,
@@ -87,7 +313,7 @@ def agreement_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table
     rows = [
         (f"{method}, {rate}", *map(_number, (a.told, a.tested, a.agree)), str(a.n_runs))
         for method, own in methods.items()
-        for rate, a in measures.agreement(own).items()
+        for rate, a in agreement(own).items()
     ]
     columns = ("rate", "told", "tested", "agree within both samples", "runs")
     return Table(f"What left-out labels tell, {_title(setting)}", columns, tuple(rows))
@@ -98,7 +324,7 @@ def none_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     rows = [
         (method, str(told.n), *map(_number, (told.share, told.right)))
         for method, own in methods.items()
-        if (told := measures.none_of_these(own)) is not None
+        if (told := none_of_these(own)) is not None
     ]
     columns = ("method", "other mentions", "mean nothing known", "told rightly")
     return Table(f"None of these, {_title(setting)}", columns, tuple(rows))
@@ -121,9 +347,9 @@ def advisor_table(results: BySetting) -> Table:
 
 def entity_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     """Return the F1 of every entity, the worst of the first method first."""
-    scores = {method: measures.f1_of_entities(rows) for method, rows in methods.items()}
+    scores = {method: f1_of_entities(rows) for method, rows in methods.items()}
     first = next(iter(scores.values()), {})
-    about = {e: own[0] for rows in methods.values() for e, own in measures.by_entity(rows).items()}
+    about = {e: own[0] for rows in methods.values() for e, own in by_entity(rows).items()}
     rows = [
         (
             entity,
@@ -174,8 +400,8 @@ def _values(results: BySetting) -> dict[str, Any]:
     """Return every metric with its interval as plain values, for programs."""
     return {
         _title(setting): {
-            method: {name: asdict(metric) for name, metric in measures.measure_rows(rows).items()}
-            | {"trust": asdict(measures.trust(rows))}
+            method: {name: asdict(metric) for name, metric in measure_rows(rows).items()}
+            | {"trust": asdict(trust(rows))}
             for method, rows in methods.items()
         }
         for setting, methods in results.items()

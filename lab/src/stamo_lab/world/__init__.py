@@ -4,6 +4,6 @@ Everything here is made up: names are built from syllables, sentences from our o
 """
 
 from stamo_lab.world.generate import generate_world, pack_world
-from stamo_lab.world.settings import WorldSettings
+from stamo_lab.world.pile import WorldSettings
 
 __all__ = ["WorldSettings", "generate_world", "pack_world"]

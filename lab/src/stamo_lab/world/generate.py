@@ -15,19 +15,18 @@ from typing import Any
 
 from stamo.kb.manifest import sha256_of
 from stamo.world import World, fresh_world
-from stamo_lab.world.articles import settle_titles
-from stamo_lab.world.catalogue import Catalogue, build_catalogue
-from stamo_lab.world.dump_writer import dump_pages, write_dump
-from stamo_lab.world.emerging import (
+from stamo_lab.world.articles import dump_pages, settle_titles, write_dump
+from stamo_lab.world.catalogue import Catalogue, Scene, build_catalogue
+from stamo_lab.world.lexicon import load_lexicon
+from stamo_lab.world.pile import (
     Emergence,
+    PileDocument,
+    WorldSettings,
     add_emerging,
     plan_citations,
     title_emerging,
+    write_pile,
 )
-from stamo_lab.world.lexicon import load_lexicon
-from stamo_lab.world.pile import PileDocument, write_pile
-from stamo_lab.world.scene import Scene
-from stamo_lab.world.settings import WorldSettings
 
 
 def _texts(documents: Sequence[PileDocument]) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,7 @@ from stamo_lab.bert import MENTION, CrossEncoder, Description, Example
 from stamo_lab.suites.store import Problem, SetName, stable_hash
 
 if TYPE_CHECKING:
-    from stamo_lab.suites.load import LoadedProblem, SuiteData
+    from stamo_lab.suites.encode import LoadedProblem, SuiteData
 
 N_AROUND = 300
 """Characters on either side of a mention that views of the text may look at."""

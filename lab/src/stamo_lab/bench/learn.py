@@ -35,7 +35,7 @@ from stamo.models.deeped import DeepED
 from stamo.models.tables import Tables
 from stamo.system.files import Float32
 from stamo.system.processes import Workers
-from stamo_lab.usage import timed
+from stamo_lab.bench.usage import timed
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from stamo.build.dump import Chunk, DumpReader, RawPage, parse_chunk
 from stamo.build.site import Site
 from stamo.build.wikitext import find_redirect
 from stamo.errors import SettingsError, SuiteError
-from stamo_lab.usage import (
+from stamo_lab.bench.usage import (
     MB,
     Say,
     Usage,

@@ -1,32 +1,39 @@
-"""How fast `stamo link` is, bytes in and lines of JSON out, beside simpler ways to do it."""
+"""How fast windows of text are encoded, beside the encoder's layers alone in the same run."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
 
+from stamo.corpus.reading import Chunk, ReadChunk, read_chunks
 from stamo.corpus.types import Document
+from stamo.discovery.discover import make_observer
+from stamo.discovery.names import Tally
 from stamo.errors import SettingsError
 from stamo.features.base import encode_features
+from stamo.features.encoder import BATCH_TOKENS, Encoder
 from stamo.features.mentions import EncodedMentions, encode, most_frequent_entities
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batch import Located
-from stamo.linking.linker import Linker
+from stamo.linking.linker import Linker, batched
+from stamo.linking.output import link_format
 from stamo.linking.rank import rank_by_model, rank_by_prior
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.base import make_batch
-from stamo.models.store import load_model
+from stamo.models.store import TrainedModel, load_model
 from stamo.system.files import Int32, Int64
-from stamo.system.processes import one_thread
-from stamo_lab.usage import MB, Say, Usage, measure, timed
+from stamo.system.processes import one_thread, without_garbage_collection
+from stamo_lab.bench.usage import MB, Say, Usage, measure, timed
 
 N_PLAIN = 16
 """Documents linked mention by mention; more would only take time."""
@@ -246,3 +253,120 @@ def link_plainly(linker: Linker, documents: Sequence[Document]) -> Iterator[Link
             title = kb.title(int(one.candidates[0, best]))
             mentions.append(LinkedMention(document.text[start:end], start, end, title, 1.0))
         yield LinkedDocument(document.id, document.text, tuple(mentions))
+
+
+@dataclass(frozen=True)
+class DiscoverSpeed:
+    """Processor seconds of one process for the same documents, without starting."""
+
+    n_documents: int
+    """Documents, or parts of long ones."""
+    n_characters: int
+    n_names: int
+    """Names that the pass keeps."""
+    link_seconds: float
+    """Linking them and writing lines of JSON."""
+    pass_seconds: float
+    """Seeing their names and counting them."""
+
+    @property
+    def ratio(self) -> float:
+        """The speed of the pass over that of linking."""
+        return self.link_seconds / self.pass_seconds
+
+
+def measure_pass(
+    sources: Sequence[str | Path],
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    *,
+    n_documents: int,
+    on_batch: Callable[[int], None] = lambda n: None,
+) -> DiscoverSpeed:
+    """Link and scan the first documents batch by batch in turns.
+
+    Args:
+        sources: Files or folders.
+        kb: The knowledge base.
+        trained: A model trained with it.
+        n_documents: Documents, or parts of long ones, at most.
+        on_batch: Called with the documents so far.
+    """
+    linker, observer = Linker(kb, trained), make_observer(kb, trained)
+    tally, form = Tally(), link_format("jsonl")
+    linker.warm_up()
+    observer.warm_up()
+
+    def link(batch: Sequence[ReadChunk]) -> None:
+        for linked in linker.link_batch(batch):
+            form.render(linked)
+
+    def scan(batch: Sequence[ReadChunk]) -> None:
+        for seen in observer.see(batch):
+            tally.add(seen)
+
+    seconds = {link: 0.0, scan: 0.0}
+    n = n_characters = 0
+    parts = islice(read_chunks(sources, linker.window), n_documents)
+    for number, batch in enumerate(batched(parts, linker.settings.batch_size, linker.window)):
+        for way in (link, scan) if number % 2 else (scan, link):
+            with without_garbage_collection(), one_thread():
+                seconds[way] += timed(partial(way, batch))[1].cpu_seconds
+        n += len(batch)
+        n_characters += sum(len(p.document.text) for p in batch if isinstance(p, Chunk))
+        on_batch(n)
+    return DiscoverSpeed(n, n_characters, len(tally.names), seconds[link], seconds[scan])
+
+
+N_ROUNDS = 3
+"""Times that each way runs; the medians are compared."""
+
+
+@dataclass(frozen=True)
+class EncodeSpeed:
+    """What `stamo bench encode` measures, in seconds of one core."""
+
+    encoder: str
+    n_windows: int
+    n_tokens: int
+    windows_per_second: float
+    tokens_per_second: float
+    """From text to vectors: reading tokens, padding, layers, means."""
+    bare_tokens_per_second: float
+    """Of the layers alone, on full batches without padding."""
+
+    @property
+    def ratio(self) -> float:
+        """Share of the bare speed that is left from text to vectors."""
+        return self.tokens_per_second / self.bare_tokens_per_second
+
+
+def measure_encoding(encoder: Encoder, windows: Sequence[str]) -> EncodeSpeed:
+    """Encode windows with a span in the middle, and as many tokens by the layers alone."""
+    lengths = [len(encoder.tokenizer.encode(window).ids) for window in windows]
+    middles = np.array([len(window) // 2 for window in windows], dtype=np.int64)
+    typical = int(median(lengths))
+    ids = torch.ones((max(1, BATCH_TOKENS // typical), typical), dtype=torch.long)
+    mask, n_batches = torch.ones_like(ids, dtype=torch.bool), -(-sum(lengths) // ids.numel())
+
+    def whole() -> None:
+        encoder.encode_spans(windows, middles, middles + 4)
+
+    def bare() -> None:
+        with torch.inference_mode():
+            for _ in range(n_batches):
+                encoder.forward(ids, mask)
+
+    with one_thread():
+        encoder.encode(windows[:8])  # warm
+        # In turns, so that other load on the machine falls on both.
+        rounds = [[timed(way)[1].cpu_seconds for way in (whole, bare)] for _ in range(N_ROUNDS)]
+    ours, theirs = (median(times) for times in zip(*rounds, strict=True))
+    return EncodeSpeed(
+        encoder=encoder.name,
+        n_windows=len(windows),
+        n_tokens=sum(lengths),
+        windows_per_second=len(windows) / ours,
+        tokens_per_second=sum(lengths) / ours,
+        bare_tokens_per_second=n_batches * ids.numel() / theirs,
+    )

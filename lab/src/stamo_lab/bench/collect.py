@@ -30,7 +30,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.workspace.collect import collect_many
 from stamo.workspace.folder import Workspace
-from stamo_lab.usage import timed
+from stamo_lab.bench.usage import timed
 
 N_DOCUMENTS = 2000
 """Documents that names are drawn from."""
