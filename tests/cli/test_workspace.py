@@ -75,7 +75,7 @@ def test_from_a_name_to_a_pack(run, small, tmp_path):
     out = run("learn", space, "--folds", "2")
     assert "rey.stamo" in out
     assert f"Unchanged: knowledge base {small.kb.fingerprint[:12]}" in out
-    out = run("learn", space, "--folds", "2", "--rollback", "0")
+    out = run("learn", space, "--folds", "2", "--slots", "0")
     assert "from the labels alone" in out
     out = run("report", space)
     assert "report.html" in out
@@ -112,14 +112,6 @@ def test_strict_learning_ends_by_its_verdict(app, small, tmp_path):
     assert "Do not ship it yet: it was not checked" in result.output
     assert result.exit_code == 12
     assert (space.packs_dir / "rey.stamo").exists()
-
-
-def test_workspaces_merge_by_command(run, small, tmp_path):
-    """Two folders become one; merging one folder with itself adds nothing."""
-    space = copy_labelled(small, tmp_path / "rey")
-    out = run("packs", "merge", tmp_path / "both", space.path, space.path)
-    n = space.status().n_documents
-    assert f"{n} documents ({n} copies left out)" in out
 
 
 def test_graduation_by_command(run, small, tmp_path):
@@ -165,7 +157,7 @@ def test_the_slot_table_follows_the_groups_of_theta():
     from rich.console import Console
 
     from stamo.cli.learn import slots_table
-    from stamo.workspace.slots import SlotRecord
+    from stamo.workspace.learn import SlotRecord
 
     moved = {"prior": 0.0, "evidence context": 0.25, "evidence bias": 0.1, "my feature": 0.5}
     console = Console(width=80, record=True, file=io.StringIO())
@@ -298,7 +290,7 @@ def test_an_update_learns_as_the_pack_was_learned(run, small, tmp_path):
     assert "1 new document, pack version 2." in said
     assert "it was not checked on left-out labels" in said
     pack = EntityPack.load(space.pack_path)
-    assert pack.notes["reading"] == "paper"
+    assert pack.notes["method"] == "paper"
     assert pack.encoder == ""
     assert last_settings(space) == LearnSettings("paper", n_slots=1, n_folds=0, encoder=None)
     run("learn", space.path, *plain)

@@ -117,9 +117,6 @@ def test_status_leads_through_the_whole_story(tmp_path):
         assert "collect more with: stamo collect" in workspace.status().next_step
         labels.add(LabelTarget("a", 0, "Rey", 0, 3), EMERGING_CHOICE, labeller="ada", at=AT)
     assert "stamo learn" in workspace.status().next_step
-    workspace.slots_dir.mkdir()
-    (workspace.slots_dir / "slot-001.npz").touch()
-    assert "slot 1" in workspace.status().next_step
     workspace.packs_dir.mkdir()
     (workspace.packs_dir / "other.stamo").touch()
     assert workspace.status().packs == ("other.stamo",)

@@ -4,83 +4,9 @@ import pytest
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import UnknownEntityError, WorkspaceError
 from stamo.packs.pack import EntityPack
-from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
-from stamo.workspace.gold import label_by_gold
-from stamo.workspace.learn import LearnSettings, learn_pack
-from stamo.workspace.versions import compare_with_kb, merge_workspaces
+from stamo.workspace.versions import compare_with_kb
 from tests.workspace.small_world import NOON, copy_labelled
-
-
-@pytest.fixture
-def halves(small, kb, trained, tmp_path):
-    """Two folders of one entity: the even and the odd lines of the pile, five labels each."""
-    lines = small.world.paths.pile_path.read_text().splitlines(keepends=True)
-    spaces = []
-    for i in range(2):
-        source = tmp_path / f"part{i}.jsonl"
-        # Ten documents are in both.
-        source.write_text("".join([*lines[i::2], *lines[1 - i : 20 : 2]]))
-        space = Workspace.create(tmp_path / f"rey{i}", small.entity, created_by="ada", at=NOON)
-        collect(space, [source], kb, trained, origin=small.origin)
-        corpus = space.documents.read()
-        keys = [
-            (d.id, next(j for j, m in enumerate(d.mentions) if m.entity is None))
-            for d in list(corpus)[:5]
-        ]
-        label_by_gold(space, corpus, small.gold, keys, at=NOON)
-        spaces.append(space)
-    return spaces
-
-
-def test_merging_joins_documents_and_labels(small, kb, trained, halves, tmp_path):
-    """Every document is there once, every label holds, and the joined folder can learn."""
-    merged = merge_workspaces(tmp_path / "both", halves, at=NOON)
-    ids = [d.id for d in merged.workspace.documents]
-    expected = {d.id for space in halves for d in space.documents}
-    assert len(ids) == len(set(ids)) == merged.n_documents
-    assert set(ids) == expected
-    assert merged.n_copies > 0
-    status = merged.workspace.status()
-    assert status.labels.n_labelled == len(
-        {(e.target.document, e.target.start) for space in halves for e in _events(space)}
-    )
-    assert status.is_collected
-    outcome = learn_pack(merged.workspace, kb, trained, LearnSettings(n_folds=0))
-    assert outcome.n_stale == 0
-
-
-def _events(space):
-    with space.open_labels() as store:
-        return store.current()
-
-
-def test_merging_leaves_the_folders_alone(halves, tmp_path):
-    """The old folders have the same files with the same bytes."""
-
-    def content(space):
-        files = sorted(p for p in space.path.rglob("*") if p.is_file() and ".sqlite" not in p.name)
-        return {p: p.read_bytes() for p in files}
-
-    before = [content(space) for space in halves]
-    merge_workspaces(tmp_path / "both", halves, at=NOON)
-    assert [content(space) for space in halves] == before
-
-
-def test_only_folders_of_one_entity_merge(small, halves, tmp_path):
-    """Another entity, an unfinished collecting or other artifacts are refused."""
-    other = Workspace.create(
-        tmp_path / "other", EmergingEntity("Other", ("Other",)), created_by="ada", at=NOON
-    )
-    with pytest.raises(WorkspaceError, match="one entity"):
-        merge_workspaces(tmp_path / "x", [halves[0], other], at=NOON)
-    fresh = Workspace.create(tmp_path / "fresh", small.entity, created_by="ada", at=NOON)
-    with pytest.raises(WorkspaceError, match="has not ended"):
-        merge_workspaces(tmp_path / "x", [halves[0], fresh], at=NOON)
-    fresh.documents.append([], state={"kb_fingerprint": "other"}, complete=True)
-    with pytest.raises(WorkspaceError, match="different knowledge bases"):
-        merge_workspaces(tmp_path / "x", [halves[0], fresh], at=NOON)
-    assert not (tmp_path / "x").exists()
 
 
 def known_pack(kb, title):

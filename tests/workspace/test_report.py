@@ -233,7 +233,7 @@ def test_hostile_documents_stay_text(small, kb, trained, tmp_path):
 def test_a_rolled_back_pack_is_reported_as_it_is(labelled, kb, trained):
     """After a rollback the report speaks of the labels alone."""
     learn_pack(labelled, kb, trained, FEW)
-    learn_pack(labelled, kb, trained, FEW, until=0)
+    learn_pack(labelled, kb, trained, replace(FEW, n_slots=0))
     text = write_report(labelled, kb, trained).path.read_text()
     assert "labels alone" in text
 

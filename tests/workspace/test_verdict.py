@@ -18,7 +18,7 @@ def findings(right=10, wrong=0, missed=0, other=10, p_right=0.9, p_wrong=0.6, **
         "labels": tuple(labels),
         "probabilities": tuple(p),
         "decisions": tuple(decisions),
-        "line": 0.5,
+        "threshold": 0.5,
         "n_mentions": 100,
         "n_taken": 40,
         "n_unsure": 7,
@@ -65,10 +65,10 @@ def test_sure_and_wrong_is_not_shipped():
 
 
 def test_a_wide_interval_asks_for_labels():
-    """Four of five right may be anything: label those closest to the line."""
+    """Four of five right may be anything: label those closest to the threshold."""
     verdict = judge(findings(right=4, wrong=1, p_wrong=0.95))
     assert verdict.decision is Decision.label_more
-    assert "closest to the line" in verdict.sentence
+    assert "closest to the threshold" in verdict.sentence
     assert verdict.exit_code == 11
 
 
@@ -76,7 +76,7 @@ def test_what_misses_most_asks_for_labels_below_the_line():
     """Precise, but two thirds are missed."""
     verdict = judge(findings(right=5, missed=10))
     assert verdict.decision is Decision.label_more
-    assert "just below the line" in verdict.sentence
+    assert "just below the threshold" in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_must_not_be_overlooked(found, decision, warning):
 
 def test_a_line_above_the_thresholds_is_no_higher_threshold():
     """Only a threshold above the line that is drawn already can help."""
-    found = findings(right=6, wrong=4, p_wrong=0.65, line=0.7)
+    found = findings(right=6, wrong=4, p_wrong=0.65, threshold=0.7)
     assert judge(found).threshold == 0.8
 
 

@@ -216,7 +216,7 @@ class _Story:
 
         self.begin("7. Learning from the labels and the pile", f"stamo learn {workspace.path}")
         with learn_view(self.console) as show:
-            outcome = learn_pack(workspace, base.kb, base.trained, on_step=show)
+            outcome = learn_pack(workspace, base.kb, base.trained, on_progress=show)
         self.say(slots_table(outcome.records))
         self.say(
             "[dim]Slot 0: the labels alone. P, R, F1: on left-out labels (cross-validation).[/]"
@@ -241,7 +241,7 @@ class _Story:
         paths = f"{base.kb_path} {base.model_path} --with {workspace.pack_path}"
         self.begin("8. Linking before and after", f"stamo link {paths} TEXT")
         linker = Linker(kb, trained, extra_aliases=entity.aliases)
-        reader = remembering(encoder_of(INSTALLED), workspace.readings_path)
+        reader = remembering(encoder_of(INSTALLED), workspace.encodings_path)
         only_labels = estimation_pack(workspace, kb, trained)
         ways: dict[str, Linker | PackedLinker] = {
             "without the pack": linker,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 from typer import Option
@@ -24,8 +23,7 @@ from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.learn import FoldDone, LearnedPack, OnStep
-    from stamo.workspace.slots import SlotRecord
+    from stamo.workspace.learn import LearnedPack, OnProgress, SlotRecord
     from stamo.workspace.verdict import Verdict
 
 N_SLOTS_SHOWN = 12
@@ -45,9 +43,6 @@ def learn(
     encoder: str = Option(
         "installed", help="A folder with a sentence encoder, installed, or none."
     ),
-    rollback: int | None = Option(
-        None, help="Write the pack as it was after this slot (0: labels alone)."
-    ),
     strict: bool = Option(
         False,
         "--strict",
@@ -64,7 +59,7 @@ def learn(
     spaces = open_all(workspaces)
     artifacts = open_artifacts(spaces, kb, model)
     settings = learning.LearnSettings(
-        reading=reading,
+        method=reading,
         n_slots=slots,
         n_folds=folds,
         encoder=None if encoder == "none" else encoder,
@@ -74,7 +69,7 @@ def learn(
     def run(space: Workspace) -> LearnedPack:
         with learn_view(Console(stderr=True)) as show:
             return learning.learn_pack(
-                space, artifacts.kb, artifacts.trained, settings, on_step=show, until=rollback
+                space, artifacts.kb, artifacts.trained, settings, on_progress=show
             )
 
     learned = for_each(spaces, run)
@@ -171,23 +166,12 @@ def _by_heading(moved: Mapping[str, float]) -> dict[str, float]:
 
 
 @contextmanager
-def learn_view(console: Console) -> Iterator[OnStep]:
-    """Show the folds, then the slots, while they run; nothing of it stays."""
-    title = TextColumn("Checking on left-out labels")
-    folds = Progress(title, BarColumn(), MofNCompleteColumn(), console=console)
-    task = folds.add_task("", total=None)
-    records: list[SlotRecord] = []
-
-    with Live(folds, console=console, transient=True, refresh_per_second=8) as live:
-
-        def show(step: FoldDone | SlotRecord) -> None:
-            if hasattr(step, "n_folds"):
-                folds.update(task, completed=step.number, total=step.n_folds)
-            else:
-                records.append(step)
-            live.update(Group(folds, slots_table(records)) if records else folds)
-
-        yield show
+def learn_view(console: Console) -> Iterator[OnProgress]:
+    """Show how far learning is while it runs; nothing of it stays."""
+    columns = (TextColumn("{task.description}"), BarColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda share, text: bar.update(task, completed=share, description=text)
 
 
 def outcome_lines(outcome: LearnedPack) -> list[Text]:

@@ -1,9 +1,8 @@
-"""`stamo packs`: list, inspect, add, replace, remove, merge and graduate entity packs."""
+"""`stamo packs`: list, inspect, add, replace, remove and graduate entity packs."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,6 @@ from stamo.cli.workspaces import (
     packs_table,
     versions_table,
 )
-from stamo.workspace.wording import count_of
 
 if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry
@@ -138,28 +136,6 @@ def rollback(
     tell(f"{space.pack_path} is version {version} again.", record, as_json=as_json)
 
 
-def merge(
-    out: Path = Argument(..., metavar="OUT", help="Folder of the joined workspace."),
-    workspaces: list[Path] = Argument(..., help="Workspaces of one entity."),
-    as_json: AsJson = False,
-) -> None:
-    """Join the documents and labels of several workspaces of one entity."""
-    from stamo.workspace.folder import Workspace
-    from stamo.workspace.versions import merge_workspaces
-
-    opened = [Workspace.open(path) for path in workspaces]
-    merged = merge_workspaces(out, opened, at=datetime.now(UTC))
-    if as_json:
-        counts = {"documents": merged.n_documents, "copies": merged.n_copies}
-        print_json({"workspace": str(out), **counts, "label_events": merged.n_events})
-        return
-    say(
-        f"{count_of(merged.n_documents, 'document')} ({count_of(merged.n_copies, 'copy')} left "
-        f"out) and {count_of(merged.n_events, 'label event')}."
-    )
-    say(merged.workspace.status().next_step)
-
-
 def graduate(
     pack: PackPath,
     kb: Path = Argument(..., metavar="KB", help="A later knowledge base."),
@@ -186,5 +162,5 @@ def graduate(
 
 packs = command_group(
     "Look after entity packs.",
-    *(list_packs, inspect, add, replace, remove, versions, rollback, merge, graduate),
+    *(list_packs, inspect, add, replace, remove, versions, rollback, graduate),
 )

@@ -140,7 +140,6 @@ def status_table(status: Status) -> Table:
             f"{labels.n_labelled} ({labels.n_emerging} the entity, {labels.n_other} another, "
             f"{labels.n_none} none of these; {labels.n_skipped} skipped)",
         ),
-        ("Slots", str(status.n_slots)),
         ("Packs", ", ".join(status.packs) or "none yet"),
         ("Next", status.next_step),
     ]
@@ -505,7 +504,7 @@ def _learn_again(
         settings = replace(settings, n_folds=n_folds)
     before = load_comparable(space.pack_path, kb, trained.fingerprint)
     with learn_view(Console(stderr=True)) as show:
-        learned = learn_pack(space, kb, trained, settings, on_step=show)
+        learned = learn_pack(space, kb, trained, settings, on_progress=show)
     version = next(v.number for v in pack_versions(space) if v.is_current)
     change = None if before is None else compare_packs(space, before, learned.pack, kb, trained)
     return version, change, learned.verdict

@@ -24,7 +24,7 @@ from stamo.system.files import read_json, to_json, write_atomic
 from stamo.workspace.collect import Collected, CollectProgress, OnCollect, collect
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
-from stamo.workspace.learn_job import OnProgress
+from stamo.workspace.learn import OnProgress
 
 SUGGESTED_FILE = "suggested.json"
 

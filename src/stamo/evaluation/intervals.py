@@ -76,6 +76,34 @@ def wilson(n_hits: int, n: int) -> Interval:
     return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
+@dataclass(frozen=True)
+class Rates:
+    """How well a yes or no was predicted."""
+
+    precision: float
+    recall: float
+    f1: float
+    accuracy: float
+
+
+def rates(predicted: Bools, labels: Bools) -> Rates:
+    """Return precision, recall, F1 and accuracy of predictions."""
+    hits = float((predicted & labels).sum())
+    precision = hits / max(float(predicted.sum()), 1.0)
+    recall = hits / max(float(labels.sum()), 1.0)
+    f1 = 2 * hits / max(float(predicted.sum() + labels.sum()), 1.0)
+    return Rates(precision, recall, f1, float((predicted == labels).mean()) if len(labels) else 0.0)
+
+
+def precision_and_recall(
+    predicted: Bools, labels: Bools
+) -> tuple[Interval | None, Interval | None]:
+    """Return both with Wilson's interval; None where nothing was predicted, or nothing is true."""
+    hits, n_predicted, n_true = (int(x.sum()) for x in (predicted & labels, predicted, labels))
+    precision = wilson(hits, n_predicted) if n_predicted else None
+    return precision, wilson(hits, n_true) if n_true else None
+
+
 def ratio(sums: Float64) -> Float64:
     """Return the first sum over the second: accuracy from right and all."""
     return sums[:, 0] / np.maximum(sums[:, 1], 1e-12)

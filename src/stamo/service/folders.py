@@ -111,7 +111,7 @@ class _Space:
 
 
 def _learned_pack(workspace: Workspace) -> OwnPack | None:
-    summary = read_summary(workspace.slots_dir) if workspace.pack_path.is_file() else None
+    summary = read_summary(workspace.summary_path) if workspace.pack_path.is_file() else None
     if summary is None:
         return None
     verdict = judge(summary.findings)
@@ -257,7 +257,7 @@ class WorkspaceFolders:
     def labels(self, name: str) -> tuple[list[LabelEntry], list[LabellerPair]]:
         """Return what is labelled, the newest first, and how far labellers agree."""
         space = self.open(name)
-        store, summary = space.store, read_summary(space.workspace.slots_dir)
+        store, summary = space.store, read_summary(space.workspace.summary_path)
         checks = None if summary is None else summary.checks
         entity, events, current = space.workspace.entity.id, store.events(), store.current()
         entries = list_labels(events, current, space.documents, entity, checks)

@@ -17,7 +17,7 @@ import numpy as np
 
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.system.files import Bools, Float64
-from stamo.workspace.slots import SlotRecord
+from stamo.workspace.learn import SlotRecord
 from stamo.workspace.verdict import Findings
 
 if TYPE_CHECKING:

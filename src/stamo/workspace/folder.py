@@ -1,4 +1,4 @@
-"""The folder of one emerging entity: its name, documents, labels, slots and packs.
+"""The folder of one emerging entity: its name, documents, labels and packs.
 
 Where it stands is derived from the files that are there. The folder's name is given by the user
 and independent of the entity's name; no name or document id ever becomes part of a path.
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from stamo.corpus.types import EmergingEntity
+from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model, without_training
@@ -82,6 +82,26 @@ def open_artifacts(
     return Artifacts(kb, trained, kb_path, model_path)
 
 
+def read_corpus(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> Corpus:
+    """Read the documents; refuse those that were linked with other artifacts.
+
+    Raises:
+        WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
+    """
+    manifest = workspace.documents.manifest
+    if not manifest.n_documents:
+        raise WorkspaceError(
+            f"No documents are collected for {workspace.entity.id!r} yet; collect some first."
+        )
+    given = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
+    if any(manifest.state.get(name, given[name]) != given[name] for name in given):
+        raise WorkspaceError(
+            "The documents were collected with another knowledge base or model; use those, or "
+            "collect all anew with --fresh."
+        )
+    return workspace.documents.read()
+
+
 def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> dict[str, str]:
     """Check all files of the knowledge base and the model against the fingerprints of collecting.
 
@@ -128,7 +148,6 @@ class Status:
     is_collected: bool
     """Whether collecting came to its end."""
     labels: LabelProgress
-    n_slots: int
     packs: tuple[str, ...]
     outdated: str
     """Why the pack is to be learned again: its file is damaged, or what it was learned from
@@ -161,10 +180,10 @@ class Workspace:
     def __post_init__(self) -> None:
         path = self.path
         self.labels_path = path / "labels.sqlite"
-        self.readings_path = path / "readings.safetensors"
+        self.encodings_path = path / "encodings.safetensors"
         """The rows of the sentence encoder; it may be deleted."""
-        self.slots_dir = path / "slots"
-        """The slots of a learning run; `learn` makes it."""
+        self.summary_path = path / "learned.json"
+        """What the last run of `learn` found of its pack."""
         self.packs_dir = path / "packs"
         """The learned packs; `learn` makes it."""
         self.pack_path = self.packs_dir / f"{path.resolve().name}{PACK_SUFFIX}"
@@ -283,7 +302,7 @@ class Workspace:
                 raise WorkspaceError(
                     f"Another process runs {task!r} in {str(self.path)!r}; wait until it has ended."
                 )
-            for folder in (self.path, self.documents.folder, self.slots_dir, self.packs_dir):
+            for folder in (self.path, self.documents.folder, self.packs_dir):
                 sweep(folder)
             yield
         finally:
@@ -305,7 +324,6 @@ class Workspace:
         manifest = self.documents.manifest
         with self.read_labels() as store:
             labels, events = store.progress(), store.current()
-        slots, packs = (_names(folder) for folder in (self.slots_dir, self.packs_dir))
         outdated, verdict = self._judged(manifest.n_documents, labels_fingerprint(events))
         partial = Status(
             self.entity,
@@ -313,8 +331,7 @@ class Workspace:
             manifest.n_mentions,
             manifest.complete,
             labels,
-            len(slots),
-            tuple(name for name in packs if name.endswith(PACK_SUFFIX)),
+            tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX)),
             outdated,
             verdict,
             _is_newer(self.path / REPORT, self.pack_path),
@@ -336,7 +353,7 @@ class Workspace:
             pack = EntityPack.load(self.pack_path)
         except PackError:
             return DAMAGED, None
-        summary = read_summary(self.slots_dir, pack)
+        summary = read_summary(self.summary_path, pack)
         verdict = None if summary is None else judge(summary.findings)
         if pack.labels_fingerprint and pack.labels_fingerprint != labels:
             return "labels", verdict
@@ -418,9 +435,6 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
         return f"{what} changed: learn again", f"{step}: {learn}"
     if status.packs:
         return _after_learning(status, folder)
-    if status.n_slots:
-        step = f"Learning was interrupted at slot {status.n_slots}; go on with"
-        return "learn (interrupted)", f"{step}: {learn}"
     return _before_learning(status, folder)
 
 

@@ -15,11 +15,10 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, LabelKey
 from stamo.errors import CorpusFormatError
+from stamo.evaluation.intervals import Rates, rates
 from stamo.linking.results import LinkedDocument
-from stamo.workspace.cross_validation import rates
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
-from stamo.workspace.slots import Rates
 
 Gold = Mapping[str, Mapping[tuple[int, int], str]]
 """Document id -> (start, end) -> entity."""
@@ -90,4 +89,4 @@ def compare_with_gold(
     said = np.array([mine == entity for mine, _ in pairs], dtype=bool)
     true = np.array([answer == entity for _, answer in pairs], dtype=bool)
     accuracy = sum(mine == answer for mine, answer in pairs) / max(len(pairs), 1)
-    return Agreement(len(pairs), rates(said, true) if pairs else Rates(0, 0, 0, 0), accuracy)
+    return Agreement(len(pairs), rates(said, true), accuracy)

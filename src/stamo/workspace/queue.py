@@ -265,7 +265,7 @@ class Advisor:
         parts = workspace.documents.manifest.parts
         held = self._queues.get(str(workspace.path))
         if held is None or held[0] != parts:
-            reader = remembering(encoder_of(INSTALLED), workspace.readings_path)
+            reader = remembering(encoder_of(INSTALLED), workspace.encodings_path)
             queue = LabelQueue(workspace.entity, corpus, self._kb, self._trained, reader)
             if reader is not None:
                 reader.save()

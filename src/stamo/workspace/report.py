@@ -26,7 +26,6 @@ from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
 from stamo.system.files import Bools, Float32, Float64, write_atomic
 from stamo.workspace import report_html as html
-from stamo.workspace.cross_validation import read_corpus
 from stamo.workspace.figures import (
     Panel,
     confidence_panels,
@@ -34,8 +33,9 @@ from stamo.workspace.figures import (
     to_png,
     to_svg,
 )
-from stamo.workspace.folder import REPORT, Workspace
+from stamo.workspace.folder import REPORT, Workspace, read_corpus
 from stamo.workspace.labels import SKIP, LabelEvent, labels_fingerprint
+from stamo.workspace.learn import SlotRecord
 from stamo.workspace.report_examples import example_sections
 from stamo.workspace.scored import (
     Collisions,
@@ -44,7 +44,6 @@ from stamo.workspace.scored import (
     find_collisions,
     score_corpus,
 )
-from stamo.workspace.slots import SlotRecord
 from stamo.workspace.verdict import Findings, LearnSummary, Verdict, judge, read_summary
 from stamo.workspace.wording import count_of
 
@@ -91,7 +90,7 @@ def write_report(
     pack = EntityPack.load(path, kb, trained.fingerprint)
     corpus = read_corpus(workspace, kb, trained)
     labels = workspace.current_labels()
-    reader = remembering(encoder_for(pack.encoder), workspace.readings_path)
+    reader = remembering(encoder_for(pack.encoder), workspace.encodings_path)
     scored = score_corpus(pack, corpus, labels, kb, trained, reader)
     found = find_collisions(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),
@@ -99,7 +98,7 @@ def write_report(
         _reference(reference, corpus, labels, matcher_for(pack.entity.aliases, kb)),
         encoder=None if reference else reader,  # it remembers what it reads, and that may be much
     )
-    summary = read_summary(workspace.slots_dir, pack)
+    summary = read_summary(workspace.summary_path, pack)
     findings = summary.findings if summary else None
     verdict = judge(findings) if findings else None
     records = [SlotRecord.from_json(value) for value in pack.history]

@@ -124,7 +124,7 @@ def compare_packs(
 ) -> PackChange:
     """Score the candidate mentions of a workspace with two packs of its entity."""
     corpus = workspace.documents.read()
-    reader = remembering(encoder_for(after.encoder), workspace.readings_path)
+    reader = remembering(encoder_for(after.encoder), workspace.encodings_path)
     was, now = (
         {
             (seen.document.id, seen.document.mentions[seen.index].start): seen

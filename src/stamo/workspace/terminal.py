@@ -17,8 +17,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
 from stamo.models.store import TrainedModel
-from stamo.workspace.cross_validation import read_corpus
-from stamo.workspace.folder import N_LABELS, Workspace
+from stamo.workspace.folder import N_LABELS, Workspace, read_corpus
 from stamo.workspace.labels import (
     EMERGING_CHOICE,
     NONE,

@@ -1,8 +1,8 @@
 """The verdict on a pack: ship it or not, in one sentence, with its reasons.
 
-A pure function of what learning found, which is kept beside the slots. The lines that it draws are
-few and stand here as constants; all rates are of labels that were left out, so that none is judged
-by a run that saw it.
+A pure function of what learning found, which is kept beside the pack. Its limits are few and stand
+here as constants; all rates are of labels that were left out, so that none is judged by a run that
+saw it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from stamo.evaluation.intervals import Interval, wilson
+from stamo.evaluation.intervals import Interval, precision_and_recall
 from stamo.packs.pack import EntityPack
-from stamo.system.files import Bools, read_json
+from stamo.system.files import read_json
 from stamo.workspace.agreement import Check
 from stamo.workspace.wording import count_of
 
@@ -36,8 +36,6 @@ MANY_LABELS = 20
 """With as many labels, what is bad stays bad."""
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
 N_RIVALS = 3
-SUMMARY = ".summary.json"
-"""The file of what is kept of a run, in the folder of the slots."""
 
 
 class Decision(StrEnum):
@@ -64,7 +62,7 @@ class Findings:
     """Its confidence as `link` prints it, by a run that did not see it."""
     decisions: tuple[bool, ...]
     """Whether that run links it to the entity."""
-    line: float
+    threshold: float
     """The confidence from which on the entity is linked."""
     n_mentions: int
     """Unlabelled candidate mentions of the pile."""
@@ -76,7 +74,7 @@ class Findings:
     """Known entities that would have had them, most first; "" for none."""
     alarm: str | None = None
     doubtful: tuple[str, ...] = ()
-    """Labels that the others all but rule out, each as a line."""
+    """Labels that the others all but rule out, each as a sentence."""
 
     @property
     def n_labelled(self) -> int:
@@ -129,7 +127,7 @@ class Verdict:
 def judge(found: Findings) -> Verdict:
     """Decide whether a pack is fit to be used."""
     labels, taken = (np.array(x, dtype=bool) for x in (found.labels, found.decisions))
-    precision, recall = _rates(taken, labels)
+    precision, recall = precision_and_recall(taken, labels)
     decision, sentence, threshold = _decide(found, precision, recall)
     return Verdict(
         decision=decision,
@@ -139,14 +137,6 @@ def judge(found: Findings) -> Verdict:
         precision=precision,
         recall=recall,
         threshold=threshold,
-    )
-
-
-def _rates(taken: Bools, labels: Bools) -> tuple[Interval | None, Interval | None]:
-    hits, n_taken, n_true = (int(x.sum()) for x in (taken & labels, taken, labels))
-    return (
-        wilson(hits, n_taken) if n_taken else None,
-        wilson(hits, n_true) if n_true else None,
     )
 
 
@@ -170,24 +160,24 @@ def _decide(found: Findings, precision: Interval | None, recall: Interval | None
             )
             return Decision.ship, text, None
         missed = f"it misses {1 - recall.value:.0%} of what is there"
-        return _more(f"{missed}; label mentions just below the line.")
+        return _more(f"{missed}; label mentions just below the threshold.")
     raised = _raised(found)
     if raised is not None:
         threshold, higher = raised
         text = (
             f"Ship it with a higher threshold: link with --threshold {threshold:g}; what it takes "
-            f"then is right {higher.value:.0%} of the time, at {found.line:.0%} only {right} of "
-            "the time."
+            f"then is right {higher.value:.0%} of the time, at {found.threshold:.0%} only {right} "
+            "of the time."
         )
         return Decision.raise_threshold, text, threshold
     if precision.high < LEAST_PRECISION and found.n_labelled >= MANY_LABELS:
         return _no(
             f"what it takes is right only {right} of the time, and no threshold mends that; write "
-            "a line about the entity, or choose more telling aliases."
+            "a description of the entity, or choose more telling aliases."
         )
     return _more(
         f"so far it is right {right} of the time, which may be anything from {precision.low:.0%} "
-        f"to {precision.high:.0%}; label those closest to the line."
+        f"to {precision.high:.0%}; label those closest to the threshold."
     )
 
 
@@ -222,12 +212,12 @@ def _no(why: str) -> _Decided:
 
 
 def _raised(found: Findings) -> tuple[float, Interval] | None:
-    """Return the lowest threshold above the line from which on precision suffices."""
+    """Return the lowest higher threshold from which on precision suffices."""
     labels, linked = (np.array(x, dtype=bool) for x in (found.labels, found.decisions))
     p = np.array(found.probabilities)
     for threshold in THRESHOLDS:
-        precision, recall = _rates(linked & (p >= threshold), labels)
-        if threshold <= found.line or precision is None or recall is None:
+        precision, recall = precision_and_recall(linked & (p >= threshold), labels)
+        if threshold <= found.threshold or precision is None or recall is None:
             continue
         fits = precision.value >= LEAST_PRECISION and precision.low >= LEAST_SURE
         if fits and recall.value >= LEAST_RAISED:
@@ -255,7 +245,7 @@ def _reasons(found: Findings, precision: Interval | None, recall: Interval | Non
     if found.n_unsure:
         yield (
             f"It is unsure of {count_of(found.n_unsure, 'mention')} (between 20% and 80%); "
-            f"the line is at {found.line:.0%}."
+            f"the threshold is at {found.threshold:.0%}."
         )
 
 
@@ -306,9 +296,8 @@ class LearnSummary:
         return {place: Check(*said) for place, said in zip(self.checked, found, strict=True)}
 
 
-def read_summary(slots_dir: Path, pack: EntityPack | None = None) -> LearnSummary | None:
+def read_summary(path: Path, pack: EntityPack | None = None) -> LearnSummary | None:
     """Return what was kept of the last run; None where it wrote another pack or is missing."""
-    path = slots_dir / SUMMARY
     if not path.exists():
         return None
     try:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from stamo.corpus.duplicates import NearDuplicates
-from stamo.corpus.types import MAX_ALIASES, Document, EmergingEntity
 from stamo.errors import PackError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack import PACK_SUFFIX, EntityPack, read_bytes
 from stamo.packs.theta import strongest_neighbours
 from stamo.system.files import Float64, sweep, write_atomic
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels import LabelEvent
 
 VERSIONS = "versions"
 
@@ -104,111 +100,6 @@ def _numbers(folder: Path) -> list[int]:
 
 def _path(folder: Path, number: int) -> Path:
     return folder / f"{number:05d}{PACK_SUFFIX}"
-
-
-DOCUMENTS_PER_PART = 500
-ARTIFACTS = ("kb_fingerprint", "model_fingerprint")
-
-
-@dataclass(frozen=True)
-class Merged:
-    """A workspace that holds the documents and labels of others."""
-
-    workspace: Workspace
-    n_documents: int
-    n_copies: int
-    """Documents left out because another folder holds them too."""
-    n_events: int
-
-
-def merge_workspaces(path: str | Path, workspaces: Sequence[Workspace], *, at: datetime) -> Merged:
-    """Join workspaces of one entity into a new one; the old ones stay as they are.
-
-    A document that several folders hold is taken once, from the first; its labels are joined.
-
-    Raises:
-        WorkspaceError: They are of different entities, or collected with different artifacts.
-    """
-    entity = _common_entity(workspaces)
-    state = _common_state(workspaces)
-    documents, n_copies, labels = _join(workspaces)
-    merged = Workspace.create(path, entity, created_by=workspaces[0].created_by, at=at)
-    for i in range(0, len(documents), DOCUMENTS_PER_PART):
-        merged.documents.append(documents[i : i + DOCUMENTS_PER_PART], state=state)
-    merged.documents.append([], state=state, complete=True)
-    with merged.open_labels() as store:
-        n_events = store.merge(labels)
-    return Merged(merged, len(documents), n_copies, n_events)
-
-
-def _common_entity(workspaces: Sequence[Workspace]) -> EmergingEntity:
-    names = {workspace.entity.id for workspace in workspaces}
-    if len(names) != 1:
-        raise WorkspaceError(
-            f"The folders are of {', '.join(map(repr, sorted(names))) or 'no entity'}; merge "
-            "folders of one entity."
-        )
-    aliases = dict.fromkeys(a for workspace in workspaces for a in workspace.entity.aliases)
-    if len(aliases) > MAX_ALIASES:
-        raise WorkspaceError(
-            f"Together the folders have {len(aliases)} aliases; an entity has at most "
-            f"{MAX_ALIASES}: collect one of them again with fewer."
-        )
-    ids = {w.entity.external_id for w in workspaces if w.entity.external_id}
-    if len(ids) > 1:
-        raise WorkspaceError(
-            f"The folders have one name but the ids {', '.join(sorted(ids))}; merge folders of one "
-            "entity."
-        )
-    # What one folder does not say, another may.
-    rest = {
-        field: next((v for w in workspaces if (v := getattr(w.entity, field))), "")
-        for field in ("description", "external_id", "type", "url")
-    }
-    return EmergingEntity(names.pop(), tuple(aliases), **rest)
-
-
-def _common_state(workspaces: Sequence[Workspace]) -> dict[str, object]:
-    states = []
-    for workspace in workspaces:
-        manifest = workspace.documents.manifest
-        states.append(manifest.state)
-        if not manifest.complete:
-            raise WorkspaceError(
-                f"Collecting in {str(workspace.path)!r} has not ended; finish it before merging."
-            )
-    if len({tuple(map(state.get, ARTIFACTS)) for state in states}) > 1:
-        raise WorkspaceError(
-            "The folders were collected with different knowledge bases or models; collect one "
-            "of them again."
-        )
-    sources = dict.fromkeys(source for state in states for source in state.get("sources", []))
-    kept = {n: states[0][n] for n in (*ARTIFACTS, "kb", "model") if n in states[0]}
-    return {**kept, "sources": list(sources), "position": [len(sources), "", 0]}
-
-
-def _join(workspaces: Sequence[Workspace]) -> tuple[list[Document], int, list[LabelEvent]]:
-    documents: dict[str, Document] = {}
-    labels: list[LabelEvent] = []
-    copies, n_copies = NearDuplicates(), 0
-    for workspace in workspaces:
-        with workspace.read_labels() as store:
-            events = store.events()
-        labelled = {event.target.document for event in events}
-        labels += events
-        for document in workspace.documents:
-            held = documents.get(document.id)
-            if held is not None and held.text != document.text:
-                raise WorkspaceError(
-                    f"Two different documents have the id {document.id!r}; collect one of the "
-                    "folders again from sources with ids of their own."
-                )
-            # A labelled document is never left out as a copy of another one: its labels need it.
-            if held is None and (copies.add(document) is None or document.id in labelled):
-                documents[document.id] = document
-            else:
-                n_copies += 1
-    return list(documents.values()), n_copies, labels
 
 
 @dataclass(frozen=True)

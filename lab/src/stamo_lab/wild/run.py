@@ -25,7 +25,7 @@ from stamo.learning.loop import Learned, Reading, Task, self_train
 from stamo.learning.variants import READINGS
 from stamo.models.evidence import BIAS, margins_under, mention_views, none_odds
 from stamo.system.files import Bools, Float32, Float64
-from stamo.workspace.cross_validation import predict_left_out
+from stamo.workspace.cross_validation import cross_validate
 from stamo.workspace.learn import LearnSettings
 from stamo_lab.baselines import about_probabilities, regression_probabilities
 from stamo_lab.suites.cells import (
@@ -115,8 +115,9 @@ def _check(reading: Reading, trial: WildTrial) -> WildAnswer:
         raise LearningError("Cross-validation needs labels; there are none.")
     task = reading.task(trial.task)
     learned = self_train(task, reading.args)
-    found = predict_left_out(task, reading.args, LearnSettings().n_folds)
-    labels, _, links = found.at(learned.used_slot, learned.pile_weight, learned.line[0])
+    found = cross_validate(task, reading.args, LearnSettings().n_folds)
+    _, links = found.at(learned.used_slot, learned.pile_weight, learned.line[0])
+    labels = found.labels
     counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
     answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))
     return replace(answer, left_out=counts)
