@@ -4,42 +4,95 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from tools import get_tools
-from tools.compare import compare_sides
+from tools.compare import OLDER, Step, compare_sides, make_side
+from tools.walks import BUDGET, count, row
 
 
 @pytest.fixture
 def sides(tmp_path):
     """Two folders with the same files."""
-    for name in ("before", "after"):
-        (tmp_path / name).mkdir()
-        np.save(tmp_path / name / "a.npy", np.array([1.0, 2.0], dtype=np.float32))
-        record = {"seconds": 1.5, "kb": f"/{name}/kb", "count": 3, "deep": {"list": [1, 2]}}
-        (tmp_path / name / "a.json").write_text(json.dumps(record))
-        (tmp_path / name / "a.jsonl").write_text('{"f1": 0.5, "seconds": 1}\n')
-    return tmp_path / "before", tmp_path / "after"
+    found = tmp_path / "before", tmp_path / "after"
+    for side in found:
+        (side / "packs").mkdir(parents=True)
+        (side / "world-kb").mkdir()
+        (side / "world-kb" / "a.npy").write_bytes(b"abc")
+        (side / "world-kb" / "manifest.json").write_text(str(side))
+        mention = {"start": 0, "end": 3, "entity": "Oslo", "confidence": 0.5}
+        line = json.dumps({"id": "1", "mentions": [mention]})
+        (side / "world-linked.jsonl").write_text(line)
+        (side / "world-linked-packs.jsonl").write_text(line)
+        save_file({"a": np.ones(3, np.float32)}, side / "packs" / "0-default.stamo")
+        (side / "runs" / "easy").mkdir(parents=True)
+        outcome = {"n": 10, "right": 8, "predicted": 4, "gold": 4, "hits": 3}
+        result = {"method": "default", "model": "deeped", "n_labels": 20}
+        (side / "runs/easy/results.jsonl").write_text(
+            json.dumps(result | {"outcomes": {"web": outcome}})
+        )
+    return found
 
 
-def test_measured_seconds_and_places_are_no_difference(sides):
-    """What differs from run to run is left out; all else is compared byte by byte."""
-    (sides[1] / "a.jsonl").write_text('{"f1": 0.5, "seconds": 2}\n')
-    result = compare_sides(*sides)
-    assert (result.equal, result.alike, result.found) == (1, 2, {})
+def verdicts(sides):
+    return {row.what: (row.found, row.is_good) for row in compare_sides(*sides)}
+
+
+def test_equal_sides_are_good_row_by_row(sides):
+    """Manifests differ from run to run and are no difference; what neither side has is no row."""
+    assert verdicts(sides) == {
+        "knowledge base world-kb": ("1 files equal", True),
+        "world-linked, no packs": ("1 of 1 lines equal", True),
+        "world-linked-packs, mentions": ("1 mentions alike, 0 differ", True),
+        "pack 0-default": ("1 tensors", True),
+        "suite easy": ("2 of 2 figures equal", True),
+    }
 
 
 def test_differences_are_named(sides):
-    """A difference is told by file and by key, array or line."""
-    np.save(sides[1] / "a.npy", np.array([1.0, 2.5], dtype=np.float32))
-    (sides[1] / "a.json").write_text('{"kb": "/x/kb", "count": 3, "deep": {"list": [1, 4]}}')
-    (sides[1] / "a.jsonl").write_text('{"f1": 0.6}\n')
-    (sides[0] / "gone.bin").write_bytes(b"x")
-    assert compare_sides(*sides).found == {
-        "a.json": ["deep.list[1]: 2 -> 4"],
-        "a.jsonl": ["line 1.f1: 0.5 -> 0.6"],
-        "a.npy": ["1 of 2 values differ, by 0.5 at most"],
-        "gone.bin": ["only before"],
+    """Each row says what differs, how far, and whether that is allowed."""
+    after = sides[1]
+    (after / "world-kb" / "a.npy").write_bytes(b"abd")
+    for name in ("world-linked", "world-linked-packs"):
+        path = after / f"{name}.jsonl"
+        path.write_text(path.read_text().replace("0.5", "0.5001"))
+    save_file({"b": np.full(3, 1.1, np.float32)}, after / "packs" / "0-default.stamo")
+    results = after / "runs/easy/results.jsonl"
+    results.write_text(results.read_text().replace('"hits": 3', '"hits": 4'))
+    assert verdicts(sides) == {
+        "knowledge base world-kb": ("0 files equal, not a.npy", False),
+        "world-linked, no packs": ("0 of 1 lines equal, not lines 1", False),
+        "world-linked-packs, mentions": ("1 mentions alike, 0 differ", True),
+        "pack 0-default": ("1 tensors, furthest a", False),
+        "suite easy": ("1 of 2 figures equal, furthest default deeped 20 web F1", False),
     }
+
+
+def test_a_tree_is_spoken_to_in_its_own_words(tmp_path):
+    """An option that a tree does not know goes by its older name; a done step is not run again."""
+    package = tmp_path / "src" / "stamo"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(
+        "import sys\nprint('--reading' if '--help' in sys.argv else sys.argv[1:])\n"
+    )
+    step = Step("learn", ("learn", "x", "--method", "default"), output="said.txt")
+    make_side(tmp_path / "src", tmp_path / "side", [step])
+    said = (tmp_path / "side" / "said.txt").read_text()
+    assert said == "['learn', 'x', '--reading', 'default']\n"
+    assert OLDER["--method"] == "--reading"
+    (package / "__main__.py").unlink()
+    make_side(tmp_path / "src", tmp_path / "side", [step])
+
+
+def test_walks_are_counted_beside_their_budget():
+    """Functions, modules, and changes of package in the order of first calls."""
+    passed = [("stamo.cli.main", "a"), ("stamo.kb.base", "b"), ("stamo.kb.base", "c")]
+    assert count(passed) == (3, 2, 1)
+    assert count([*passed, ("stamo.cli.main", "a")]) == (3, 2, 2)
+    assert "3 of 190" in row("tree", "learn", (3, 2, 1))
+    assert "191 of 190!" in row("tree", "learn", (191, 2, 1))
+    assert set(BUDGET) == {"learn", "link", "link --with"}
 
 
 def test_a_tool_that_cannot_be_had_stops_nothing(monkeypatch, capsys, tmp_path):
