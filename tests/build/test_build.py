@@ -330,7 +330,7 @@ def test_dump_without_links_is_a_knowledge_base(tmp_path):
     build_knowledge_base(dump, tmp_path / "kb", SETTINGS)
     kb = KnowledgeBase.open(tmp_path / "kb")
     assert (kb.n_entities, kb.n_documents, kb.document_frequency.tolist()) == (1, 1, [0])
-    assert kb.relatedness_matrix([0], [0]).tolist() == [[0]]
+    assert kb.joint_matrix([0], [0]).tolist() == [[0]]
 
 
 def test_dump_of_redirects_only_is_a_knowledge_base(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 from stamo.corpus.types import EmergingEntity
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Sample, make_pile
-from stamo.kb.relatedness import wlm
+from stamo.kb.relatedness import Incidence, wlm
 
 A, B, C = 0, 1, 2
 DOCUMENTS = {A: {0, 1, 2}, B: {1, 2, 3}, C: {4}}
@@ -27,9 +27,12 @@ class FiveDocuments:
     word_counts = np.array([10, 10, 10], dtype=np.int64)
     background: np.ndarray = field(default_factory=lambda: np.zeros(2, dtype=np.float32))
 
-    def relatedness_matrix(self, a, b):
-        rows = [[self._pair(i, j) for j in b.tolist()] for i in a.tolist()]
-        return np.array(rows, dtype=np.float32)
+    n_entities = 3
+
+    def incidence(self, entities, groups, n_groups):
+        articles = [sorted(DOCUMENTS[e]) for e in entities.tolist()]
+        moved = [a + 5 * g for row, g in zip(articles, groups.tolist(), strict=True) for a in row]
+        return Incidence(np.array(moved), np.array([len(a) for a in articles]), 5 * n_groups)
 
     def _pair(self, i, j):
         sizes = len(DOCUMENTS[i]), len(DOCUMENTS[j]), len(DOCUMENTS[i] & DOCUMENTS[j])

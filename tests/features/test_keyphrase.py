@@ -27,7 +27,7 @@ def test_the_share_of_each_name_that_the_context_holds():
 def test_known_candidates_weigh_their_neighbours_by_relatedness():
     """Of A's neighbours the context holds half of B's name; two phrases count."""
     mentions = pile_of([star(0, words=(STAR, -1))], candidates=(A, -1)).mentions
-    related = KB.relatedness_matrix(np.array([A]), np.array([B]))[0, 0]
+    related = KB._pair(A, B)
     values = Keyphrase(n_phrases=2).known(mentions, KB)
     assert values[0] == pytest.approx([related * 0.5 / 2, 0.0])
 

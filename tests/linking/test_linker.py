@@ -1,18 +1,14 @@
 """Text in, entities out: decisions, explanations, bad input."""
 
-import numpy as np
 import pytest
 
 from stamo.corpus.types import Document, Mention
 from stamo.errors import ArtifactMismatchError, SettingsError
-from stamo.features.mentions import encode, most_frequent_entities
-from stamo.features.relatedness import Relatedness
 from stamo.linking.detect import DetectionSettings
 from stamo.linking.linker import Linker, LinkerSettings
 from stamo.linking.names import known_names
-from stamo.linking.rank import relate
 from stamo.models.store import TrainedModel
-from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb, world_texts
+from tests.linking.small import DeepED, Yamada, small_kb, untrained
 
 ALL = DetectionSettings(least_link_probability=0.0, least_link_probability_small=0.0)
 
@@ -169,20 +165,6 @@ def test_settings_are_checked():
     for wrong in ({"threshold": 2.0}, {"n_passes": 0}, {"window": 10}, {"max_candidates": 0}):
         with pytest.raises(SettingsError):
             LinkerSettings(**wrong)
-
-
-def test_batch_relatedness_equals_the_feature():
-    """Relatedness for a whole batch equals the feature's, document by document."""
-    kb = world_kb()
-    linker = Linker(kb, untrained(kb), settings=LinkerSettings(detection=ALL))
-    lines = world_texts().read_text(encoding="utf-8").splitlines()[:12]
-    documents = [Document(str(i), line) for i, line in enumerate(lines)]
-    located = linker.locate(documents)
-    context = most_frequent_entities(located.corpus, kb)
-    mentions = encode(located.corpus, kb, linker.encoding, context_entities=context)
-    expected = Relatedness().known(mentions, kb)
-    assert expected.max() > 0
-    np.testing.assert_allclose(relate(mentions, kb), expected, atol=1e-6)
 
 
 def test_surfaces_fall_back_to_known_names():

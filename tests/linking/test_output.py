@@ -10,7 +10,7 @@ from rich.console import Console
 from stamo.corpus.reading import Chunk, Unreadable
 from stamo.corpus.types import Document
 from stamo.linking.linker import Linker, LinkerSettings, batched, link_in_processes
-from stamo.linking.output import legend, render_document, render_text
+from stamo.linking.render import legend, render_document, render_text
 from stamo.linking.results import LinkedDocument, LinkedMention, ScoredCandidate
 from tests.linking.small import small_kb, untrained
 

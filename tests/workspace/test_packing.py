@@ -18,8 +18,8 @@ from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
 from stamo.linking import packed as packed_module
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
-from stamo.linking.output import explanation
 from stamo.linking.packed import PARTS, PackedLinker, first_of_each, score_pack
+from stamo.linking.render import explanation
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours

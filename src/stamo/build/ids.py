@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from stamo.build.columns import numbers_of
 from stamo.build.site import Site
 from stamo.errors import DumpError
-from stamo.kb.base import ExternalIds
+from stamo.kb.base import save_external_ids
 from stamo.kb.manifest import ARTICLES_FILE
 from stamo.kb.storage import StringTable
 from stamo.system.files import Int32, Int64
@@ -80,7 +80,7 @@ def write_ids(rows: Iterable[IdRow], result: Path, n_entities: int) -> WrittenId
         entities.append(found[kept])
         ids += [group[place][1] for place in kept.tolist()]
     joined = np.concatenate(entities)
-    n_written = ExternalIds.build(result, n_entities, joined, ids)
+    n_written = save_external_ids(result, n_entities, joined, ids)
     return WrittenIds(n_written, n_rows - len(joined), n_rows)
 
 

@@ -159,7 +159,7 @@ def _say_failures(n_linked: int, n_failed: int) -> None:
 def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) -> tuple[int, int]:
     from stamo.cli.output import Console
     from stamo.linking.linker import link_in_processes
-    from stamo.linking.output import legend, render_document
+    from stamo.linking.render import legend, render_document
 
     console = Console(highlight=False, soft_wrap=True)
     counts = [0, 0]

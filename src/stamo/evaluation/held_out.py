@@ -18,6 +18,7 @@ from stamo.evaluation.intervals import (
     difference,
     ratio,
 )
+from stamo.features.base import encode_features
 from stamo.features.mentions import (
     EncodedMentions,
     encode,
@@ -27,7 +28,6 @@ from stamo.features.mentions import (
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.explain import combine_scores, score_names
-from stamo.linking.rank import encode_known
 from stamo.models.base import Batch, make_batch
 from stamo.models.calibration import expected_calibration_error, reliability
 from stamo.models.store import TrainedModel
@@ -210,7 +210,7 @@ def score_all(
 ) -> ScoredMentions:
     """Score all mentions by prior, by the model, and by the model without each of its scores."""
     model = trained.model.eval()
-    mentions = encode_known(model, mentions, kb)
+    mentions = encode_features(mentions, model.encoded_features, kb)
     gold = mentions.gold_column()
     parts = [
         (rows, batch := make_batch(mentions.take(rows), tables), model.scores(batch))

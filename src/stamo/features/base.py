@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from scipy import sparse
 
 from stamo.errors import Ranged
 from stamo.features.mentions import EncodedMentions
@@ -19,6 +18,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32, Float64
 
 if TYPE_CHECKING:
+    from scipy import sparse
     from torch import Tensor
 
 
@@ -156,7 +156,7 @@ def _by_autograd(feature: Feature, theta: Float32, pile: Pile) -> tuple[Float32,
     return values.detach().numpy(), back
 
 
-Rows: TypeAlias = Float64 | sparse.csr_matrix
+Rows: TypeAlias = "Float64 | sparse.csr_matrix"
 """One row for each mention, (M, n), at unit norm or zero."""
 ViewRows: TypeAlias = Mapping[str, Rows]
 """The views of a pile's mentions, by name."""

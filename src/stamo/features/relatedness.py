@@ -12,7 +12,7 @@ from stamo.features.base import Back
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.relatedness import wlm
+from stamo.kb.relatedness import relate, wlm
 from stamo.system.files import Float32, Float64, Int64
 
 if TYPE_CHECKING:
@@ -42,26 +42,7 @@ class Relatedness(Ranged):
 
     def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
         """Return each candidate's mean relatedness to the entity context, (M, C)."""
-        values = np.zeros(mentions.candidates.shape, dtype=np.float32)
-        cuts = np.flatnonzero(np.diff(mentions.documents)) + 1
-        for rows in np.split(np.arange(len(mentions)), cuts):  # of one document each
-            candidates, context = mentions.candidates[rows], mentions.context[rows]
-            ids, column = np.unique(candidates, return_inverse=True)
-            others, place = np.unique(context, return_inverse=True)
-            table = np.zeros((len(ids), len(others)), dtype=np.float32)
-            is_entity, is_other = ids >= 0, others >= 0
-            if is_entity.any() and is_other.any():
-                found = kb.relatedness_matrix(ids[is_entity], others[is_other])
-                table[np.ix_(is_entity, is_other)] = found
-            # How often each distinct entity stands in each mention's context, (m, others).
-            counts = np.zeros((len(rows), len(others)), dtype=np.float32)
-            np.add.at(counts, (np.repeat(np.arange(len(rows)), context.shape[1]), place.ravel()), 1)
-            counts[:, ~is_other] = 0.0
-            counts /= np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-            mean = counts @ table.T  # (m, ids)
-            chosen = column.reshape(candidates.shape)
-            values[rows] = np.take_along_axis(mean, chosen, axis=1)
-        return values
+        return relate(kb, mentions.documents, mentions.candidates, mentions.context)
 
     def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
         """Estimate the relatedness of e* to every neighbour on W, (E, R)."""

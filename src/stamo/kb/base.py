@@ -6,7 +6,6 @@ Entities and aliases are int32 numbers inside; titles and surface forms go in an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,96 +21,32 @@ from stamo.kb.candidates import (
     normalise_surface,
     normalise_surfaces,
 )
-from stamo.kb.manifest import (
-    ARTICLES_FILE,
-    BACKGROUND,
-    ENTITY_VECTORS,
-    MATCHER,
-    Manifest,
-)
+from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS, MATCHER, Manifest
+from stamo.kb.matching import NameMatcher
 from stamo.kb.relatedness import Incidence, shared_articles, wlm
 from stamo.kb.storage import Csr, StringTable, VectorTable, open_array, save_array
-from stamo.kb.words import background_vector, word_weights
+from stamo.kb.words import word_weights
 from stamo.system.files import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stamo.kb.matching import NameMatcher
-
-
-_TABLE = "external_ids"
-EXTERNAL_IDS = "external_id_by_entity.npy"
-_ENTITIES = "entity_by_external_id.npy"
-
-
-class ExternalIds:
-    """The ids of entities, found in both directions.
-
-    Args:
-        table: The distinct ids.
-        by_entity: The number of each entity's id, -1 where it has none, shape (entities,).
-        entities: The entity of each id, shape (ids,).
-    """
-
-    def __init__(self, table: StringTable, by_entity: Int32, entities: Int32) -> None:
-        self._table, self._by_entity, self._entities = table, by_entity, entities
-
-    @staticmethod
-    def build(directory: Path, n_entities: int, entities: Int32, ids: Sequence[str]) -> int:
-        """Write the id of each of `entities`; an id or an entity that comes again is left out.
-
-        Returns:
-            How many entities have an id.
-        """
-        number_by_id: dict[str, int] = {}
-        by_entity = np.full(n_entities, -1, dtype=np.int32)
-        firsts: list[int] = []
-        for entity, text in zip(entities.tolist(), ids, strict=True):
-            if by_entity[entity] < 0 and text not in number_by_id:
-                by_entity[entity] = number_by_id[text] = len(firsts)
-                firsts.append(entity)
-        StringTable.build(directory, _TABLE, list(number_by_id))
-        save_array(directory / EXTERNAL_IDS, by_entity, np.int32)
-        save_array(directory / _ENTITIES, np.array(firsts, dtype=np.int32), np.int32)
-        return len(firsts)
-
-    @classmethod
-    def open(cls, directory: Path) -> ExternalIds:
-        """Map what `build` wrote."""
-        return cls(
-            StringTable.open(directory, _TABLE),
-            open_array(directory / EXTERNAL_IDS),
-            open_array(directory / _ENTITIES),
-        )
-
-    def texts(self, entities: Int64) -> list[str]:
-        """Return the id of each entity, empty where it has none."""
-        numbers = np.asarray(self._by_entity[entities])
-        known = iter(self._table.texts(numbers[numbers >= 0]))
-        return [next(known) if number >= 0 else "" for number in numbers.tolist()]
-
-    def find(self, ids: Sequence[str]) -> Int32:
-        """Return the entity of each id, -1 where none has it."""
-        numbers = self._table.find_many(ids)
-        known = numbers >= 0
-        numbers[known] = self._entities[numbers[known]]
-        return numbers
-
-
 __all__ = ["Candidates", "KnowledgeBase"]
 
 ARTICLES_PER_BATCH = 256
+_EXTERNAL_TABLE = "external_ids"
+EXTERNAL_IDS = "external_id_by_entity.npy"
+_EXTERNAL_ENTITIES = "entity_by_external_id.npy"
 
 
 class KnowledgeBase:
     """What entity linking needs to know of the non-emerging entities; see `open`."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        self.path = path
-        self.manifest = manifest
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+        self.manifest = manifest = Manifest.load(path)
+        manifest.verify(path, index_only=True)
         self.fingerprint = manifest.fingerprint
-        self.name = path.name
         missing = {"counted articles", "dimensions"} - manifest.counts.keys()
         if missing:
             raise KnowledgeBaseError(
@@ -126,31 +61,53 @@ class KnowledgeBase:
         """The code of its language without its variant."""
         self.has_external_ids = EXTERNAL_IDS in manifest.files
         """Whether the build was given ids, such as those of Wikidata."""
-        self._entities = StringTable.open(path, "entities")
-        self._aliases = StringTable.open(path, "aliases")
-        self.document_frequency: Int32 = open_array(self.path / "document_frequency.npy")
+
+        self._entities = entities = StringTable.open(path, "entities")
+        self.title, self.titles = entities.text, entities.texts
+        """The title of one entity, and of many."""
+        self.document_frequency: Int32 = open_array(path / "document_frequency.npy")
         """|D(e)| of every entity."""
-        self.entity_counts: Int32 = open_array(self.path / "entity_counts.npy")
+        self.entity_counts: Int32 = open_array(path / "entity_counts.npy")
         """How many links point to every entity."""
-        self.has_article: Bools = open_array(self.path / "has_article.npy")
+        self.has_article: Bools = open_array(path / "has_article.npy")
         """Whether the dump holds an article on the entity."""
-        self.alias_counts: Int32 = open_array(self.path / "alias_counts.npy")
+        self.n_entities = len(self.document_frequency)
+
+        self._aliases = aliases = StringTable.open(path, "aliases")
+        self.alias, self.aliases = aliases.text, aliases.texts
+        """The surface form with a number, and those of many."""
+        self.names_with_prefix = aliases.with_prefix
+        """Up to so many aliases that begin with a text."""
+        self.alias_counts: Int32 = open_array(path / "alias_counts.npy")
         """How many links have every alias as their text."""
-        self.alias_documents: Int32 = open_array(self.path / "alias_documents.npy")
+        self.alias_documents: Int32 = open_array(path / "alias_documents.npy")
         """In how many articles every alias occurs, linked or not."""
-        self.link_probability: Float32 = open_array(self.path / "link_probability.npy")
+        self.link_probability: Float32 = open_array(path / "link_probability.npy")
         """The share of articles that link an alias among those in which it occurs."""
+        self.n_aliases = len(self.alias_counts)
+        """The number of surface forms that name an entity."""
         self.by_alias = CandidateTable(
-            self._lists("alias_indptr", "alias_entities"),
-            open_array(self.path / "alias_entity_counts.npy"),
+            Csr(open_array(path / "alias_indptr.npy"), open_array(path / "alias_entities.npy")),
+            open_array(path / "alias_entity_counts.npy"),
             self.alias_counts,
         )
         """The candidates of aliases by their numbers."""
-        self._documents = self._lists("document_indptr", "documents")
-        self.n_entities = len(self.document_frequency)
-        """The number of entities."""
-        self.n_aliases = len(self.alias_counts)
-        """The number of surface forms that name an entity."""
+        self.matcher = NameMatcher.open(path, MATCHER)
+        """Finds aliases that links use, and titles of several words, as numbers of aliases."""
+
+        documents = open_array(path / "document_indptr.npy"), open_array(path / "documents.npy")
+        self._documents = Csr(*documents)
+        contents = (open_array(path / f"content_{part}.npy") for part in ("indptr", "entities"))
+        self._contents = Csr(*contents)
+        if self.dimensions:
+            self.words = StringTable.open(path, "words")
+            """The vocabulary."""
+            self.word_ids = self.words.find_many
+            """The number of each word, -1 where it has no vector."""
+            self.word_counts: Int64 = open_array(path / "word_counts.npy")
+            """How often each word occurs in the counted articles, shape (V,)."""
+            self.background: Float32 = open_array(path / BACKGROUND)
+            """The mean vector of running text, shape (Q,)."""
 
     @classmethod
     def open(cls, path: str | Path) -> KnowledgeBase:
@@ -159,16 +116,10 @@ class KnowledgeBase:
         Raises:
             KnowledgeBaseError: It is missing, incomplete, corrupted or of another version.
         """
-        directory = Path(path)
-        manifest = Manifest.load(directory)
-        manifest.verify(directory, index_only=True)
-        return cls(directory, manifest)
+        return cls(Path(path))
 
     def __repr__(self) -> str:
         return f"<KnowledgeBase {self.name!r}: {self.n_entities} entities>"
-
-    def _lists(self, indptr: str, values: str) -> Csr:
-        return Csr(open_array(self.path / f"{indptr}.npy"), open_array(self.path / f"{values}.npy"))
 
     def verify(self) -> None:
         """Compare every file with its hash in the manifest.
@@ -204,45 +155,47 @@ class KnowledgeBase:
 
     def _find_other(self, name: str) -> int:
         for title in dict.fromkeys((name, capital(name))):
-            redirect = self._redirects.find(title)
-            found = int(self._redirect_targets[redirect]) if redirect >= 0 else -1
+            redirect = self._redirects[0].find(title)
+            found = int(self._redirects[1][redirect]) if redirect >= 0 else -1
             found = self._entities.find(title) if found < 0 else found
             if found >= 0:
                 return found
         return -1
 
     @cached_property
-    def _redirects(self) -> StringTable:
-        return StringTable.open(self.path, "redirects")
-
-    @cached_property
-    def _redirect_targets(self) -> Int32:
-        return open_array(self.path / "redirect_targets.npy")
-
-    def title(self, entity: int) -> str:
-        """Return the title of an entity."""
-        return self._entities.text(entity)
-
-    def titles(self, entities: ArrayLike) -> list[str]:
-        """Return the titles of entities."""
-        return self._entities.texts(entities)
+    def _redirects(self) -> tuple[StringTable, Int32]:
+        """Redirects, and the entity of each."""
+        targets = open_array(self.path / "redirect_targets.npy")
+        return StringTable.open(self.path, "redirects"), targets
 
     # What entities are called elsewhere
 
     @cached_property
-    def _external(self) -> ExternalIds | None:
-        return ExternalIds.open(self.path) if self.has_external_ids else None
+    def _external(self) -> tuple[StringTable, Int32, Int32]:
+        """Ids, the number of each entity's id or -1, and the entity of each id."""
+        table = StringTable.open(self.path, _EXTERNAL_TABLE)
+        files = (EXTERNAL_IDS, _EXTERNAL_ENTITIES)
+        by_entity, entities = (open_array(self.path / file) for file in files)
+        return table, by_entity, entities
 
     def external_ids(self, entities: ArrayLike) -> list[str]:
         """Return the id of each entity elsewhere, empty where none is known."""
         numbers = np.asarray(entities, dtype=np.int64)
-        return [""] * len(numbers) if self._external is None else self._external.texts(numbers)
+        if not self.has_external_ids:
+            return [""] * len(numbers)
+        table, by_entity, _ = self._external
+        numbers = np.asarray(by_entity[numbers])
+        known = iter(table.texts(numbers[numbers >= 0]))
+        return [next(known) if number >= 0 else "" for number in numbers.tolist()]
 
     def entities_with_ids(self, external_ids: Sequence[str]) -> Int32:
         """Return the entity of each id, -1 where none has it, shape (n,)."""
-        if self._external is None:
+        if not self.has_external_ids:
             return np.full(len(external_ids), -1, dtype=np.int32)
-        return self._external.find(external_ids)
+        table, _, entities = self._external
+        numbers = table.find_many(external_ids)
+        numbers[numbers >= 0] = entities[numbers[numbers >= 0]]
+        return numbers
 
     # Aliases
 
@@ -254,28 +207,9 @@ class KnowledgeBase:
         """Return the number of each surface form, -1 for unknown ones, shape (n,)."""
         return self._aliases.find_many(normalise_surfaces(list(surfaces)))
 
-    def alias(self, alias: int) -> str:
-        """Return the surface form with a number."""
-        return self._aliases.text(alias)
-
-    def aliases(self, aliases: ArrayLike) -> list[str]:
-        """Return the surface forms with the given numbers."""
-        return self._aliases.texts(aliases)
-
-    def names_with_prefix(self, prefix: str, limit: int) -> list[str]:
-        """Return up to `limit` aliases that begin with `prefix`."""
-        return self._aliases.with_prefix(prefix, limit)
-
     def candidates(self, surface: str) -> Candidates:
         """Return E(m) with counts and priors, empty for an unknown surface form."""
         return self.by_alias.single(self.alias_id(surface))
-
-    @cached_property
-    def matcher(self) -> NameMatcher:
-        """Finds aliases that links use, and titles of several words, as numbers of aliases."""
-        from stamo.kb.matching import NameMatcher  # here: only who reads plain text looks for names
-
-        return NameMatcher.open(self.path, MATCHER)
 
     def candidate_table(
         self, surfaces: Sequence[str], top: int | None = None
@@ -285,35 +219,22 @@ class KnowledgeBase:
 
     def aliases_of(self, entity: int) -> list[tuple[str, int]]:
         """Return the surface forms of an entity with count(e, m), the most used first."""
-        begin, end = self._names.indptr[entity : entity + 2]
-        names = self._aliases.texts(self._names.values[begin:end])
-        return list(zip(names, self._name_counts[begin:end].tolist(), strict=True))
+        indptr, aliases, counts = self._names
+        own = slice(*indptr[entity : entity + 2])
+        return list(zip(self.aliases(aliases[own]), counts[own].tolist(), strict=True))
 
     @cached_property
-    def _names(self) -> Csr:
-        return self._lists("entity_indptr", "entity_aliases")
-
-    @cached_property
-    def _name_counts(self) -> Int32:
-        return open_array(self.path / "entity_alias_counts.npy")
+    def _names(self) -> tuple[Int64, Int32, Int32]:
+        """Where the names of each entity begin, the names, and how often each is linked to it."""
+        files = ("entity_indptr", "entity_aliases", "entity_alias_counts")
+        indptr, aliases, counts = (open_array(self.path / f"{file}.npy") for file in files)
+        return indptr, aliases, counts
 
     # Documents
 
     def documents(self, entity: int) -> Int32:
         """Return D(e), ascending."""
         return self._documents.row(entity)
-
-    @cached_property
-    def _contents(self) -> Csr:
-        return self._lists("content_indptr", "content_entities")
-
-    def relatedness_matrix(self, a: ArrayLike, b: ArrayLike) -> Float32:
-        """Return the WLM of every entity of `a` with every entity of `b`, shape (len(a), len(b)).
-
-        One sparse product counts all shared documents.
-        """
-        n_rows, n_columns = (self.document_frequency[np.asarray(ids, np.int64)] for ids in (a, b))
-        return wlm(n_rows[:, None], n_columns[None, :], self.joint_matrix(a, b), self.n_documents)
 
     def joint_matrix(self, a: ArrayLike, b: ArrayLike) -> Int32:
         """Count the documents shared by every entity of `a` and every entity of `b`."""
@@ -356,37 +277,15 @@ class KnowledgeBase:
 
     # Vectors
 
-    def word_ids(self, words: Sequence[str]) -> Int32:
-        """Return the number of each word, -1 where it has no vector, shape (n,)."""
-        return self.words.find_many(words)
-
-    @cached_property
-    def words(self) -> StringTable:
-        """The vocabulary."""
-        return StringTable.open(self.path, "words")
-
-    @cached_property
-    def word_vectors(self) -> VectorTable:
-        """Word vectors, centred and at unit norm, shape (V, Q)."""
-        return self._vectors("word_vectors.npy")
-
-    @cached_property
-    def word_counts(self) -> Int64:
-        """How often each word occurs in the counted articles, shape (V,)."""
-        return open_array(self.path / "word_counts.npy")
-
     @cached_property
     def word_weights(self) -> Float32:
         """How much each word says in an entity's context, shape (V,)."""
         return word_weights(self.word_counts)
 
     @cached_property
-    def background(self) -> Float32:
-        """The mean vector of running text, shape (Q,)."""
-        if BACKGROUND in self.manifest.files:
-            return open_array(self.path / BACKGROUND)
-        # Earlier builds do not hold it.
-        return background_vector(self.word_vectors, self.word_weights, self.word_counts)
+    def word_vectors(self) -> VectorTable:
+        """Word vectors, centred and at unit norm, shape (V, Q)."""
+        return self._vectors("word_vectors.npy")
 
     def entity_vectors(self) -> VectorTable:
         """Return the closed-form entity vectors, shape (n_entities, Q), at unit norm.
@@ -394,10 +293,6 @@ class KnowledgeBase:
         Raises:
             KnowledgeBaseError: The build did not make them.
         """
-        return self._entity_vectors
-
-    @cached_property
-    def _entity_vectors(self) -> VectorTable:
         return self._vectors(ENTITY_VECTORS)
 
     def _vectors(self, file: str) -> VectorTable:
@@ -432,26 +327,40 @@ class KnowledgeBase:
             held_out: Only the held-out articles (True), only the others (False) or all (None).
             columns: Which of document, page_id, title, text, mentions and held_out to read.
         """
+        import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         wanted = None if columns is None else list(columns)
         read = None if wanted is None else [*wanted, *({"held_out"} - set(wanted))]
-        with self._readable(ARTICLES_FILE), pq.ParquetFile(self.path / ARTICLES_FILE) as file:
-            for batch in file.iter_batches(ARTICLES_PER_BATCH, columns=read):
-                if held_out is not None:
-                    batch = batch.filter(pc.equal(batch["held_out"], held_out))
-                if len(batch):
-                    yield batch if wanted is None else batch.select(wanted)
-
-    @contextmanager
-    def _readable(self, file: str) -> Iterator[None]:
-        import pyarrow as pa
-
         try:
-            yield
+            with pq.ParquetFile(self.path / ARTICLES_FILE) as file:
+                for batch in file.iter_batches(ARTICLES_PER_BATCH, columns=read):
+                    if held_out is not None:
+                        batch = batch.filter(pc.equal(batch["held_out"], held_out))
+                    if len(batch):
+                        yield batch if wanted is None else batch.select(wanted)
         except (pa.ArrowException, OSError) as error:
             raise KnowledgeBaseError(
-                f"The file {file} of the knowledge base {self.name!r} cannot be read ({error}); "
-                "build the knowledge base again."
+                f"The file {ARTICLES_FILE} of the knowledge base {self.name!r} cannot be read "
+                f"({error}); build the knowledge base again."
             ) from error
+
+
+def save_external_ids(directory: Path, n_entities: int, entities: Int32, ids: Sequence[str]) -> int:
+    """Write the id of each of `entities`; an id or an entity that comes again is left out.
+
+    Returns:
+        How many entities have an id.
+    """
+    number_by_id: dict[str, int] = {}
+    by_entity = np.full(n_entities, -1, dtype=np.int32)
+    firsts: list[int] = []
+    for entity, text in zip(entities.tolist(), ids, strict=True):
+        if by_entity[entity] < 0 and text not in number_by_id:
+            by_entity[entity] = number_by_id[text] = len(firsts)
+            firsts.append(entity)
+    StringTable.build(directory, _EXTERNAL_TABLE, list(number_by_id))
+    save_array(directory / EXTERNAL_IDS, by_entity, np.int32)
+    save_array(directory / _EXTERNAL_ENTITIES, np.array(firsts, dtype=np.int32), np.int32)
+    return len(firsts)

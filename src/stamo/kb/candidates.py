@@ -66,11 +66,8 @@ class CandidateTable:
     def single(self, alias: int) -> Candidates:
         """Return the candidates of one alias, none for -1."""
         begin, end = self._entities.indptr[alias : alias + 2] if alias >= 0 else (0, 0)
-        counts = np.asarray(self._counts[begin:end])
-        n, total = np.array([len(counts)]), np.array([counts.sum()])
-        return Candidates(
-            np.asarray(self._entities.values[begin:end]), counts, _priors(counts, n, total, n)
-        )
+        priors = self.batch(np.array([alias]))[1][0, : end - begin]
+        return Candidates(self._entities.values[begin:end], self._counts[begin:end], priors)
 
     def batch(self, aliases: NDArray[Any], top: int | None = None) -> tuple[Int32, Float32]:
         """Return the candidates of many aliases at once.
@@ -81,24 +78,27 @@ class CandidateTable:
 
         Returns:
             Entities, shape (n, C) with no more columns than needed, padded with -1, and their
-            priors, padded with 0.
+            priors count / total, or the same for all when no link uses the alias, padded with 0.
         """
         known = np.flatnonzero(np.asarray(aliases) >= 0)
         rows = np.asarray(aliases, dtype=np.int64)[known]
-        n_all = self._entities.lengths(rows)
+        begin = self._entities.indptr[rows]
+        n_all = np.asarray(self._entities.indptr[rows + 1] - begin, dtype=np.int64)
         widest = int(n_all.max(initial=1))
         top = widest if top is None else min(top, widest)
         n_taken = np.minimum(n_all, top)
-        places = expand(np.asarray(self._entities.indptr[rows]), n_taken)
-        counts = np.asarray(self._counts[places])
-        priors = _priors(counts, n_all, np.asarray(self._totals[rows]), n_taken)
+        places = expand(begin, n_taken)
+        total = np.repeat(self._totals[rows], n_taken)
+        uniform = np.repeat(1.0 / np.maximum(n_all, 1), n_taken)
+        priors = np.where(total > 0, self._counts[places] / np.maximum(total, 1), uniform)
         return _padded(len(aliases), top, known, n_taken, self._entities.values[places], priors)
 
     def counts(self, aliases: Int32, entities: Int32) -> Int64:
         """Return count(e, m) for pairs of alias and entity, 0 where either is -1, shape (n,)."""
         known = np.flatnonzero((aliases >= 0) & (entities >= 0))
-        lengths = self._entities.lengths(aliases[known].astype(np.int64))
-        places = expand(self._entities.indptr[aliases[known]], lengths)
+        begin, end = (self._entities.indptr[aliases[known].astype(np.int64) + i] for i in (0, 1))
+        lengths = end - begin
+        places = expand(begin, lengths)
         is_meant = self._entities.values[places] == np.repeat(entities[known], lengths)
         counts = np.where(is_meant, self._counts[places], 0)
         row = np.repeat(known, lengths)
@@ -130,31 +130,30 @@ class CandidateTable:
         indptr = np.searchsorted(row, np.arange(n_rows + 1))
         entities = (found[order] & 0xFFFFFFFF).astype(np.int32)
         shares = (mass / np.where(total > 0, total, 1.0)[row]).astype(np.float32)
-        return MixedCandidates(Csr(indptr, entities), shares)
+        widest = int(np.diff(indptr).max(initial=0))
+        return MixedCandidates(indptr, entities, shares, widest)
 
 
 @dataclass(frozen=True)
 class MixedCandidates:
-    """Candidates of names that may be read as several aliases, the most likely first."""
+    """Candidates of names that may mean several aliases, the most likely first."""
 
-    entities: Csr
+    indptr: Int64  # (rows + 1,) where the candidates of each row begin
+    entities: Int32
     priors: Float32
-
-    @property
-    def widest(self) -> int:
-        """The largest number of candidates of a row."""
-        return int(np.diff(self.entities.indptr).max(initial=0))
+    widest: int
+    """The largest number of candidates of a row."""
 
     def batch(self, rows: NDArray[Any], top: int) -> tuple[Int32, Float32]:
         """Return the first candidates of rows, shape (n, top), padded with -1 and 0."""
-        n_taken = np.minimum(self.entities.lengths(rows), top)
-        places = expand(self.entities.indptr[rows], n_taken)
-        every, entities = np.arange(len(rows)), self.entities.values[places]
-        return _padded(len(rows), top, every, n_taken, entities, self.priors[places])
+        begin = self.indptr[rows]
+        n_taken = np.minimum(self.indptr[rows + 1] - begin, top)
+        places, every = expand(begin, n_taken), np.arange(len(rows))
+        return _padded(len(rows), top, every, n_taken, self.entities[places], self.priors[places])
 
 
 def _padded(
-    n: int, top: int, rows: Int64, n_taken: Int64, entities: Int32, priors: Float32
+    n: int, top: int, rows: Int64, n_taken: Int64, entities: Int32, priors: NDArray[Any]
 ) -> tuple[Int32, Float32]:
     """Arrange the candidates of some of n rows side by side, padded with -1 and 0."""
     ids = np.full((n, top), -1, dtype=np.int32)
@@ -162,12 +161,3 @@ def _padded(
     at = np.repeat(rows, n_taken), expand(np.zeros(len(rows), np.int64), n_taken)
     ids[at], values[at] = entities, priors
     return ids, values
-
-
-def _priors(
-    counts: NDArray[Any], n_all: NDArray[Any], totals: NDArray[Any], n_taken: NDArray[Any]
-) -> Float32:
-    """Return count / total for each candidate, the same for all when no link uses the alias."""
-    total = np.repeat(totals, n_taken)
-    uniform = np.repeat(1.0 / np.maximum(n_all, 1), n_taken)
-    return np.where(total > 0, counts / np.maximum(total, 1), uniform).astype(np.float32)

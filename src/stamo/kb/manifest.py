@@ -90,7 +90,14 @@ class Manifest:
         Raises:
             KnowledgeBaseError: It is missing, damaged or of another format version.
         """
-        record = _read_record(directory)
+        try:
+            record = json.loads((directory / MANIFEST_FILE).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _is_none(directory, f"it has no {MANIFEST_FILE}") from error
+        except (OSError, ValueError) as error:
+            raise _damaged(directory, f"its {MANIFEST_FILE} cannot be read ({error})") from error
+        if not isinstance(record, dict) or record.get("format") != KB_FORMAT:
+            raise _is_none(directory, f"its {MANIFEST_FILE} belongs to something else")
         version = record.pop("version", None)
         if version != KB_VERSION:
             raise KnowledgeBaseError(
@@ -137,29 +144,15 @@ class Manifest:
                 what = f"the file {name} has {size} bytes instead of {entry['size']}"
                 raise _damaged(directory, what)
         for name, entry in self.files.items():
-            # Earlier builds have sha256 alone.
-            kind = "xxh3" if index_only and "xxh3" in entry else "sha256"
-            is_read = not index_only or _is_index(name, entry["size"])
-            if is_read and _HASHES[kind](directory / name) != entry[kind]:
+            path = directory / name
+            if not index_only:
+                is_same = sha256_of(path) == entry["sha256"]
+            else:
+                is_index = name.endswith(".trie") or "xxh3" in entry
+                is_same = not is_index or xxh3_of(path) == entry.get("xxh3")
+            if not is_same:
                 what = f"the content of the file {name} has changed since the build"
                 raise _damaged(directory, what)
-
-
-def _is_index(name: str, size: int) -> bool:
-    return name.endswith(".trie") or (name.endswith(".npy") and size <= MAX_SMALL_BYTES)
-
-
-def _read_record(directory: Path) -> dict[str, Any]:
-    path = directory / MANIFEST_FILE
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise _is_none(directory, f"it has no {MANIFEST_FILE}") from error
-    except (OSError, ValueError) as error:
-        raise _damaged(directory, f"its {MANIFEST_FILE} cannot be read ({error})") from error
-    if not isinstance(record, dict) or record.get("format") != KB_FORMAT:
-        raise _is_none(directory, f"its {MANIFEST_FILE} belongs to something else")
-    return record
 
 
 def _is_none(directory: Path, why: str) -> KnowledgeBaseError:
@@ -177,9 +170,10 @@ def _damaged(directory: Path, what: str) -> KnowledgeBaseError:
 def is_knowledge_base(directory: Path) -> bool:
     """Tell whether a directory is a knowledge base of any version."""
     try:
-        return bool(_read_record(directory))
-    except KnowledgeBaseError:
+        record = json.loads((directory / MANIFEST_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return False
+    return isinstance(record, dict) and record.get("format") == KB_FORMAT
 
 
 def sha256_of(path: Path) -> str:
@@ -194,9 +188,6 @@ def xxh3_of(path: Path) -> str:
         return xxhash.xxh3_64_hexdigest(content)
 
 
-_HASHES = {"sha256": sha256_of, "xxh3": xxh3_of}
-
-
 def describe_files(directory: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return size and hashes of each named file, in the order of the names."""
     described: dict[str, dict[str, Any]] = {}
@@ -204,6 +195,6 @@ def describe_files(directory: Path, names: Iterable[str]) -> dict[str, dict[str,
         path = directory / name
         size = path.stat().st_size
         described[name] = {"size": size, "sha256": sha256_of(path)}
-        if size and _is_index(name, size):
+        if size and (name.endswith(".trie") or (name.endswith(".npy") and size <= MAX_SMALL_BYTES)):
             described[name]["xxh3"] = xxh3_of(path)
     return described

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -134,70 +135,54 @@ class NameMatcher:
         rows = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))]
         for n_tokens, first, place in self._walk(tokens):
             is_name = np.flatnonzero(self._names.take(place) != NO_NAME)
-            first, names = self._with_twins(first[is_name], place[is_name])
+            first, place = first[is_name], place[is_name]
+            names, row = self._names.take(place), np.arange(len(place))
+            # Several names may be the same in plain signs; they stand behind one another.
+            hashes, twins, of = self._hashes.take(place), place, row
+            while len(of):
+                twins = twins + 1
+                is_same = np.flatnonzero(self._hashes.take(twins) == hashes[of])
+                twins, of = twins[is_same], of[is_same]
+                row = np.concatenate([row, of])
+                names = np.concatenate([names, self._names.take(twins)])
+            names = np.where(names < 0, np.int32(_FOLDED_NAME) - names, names)
+            if len(row) > len(place):
+                order = np.lexsort((names, row))
+                names, row = names[order], row[order]
             kept = np.flatnonzero(wanted[names])
-            rows.append((first[kept], first[kept] + (n_tokens - 1), names[kept]))
-        begin, end, found = map(np.concatenate, zip(*rows, strict=True))
-        return Occurrences(tokens.starts[begin], tokens.ends[end], found)
-
-    def _with_twins(self, first: Int64, place: Int32) -> tuple[Int64, Int32]:
-        """Return the names at places of the table, and those that are the same in plain signs."""
-        names = self._names.take(place)
-        names = np.where(names < 0, np.int32(_FOLDED_NAME) - names, names)
-        hashes = self._hashes.take(place)
-        rows, twins = np.arange(len(place)), place
-        same: list[tuple[Int64, Int32]] = []
-        while True:
-            twins = twins + 1
-            is_same = np.flatnonzero(self._hashes.take(twins) == hashes[rows])
-            if not len(is_same):
-                break
-            rows, twins = rows[is_same], twins[is_same]
-            found = self._names.take(twins)
-            same.append((rows, np.where(found < 0, np.int32(_FOLDED_NAME) - found, found)))
-        if not same:
-            return first, names
-        # By place and name; only what has a twin needs to be sorted, the rest is.
-        of_twins, twin_names = map(np.concatenate, zip(*same, strict=True))
-        row = np.concatenate([np.arange(len(names)), of_twins])
-        names = np.concatenate([names, twin_names])
-        order = np.argsort(row, kind="stable")
-        some = np.flatnonzero(np.isin(row[order], same[0][0]))
-        order[some] = order[some][np.lexsort((names[order[some]], row[order[some]]))]
-        return first[row[order]], names[order]
+            begin = first[row[kept]]
+            rows.append((begin, begin + (n_tokens - 1), names[kept]))
+        begins, ends, found = map(np.concatenate, zip(*rows, strict=True))
+        return Occurrences(tokens.starts[begins], tokens.ends[ends], found)
 
     def _walk(self, tokens: HashedTokens) -> Iterator[tuple[int, Int64, Int32]]:
-        """Yield for 1, 2, ... tokens where that many begin a name, and where in the table."""
-        n = len(tokens.starts)
-        n_tokens = 1
-        active, place = self._look_up(tokens.hash(tokens.starts, tokens.ends))
-        while len(active):
-            yield n_tokens, active, place
-            if active[-1] + n_tokens == n:  # ascending, so only the last one ends
-                active = active[:-1]
-            ends = tokens.ends.take(active + n_tokens)
-            begins, place = self._look_up(tokens.hash(tokens.starts.take(active), ends))
-            active = active[begins]
-            n_tokens += 1
-
-    def _look_up(self, wanted: UInt64) -> tuple[Int64, Int32]:
-        """Return which of the hashes are beginnings of names, and their places in the table.
+        """Yield for 1, 2, ... tokens where that many begin a name, and where in the table.
 
         Hashes are spread evenly, so the bucket is at most a few steps away from the first hash
         that is not below a wanted one; this is three times faster than a binary search.
         """
+        n = len(tokens.starts)
         shift = np.uint64(65 - len(self._buckets).bit_length())
-        place = self._buckets.take((wanted >> shift).view(np.int64))
-        there = self._hashes.take(place)
-        below = np.flatnonzero(there < wanted)
-        while len(below):
-            step = place[below] + 1
-            place[below] = step
-            reached = self._hashes.take(step)
-            there[below] = reached
-            below = below[reached < wanted[below]]
-        begins = np.flatnonzero(there == wanted)
-        return begins, place[begins]
+        active, starts, ends = np.arange(n), tokens.starts, tokens.ends
+        for n_tokens in count(1):
+            wanted = tokens.hash(starts, ends)
+            place = self._buckets.take((wanted >> shift).view(np.int64))
+            there = self._hashes.take(place)
+            below = np.flatnonzero(there < wanted)
+            while len(below):
+                step = place[below] + 1
+                place[below] = step
+                reached = self._hashes.take(step)
+                there[below] = reached
+                below = below[reached < wanted[below]]
+            begins = np.flatnonzero(there == wanted)
+            if not len(begins):
+                return
+            active, place = active[begins], place[begins]
+            yield n_tokens, active, place
+            if active[-1] + n_tokens == n:  # ascending, so only the last one ends
+                active = active[:-1]
+            starts, ends = tokens.starts.take(active), tokens.ends.take(active + n_tokens)
 
 
 def _choose(names: Int32, lengths: Int64) -> Int64:

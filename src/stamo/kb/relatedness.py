@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stamo.system.files import Float32, Int32, Int64
+
+if TYPE_CHECKING:
+    from stamo.kb.base import KnowledgeBase
 
 Numbers = NDArray[np.integer[Any]]
 Counts = Numbers | NDArray[np.floating[Any]]
@@ -17,6 +20,7 @@ COLUMNS_PER_ENTRY = 16
 """Beyond so many columns for each entry it is faster to number those that are used anew."""
 FEW_ENTRIES, FEW_CELLS = 1 << 16, 1 << 20
 """Up to these sizes, those of the text of a page, whole matrices are multiplied."""
+_CELLS_PER_BLOCK = 65_536
 
 
 def wlm(
@@ -45,6 +49,58 @@ def wlm(
     distance = (np.log(larger) - np.log(joint)) / np.where(room > 0, room, 1.0)
     values = np.clip(1.0 - distance, 0.0, 1.0) if clip else 1.0 - distance
     return np.where(shares, values, 0.0).astype(np.float32)
+
+
+def relate(kb: KnowledgeBase, documents: Int32, candidates: Int32, context: Int32) -> Float32:
+    """Return the mean relatedness of each candidate to the entities around its mention, (M, C).
+
+    One product counts the shared articles of all candidates and entity contexts of all documents.
+
+    Args:
+        kb: The knowledge base.
+        documents: The document of each mention, shape (M,).
+        candidates: Entities, shape (M, C), padded with -1.
+        context: The entities around each mention, shape (M, K), padded with -1.
+    """
+    values = np.zeros(candidates.shape, dtype=np.float32)
+    row, column = np.nonzero(candidates >= 0)
+    at = np.nonzero(context >= 0)
+    if not len(row) or not len(at[0]):
+        return values
+    documents = np.unique(documents, return_inverse=True)[1].astype(np.int64)
+    n_documents = int(documents.max()) + 1
+    # Distinct pairs of document and entity, ordered by document, and the pair of each cell.
+    keys, pair = np.unique(
+        documents[row] * kb.n_entities + candidates[row, column], return_inverse=True
+    )
+    other_keys, other = np.unique(
+        documents[at[0]] * kb.n_entities + context[at], return_inverse=True
+    )
+    document, entity = np.divmod(keys, kb.n_entities)
+    other_document, other_entity = np.divmod(other_keys, kb.n_entities)
+    left, right, n_joint = shared_articles(
+        kb.incidence(entity, document, n_documents),
+        kb.incidence(other_entity, other_document, n_documents),
+    )
+    frequency = kb.document_frequency
+    related = wlm(frequency[entity[left]], frequency[other_entity[right]], n_joint, kb.n_documents)
+    # A row for each pair, as wide as its document's context; a zero behind the last for padding.
+    width = np.bincount(other_document, minlength=n_documents)
+    first = np.cumsum(width) - width
+    starts = np.concatenate([[0], np.cumsum(width[document])])
+    table = np.zeros(starts[-1] + 1, dtype=np.float32)
+    table[starts[left] + right - first[other_document[right]]] = related
+    place = np.full(context.shape, -1, dtype=np.int64)
+    place[at] = other - first[documents[at[0]]]
+    begin = starts[pair]
+    for i in range(0, len(row), _CELLS_PER_BLOCK):
+        some = slice(i, i + _CELLS_PER_BLOCK)
+        index = place[row[some]]  # (cells, K)
+        index = np.where(index >= 0, begin[some, None] + index, len(table) - 1)
+        values[row[some], column[some]] = table[index].sum(axis=1)
+    n_context = (context >= 0).sum(axis=1)
+    values /= np.maximum(n_context, 1).astype(np.float32)[:, None]
+    return values
 
 
 @dataclass(frozen=True)
@@ -81,29 +137,19 @@ def shared_articles(left: Incidence, right: Incidence) -> tuple[Int64, Int64, In
     lengths = n_before[ends] - n_before[ends - left.lengths]
     left = Incidence(places[kept], lengths, right.n_articles)
     if (len(left.lengths) + len(right.lengths)) * right.n_articles <= FEW_CELLS:
-        return _dense_product(left, right)
-    return _sparse_product(left, right)
-
-
-def _dense_product(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
-    """Count without sparse matrices, which take .1 s to load; for small ones it is as fast."""
-    ones = []
-    for side in (left, right):
-        ones.append(np.zeros((len(side.lengths), side.n_articles), dtype=np.float32))
-        ones[-1][np.repeat(np.arange(len(side.lengths)), side.lengths), side.articles] = 1
-    joint = ones[0] @ ones[1].T
-    rows, columns = np.nonzero(joint)
-    return rows, columns, joint[rows, columns].astype(np.int32)
-
-
-def _sparse_product(left: Incidence, right: Incidence) -> tuple[Int64, Int64, Int32]:
+        # Without sparse matrices, which take .1 s to load; for small ones it is as fast.
+        ones = [np.zeros((len(s.lengths), right.n_articles), np.float32) for s in (left, right)]
+        for cells, side in zip(ones, (left, right), strict=True):
+            cells[np.repeat(np.arange(len(cells)), side.lengths), side.articles] = 1
+        dense = ones[0] @ ones[1].T
+        rows, columns = np.nonzero(dense)
+        return rows, columns, dense[rows, columns].astype(np.int32)
     from scipy.sparse import csr_matrix
 
-    ones = []
+    matrices = []
     for side in (left, right):
-        entries = np.ones(len(side.articles), dtype=np.int32)
         indptr = np.concatenate(([0], np.cumsum(side.lengths)))
-        shape = len(side.lengths), side.n_articles
-        ones.append(csr_matrix((entries, side.articles, indptr), shape=shape))
-    joint = (ones[0] @ ones[1].T).tocoo()
+        entries = np.ones(len(side.articles), dtype=np.int32), side.articles, indptr
+        matrices.append(csr_matrix(entries, shape=(len(side.lengths), side.n_articles)))
+    joint = (matrices[0] @ matrices[1].T).tocoo()
     return joint.row, joint.col, joint.data

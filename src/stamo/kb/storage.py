@@ -122,14 +122,11 @@ class Csr:
         """Return one list."""
         return self.values[self.indptr[index] : self.indptr[index + 1]]
 
-    def lengths(self, rows: NDArray[Any]) -> Int64:
-        """Return how long each of the given lists is, shape (n,)."""
-        return np.asarray(self.indptr[rows + 1] - self.indptr[rows], dtype=np.int64)
-
     def gather(self, rows: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
         """Join the given lists; return the values and the length of each list."""
-        lengths = self.lengths(rows)
-        return self.values[expand(np.asarray(self.indptr[rows]), lengths)], lengths
+        begin = self.indptr[rows]
+        lengths = np.asarray(self.indptr[rows + 1] - begin, dtype=np.int64)
+        return self.values[expand(begin, lengths)], lengths
 
 
 def expand(starts: NDArray[Any], lengths: Int64) -> Int64:

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from stamo.errors import ModelError
+from stamo.features.base import encode_features
 from stamo.features.mentions import EncodedMentions
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.rank import Ranking, encode_known, keep_best
+from stamo.linking.rank import Ranking, keep_best
 from stamo.models.base import Batch, LinkingModel, make_batch
 from stamo.models.calibration import Calibration
 from stamo.models.tables import MASKED, Tables, blocks, local_tables
@@ -43,7 +44,7 @@ def rank_and_explain(
     rows: Int64,
 ) -> Ranking:
     """Rank as `rank_by_model` does, and say what each score adds to the lead of the best."""
-    mentions = encode_known(model, mentions, kb)
+    mentions = encode_features(mentions, model.encoded_features, kb)
     # How many scores the model combines is seen at the first mention.
     first = make_batch(mentions.take(slice(0, 1)), tables) if len(mentions) else None
     result = ranking.opened(rows, model.scores(first).shape[-1] if first else 0)

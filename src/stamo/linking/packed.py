@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from stamo.corpus.reading import ReadChunk
 from stamo.corpus.types import Document, Mention
-from stamo.features.base import FeatureParams, ViewRows, view_mentions
+from stamo.features.base import FeatureParams, ViewRows, encode_features, view_mentions
 from stamo.features.encoder_choice import encoder_for
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
 from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
@@ -26,7 +26,6 @@ from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.forms import CapitalNames, find_alias_forms
 from stamo.linking.linker import Linker
-from stamo.linking.rank import encode_known
 from stamo.linking.reasons import find_reasons
 from stamo.linking.results import (
     Contribution,
@@ -125,7 +124,7 @@ def score_pack(
     context = corpus.entities.copy()
     context[named] = UNKNOWN
     mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
-    mentions = encode_known(trained.model, mentions, kb)
+    mentions = encode_features(mentions, trained.model.encoded_features, kb)
     pairs = linked_pairs(corpus.documents, context)
     if encoder is None or encoder.fingerprint != pack.encoder:
         encoder = encoder_for(pack.encoder)
