@@ -8,8 +8,6 @@ from stamo.service.app import create_app
 from stamo.service.folders import WorkspaceFolders
 from stamo.workspace.labels import Choice
 from stamo.workspace.report import REPORT
-from stamo.workspace.report_html import page as page_of
-from stamo.workspace.report_html import place
 from tests.service.support import (
     KNOWN,
     advise,
@@ -162,8 +160,9 @@ def test_the_whole_document_can_be_opened(tmp_path, open_page, serve_app):
 @pytest.mark.browser
 def test_a_report_leads_to_the_label(address, open_page, root):
     """A click on an example of the served report shows its mention, where a key relabels it."""
-    example = f"<li>56% <a {place('rey', 'doc-03', 0)}>News 3</a> → Rey Skywalker</li>"
-    (root / "rey" / REPORT).write_text(page_of("Report", [example]))
+    place = "?workspace=rey&amp;document=doc-03&amp;mention=0"
+    example = f'<li>56% <a data-place="{place}">News 3</a> → Rey Skywalker</li>'
+    (root / "rey" / REPORT).write_text(f"<!doctype html><title>Report</title>{example}")
     page = open_page(f"{address}{SPACE}/report")
     page.click("text=News 3")
     page.fill("#who", "Ada")

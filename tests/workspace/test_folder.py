@@ -149,24 +149,6 @@ def test_documents_come_back_in_order(tmp_path):
     assert list(again) == []
 
 
-def test_an_id_is_collected_once(tmp_path):
-    """Labels name documents by id, so a second document with the same id is refused."""
-    store = create(tmp_path / "rey").documents
-    store.append(documents("a"), state={})
-    for twice in (documents("a"), documents("b", "b")):
-        with pytest.raises(WorkspaceError, match="collected already"):
-            store.append(twice, state={})
-    assert [d.id for d in store] == ["a"]
-
-
-def test_documents_that_would_change_are_refused(tmp_path):
-    """What cannot be read back as it is is not stored."""
-    store = create(tmp_path / "rey").documents
-    for document in (Document(" a ", "x"), Document("a", ""), Document("a", "x\ud800")):
-        with pytest.raises(WorkspaceError, match="unchanged"):
-            store.append([document], state={})
-
-
 def test_damaged_parts_are_noticed(tmp_path):
     """A changed or missing part is never read as if it were whole."""
     store = create(tmp_path / "rey").documents

@@ -118,14 +118,13 @@ def report(
     written = for_each(spaces, run)
     records = []
     for space, one in written:
-        paths = [str(path) for path in (one.path, *one.figures)]
         verdict = one.verdict.to_json() if one.verdict else None
-        found = {"report": paths[0], "figures": paths[1:], "verdict": verdict}
+        found = {"report": str(one.path), "verdict": verdict}
         records.append({"workspace": str(space.path), **found})
         if one.verdict is not None and not as_json:
             console.print(verdict_view(one.verdict, space.entity.id if len(written) > 1 else ""))
-        for path in [] if as_json else paths:
-            console.print(path, soft_wrap=True)
+        if not as_json:
+            console.print(str(one.path), soft_wrap=True)
     if as_json:
         print_json(records)
     if len(written) < len(spaces):

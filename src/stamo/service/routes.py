@@ -63,7 +63,7 @@ from stamo.service.schemas import (
 )
 from stamo.service.security import REPORT_POLICY
 from stamo.workspace.labels import NONE, SKIP
-from stamo.workspace.report_html import with_links
+from stamo.workspace.report import with_links
 
 MOST_LISTED = 500
 MAX_PER_ADDRESS = 20

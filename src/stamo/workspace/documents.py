@@ -1,16 +1,16 @@
 """The collected candidate documents of a workspace, written part by part as they are found.
 
 Each part is one compressed file of JSON lines. The manifest names the parts that count and holds
-the collector's state; it is replaced after each part. A crash between the two leaves a part that
-no manifest names: it is never read, and the next collecting overwrites it.
+the collector's state. A crash leaves parts that no manifest names: they are never read, and the
+next collecting overwrites them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import zstandard
 
 from stamo.corpus.formats import document_from_json, document_to_json, parse_json
-from stamo.corpus.types import Corpus, Document, clean_surrogates
+from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
 from stamo.system.streams import read_line_blocks
@@ -40,6 +40,12 @@ class PartFile:
     n_documents: int
     n_mentions: int
     """Candidate mentions: those that are not linked yet."""
+
+    def __post_init__(self) -> None:
+        counts, names = (self.n_documents, self.n_mentions), (self.name, self.digest)
+        are_counts = all(type(n) is int and 0 <= n < 1 << 31 for n in counts)
+        if not (are_counts and all(isinstance(name, str) for name in names)):
+            raise TypeError(f"a part is {str(self)[:80]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class DocumentParts:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._ids: set[str] | None = None
+        self._waiting: list[PartFile] = []
 
     @property
     def manifest(self) -> CollectedParts:
@@ -82,50 +88,53 @@ class DocumentParts:
                     f"{path} has the format version {value['version']!r}; this release reads "
                     f"version {DOCUMENTS_VERSION}: collect again."
                 )
-            return _collected(value)
+            state = dict(value["state"])
+            for name in ("kb", "model", "kb_fingerprint", "model_fingerprint"):
+                if not isinstance(state.get(name, ""), str):
+                    raise TypeError(f"{name} is {str(state[name])[:80]}")
+            parts = tuple(PartFile(**part) for part in value["parts"])
+            return CollectedParts(parts, state, bool(value["complete"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise WorkspaceError(
                 f"{path} is not as it was written ({error}); collect again."
             ) from error
 
     def append(
-        self, documents: Iterable[Document], *, state: Mapping[str, Any], complete: bool = False
-    ) -> CollectedParts:
-        """Add documents and replace the collector's state in one step.
+        self,
+        documents: Sequence[Document],
+        *,
+        state: Mapping[str, Any] | None = None,
+        complete: bool = False,
+    ) -> None:
+        """Add documents, each with an id of its own.
 
-        Raises:
-            WorkspaceError: A document's id is taken.
+        They count from the moment on when a state is given, which replaces the collector's state
+        in one step.
         """
-        manifest = self.manifest
-        added = list(documents)
-        if self._ids is None:
-            self._ids = {document.id for document in self}
-        fresh = {document.id for document in added}
-        if len(fresh) < len(added) or fresh & self._ids:
-            taken = sorted(fresh & self._ids) or ["one of the new documents twice"]
-            raise WorkspaceError(
-                f"The document id {taken[0]!r} is collected already; give each document its own id."
-            )
-        for document in added:
-            _check_storable(document)
         self.folder.mkdir(exist_ok=True)
-        parts = manifest.parts
-        if added:
-            parts = (*parts, self._write_part(len(parts), added))
-        manifest = CollectedParts(parts, dict(state), complete)
-        self._write_manifest(manifest)
-        self._ids |= fresh
-        return manifest
+        parts = (*self.manifest.parts, *self._waiting)
+        if documents:
+            # The number names the file, never anything that a document says.
+            name = f"{len(parts):05d}.jsonl.zst"
+            lines = (json.dumps(document_to_json(d), ensure_ascii=False) + "\n" for d in documents)
+            data = zstandard.ZstdCompressor(level=3).compress("".join(lines).encode())
+            write_atomic(self.folder / name, data)
+            n_mentions = sum(m.entity is None for d in documents for m in d.mentions)
+            part = PartFile(name, _digest(data).hexdigest(), len(documents), n_mentions)
+            self._waiting.append(part)
+            parts = (*parts, part)
+        if state is not None:
+            self._write_manifest(CollectedParts(parts, dict(state), complete))
 
     def _write_manifest(self, manifest: CollectedParts) -> None:
         data = to_json({"version": DOCUMENTS_VERSION} | asdict(manifest))
         write_atomic(self.folder / DOCUMENTS_MANIFEST, data)
+        self._waiting = []
 
     def clear(self) -> None:
         """Forget all documents, to collect anew."""
         if self.folder.exists():
             self._write_manifest(CollectedParts())
-        self._ids = None
 
     def read(self) -> Corpus:
         """Read all documents."""
@@ -150,15 +159,6 @@ class DocumentParts:
             except (CorpusFormatError, ValueError, zstandard.ZstdError) as error:
                 raise WorkspaceError(f"{path} holds no documents ({error}).") from error
 
-    def _write_part(self, number: int, documents: list[Document]) -> PartFile:
-        # The number names the file, never anything that a document says.
-        name = f"{number:05d}.jsonl.zst"
-        lines = (json.dumps(document_to_json(d), ensure_ascii=False) + "\n" for d in documents)
-        data = zstandard.ZstdCompressor(level=3).compress("".join(lines).encode())
-        write_atomic(self.folder / name, data)
-        n_mentions = sum(m.entity is None for d in documents for m in d.mentions)
-        return PartFile(name, _digest(data).hexdigest(), len(documents), n_mentions)
-
 
 def _lines(data: bytes) -> Iterator[bytes]:
     """Unpack lines one by one, however much all of them are."""
@@ -170,40 +170,6 @@ def _lines(data: bytes) -> Iterator[bytes]:
         blocks = iter(partial(reader.read, 1 << 20), b"")
         for block in read_line_blocks(blocks, MAX_STORED_LINE, on_long):
             yield from filter(None, block.split(b"\n"))
-
-
-def _collected(value: Mapping[str, Any]) -> CollectedParts:
-    """Check the values of a manifest.
-
-    Raises:
-        TypeError: One is not what was written.
-    """
-    parts = tuple(PartFile(**part) for part in value["parts"])
-    for part in parts:
-        counts, names = (part.n_documents, part.n_mentions), (part.name, part.digest)
-        are_counts = all(type(n) is int and 0 <= n < 1 << 31 for n in counts)
-        if not (are_counts and all(isinstance(name, str) for name in names)):
-            raise TypeError(f"a part is {str(part)[:80]}")
-    state = dict(value["state"])
-    for name in ("kb", "model", "kb_fingerprint", "model_fingerprint"):
-        if not isinstance(state.get(name, ""), str):
-            raise TypeError(f"{name} is {str(state[name])[:80]}")
-    return CollectedParts(parts, state, bool(value["complete"]))
-
-
-def _check_storable(document: Document) -> None:
-    bare, mentions = replace(document, mentions=()), document.mentions
-    said = "".join(part for m in mentions for part in (m.surface, m.entity or ""))
-    spans = [(m.start, m.end) for m in mentions]
-    try:
-        is_same = document_from_json(document_to_json(bare), "") == bare
-    except CorpusFormatError:
-        is_same = False
-    if not (is_same and clean_surrogates(said) == said and spans == sorted(spans)):
-        raise WorkspaceError(
-            f"The document {document.id!r} cannot be stored unchanged; give it a printable id, a "
-            "text that is not empty, and mentions in the order of their start."
-        )
 
 
 def free_id(name: str, taken: Container[str], sign: str = "~") -> str:

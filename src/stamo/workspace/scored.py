@@ -35,8 +35,8 @@ _AROUND = 50
 
 
 @dataclass(frozen=True)
-class SeenMention:
-    """One candidate mention of the pile as the pack sees it."""
+class ScoredMention:
+    """One candidate mention of the pile as the pack scores it."""
 
     document: Document
     index: int
@@ -63,7 +63,7 @@ def score_corpus(
     kb: KnowledgeBase,
     trained: TrainedModel,
     encoder: TextEncoder | None = None,
-) -> list[SeenMention]:
+) -> list[ScoredMention]:
     """Score every candidate mention of collected documents with a pack; see `score_pack`."""
     bare = corpus.with_labels({})
     flat = flatten(bare, Lexicon.of(kb), entity_numbers([pack.entity], bare, kb))
@@ -83,7 +83,7 @@ def score_corpus(
         # Where labels of one name in one document differ, they stand for themselves only.
         is_free = label is None and len(said.get((document.id, mention.surface), ())) != 1
         p, linked = float(scores.probability[n]), bool(scores.odds[n] > 0)
-        result.append(SeenMention(document, index, p, linked, rivals[n], label, is_free))
+        result.append(ScoredMention(document, index, p, linked, rivals[n], label, is_free))
     return result
 
 
@@ -179,7 +179,7 @@ def load_comparable(path: Path, kb: KnowledgeBase, model: str) -> EntityPack | N
         return None
 
 
-def _lines(seen: Sequence[SeenMention]) -> tuple[str, ...]:
+def _lines(seen: Sequence[ScoredMention]) -> tuple[str, ...]:
     lines = []
     for one in seen[:MAX_SHOWN]:
         document, mention = one.document, one.document.mentions[one.index]

@@ -262,7 +262,7 @@ def _collect_some(
 def _keep_pile(directory: Path, job: _Job, corpus: Corpus) -> WildProblem:
     """Keep the pile of one entity, and find its judged mentions there."""
     number, given, labels = job
-    _pile(directory, number).append(corpus, state={}, complete=True)
+    _pile(directory, number).append(corpus.documents, state={}, complete=True)
     places = {
         (document.id, mention.start): index
         for document in corpus
