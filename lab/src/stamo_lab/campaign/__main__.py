@@ -3,48 +3,60 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from stamo_lab.campaign import clients, faults, growth, inputs, requests
-from stamo_lab.campaign.table import Row, run_apart, show
+from stamo.cli.main import create_app
+from stamo_lab.campaign import artifacts, documents, faults, growth, service
+from stamo_lab.campaign.table import Row, Target, run, run_apart, show
 
-Part = Callable[[Path, argparse.Namespace], Iterator[Row]]
-
-PARTS: dict[str, Part] = {
-    "inputs": lambda folder, args: inputs.rows(folder, args.seconds, args.seed, args.only),
-    "requests": lambda folder, args: requests.rows(folder, 4 * args.seconds, args.seed),
-    "growth": lambda folder, args: growth.rows(folder, args.only),
-    "kills": lambda folder, args: faults.kill_rows(folder, args.kills, args.seed, args.only),
-    "disks": lambda folder, args: faults.disk_rows(folder, args.only),
-    "clients": lambda folder, args: clients.rows(folder, args.requests, args.only),
+PARTS: dict[str, Callable[[Path, str], Iterator[Target]]] = {
+    "documents": documents.targets,
+    "artifacts": artifacts.targets,
+    "growth": growth.targets,
+    "faults": faults.targets,
+    "service": service.targets,
 }
+
+
+def prepare(folder: Path) -> Row:
+    """Make what is attacked, in a process of its own: what comes later forks, without threads."""
+
+    def make(row: Row) -> Iterator[None]:
+        artifacts.prepare(folder)
+        yield
+
+    return run_apart(Target("preparing", make, max_megabytes=None), 300)
 
 
 def main() -> None:
     """Attack everything and print the table."""
     parser = argparse.ArgumentParser(prog="python -m stamo_lab.campaign", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--seconds", type=float, default=20, help="for one share of a target")
-    parser.add_argument("--kills", type=int, default=60, help="for each kind of work")
-    parser.add_argument("--requests", type=int, default=2000, help="under load")
+    parser.add_argument("--minutes", type=float, default=8, help="for all targets together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="part of a target's name")
     args = parser.parse_args()
     unknown = set(args.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}; choose of {', '.join(PARTS)}")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for name in ("stamo.workspace.learn", "stamo.discovery.propose", "stamo.models.train"):
+        importlib.import_module(name)  # once for all targets, which are forked
+    create_app()
     folder = Path(tempfile.mkdtemp(prefix="stamo-campaign-"))
     try:
-        # In a process of its own: what comes later forks, and must not have had its threads.
-        made = run_apart("preparing", lambda row, tell: inputs.prepare(folder), 300)
+        made = prepare(folder)
         if made.n_failed:
             sys.exit(f"The campaign could not be prepared: {made.first_failure}")
-        is_well = show(row for part in args.parts or PARTS for row in PARTS[part](folder, args))
-        sys.exit(not is_well)
+        targets = [t for p in args.parts or PARTS for t in PARTS[p](folder, str(args.seed))]
+        chosen = [target for target in targets if args.only in target.name]
+        sys.exit(not show(run(chosen, 60 * args.minutes)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -3,11 +3,13 @@
 The points are found by Python's audit events, by `os.fsync` and by the statements of SQLite. A kill
 is `kill -9` of the whole process group. A disk is full because it is small (tmpfs, where root may
 mount one), because no file may grow (a limit of the process), or by an error at one of the points.
-It is read-only because it is mounted so.
+It is read-only because it is mounted so. After each of them a reader finds the old or the new, and
+the same command again ends as if nothing had been.
 """
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
 import logging
@@ -29,15 +31,175 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stamo.errors import StamoError
+from stamo import KnowledgeBase
+from stamo.errors import StamoError, WorkspaceError
 from stamo.system.files import DISK_FULL
-from stamo_lab.campaign.scenarios import SCENARIOS, Scenario, Work
-from stamo_lab.campaign.table import Row, last_lines, run_apart
+from stamo.world import World
+from stamo_lab.campaign.artifacts import (
+    COLLECTED,
+    KB,
+    LABELLED,
+    LATER_PACK,
+    LEARN,
+    MODEL,
+    NAME,
+    NEW,
+    PACK,
+    TEMPLATES,
+    WORLD,
+    fresh,
+    write_labels,
+)
+from stamo_lab.campaign.table import Attack, Row, Target, command, last_lines
+
+Say = Callable[[list[str]], None]
+"""Called with the labels that were acknowledged; they must never be lost after that."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of work below a folder, which can be done again after anything that happened."""
+
+    folder: Path
+    """What `prepare` made."""
+
+    template: str = ""
+    """The folder with which the work begins; empty for an empty one."""
+
+    def act(self, home: Path, say: Say) -> None:
+        """Do the work, or what is left of it."""
+        raise NotImplementedError
+
+    def look(self, home: Path) -> Any:
+        """Return what a reader finds."""
+        raise NotImplementedError
+
+    def check(self, home: Path, said: list[str], expected: Any) -> None:
+        """Fail when a reader at this moment finds anything but the old or the new."""
+        raise NotImplementedError
+
+
+class Build(Scenario):
+    """Build a knowledge base in the place of another one."""
+
+    def act(self, home: Path, say: Say) -> None:
+        """Build it."""
+        source, options = self.folder / WORLD / "dump.xml", ("--dimensions", 4, "--workers", 1)
+        command("build", source, home / KB, *options, "--overwrite")
+
+    def look(self, home: Path) -> Any:
+        """Return its fingerprint."""
+        return KnowledgeBase.open(home / KB).fingerprint if (home / KB).exists() else None
+
+    def check(self, home: Path, said: list[str], expected: Any) -> None:
+        """There is none, or the new one."""
+        assert self.look(home) in (None, expected)
+
+
+class Collect(Scenario):
+    """Collect documents from several files."""
+
+    def act(self, home: Path, say: Say) -> None:
+        """Collect, or go on with it."""
+        both = ("--kb", self.folder / KB, "--model", self.folder / MODEL)
+        files = [w for p in sorted((self.folder / "pile").iterdir()) for w in ("--from", p)]
+        try:
+            command("collect", home / NAME, *both, *files)
+        except WorkspaceError as error:
+            if "is collected" not in str(error):  # by the time that it was killed
+                raise
+
+    def look(self, home: Path) -> Any:
+        """Return the documents."""
+        printed = command("labels", "export", home / NAME, "-", "--as", "label-studio", "--all")
+        return [task["data"]["document_id"] for task in json.loads(printed)]
+
+    def check(self, home: Path, said: list[str], expected: Any) -> None:
+        """What is there are the first of all documents."""
+        if (home / NAME / "documents").exists():
+            found = self.look(home)
+            assert found == expected[: len(found)]
+
+
+class Label(Scenario):
+    """Import labels one by one, then others together."""
+
+    def act(self, home: Path, say: Say) -> None:
+        """Add the labels."""
+        world, table = World.open(self.folder / WORLD), home / "labels.csv"
+        for numbers in (*(range(i, i + 1) for i in range(6)), range(6, 12)):
+            who = "bob" if len(numbers) > 1 else "ada"
+            documents = write_labels(world, table, numbers, who)
+            command("labels", "import", home / NAME, table)
+            say(documents)
+        table.unlink()
+
+    def look(self, home: Path) -> Any:
+        """Return what is labelled, and by whom."""
+        printed = command("labels", "export", home / NAME, "-", "--as", "csv")
+        rows = csv.DictReader(printed.splitlines())
+        return sorted((row["document"], row["choice"], row["labeller"]) for row in rows)
+
+    def check(self, home: Path, said: list[str], expected: Any) -> None:
+        """Nothing acknowledged is lost, and the last import is there as a whole or not at all."""
+        found = self.look(home)
+        lost = set(said) - {document for document, _, _ in found}
+        assert not lost, f"lost: {sorted(lost)}"
+        n_together = sum(who == "bob" for _, _, who in found)
+        assert n_together in (0, 6), f"{n_together} of 6 imported labels"
+
+
+class Learn(Scenario):
+    """Learn a pack."""
+
+    def act(self, home: Path, say: Say) -> None:
+        """Learn it."""
+        command("learn", home / NAME, *LEARN)
+
+    def look(self, home: Path) -> Any:
+        """Return the pack's bytes."""
+        return [path.read_bytes() for path in (home / NAME / "packs").glob("*.stamo")]
+
+    def check(self, home: Path, said: list[str], expected: Any) -> None:
+        """There is no pack, or the whole one."""
+        assert self.look(home) in ([], expected)
+        command("status", home / NAME)
+
+
+class Packs(Scenario):
+    """Add, replace and remove packs."""
+
+    def act(self, home: Path, say: Say) -> None:
+        """Go through a pack's life."""
+        (home / "packs").mkdir(exist_ok=True)
+        for _ in range(2):
+            command("packs", "replace", home / "packs", self.folder / PACK)
+            command("packs", "replace", home / "packs", self.folder / LATER_PACK)
+            command("packs", "remove", home / "packs", next((home / "packs").glob("*.stamo")).stem)
+        command("packs", "replace", home / "packs", self.folder / LATER_PACK)
+
+    def look(self, home: Path) -> Any:
+        """Return the bytes of all packs."""
+        return [path.read_bytes() for path in (home / "packs").glob("*.stamo")]
+
+    def check(self, home: Path, said: list[str], expected: Any) -> None:
+        """A pack is there whole or not at all."""
+        whole = [[(self.folder / name).read_bytes()] for name in (PACK, LATER_PACK)]
+        assert self.look(home) in ([], *whole)
+
+
+SCENARIOS: dict[str, tuple[type[Scenario], str]] = {
+    "build": (Build, ""),
+    "collect": (Collect, NEW),
+    "label": (Label, COLLECTED),
+    "learn": (Learn, LABELLED),
+    "packs": (Packs, ""),
+}
 
 EVENTS = {"open", "os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 LITTER = re.compile(r"\.tmp$|\.part$|stamo-build-")
-MAX_CHILD_SECONDS = 900
+MAX_CHILD_SECONDS = 120
 FREE_KILOBYTES = (0, 4, 12, 32, 64, 128, 256, 512, 1024, 2048)
 DISK_MEGABYTES = 24
 
@@ -55,7 +217,7 @@ class Outcome:
     """What is known of work in a process of its own."""
 
     n_points: int = 0
-    said: list[Any] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     end: str = ""
     """`done`, `refused: ...` or `failed: ...`; nothing when it was killed."""
     seconds: float = 0.0
@@ -78,11 +240,11 @@ class Points:
             fsync(descriptor)
 
         def counted_connect(*args: Any, **options: Any) -> sqlite3.Connection:
-            connection = connect(*args, **options)
+            connection: sqlite3.Connection = connect(*args, **options)
             connection.set_trace_callback(lambda statement: self.hit(can_fail=False))
             return connection
 
-        os.fsync = counted_fsync
+        os.fsync = counted_fsync  # type: ignore[assignment]
         sqlite3.connect = counted_connect  # type: ignore[assignment]
         if self.fault is not None and self.fault.kind == "limit":
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -90,8 +252,13 @@ class Points:
 
     def on_event(self, event: str, args: tuple[Any, ...]) -> None:
         """Take an audit event of Python."""
-        if event not in EVENTS or (event == "open" and not _is_writing(args)):
+        if event not in EVENTS:
             return
+        if event == "open":
+            _, mode, flags = args
+            is_text = isinstance(mode, str)
+            if not (set("wax+") & set(mode) if is_text else flags & WRITING):
+                return
         paths = [os.fsdecode(a) for a in args if isinstance(a, str | bytes | os.PathLike)]
         if any(self.place in path for path in paths):
             self.hit(can_fail=event not in ("os.remove", "os.rmdir"))
@@ -107,11 +274,6 @@ class Points:
         if fault.kind == "kill":
             os.killpg(0, signal.SIGKILL)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.place)
-
-
-def _is_writing(args: tuple[Any, ...]) -> bool:
-    _, mode, flags = args
-    return any(c in mode for c in "wax+") if isinstance(mode, str) else bool(flags & WRITING)
 
 
 def in_child(
@@ -130,11 +292,9 @@ def in_child(
         for line in log.read().splitlines():
             name, value = json.loads(line)
             if name == "said":
-                outcome.said.append(value)
-            elif name == "points":
-                outcome.n_points = value
+                outcome.said += value
             else:
-                outcome.end = value
+                outcome.n_points, outcome.end = value
     return outcome
 
 
@@ -142,9 +302,6 @@ def _be_child(scenario: Scenario, home: Path, fault: Fault | None, log: int) -> 
     os.setsid()
     logging.disable()
     sys.dont_write_bytecode = True
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
 
     def write(name: str, value: object) -> None:
         os.write(log, json.dumps([name, value]).encode() + b"\n")
@@ -164,8 +321,7 @@ def _be_child(scenario: Scenario, home: Path, fault: Fault | None, log: int) -> 
             end = f"failed: {last_lines()}"
         if fault is not None and fault.kind == "limit":
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-        write("points", points.n)
-        write("end", end)
+        write("end", [points.n, end])
     finally:
         os._exit(0)
 
@@ -174,26 +330,20 @@ def _wait(child: int, kill_after: float | None) -> resource.struct_rusage:
     deadline = time.monotonic() + (kill_after or MAX_CHILD_SECONDS)
     while True:
         ended, _, usage = os.wait4(child, os.WNOHANG)
-        if ended:
-            _kill_group(child)  # what it has started must not write any more
-            return usage
-        if time.monotonic() > deadline:
-            _kill_group(child)
+        if ended or time.monotonic() > deadline:
+            # What it has started must not write any more.
+            for end in (os.killpg, os.kill):
+                try:
+                    end(child, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    continue
             deadline = time.monotonic() + MAX_CHILD_SECONDS
+        if ended:
+            return usage
         time.sleep(0.002)
 
 
-def _kill_group(child: int) -> None:
-    for end in (os.killpg, os.kill):
-        try:
-            end(child, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-        except PermissionError:  # ended, but not waited for yet
-            return
-
-
-def judge(scenario: Scenario, home: Path, outcome: Outcome, expected: object) -> None:
+def judge(scenario: Scenario, home: Path, outcome: Outcome, expected: Any) -> Outcome:
     """Fail unless a reader finds the old or the new, and the work ends as if nothing had been."""
     scenario.check(home, outcome.said, expected)
     assert not outcome.end.startswith("failed"), outcome.end
@@ -203,124 +353,80 @@ def judge(scenario: Scenario, home: Path, outcome: Outcome, expected: object) ->
     assert scenario.look(home) == expected, "not the same after it was done again"
     litter = [str(p.relative_to(home)) for p in home.rglob("*") if LITTER.search(p.name)]
     assert not litter, f"litter: {litter[:3]}"
+    return outcome
 
 
-def _try(row: Row, what: str, trial: Callable[[], Outcome]) -> None:
-    start = time.perf_counter()
-    try:
-        outcome = trial()
-        row.n_refused += outcome.end.startswith("refused")
-        row.megabytes = max(row.megabytes, outcome.megabytes)
-    except BaseException:
-        row.fail(f"{what}: {last_lines()}")
-    row.n_trials += 1
-    row.worst_seconds = max(row.worst_seconds, time.perf_counter() - start)
+Trial = tuple[str, Callable[[], Outcome]]
 
 
-def kill_rows(folder: Path, n_kills: int, seed: int, only: str = "") -> Iterator[Row]:
-    """Kill every kind of work at its points, and a quarter of the times at any moment."""
-    for name in SCENARIOS:
-        if only in name:
-            attack = partial(_kill, folder, name, n_kills, seed)
-            yield run_apart(f"kills, {name}", attack, 3000, max_megabytes=None)
+class Striker:
+    """Lets faults meet one kind of work."""
 
+    def __init__(self, folder: Path, name: str, rng: random.Random) -> None:
+        kind, template = SCENARIOS[name]
+        self.scenario, self.folder, self.rng = kind(folder), folder, rng
+        self.template, self.home = folder / TEMPLATES / (template or "empty"), folder / f"at-{name}"
+        self.template.mkdir(exist_ok=True)
+        self.whole = in_child(self.scenario, self.begin())
+        assert self.whole.end == "done", self.whole.end
+        self.expected = self.scenario.look(self.home)
 
-def _kill(
-    folder: Path, name: str, n_kills: int, seed: int, row: Row, tell: Callable[[], None]
-) -> None:
-    work, rng = Work(folder), random.Random(f"{seed}/{name}")
-    scenario = SCENARIOS[name](work)
-    home = work.fresh_copy(scenario.template, name)
-    whole = in_child(scenario, home)
-    assert whole.end == "done", whole.end
-    expected = scenario.look(home)
-    n_timed = n_kills // 4
-    points = range(1, whole.n_points + 1)
-    n_points = min(n_kills - n_timed, len(points))
-    for at in [*sorted(rng.sample(points, n_points)), *[0] * n_timed]:
-        home = work.fresh_copy(scenario.template, name)
+    def begin(self) -> Path:
+        """Return the folder as it is before the work."""
+        return fresh(self.template, self.home)
 
-        def trial(at: int = at, home: Path = home) -> Outcome:
-            if at:
-                outcome = in_child(scenario, home, Fault(at, "kill"))
-                while outcome.end and outcome.n_points < at:  # of threads, no two runs are alike
-                    at = rng.randint(1, outcome.n_points)
-                    home = work.fresh_copy(scenario.template, name)
-                    outcome = in_child(scenario, home, Fault(at, "kill"))
-                assert not outcome.end, "it was not killed"
-            else:
-                outcome = in_child(scenario, home, kill_after=rng.uniform(0, whole.seconds))
-            judge(scenario, home, outcome, expected)
-            return outcome
+    def kills(self) -> Iterator[Trial]:
+        """Yield kills at every point in random order, and a quarter of the times at any moment."""
+        points = self.rng.sample(range(1, self.whole.n_points + 1), self.whole.n_points)
+        for number, at in enumerate(points):
+            if number % 4 == 3:
+                yield "kill at any moment", partial(self.kill, None)
+            yield f"kill at point {at} of {self.whole.n_points}", partial(self.kill, at)
 
-        _try(row, f"point {at} of {whole.n_points}", trial)
-        tell()
+    def kill(self, at: int | None) -> Outcome:
+        """Kill the work at a point or at any moment."""
+        home, moment = self.begin(), self.rng.uniform(0.01, self.whole.seconds)
+        fault = None if at is None else Fault(at, "kill")
+        outcome = in_child(self.scenario, home, fault, None if at else moment)
+        return judge(self.scenario, home, outcome, self.expected)
 
+    def full_disks(self) -> Iterator[Trial]:
+        """Yield disks that are full in every way, and a read-only one."""
+        n = self.whole.n_points
+        faults = [Fault(at, "error") for at in range(1, n + 1, max(1, n // 12))]
+        faults += [Fault(size, "limit") for size in (0, 1000, 5000, 20_000)]
+        trials: list[Trial] = [(str(fault), partial(self.meet, fault)) for fault in faults]
+        if os.geteuid() == 0:
+            trials += [(f"{k} KB free", partial(self.meet_small_disk, k)) for k in FREE_KILOBYTES]
+            trials.append(("read-only", partial(self.meet_small_disk, None)))
+        yield from self.rng.sample(trials, len(trials))
 
-def disk_rows(folder: Path, only: str = "") -> Iterator[Row]:
-    """Let every kind of work meet a full disk."""
-    for name in SCENARIOS:
-        if only in name:
-            attack = partial(_fill, folder, name)
-            yield run_apart(f"full disk, {name}", attack, 3000, max_megabytes=None)
-
-
-def _fill(folder: Path, name: str, row: Row, tell: Callable[[], None]) -> None:
-    work = Work(folder)
-    scenario = SCENARIOS[name](work)
-    home = work.fresh_copy(scenario.template, name)
-    whole = in_child(scenario, home)
-    assert whole.end == "done", whole.end
-    expected = scenario.look(home)
-
-    def meet(home: Path, fault: Fault | None) -> Outcome:
-        outcome = in_child(scenario, home, fault)
+    def meet(self, fault: Fault) -> Outcome:
+        """Let the work meet an error or a limit."""
+        home = self.begin()
+        outcome = in_child(self.scenario, home, fault)
         assert outcome.end, "it died"
-        return outcome
+        return judge(self.scenario, home, outcome, self.expected)
 
-    def in_place(fault: Fault) -> Outcome:
-        home = work.fresh_copy(scenario.template, name)
-        outcome = meet(home, fault)
-        judge(scenario, home, outcome, expected)
-        return outcome
-
-    def on_small_disk(free: int) -> Outcome:
-        with small_disk(folder / "disk") as disk:
-            home = disk / "home"
-            shutil.copytree(work.template(scenario.template), home)
-            _leave_free(disk, free)
-            outcome = meet(home, None)
-            scenario.check(home, outcome.said, expected)  # while the disk is full
-            (disk / "ballast").unlink()
-            judge(scenario, home, outcome, expected)
-            return outcome
-
-    def on_read_only_disk() -> Outcome:
-        with small_disk(folder / "disk") as disk:
-            home = disk / "home"
-            shutil.copytree(work.template(scenario.template), home)
-            subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-            outcome = meet(home, None)
-            assert outcome.end.startswith("refused"), outcome.end
-            scenario.check(home, outcome.said, expected)
-            subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-            judge(scenario, home, outcome, expected)
-            return outcome
-
-    trials: list[tuple[str, Callable[[], Outcome]]] = [
-        (f"error at point {at}", partial(in_place, Fault(at, "error")))
-        for at in range(1, whole.n_points + 1, max(1, whole.n_points // 12))
-    ]
-    trials += [
-        (f"files of {size} bytes", partial(in_place, Fault(size, "limit")))
-        for size in (0, 1000, 5000, 20_000)
-    ]
-    if os.geteuid() == 0:
-        trials += [(f"{free} KB free", partial(on_small_disk, free)) for free in FREE_KILOBYTES]
-        trials.append(("read-only", on_read_only_disk))
-    for what, trial in trials:
-        _try(row, what, trial)
-        tell()
+    def meet_small_disk(self, kilobytes: int | None) -> Outcome:
+        """Let the work meet a disk with little room, or one that is read-only."""
+        with small_disk(self.folder / "disk") as disk:
+            home, ballast = disk / "home", disk / "ballast"
+            shutil.copytree(self.template, home)
+            if kilobytes is None:
+                subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+            else:
+                room = shutil.disk_usage(disk).free - kilobytes * 1024
+                with ballast.open("wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, max(room, 1))
+            outcome = in_child(self.scenario, home)
+            assert outcome.end, "it died"
+            self.scenario.check(home, outcome.said, self.expected)  # while it is so
+            if kilobytes is None:
+                assert outcome.end.startswith("refused"), outcome.end
+                subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+            ballast.unlink(missing_ok=True)
+            return judge(self.scenario, home, outcome, self.expected)
 
 
 @contextmanager
@@ -335,7 +441,31 @@ def small_disk(path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
-def _leave_free(disk: Path, kilobytes: int) -> None:
-    room = shutil.disk_usage(disk).free - kilobytes * 1024
-    with (disk / "ballast").open("wb") as ballast:
-        os.posix_fallocate(ballast.fileno(), 0, max(room, 1))
+def strike(
+    folder: Path, name: str, seed: str, choose: Callable[[Striker], Iterator[Trial]]
+) -> Attack:
+    """Return what lets faults meet one kind of work."""
+
+    def attack(row: Row) -> Iterator[None]:
+        for what, trial in choose(Striker(folder, name, random.Random(f"{seed}/{row.target}"))):
+            start = time.perf_counter()
+            try:
+                outcome = trial()
+                row.n_refused += outcome.end.startswith("refused")
+                row.megabytes = max(row.megabytes, outcome.megabytes)
+            except BaseException:
+                row.fail(f"{what}: {last_lines()}")
+            row.took(time.perf_counter() - start, MAX_CHILD_SECONDS)
+            yield
+
+    return attack
+
+
+def targets(folder: Path, seed: str) -> Iterator[Target]:
+    """Yield every kind of work, to be killed and to meet full disks."""
+    for name in SCENARIOS:
+        kills = strike(folder, name, seed, Striker.kills)
+        yield Target(f"kills, {name}", kills, 3, max_megabytes=None)
+    for name in SCENARIOS:
+        disks = strike(folder, name, seed, Striker.full_disks)
+        yield Target(f"full disk, {name}", disks, 3, max_megabytes=None)

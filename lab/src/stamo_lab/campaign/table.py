@@ -1,25 +1,34 @@
-"""What happened to each target, and how it is shown."""
+"""One row for each target: what happened to it, how long it may be attacked, how it is shown."""
 
 from __future__ import annotations
 
+import io
+import logging
 import multiprocessing
-import os
+import random
 import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
-from stamo.corpus import web as html_process
+from stamo.cli.main import create_app, modules_for
+from stamo.corpus import web
+from stamo.errors import StamoError
 
 MAX_SECONDS = 10.0
+"""Of the processor, that one trial may take."""
 MAX_MEGABYTES = 500
-CHILDREN = resource.RUSAGE_CHILDREN
+SILENCE = 120.0
+"""Seconds after which a trial that says nothing hangs; other processes may have the processor."""
 
 
 @dataclass
@@ -31,7 +40,8 @@ class Row:
     n_refused: int = 0
     n_failed: int = 0
     worst_seconds: float = 0.0
-    megabytes: int = 0
+    megabytes: int = -1
+    """Most memory; -1 where it is not measured."""
     first_failure: str = ""
     note: str = ""
     """What else was measured."""
@@ -41,29 +51,52 @@ class Row:
         self.n_failed += 1
         self.first_failure = self.first_failure or f"trial {self.n_trials}: {what}"
 
-    def took(self, seconds: float) -> None:
+    def took(self, seconds: float, most: float = MAX_SECONDS) -> None:
         """Count a trial; one that was too slow has failed."""
-        if seconds > MAX_SECONDS:
+        if seconds > most:
             self.fail(f"took {seconds:.1f} s")
         self.n_trials += 1
         self.worst_seconds = max(self.worst_seconds, seconds)
 
-    def remember_memory(self) -> None:
-        """Note the most memory that this process, or one that it started and ended, has had."""
-        usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, CHILDREN)]
-        self.megabytes = max(self.megabytes, *(u.ru_maxrss // 1024 for u in usage))
+
+Attack = Callable[[Row], Iterator[None]]
+"""Fills a row; yields after each trial, and is closed when its time is over."""
+
+
+class Target(NamedTuple):
+    """What is attacked."""
+
+    name: str
+    attack: Attack
+    share: float = 1.0
+    """Of the time."""
+    max_megabytes: int | None = MAX_MEGABYTES
+    """What an input may take; None where whole jobs are done and not an input."""
+
+
+def command(*words: object) -> str:
+    """Run a `stamo` command in this process; return what it printed.
+
+    Raises:
+        StamoError: What the command would tell in one line.
+    """
+    given, printed = [str(word) for word in words], io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with redirect_stdout(printed), redirect_stderr(io.StringIO()):
+        create_app(modules_for(given))(given, standalone_mode=False)
+        printed.flush()
+    return printed.buffer.getvalue().decode()
 
 
 def processor_seconds() -> float:
-    """Return what this process, those that it ended and the one that parses pages have computed.
+    """Return what this process, its ended and its living children have computed.
 
-    Time on the clock would say how busy the machine is; what hangs is ended by `run_apart`.
+    Time on the clock would say how busy the machine is.
     """
-    ended, child = resource.getrusage(CHILDREN), html_process._child
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = time.process_time() + ended.ru_utime + ended.ru_stime
-    if child is not None and child.owner == os.getpid() and child._process is not None:
+    for pid in Path("/proc/thread-self/children").read_text().split():
         with suppress(psutil.Error):
-            times = psutil.Process(child._process.pid).cpu_times()
+            times = psutil.Process(int(pid)).cpu_times()
             seconds += times.user + times.system
     return seconds
 
@@ -73,30 +106,43 @@ def last_lines() -> str:
     return " / ".join(traceback.format_exc().strip().splitlines()[-3:])
 
 
-Attack = Callable[[Row, Callable[[], None]], None]
-"""Fills a row; calls the second argument after each trial."""
+def in_trials(trial: Callable[[random.Random], object], seed: str) -> Attack:
+    """Return what tries one trial after the other: it works, or one of our errors refuses it."""
+
+    def attack(row: Row) -> Iterator[None]:
+        for number in count():
+            start = processor_seconds()
+            try:
+                trial(random.Random(f"{seed}/{row.target}/{number}"))
+            except StamoError:
+                row.n_refused += 1
+            except BaseException:
+                row.fail(last_lines())
+            row.took(processor_seconds() - start)
+            yield
+
+    return attack
 
 
-def run_apart(
-    name: str, attack: Attack, seconds: float, max_megabytes: int | None = MAX_MEGABYTES
-) -> Row:
-    """Attack one target in a process of its own, so that a crash is a row of the table.
+def run(targets: Iterable[Target], seconds: float) -> Iterator[Row]:
+    """Attack one target after the other, each for its share of the time that is left."""
+    end, left = time.monotonic() + seconds, list(targets)
+    while left:
+        target, total = left[0], sum(target.share for target in left)
+        yield run_apart(target, max(end - time.monotonic(), 0) * target.share / total)
+        left = left[1:]
 
-    Args:
-        name: What is attacked.
-        attack: Attacks it.
-        seconds: It hangs a minute after that.
-        max_megabytes: What an input may take; None where whole jobs are done and not an input.
-    """
+
+def run_apart(target: Target, seconds: float) -> Row:
+    """Attack a target in a process of its own, so that a crash is a row of the table."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=_send_rows, args=(name, attack, sender))
+    process = context.Process(target=_attack, args=(target, seconds, sender))
     process.start()
     sender.close()
-    row = Row(name)
-    deadline = time.monotonic() + seconds + 60
+    row = Row(target.name)
     try:
-        while receiver.poll(max(deadline - time.monotonic(), 0)):
+        while receiver.poll(seconds + SILENCE):
             row = receiver.recv()
         row.fail("it hangs")
         process.kill()
@@ -105,16 +151,26 @@ def run_apart(
     process.join()
     if process.exitcode and not row.first_failure:
         row.fail(f"the process ended with {process.exitcode}")
-    if max_megabytes is not None and row.megabytes > max_megabytes:
+    if target.max_megabytes is not None and row.megabytes > target.max_megabytes:
         row.fail(f"took {row.megabytes} MB")
     return row
 
 
-def _send_rows(name: str, attack: Attack, results: Connection) -> None:
-    row = Row(name)
-    attack(row, lambda: results.send(row))
-    if not row.megabytes:
-        row.remember_memory()
+def _attack(target: Target, seconds: float, results: Connection) -> None:
+    logging.disable()
+    row, end, told = Row(target.name), time.monotonic() + seconds, 0.0
+    trials = target.attack(row)
+    for _ in trials:
+        if time.monotonic() > told + 0.2:
+            results.send(row)
+            told = time.monotonic()
+        if time.monotonic() > end:
+            break
+    trials.close()  # type: ignore[attr-defined]
+    web.close()  # only a process that has ended tells how much memory it took
+    if row.megabytes < 0:
+        sizes = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        row.megabytes = max(usage.ru_maxrss // 1024 for usage in sizes)
     results.send(row)
 
 
@@ -127,7 +183,7 @@ def show(rows: Iterable[Row]) -> bool:
         seen.append(row)
         say(
             f"| {row.target} | {row.n_trials:,} | {row.n_refused:,} | {row.n_failed} | "
-            f"{row.worst_seconds:.2f} | {row.megabytes or ''} |\n"
+            f"{row.worst_seconds:.2f} | {row.megabytes} |\n"
         )
         sys.stdout.flush()
     n_trials, n_failed = sum(r.n_trials for r in seen), sum(r.n_failed for r in seen)
