@@ -85,8 +85,7 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="session")
 def world_kb(world, tmp_path_factory):
     """The knowledge base of the embedded world, with vectors learned from its own text."""
-    from stamo.build.build import build_knowledge_base
-    from stamo.build.settings import BuildSettings
+    from stamo.build.build import BuildSettings, build_knowledge_base
     from stamo.kb.base import KnowledgeBase
 
     path = tmp_path_factory.mktemp("kb") / "world"
@@ -127,8 +126,7 @@ def world_corpus(world):
 @pytest.fixture(scope="session")
 def small_kb(tmp_path_factory):
     """The knowledge base of `dumps.PAGES`, without vectors and without held-out articles."""
-    from stamo.build.build import build_knowledge_base
-    from stamo.build.settings import BuildSettings
+    from stamo.build.build import BuildSettings, build_knowledge_base
     from stamo.kb.base import KnowledgeBase
     from tests.build.dumps import write_dump
 

@@ -6,8 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.models.counted import CountedScores

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.errors import DumpError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker

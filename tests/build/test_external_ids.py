@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.build.site import Site
 from stamo.errors import DumpError
 from stamo.kb.base import KnowledgeBase
@@ -78,8 +77,8 @@ def test_rows_that_cross_blocks_are_found(tmp_path):
         (b"Brig\tQ1\textra\n", "line 1 is not a title and an id"),
         (b"Brig,Q1\nCorm\n", "line 2 is not a title and an id"),
         (b'Corm,"' + b"Q1\n" * 100_000, "line .* is no CSV"),
-        (b"\xff\xfe\x00", "not UTF-8"),
-        (gzip.compress(PAGE_PROPS.encode() * 50)[:-20], "damaged"),
+        (b"Caf\xe9,Q1\n", "not UTF-8"),
+        (gzip.compress(PAGE_PROPS.encode() * 50)[:-20], "cannot be read whole"),
     ],
 )
 def test_a_wrong_file_is_one_sentence_and_leaves_no_kb(tmp_path, data, match):

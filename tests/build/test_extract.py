@@ -3,7 +3,7 @@
 import pytest
 
 from stamo.build.dump import DumpReader
-from stamo.build.staging import ExtractSettings, extract_chunk, is_held_out
+from stamo.build.staging import extract_chunk, is_held_out
 from stamo.kb.candidates import normalise_surface, normalise_surfaces
 from tests.build.dumps import write_dump
 
@@ -11,9 +11,8 @@ from tests.build.dumps import write_dump
 def extract(tmp_path, pages, held_out=0.0):
     """Extract a dump that is a single chunk."""
     with DumpReader(write_dump(tmp_path / "dump.xml", pages)) as reader:
-        settings = ExtractSettings(reader.site, held_out, frozenset())
         (chunk,) = reader.chunks()
-        return extract_chunk(chunk, settings)
+        return extract_chunk(chunk, reader.site, held_out)
 
 
 def test_pages_are_told_apart(tmp_path):

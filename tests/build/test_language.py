@@ -2,9 +2,8 @@
 
 import pytest
 
-from stamo.build.build import build_knowledge_base
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.build.language import guess_language
-from stamo.build.settings import BuildSettings
 from stamo.kb.base import KnowledgeBase
 from tests.linking.further_languages import WIKIS as FURTHER
 from tests.linking.languages import WIKIS

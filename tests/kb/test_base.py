@@ -7,8 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb import relatedness
 from stamo.kb.base import KnowledgeBase

@@ -13,8 +13,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from stamo.models.store import load_model

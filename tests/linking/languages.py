@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import DetectionSettings, MentionDetector
 from stamo.linking.texts import join_texts

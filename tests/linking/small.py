@@ -7,8 +7,7 @@ from xml.sax.saxutils import escape
 
 import torch
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.models.deeped import DeepED
 from stamo.models.store import TrainedModel

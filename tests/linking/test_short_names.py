@@ -7,8 +7,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.types import Document, Mention
 from stamo.features.mentions import surface_candidates
 from stamo.kb.base import KnowledgeBase

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.errors import ModelError
 from stamo.features.base import encode_features
 from stamo.features.mentions import (

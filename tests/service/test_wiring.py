@@ -48,8 +48,7 @@ def write_dump(path):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A knowledge base of four pages and a model that was never trained."""
-    from stamo.build.build import build_knowledge_base
-    from stamo.build.settings import BuildSettings
+    from stamo.build.build import BuildSettings, build_knowledge_base
     from stamo.kb.base import KnowledgeBase
     from stamo.models.deeped import DeepED
     from stamo.models.store import TrainedModel

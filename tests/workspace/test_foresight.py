@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.types import EmergingEntity
 from stamo.kb.base import KnowledgeBase
 from stamo.workspace.collect import Collected

@@ -5,8 +5,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.reading import read_documents
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel

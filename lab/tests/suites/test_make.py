@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from lab.tests.suites import small
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.reading import read_documents
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError

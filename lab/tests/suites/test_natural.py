@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from lab.tests.suites import small
 from lab.tests.test_facc1 import FILLER, annotate, trec, write
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.types import Document, Mention
 from stamo.errors import SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase

@@ -10,77 +10,114 @@ aliases; texts and links stream from file to file.
 from __future__ import annotations
 
 import logging
+import re
 import resource
-import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from stamo.build import SourceKind, counting
-from stamo.build.dump import DumpReader
 from stamo.build.export import (
     LISTED_FILE,
     NAME_TABLES,
-    StagedArticles,
-    stage_articles,
+    stage_mentions,
     write_articles,
     write_lists,
     write_matcher,
     write_names,
     write_strings,
 )
-from stamo.build.ids import write_external_ids, write_ids
-from stamo.build.occurrences import (
-    OccurrenceCounts,
-    count_occurrences,
-    counted_texts,
-    write_link_probability,
-)
-from stamo.build.settings import (
-    BuildEngine,
-    BuildProgress,
-    BuildSettings,
-    BuildState,
-    Report,
-    Source,
-)
-from stamo.build.site import Site
-from stamo.build.staging import (
-    MAX_SURFACE,
-    STAGED_TABLES,
-    ExtractSettings,
-    StagedWriter,
-    extract_chunk,
-)
+from stamo.build.occurrences import count_occurrences, counted_texts, write_link_probability
+from stamo.build.site import LANGUAGE_CODES, Site
+from stamo.build.staging import Report, Source, read_dump
 from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
 from stamo.kb.storage import open_array
-from stamo.system.files import DirectoryKind, staged_directory
+from stamo.system.files import RESULT_DIR, DirectoryKind, Int64, staged_directory
 from stamo.system.processes import Workers, give_back_memory, plain_allocator
 
 logger = logging.getLogger(__name__)
 
 KIND = DirectoryKind("knowledge base", is_knowledge_base, KnowledgeBaseError)
-
-LINKS_DROPPED = {
-    "disambiguation": "link to a disambiguation page",
-    "cycle": "link to a redirect in a cycle",
-    "missing": "link to a title without a page",
-}
-
+DUMP_HELD_OUT = 0.1
 MEMORY_TO_TRY = (50, 100, 200, 400, 800)
 """Megabytes for each thread of the database, tried one after the other."""
+_COMPRESSED = frozenset({".bz2", ".gz", ".xz", ".zst"})
+_TABLES = frozenset({".csv", ".jsonl", ".ndjson", ".tsv"})
+_CODE = re.compile(r"[a-z]{2,3}(-[a-z0-9]{2,8}){0,3}")
 
-IN_TEXT, ELSEWHERE = "links in running text", "links in tables, captions, notes"
-TO_ARTICLES, TO_MISSING = "links to articles", "links to titles without a page"
-COUNTED, HELD_OUT = "counted links", "links of held-out articles"
-LINK_KINDS = (IN_TEXT, ELSEWHERE, TO_ARTICLES, TO_MISSING, COUNTED, HELD_OUT)
+BuildProgress = Callable[[str, float | None], None]
+"""Told the name of the step and how much of it is done, from 0 to 1, or None while unknown."""
+
+MapChunks = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+"""Maps a function over chunks of a dump and gives the results in their order."""
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """How to build a knowledge base."""
+
+    vectors: Path | None = None
+    """Word vectors to import; None learns them from the dump's own text."""
+
+    dimensions: int = 100
+    """Q of learned word vectors; 0 leaves all vectors out."""
+
+    source: str | None = None
+    """What is built from: dump, notes or entities; None tells it by the path."""
+
+    language: str | None = None
+    """Language code of notes, tables and dumps that do not say it; None guesses that of notes and
+    tables by their text, and takes such a dump for English."""
+
+    held_out: float | None = None
+    """Share of the articles kept out of every statistic, for training and evaluation; by default
+    a tenth of a dump's articles, and none of others."""
+
+    missing_targets: bool = True
+    """Whether a link target without a page is an entity too."""
+
+    guess_redirects: bool = True
+    """Whether a title without a page that is another spelling of one counts as its redirect."""
+
+    ids: Path | None = None
+    """The ids of entities elsewhere: page_props or wb_items_per_site as SQL, or two columns."""
+
+    disambiguation_templates: frozenset[str] = frozenset()
+    """Names of further templates that mark a disambiguation page."""
+
+    workers: int = 1
+    """Processes; the result does not depend on it."""
+
+    overwrite: bool = False
+    """Whether a knowledge base at the target may be replaced."""
+
+    def __post_init__(self) -> None:
+        if self.held_out is not None and not 0 <= self.held_out < 1:
+            raise SettingsError(
+                f"The held-out share is {self.held_out}; it must be at least 0 and below 1."
+            )
+        if self.workers < 1:
+            raise SettingsError(f"The number of workers is {self.workers}; use at least one.")
+        if self.dimensions < 0:
+            raise SettingsError(
+                f"Vectors of {self.dimensions} dimensions were asked for; use 0 "
+                "for none or a positive number."
+            )
+        code = (self.language or "en").casefold()
+        if code not in LANGUAGE_CODES and not _CODE.fullmatch(code):
+            raise SettingsError(
+                f"{self.language!r} is no language code; give one such as pl or pt-br."
+            )
 
 
 @dataclass(frozen=True)
@@ -92,7 +129,7 @@ class BuildSummary:
     counts: Mapping[str, int]
     skipped: Mapping[str, int]
     seconds: Mapping[str, float]
-    """Seconds of wall time by stage."""
+    """Seconds of wall time by step."""
     peak_memory: int
     """Bytes of the main process at its largest."""
     peak_memory_worker: int
@@ -101,12 +138,37 @@ class BuildSummary:
     """What was assumed of the language of a source that does not say it, in a sentence."""
 
 
+@dataclass
+class _Build:
+    """The state of a build under way."""
+
+    settings: BuildSettings
+    work: Path
+    workers: Workers
+    progress: BuildProgress
+    counts: dict[str, int] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.result = self.work / RESULT_DIR
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Report]:
+        """Time a step and report its progress."""
+        begin = time.perf_counter()
+        self.progress(name, 0.0)
+        yield partial(self.progress, name)
+        self.progress(name, 1.0)
+        self.seconds[name] = time.perf_counter() - begin
+
+
 def build_knowledge_base(
     source_path: str | Path,
     kb_path: str | Path,
     settings: BuildSettings | None = None,
-    progress: BuildProgress = lambda stage, done: None,
-    engine: BuildEngine | None = None,
+    progress: BuildProgress = lambda step, done: None,
+    map_chunks: MapChunks | None = None,
 ) -> BuildSummary:
     """Build a knowledge base from a MediaWiki XML dump, Markdown notes or a table of entities.
 
@@ -118,33 +180,73 @@ def build_knowledge_base(
         kb_path: The directory to make.
         settings: How to build; the default suits a Wikipedia.
         progress: Told what is going on.
-        engine: Where it is done; processes of this machine by default.
+        map_chunks: Reads the chunks of a dump elsewhere, such as in tasks of Spark; the processes
+            of this machine by default.
 
     Raises:
         DumpError: The source cannot be read at all.
         KnowledgeBaseError: The target may not be replaced or cannot be written.
     """
     settings = settings or BuildSettings()
-    target = Path(kb_path)
-    source = Source.of(Path(source_path), settings.source)
-    source.check(settings)
-    if engine is not None and not source.is_dump:
-        raise SettingsError("Spark builds from dumps; build from notes and tables without it.")
+    path, target = Path(source_path), Path(kb_path)
+    kind = _kind_of(path, settings.source)
+    held_out = settings.held_out
+    if held_out is None:
+        held_out = DUMP_HELD_OUT if kind is SourceKind.dump else 0.0
+    if kind is not SourceKind.dump:
+        _check_no_dump(kind, settings, elsewhere=map_chunks is not None)
     if settings.ids is not None and not settings.ids.is_file():
         raise DumpError(f"There is no file of ids {str(settings.ids)!r}; check its path.")
     with (
-        _kept_tables(settings.keep_staged),
         staged_directory(target.absolute(), KIND, overwrite=settings.overwrite) as work,
-        Workers(settings.workers if engine is None else 1, may_fork=True) as workers,
+        Workers(settings.workers, may_fork=True) as workers,
         plain_allocator(),
         _database_errors(target),
     ):
-        engine = engine or BuildEngine(workers, _read, _count, _write_articles)
-        build = BuildState(source, settings, work, engine.workers, progress)
-        manifest = _run(build, engine)
-        if settings.keep_staged is not None:
-            for name in STAGED_TABLES:
-                shutil.move(build.staged_table(name), settings.keep_staged)
+        build = _Build(settings, work, workers, progress)
+        with build.step(f"reading the {kind}") as report:
+            source = Source(
+                path,
+                work,
+                map_chunks or workers.map,
+                report,
+                held_out,
+                settings.language,
+                settings.disambiguation_templates,
+                build.skipped,
+            )
+            site = _read(source, kind)
+        give_back_memory()
+        positions = _count(build)
+        give_back_memory()
+        with build.step("articles and link probability") as report:
+            _write_articles(build, positions, report)
+        sources = source.described or {str(kind): SourceFile.of(path)}
+        if settings.ids is not None:
+            sources["ids"] = SourceFile.of(settings.ids)
+        if settings.ids is not None or source.ids:
+            _write_ids(build, source, site)
+        if settings.vectors is not None:
+            sources["vectors"] = SourceFile.of(settings.vectors)
+        build.counts["dimensions"] = build.counts["words"] = 0
+        if settings.dimensions or settings.vectors is not None:
+            _write_vectors(build, is_dump=kind is SourceKind.dump)
+        with build.step("manifest"):
+            manifest = Manifest(
+                sources=sources,
+                settings={
+                    "dimensions": settings.dimensions,
+                    "disambiguation_templates": sorted(settings.disambiguation_templates),
+                    "guess_redirects": settings.guess_redirects,
+                    "held_out": held_out,
+                    "missing_targets": settings.missing_targets,
+                },
+                site={"language": site.language, "case_first": site.case_first},
+                counts=build.counts,
+                skipped=dict(sorted(build.skipped.items())),
+                files=describe_files(build.result, (file.name for file in build.result.iterdir())),
+            )
+            manifest.save(build.result)
     return BuildSummary(
         path=target,
         fingerprint=manifest.fingerprint,
@@ -153,229 +255,140 @@ def build_knowledge_base(
         seconds=build.seconds,
         peak_memory=_peak_memory(resource.RUSAGE_SELF),
         peak_memory_worker=_peak_memory(resource.RUSAGE_CHILDREN) if settings.workers > 1 else 0,
-        assumed_language=str(build.assumed or ""),
+        assumed_language=str(source.assumed or ""),
     )
 
 
-@contextmanager
-def _kept_tables(folder: Path | None) -> Iterator[None]:
-    """Make the folder for staged tables, and remove it again where the build fails.
+def _kind_of(path: Path, kind: str | None) -> SourceKind:
+    """Tell what a path holds: a folder is notes, .csv, .tsv and .jsonl are tables of entities.
 
     Raises:
-        KnowledgeBaseError: It is there already.
+        DumpError: Notes are not in a folder, or something else is one.
     """
-    if folder is None:
-        yield
-        return
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise KnowledgeBaseError(
-            f"The staged tables cannot be kept in {str(folder)!r} ({error.strerror}); name a "
-            "folder that does not exist yet."
-        ) from error
-    try:
-        yield
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def _run(build: BuildState, engine: BuildEngine) -> Manifest:
-    settings = build.settings
-    with build.stage(f"reading the {build.source.kind}") as report:
-        site = engine.read(build, report)
-    give_back_memory()
-    staged = engine.count(build)
-    give_back_memory()
-    with build.stage("articles and link probability") as report:
-        engine.write_articles(build, staged, report)
-    sources = build.described or {str(build.source.kind): SourceFile.of(build.source.path)}
-    if settings.ids is not None:
-        sources["ids"] = SourceFile.of(settings.ids)
-    if settings.ids is not None or build.ids:
-        _write_ids(build, site)
-    if settings.vectors is not None:
-        sources["vectors"] = SourceFile.of(settings.vectors)
-    build.counts["dimensions"] = build.counts["words"] = 0
-    if settings.dimensions or settings.vectors is not None:
-        # Imported here, since it takes a while and a build without vectors does not need it.
-        from stamo.build.entity_vectors import write_vectors
-
-        build.counts |= write_vectors(build)
-    with build.stage("manifest"):
-        files = describe_files(build.result, (path.name for path in build.result.iterdir()))
-        manifest = Manifest(
-            sources=sources,
-            settings=settings.of_result(build.source.held_out(settings)),
-            site={"language": site.language, "case_first": site.case_first},
-            counts=build.counts,
-            skipped=dict(sorted(build.skipped.items())),
-            files=files,
+    named = Path(path.stem) if path.suffix.lower() in _COMPRESSED else path
+    if kind is not None:
+        chosen = SourceKind(kind)
+    elif path.is_dir():
+        chosen = SourceKind.notes
+    else:
+        is_table = named.suffix.lower() in _TABLES
+        chosen = SourceKind.entities if is_table else SourceKind.dump
+    if (chosen is SourceKind.notes) != path.is_dir():
+        there = "a folder" if path.is_dir() else "no folder"
+        raise DumpError(
+            f"{str(path)!r} is {there}; notes are given as a folder, dumps and tables as a file."
         )
-        manifest.save(build.result)
-    return manifest
+    return chosen
 
 
-def _write_ids(build: BuildState, site: Site) -> None:
-    n_entities = build.counts["entities"]
-    with build.stage("ids"):
-        if build.settings.ids is not None:
-            ids = write_external_ids(build.settings.ids, build.result, site, n_entities)
-        else:
-            ids = write_ids(build.ids, build.result, n_entities)
-    build.counts["entities with an id"] = ids.n_entities
-    if ids.n_unknown:
-        build.skipped["id of a title or page that is no entity"] = ids.n_unknown
+def _check_no_dump(kind: SourceKind, settings: BuildSettings, *, elsewhere: bool) -> None:
+    """Refuse for notes and tables what only dumps have."""
+    if elsewhere:
+        raise SettingsError("Spark builds from dumps; build from notes and tables without it.")
+    if settings.disambiguation_templates:
+        raise SettingsError(
+            "--disambiguation-template goes with a dump; leave it out for notes and tables."
+        )
+    if kind is SourceKind.entities and (settings.held_out or settings.ids):
+        raise SettingsError(
+            "A table of entities has no article to hold out, and its ids are its own column; "
+            "leave --held-out and --ids out."
+        )
 
 
-def _read(build: BuildState, report: Report) -> Site:
+def _read(source: Source, kind: SourceKind) -> Site:
     # What reads notes and tables is loaded only for them: a tenth of a second.
-    if build.source.kind is SourceKind.notes:
+    if kind is SourceKind.notes:
         from stamo.build.notes import read_notes
 
-        return read_notes(build, report)
-    if build.source.kind is SourceKind.entities:
-        from stamo.build.entities import stage_entities
+        return read_notes(source)
+    if kind is SourceKind.entities:
+        from stamo.build.entities import read_entities
 
-        return stage_entities(build, report)
-    return _read_dump(build, report)
-
-
-def _read_dump(build: BuildState, report: Report) -> Site:
-    """Parse and clean the dump in workers; append what they find in the order of the dump."""
-    settings = build.settings
-    with (
-        DumpReader(
-            build.source.path,
-            index_path=settings.index,
-            chunk_bytes=settings.chunk_bytes,
-            language=settings.language,
-        ) as reader,
-        StagedWriter(build.work) as writer,
-    ):
-        site = reader.site
-        extract = partial(extract_chunk, settings=extract_settings(build, site))
-        for part in build.workers.map(extract, reader.chunks()):
-            for name, batch in (("page", part.pages), ("text", part.texts), ("link", part.links)):
-                writer.append(name, batch)
-            build.skipped.update(part.skipped)
-            report(reader.progress())
-        build.skipped.update(reader.skipped)
-    return site
+        return read_entities(source)
+    return read_dump(source)
 
 
-def extract_settings(build: BuildState, site: Site) -> ExtractSettings:
-    """Return what workers need to know to parse a dump."""
-    settings = build.settings
-    return ExtractSettings(site, build.source.held_out(settings), settings.disambiguation_templates)
-
-
-def _count(build: BuildState) -> StagedArticles:
-    """Count in the database, with as little memory as does; without a limit given, try with more.
+def _count(build: _Build) -> Int64:
+    """Count in the database, with as little memory as does; return the documents' positions.
 
     Most of what a query needs can wait on disk, but not all, and how much that is shows only when
     it runs.
     """
-    settings = build.settings
-    if settings.memory is not None:
-        return _count_within(build, settings.memory)
     for megabytes in MEMORY_TO_TRY:
-        skipped = build.skipped.copy()
-        memory = f"{megabytes * settings.workers}MB"
+        memory = f"{megabytes * build.settings.workers}MB"
         with suppress(duckdb.OutOfMemoryException):
             return _count_within(build, memory)
         logger.info("%s are not enough to count in; trying with more.", memory)
-        build.skipped = skipped
     return _count_within(build, "80%")
 
 
-def _count_within(build: BuildState, memory: str) -> StagedArticles:
-    settings = build.settings
-    with counting.open_database(build.work, memory=memory, threads=settings.workers) as connection:
-        staged = count_with(build, connection, counting.number_by_window)
-    counting.remove_database(build.work)
-    return staged
+def _count_within(build: _Build, memory: str) -> Int64:
+    settings, work, result = build.settings, build.work, build.result
+    with counting.open_database(work, memory=memory, threads=settings.workers) as connection:
+        with build.step("counting"):
+            build.counts, omitted = counting.count(
+                connection,
+                missing_targets=settings.missing_targets,
+                guess_redirects=settings.guess_redirects,
+            )
+        with build.step("writing tables"), ExitStack() as waiting:
+            # Workers write names as soon as they are staged; whatever happens, they are waited for.
+            start = build.workers.start
+            for name in NAME_TABLES:
+                staged = work / f"{name}.arrow"
+                build.counts[name] = write_names(connection, name, staged, result)
+                if name == "aliases":
+                    waiting.callback(start(write_matcher, staged, result))
+                waiting.callback(start(write_strings, staged, result, name))
+            write_lists(connection, result, build.counts)
+            counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
+            positions = stage_mentions(connection, work / "mention.npy")
+    counting.remove_database(work)
+    build.skipped.update(omitted)
+    return positions
 
 
-def count_with(
-    build: BuildState, connection: duckdb.DuckDBPyConnection, number_rows: counting.NumberRows
-) -> StagedArticles:
-    """Count what is staged with a database, and write the tables of numbers from it."""
-    with build.stage("counting"):
-        counting.count(
-            connection,
-            missing_targets=build.settings.missing_targets,
-            max_surface=MAX_SURFACE,
-            guess_redirects=build.settings.guess_redirects,
-            number_rows=number_rows,
-        )
-        _collect_counts(build, connection)
-        counting.drop(connection, "link", "target", "name", "page")
-    with build.stage("writing tables"), ExitStack() as waiting:
-        # Workers write names as soon as they are staged; whatever happens, they are waited for.
-        start = build.workers.start
-        for name in NAME_TABLES:
-            staged = build.staged_names(name)
-            build.counts[name] = write_names(connection, name, staged, build.result)
-            if name == "aliases":
-                waiting.callback(start(write_matcher, staged, build.result))
-            waiting.callback(start(write_strings, staged, build.result, name))
-        write_lists(connection, build.result, build.counts)
-        counting.drop(connection, "entity", "redirect", "alias_entity", "occurs_in")
-        return stage_articles(connection, build.work)
-
-
-def _collect_counts(build: BuildState, connection: duckdb.DuckDBPyConnection) -> None:
-    """Move what the summary and the manifest tell from the database into the build."""
-    kinds_sql = counting.kept_kinds(build.settings.missing_targets)
-    kinds = dict(connection.execute(counting.PAGE_COUNTS).fetchall())
-    singles = {
-        name: counting.single(connection, query.format(kinds=kinds_sql))
-        for name, query in counting.SINGLE_COUNTS.items()
-    }
-    n_articles = kinds.get("article", 0)
-    held_out = singles.pop("held-out articles")
-    guessed = singles.pop("guessed redirects")
-    build.counts |= {
-        "articles": n_articles,
-        "held-out articles": held_out,
-        "counted articles": n_articles - held_out,
-        "redirect pages": kinds.get("redirect", 0),
-        "guessed redirects": guessed,
-        "disambiguation pages": kinds.get("disambiguation", 0),
-    }
-    links = dict.fromkeys(LINK_KINDS, 0)
-    kept = {"article", "missing"} if build.settings.missing_targets else {"article"}
-    for kind, in_text, is_held_out, n in connection.execute(counting.LINK_COUNTS).fetchall():
-        if kind not in kept:
-            build.skipped[LINKS_DROPPED[kind]] += n
-            continue
-        links[IN_TEXT if in_text else ELSEWHERE] += n
-        links[TO_ARTICLES if kind == "article" else TO_MISSING] += n
-        links[HELD_OUT if is_held_out else COUNTED] += n
-    build.counts |= links
-    build.skipped.update({name: n for name, n in singles.items() if n})
-
-
-def _write_articles(build: BuildState, staged: StagedArticles, report: Report) -> None:
+def _write_articles(build: _Build, positions: Int64, report: Report) -> None:
     """Write the articles; workers look for aliases in each row group as soon as it is there."""
-    groups = write_articles(staged, build.result)
-    parts = chain.from_iterable(map(counted_texts, groups))
-    counts = build.workers.map(partial(count_occurrences, result=build.result), parts)
-    add_link_probability(build, counts, report)
+    work, result = build.work, build.result
+    n_counted = max(build.counts["counted articles"], 1)
+    groups = write_articles(work / "text.parquet", work / "mention.npy", positions, result)
+    chunks = chain.from_iterable(starmap(counted_texts, groups))
+    counts = build.workers.map(partial(count_occurrences, result=result), chunks)
+    listed = open_array(work / LISTED_FILE)
+    write_link_probability(counts, result, listed, lambda n_done: report(n_done / n_counted))
 
 
-def add_link_probability(
-    build: BuildState, counts: Iterable[OccurrenceCounts], report: Report
-) -> None:
-    """Add up what was counted and write the link probability."""
-    write_link_probability(
-        counts,
-        build.result,
-        open_array(build.work / LISTED_FILE),
-        lambda n_done: report(n_done / max(build.counts["counted articles"], 1)),
-    )
+def _write_ids(build: _Build, source: Source, site: Site) -> None:
+    from stamo.build.entities import read_ids, write_ids
+
+    path, n_entities = build.settings.ids, build.counts["entities"]
+    with build.step("ids"):
+        rows = source.ids if path is None else read_ids(path, site)
+        n_with_id, n_unknown = write_ids(rows, build.result, n_entities)
+    build.counts["entities with an id"] = n_with_id
+    if n_unknown:
+        build.skipped["id of a title or page that is no entity"] = n_unknown
+
+
+def _write_vectors(build: _Build, *, is_dump: bool) -> None:
+    # Imported here, since it takes a while and a build without vectors does not need it.
+    from stamo.build.entity_vectors import count_words, write_entity_vectors, write_words
+
+    settings, work, result = build.settings, build.work, build.result
+    with build.step("word vectors"):
+        shape = write_words(result, settings.vectors, settings.dimensions, is_dump=is_dump)
+    if shape is None:
+        build.skipped["vectors: too few words to learn from"] += 1
+        return
+    build.counts["words"], build.counts["dimensions"] = shape
+    with build.step("counting words") as report:
+        foreign = not is_dump and settings.vectors is not None
+        options = {"with_owners": not is_dump, "foreign": foreign}
+        count_words(result, work, build.workers.map, report, **options)
+    with build.step("entity vectors") as report:
+        write_entity_vectors(result, work, build.workers.map, report)
 
 
 @contextmanager

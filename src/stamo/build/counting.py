@@ -1,29 +1,47 @@
 """Counting in SQL over Parquet: pages and links become entities, aliases and document sets.
 
-Portability. Every statement below is written once and runs on DuckDB and on Spark SQL: plain joins,
-GROUP BY, UNION, CASE, COALESCE and CAST; no QUALIFY, no `::`, no list functions, and
-pointer jumping in place of WITH RECURSIVE, which Spark before version 4 lacks. Only
-`open_database`, `number_by_window` and `stream` are DuckDB's own. Every result that is written to
-disk is ordered by a unique key, so that it does not depend on the number of threads.
+`count` runs the statements, which stand here in its order. Every result that is written to disk is
+ordered by a unique key, so that it does not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+MAX_SURFACE = 200
+"""Longer link texts (whole sentences) are no names; the link counts, its surface does not."""
+BATCH_ROWS = 131_072
+_DATABASE = "counting.duckdb"
+
+_PAGE = """
+CREATE TABLE page AS
+SELECT p.position, p.page_id, p.title, p.kind, p.target, p.held_out
+FROM staged_page p
+SEMI JOIN (SELECT MIN(position) AS position FROM staged_page GROUP BY title) f
+  ON f.position = p.position
+"""
+"""The first page of each title; later ones are counted and left out."""
+
+_DOCUMENT = """
+CREATE TABLE document AS
+SELECT CAST(ROW_NUMBER() OVER (ORDER BY position) - 1 AS INT) AS document,
+       position, page_id, title, held_out
+FROM page WHERE kind = 'article'
+"""
+"""Articles, numbered in the order of the dump."""
+
 _SMALL = string.ascii_lowercase
 _HAS_DIGIT = " OR ".join(f"title LIKE '%{digit}%'" for digit in string.digits)
-# Only ASCII letters, because engines do not agree on the others; no quoted apostrophe either.
-# Titles in ASCII are told apart, because for them other functions say the same much faster.
-_TITLES = """
+# Only ASCII letters change their case. Titles in ASCII are told apart, because for them other
+# functions say the same much faster.
+_SPELLING_TITLE = """
 CREATE TABLE spelling_title AS
 SELECT title, has_article, n, CASE WHEN LENGTH(bare) >= 5 THEN light END AS light,
        CASE WHEN LENGTH(bare) < 5 THEN NULL
@@ -31,35 +49,29 @@ SELECT title, has_article, n, CASE WHEN LENGTH(bare) >= 5 THEN light END AS ligh
                  AND SUBSTR(bare, LENGTH(bare) - 1, 1) BETWEEN 'a' AND 'z'
             THEN SUBSTR(bare, 1, LENGTH(bare) - 1) ELSE bare END AS loose
 FROM (
-  SELECT title, has_article, n, light,
+  SELECT title, MAX(has_article) AS has_article, SUM(n) AS n,
+         BIT_LENGTH(title) = 8 * LENGTH(title) AS is_ascii, {has_digit} AS has_digit,
+         CASE WHEN is_ascii AND has_digit THEN LOWER(title)
+              WHEN is_ascii
+              THEN REPLACE(REPLACE(REPLACE(REPLACE(LOWER(title), '-', ' '), '.', ''), ',', ''),
+                           '''', '')
+              WHEN has_digit THEN TRANSLATE(title, '{capital}', '{small}')
+              ELSE TRANSLATE(title, '{capital}-–.,’''', '{small}  ') END AS light,
          REPLACE(CASE WHEN light LIKE 'the %' THEN SUBSTR(light, 5) ELSE light END, ' ', '') AS bare
   FROM (
-    SELECT title, has_article, n,
-           CASE WHEN is_ascii AND has_digit THEN LOWER(title)
-                WHEN is_ascii
-                THEN REPLACE(REPLACE(REPLACE(REPLACE(LOWER(title), '-', ' '), '.', ''), ',', ''),
-                             CHR(39), '')
-                WHEN has_digit THEN TRANSLATE(title, '{capital}', '{small}')
-                ELSE TRANSLATE(title, CONCAT('{capital}-–.,’', CHR(39)), '{small}  ') END AS light
+    SELECT title, 1 AS has_article, 0 AS n FROM page WHERE kind = 'article'
+    UNION ALL
+    SELECT t.target, 0, t.n
     FROM (
-      SELECT title, MAX(has_article) AS has_article, SUM(n) AS n,
-             BIT_LENGTH(title) = 8 * LENGTH(title) AS is_ascii, {has_digit} AS has_digit
-      FROM (
-        SELECT title, 1 AS has_article, 0 AS n FROM page WHERE kind = 'article'
-        UNION ALL
-        SELECT t.target, 0, t.n
-        FROM (
-          SELECT l.target, SUM(CASE WHEN s.held_out THEN 0 ELSE 1 END) AS n
-          FROM staged_link l JOIN page s ON s.position = l.position
-          GROUP BY l.target
-        ) t
-        LEFT JOIN page p ON p.title = t.target
-        WHERE p.title IS NULL OR p.kind = 'article'
-      ) parts
-      GROUP BY title
-    ) titles
-  ) lighter
-) barer
+      SELECT l.target, SUM(CASE WHEN s.held_out THEN 0 ELSE 1 END) AS n
+      FROM staged_link l JOIN page s ON s.position = l.position
+      GROUP BY l.target
+    ) t
+    LEFT JOIN page p ON p.title = t.target
+    WHERE p.title IS NULL OR p.kind = 'article'
+  )
+  GROUP BY title
+)
 """.format(capital=_SMALL.upper(), small=_SMALL, has_digit=_HAS_DIGIT)
 """Articles and linked titles without a page, with what is left of them when they are compared.
 
@@ -91,12 +103,12 @@ SELECT source, target FROM spelling_light
 UNION ALL
 SELECT DISTINCT o.source, o.target
 FROM spelling_loose o
-LEFT JOIN spelling_light same ON same.source = o.source
+ANTI JOIN spelling_light same ON same.source = o.source
 JOIN staged_link a ON a.target = o.source
 JOIN page pa ON pa.position = a.position AND NOT pa.held_out
 JOIN staged_link b ON b.target = o.target AND b.surface = a.surface
 JOIN page pb ON pb.position = b.position AND NOT pb.held_out
-WHERE same.source IS NULL AND a.surface <> ''
+WHERE a.surface <> ''
 """
 """Titles that are spelled otherwise. Each leads to one that comes before it, so never back."""
 
@@ -124,57 +136,19 @@ FROM (
 ) q
 JOIN spelling_title short ON short.title = q.source AND short.has_article = 0
 JOIN spelling_title long ON long.title = q.target
-LEFT JOIN spelling_same moved ON moved.source = q.source
-LEFT JOIN spelling_same gone ON gone.source = q.target
+ANTI JOIN spelling_same moved ON moved.source = q.source
+ANTI JOIN spelling_same gone ON gone.source = q.target
 WHERE short.light IS NOT NULL AND long.light IS NOT NULL
   AND q.place = 1 AND q.n >= 3 AND 5 * q.n >= 4 * q.n_all AND 2 * q.n >= short.n
   AND SUBSTR(q.target, LENGTH(q.source) + 1, 1) = ','
-  AND moved.source IS NULL AND gone.source IS NULL
 """
 """The titles that count as redirects. A longer title is spelled like none before it, so none leads
 back from there."""
 
-STATEMENTS = (
-    *(_TITLES, _PAIRS.format(key="light"), _PAIRS.format(key="loose"), _SAME, _LONGER),
-    _TWINS,
-)
-"""Make the table `twin` from `page` and `staged_link`."""
-NO_TWINS = "CREATE TABLE twin AS SELECT title AS source, target FROM page WHERE FALSE"
-TEMPORARY = tuple(f"spelling_{name}" for name in ("title", "light", "loose", "same", "longer"))
-
-
-BATCH_ROWS = 131_072
-_DATABASE = "counting.duckdb"
-
-_PAGE = """
-CREATE TABLE page AS
-SELECT p.position, p.page_id, p.title, p.kind, p.target, p.held_out
-FROM staged_page p
-JOIN (SELECT title, MIN(position) AS position FROM staged_page GROUP BY title) first_page
-  ON p.title = first_page.title AND p.position = first_page.position
-"""
-"""The first page of each title; later ones are counted and left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedTable:
-    """A table whose rows are numbered from 0 in the order of a unique key."""
-
-    name: str
-    """Also that of the column of numbers."""
-    order: str
-    columns: str
-    rows: str
-    """What follows FROM."""
-
-
-_DOCUMENT = NumberedTable(
-    "document",
-    "position",
-    "position, page_id, title, held_out",
-    "page WHERE kind = 'article'",
-)
-"""Articles, numbered in the order of the dump."""
+_GUESS = (_SPELLING_TITLE, *(_PAIRS.format(key=k) for k in ("light", "loose")), _SAME, _LONGER)
+_SPELLINGS = ("spelling_title", "spelling_light", "spelling_loose", "spelling_same",
+              "spelling_longer")  # fmt: skip
+_NO_TWINS = "CREATE TABLE twin AS SELECT title AS source, target FROM page WHERE FALSE"
 
 _REDIRECT_FIRST_HOP = """
 CREATE TABLE redirect_0 AS
@@ -226,11 +200,11 @@ JOIN target t ON t.target = l.target
 """
 """Links of the articles that are kept, with the title they finally mean."""
 
-_ENTITY = NumberedTable(
-    "entity",
-    "n_links DESC, title",
-    "title, n_links, n_documents, has_article",
-    """(
+_ENTITY = """
+CREATE TABLE entity AS
+SELECT CAST(ROW_NUMBER() OVER (ORDER BY n_links DESC, title) - 1 AS INT) AS entity,
+       title, n_links, n_documents, has_article
+FROM (
   SELECT title, CAST(SUM(n_links) AS INT) AS n_links,
          CAST(SUM(n_documents) AS INT) AS n_documents, MAX(has_article) AS has_article
   FROM (
@@ -243,12 +217,12 @@ _ENTITY = NumberedTable(
     FROM (
       SELECT title, document, COUNT(*) AS n_links
       FROM link WHERE kind IN ({kinds}) AND NOT held_out GROUP BY title, document
-    ) by_document
+    )
     GROUP BY title
-  ) parts
+  )
   GROUP BY title
-) counted""",
 )
+"""
 """Entities, the most linked first: articles, ends of redirects and targets of counted links.
 
 A title that only held-out articles link to is none, or its name would give the answer away.
@@ -284,7 +258,7 @@ FROM (
   SELECT n.surface, e.entity, n.n FROM staged_name n JOIN entity e ON e.title = n.target
   UNION ALL
   SELECT REGEXP_REPLACE(surface, ' [(][^()]*[)]$', ''), entity, 0 FROM name
-) uses
+)
 WHERE surface <> '' AND LENGTH(surface) <= {max_surface}
 GROUP BY surface, entity
 """
@@ -293,12 +267,11 @@ GROUP BY surface, entity
 The count that a source lists for a name is added.
 """
 
-_ALIAS = NumberedTable(
-    "alias",
-    "surface",
-    "surface, n",
-    "(SELECT surface, CAST(SUM(n) AS INT) AS n FROM alias_entity GROUP BY surface) surfaces",
-)
+_ALIAS = """
+CREATE TABLE alias AS
+SELECT CAST(ROW_NUMBER() OVER (ORDER BY surface) - 1 AS INT) AS alias, surface, n
+FROM (SELECT surface, CAST(SUM(n) AS INT) AS n FROM alias_entity GROUP BY surface)
+"""
 
 _OCCURS_IN = """
 CREATE TABLE occurs_in AS
@@ -311,8 +284,7 @@ SELECT entity, title, n_links, n_documents, has_article FROM entity ORDER BY ent
 """
 REDIRECTS_IN_ORDER = """
 SELECT r.source, e.entity FROM redirect r JOIN entity e ON e.title = r.target
-LEFT JOIN entity same ON same.title = r.source
-WHERE same.title IS NULL
+ANTI JOIN entity same ON same.title = r.source
 ORDER BY r.source
 """
 ALIASES_IN_ORDER = """
@@ -344,29 +316,28 @@ WHERE m.start >= 0 ORDER BY m.document, m.start, m.number
 """
 """Links with a span; the alias is -1 where their text is too long for one or held out."""
 
-PAGE_COUNTS = "SELECT kind, COUNT(*) FROM page GROUP BY kind ORDER BY kind"
-LINK_COUNTS = """
-SELECT kind, CASE WHEN start < 0 THEN 0 ELSE 1 END AS in_text,
-       CASE WHEN held_out THEN 1 ELSE 0 END AS is_held_out, COUNT(*)
-FROM link GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+_LINK_COUNTS = """
+SELECT kind, start >= 0 AS in_text, held_out, COUNT(*) FROM link GROUP BY ALL ORDER BY ALL
 """
-SINGLE_COUNTS = {
+_OMITTED = {
     "link to a title that only held-out articles know": """
         SELECT (SELECT COUNT(*) FROM link WHERE kind IN ({kinds})) - COUNT(*) FROM mention""",
     "page whose title came before": """
         SELECT (SELECT COUNT(*) FROM staged_page) - COUNT(*) FROM page""",
     "redirect in a cycle": "SELECT COUNT(*) FROM redirect WHERE target IS NULL",
-    "held-out articles": "SELECT COUNT(*) FROM document WHERE held_out",
-    "guessed redirects": "SELECT COUNT(*) FROM twin",
     "link text too long for a name": "SELECT COUNT(*) FROM mention WHERE surface = ''",
+}
+_DROPPED_LINKS = {
+    "disambiguation": "link to a disambiguation page",
+    "cycle": "link to a redirect in a cycle",
+    "missing": "link to a title without a page",
 }
 
 
 def open_database(directory: Path, *, memory: str, threads: int) -> duckdb.DuckDBPyConnection:
     """Make a database file in `directory` that spills to disk beyond `memory`."""
     remove_database(directory)
-    path = directory / _DATABASE
-    connection = duckdb.connect(str(path))
+    connection = duckdb.connect(str(directory / _DATABASE))
     # It would write to stdout. In a notebook without widgets there is none, and no setting either.
     with suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
@@ -375,10 +346,11 @@ def open_database(directory: Path, *, memory: str, threads: int) -> duckdb.DuckD
     # The database lives for a minute: compressing its tables takes longer than writing them.
     connection.execute("SET force_compression = 'uncompressed'")
     connection.execute("SET allocator_flush_threshold = '16MB'")  # what is freed goes back early
-    connection.execute(f"SET temp_directory = '{_quoted(directory / 'spill')}'")
-    for name in ("page", "text", "link", "name"):
-        source = _quoted(directory / f"{name}.parquet")
-        connection.execute(f"CREATE VIEW staged_{name} AS SELECT * FROM read_parquet('{source}')")
+    folder = str(directory).replace("'", "''")
+    connection.execute(f"SET temp_directory = '{folder}/spill'")
+    for name in ("page", "link", "name"):
+        source = f"read_parquet('{folder}/{name}.parquet')"
+        connection.execute(f"CREATE VIEW staged_{name} AS SELECT * FROM {source}")
     return connection
 
 
@@ -387,62 +359,65 @@ def remove_database(directory: Path) -> None:
     (directory / _DATABASE).unlink(missing_ok=True)
 
 
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
-
-
-def kept_kinds(missing_targets: bool) -> str:
-    """Return the kinds of link targets that are entities, as a list in SQL."""
-    return "'article', 'missing'" if missing_targets else "'article'"
-
-
-NumberRows = Callable[[duckdb.DuckDBPyConnection, "NumberedTable"], None]
-"""Makes a numbered table."""
-
-
-def number_by_window(connection: duckdb.DuckDBPyConnection, table: NumberedTable) -> None:
-    """Make a numbered table with a window over all of its rows."""
-    connection.execute(
-        f"CREATE TABLE {table.name} AS "
-        f"SELECT CAST(ROW_NUMBER() OVER (ORDER BY {table.order}) - 1 AS INT) AS {table.name}, "
-        f"{table.columns} FROM {table.rows}"
-    )
-
-
 def count(
-    connection: duckdb.DuckDBPyConnection,
-    *,
-    missing_targets: bool,
-    max_surface: int,
-    guess_redirects: bool = True,
-    number_rows: NumberRows = number_by_window,
-) -> None:
+    connection: duckdb.DuckDBPyConnection, *, missing_targets: bool, guess_redirects: bool
+) -> tuple[dict[str, int], dict[str, int]]:
     """Run all statements; afterwards the tables above hold the knowledge base.
 
     Args:
         connection: A database with the staged tables.
         missing_targets: Whether a link target without a page is an entity too.
-        max_surface: Longest link text that counts as a name, in characters.
         guess_redirects: Whether titles without a page may be other spellings of titles.
-        number_rows: Makes a numbered table; an engine of many machines has its own way.
+
+    Returns:
+        The numbers of pages and links of each kind, and how many were left out, by reason.
     """
-    kinds = kept_kinds(missing_targets)
+    kinds = "'article', 'missing'" if missing_targets else "'article'"
     # Tables need no order, and making them without takes less memory.
     connection.execute("SET preserve_insertion_order = false")
     connection.execute(_PAGE)
-    number_rows(connection, _DOCUMENT)
-    guess = STATEMENTS if guess_redirects else (NO_TWINS,)
-    for sql in guess:
-        connection.execute(sql)
-    drop(connection, *(TEMPORARY if guess_redirects else ()))
-    resolve_redirects(connection)
+    connection.execute(_DOCUMENT)
+    for statement in (*_GUESS, _TWINS) if guess_redirects else (_NO_TWINS,):
+        connection.execute(statement)
+    drop(connection, *(_SPELLINGS if guess_redirects else ()))
+    _resolve_redirects(connection)
     for statement in (_TARGET, _LINK, _ENTITY, _MENTION, _NAME, _ALIAS_ENTITY, _ALIAS, _OCCURS_IN):
-        if isinstance(statement, NumberedTable):
-            rows = statement.rows.format(kinds=kinds)
-            number_rows(connection, replace(statement, rows=rows))
-        else:
-            connection.execute(statement.format(kinds=kinds, max_surface=max_surface))
+        connection.execute(statement.format(kinds=kinds, max_surface=MAX_SURFACE))
     connection.execute("SET preserve_insertion_order = true")
+    omitted = {name: _single(connection, sql.format(kinds=kinds)) for name, sql in _OMITTED.items()}
+    counts = _count_pages(connection)
+    for kind, in_text, is_held_out, n in connection.execute(_LINK_COUNTS).fetchall():
+        if f"'{kind}'" not in kinds:
+            reason = _DROPPED_LINKS[kind]
+            omitted[reason] = omitted.get(reason, 0) + n
+            continue
+        counts["links in running text" if in_text else "links in tables, captions, notes"] += n
+        to_article = kind == "article"
+        counts["links to articles" if to_article else "links to titles without a page"] += n
+        counts["links of held-out articles" if is_held_out else "counted links"] += n
+    drop(connection, "link", "target", "name", "page")
+    return counts, {reason: n for reason, n in omitted.items() if n}
+
+
+def _count_pages(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """Return the numbers of pages, and 0 for each kind of link, in the order of the summary."""
+    pages = connection.execute("SELECT kind, COUNT(*) FROM page GROUP BY kind").fetchall()
+    n_pages = dict.fromkeys(("article", "redirect", "disambiguation"), 0) | dict(pages)
+    n_held_out = _single(connection, "SELECT COUNT(*) FROM document WHERE held_out")
+    return {
+        "articles": n_pages["article"],
+        "held-out articles": n_held_out,
+        "counted articles": n_pages["article"] - n_held_out,
+        "redirect pages": n_pages["redirect"],
+        "guessed redirects": _single(connection, "SELECT COUNT(*) FROM twin"),
+        "disambiguation pages": n_pages["disambiguation"],
+        "links in running text": 0,
+        "links in tables, captions, notes": 0,
+        "links to articles": 0,
+        "links to titles without a page": 0,
+        "counted links": 0,
+        "links of held-out articles": 0,
+    }
 
 
 def drop(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
@@ -451,32 +426,30 @@ def drop(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
         connection.execute(f"DROP TABLE {name}")
 
 
-def resolve_redirects(connection: duckdb.DuckDBPyConnection) -> None:
+def _resolve_redirects(connection: duckdb.DuckDBPyConnection) -> None:
     """Follow redirects through chains; mark those that never arrive."""
     connection.execute(_REDIRECT_FIRST_HOP)
     last = 0
-    n_open = single(connection, _REDIRECT_OPEN.format(last=last))
+    n_open = _single(connection, _REDIRECT_OPEN.format(last=last))
     while n_open:
         connection.execute(_REDIRECT_NEXT_HOP.format(last=last, next=last + 1))
         last += 1
-        n_open, n_before = single(connection, _REDIRECT_OPEN.format(last=last)), n_open
+        n_open, n_before = _single(connection, _REDIRECT_OPEN.format(last=last)), n_open
         if n_open == n_before:
             break
     connection.execute(_REDIRECT.format(last=last))
 
 
-def single(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+def _single(connection: duckdb.DuckDBPyConnection, query: str) -> int:
     """Return the one number a query gives."""
     row = connection.execute(query).fetchone()
     return int(row[0]) if row else 0
 
 
-def stream(
-    connection: duckdb.DuckDBPyConnection, query: str, rows: int = BATCH_ROWS
-) -> Iterator[pa.RecordBatch]:
+def stream(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pa.RecordBatch]:
     """Yield the result of a query batch by batch, never the whole of it."""
     # A cursor of its own, since several streams run side by side.
     relation: Any = connection.cursor().sql(query)
     # Releases of DuckDB before 1.4 know the same method under another name.
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    yield from reader(rows)
+    yield from reader(BATCH_ROWS)

@@ -1,6 +1,6 @@
-"""From a table of entities to the staged tables of a build.
+"""Tables of entities to build from, and the ids of entities elsewhere.
 
-It is CSV, TSV or JSON lines, told by the first sign of the file.
+A table of entities is CSV, TSV or JSON lines, told by the first sign of the file.
 
     id,name,aliases,description,count,type
     p1,Falcon,Falcon Trail|FT1,"A light running shoe for wet trails.",120,shoe
@@ -8,27 +8,37 @@ It is CSV, TSV or JSON lines, told by the first sign of the file.
 
 Only `name` is needed. Nothing of a table is skipped: a row that is not of this form is an error
 that names its line.
+
+Ids come from what Wikimedia publishes beside a dump, or from a table:
+
+- `page_props.sql`: the ids by page number, `(12,'wikibase_item','Q6199',NULL)`;
+- `wb_items_per_site.sql`: the ids by site and title, `(55,6199,'enwiki','Anarchism')`;
+- any file with two columns, title and id, separated by a tab or a comma.
+
+All of them plain or compressed. SQL is read by its pattern and never run: inside of a string every
+quote is escaped, so that no text can look like a row.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import orjson
+import pyarrow.parquet as pq
 
-from stamo.build.ids import MAX_ID
-from stamo.build.settings import BuildState, Report, plain_site
+from stamo.build.counting import MAX_SURFACE
 from stamo.build.site import Site
 from stamo.build.staging import (
-    MAX_SURFACE,
     Listed,
+    Source,
     as_written,
     choose_titles,
     settle_articles,
@@ -36,15 +46,26 @@ from stamo.build.staging import (
 )
 from stamo.build.wikitext import sanitise
 from stamo.errors import DumpError
-from stamo.system.files import explain_os_error
-from stamo.system.streams import in_utf8, read_blocks, read_line_blocks
+from stamo.kb.base import save_external_ids
+from stamo.kb.manifest import ARTICLES_FILE
+from stamo.kb.storage import StringTable
+from stamo.system.files import Int32, Int64, explain_os_error
+from stamo.system.streams import ByteSource, ByteStream, in_utf8, read_line_blocks
 
-MAX_ENTITY_BYTES = 1 << 20
-_LONG_LINE = f"a line has more than {MAX_ENTITY_BYTES >> 20} MiB"
+MAX_LINE_BYTES = 1 << 20
 MAX_COUNT = 2**31 - 1
+MAX_ID = 100
+MAX_SQL_ROW = 8192
 ENTITY_COLUMNS = ("id", "name", "aliases", "description", "count", "type")
 _MAX_UNUSED = 50
 _REPORTED = 1 << 12
+_ROWS = _ENOUGH_TO_TELL = 1 << 16
+_PAGE_PROPS = re.compile(rb"\((\d{1,18}),'wikibase_item','(Q\d{1,18})'")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_KNOWN = "give page_props.sql, wb_items_per_site.sql or a file of titles and ids"
+
+IdRow = tuple[int | str, str]
+"""The page number or the title, and the id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,194 +81,276 @@ class EntityRow:
     type: str = ""
 
 
-class EntityTable:
-    """The rows of a file, read once; afterwards `unused` counts the columns that say nothing here.
-
-    Args:
-        path: The file, plain or compressed.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.unused: Counter[str] = Counter()
-
-    def rows(self) -> Iterator[EntityRow]:
-        """Yield the rows.
-
-        Raises:
-            DumpError: The file or a row of it is not of the documented form.
-        """
-        lines = self._lines()
-        first = next(lines, "")
-        if not first.strip():
-            raise DumpError(f"{self.path.name} has no first line; give a table of entities.")
-        read = self._json_rows if first.lstrip().startswith("{") else self._table_rows
-        row = None
-        for row in read(chain([first], lines)):
-            yield row
-        if row is None:
-            raise DumpError(f"{self.path.name} has headings and no entity; give one a line.")
-
-    def _lines(self) -> Iterator[str]:
-        faults: list[str] = []
-        number = 0
-        try:
-            with self.path.open("rb") as file:
-                blocks = in_utf8(read_blocks(file, faults.append))
-                tell_long = partial(faults.append, _LONG_LINE)
-                for block in read_line_blocks(blocks, MAX_ENTITY_BYTES, tell_long):
-                    self._check(faults)
-                    for line in block.splitlines(keepends=True):
-                        number += 1
-                        yield self._decode(line, number)
-            self._check(faults)
-        except OSError as error:
-            raise DumpError(explain_os_error(error)) from error
-
-    def _check(self, faults: list[str]) -> None:
-        if faults:
-            raise DumpError(f"{self.path.name} cannot be read whole: {faults[0]}.")
-
-    def _decode(self, line: bytes, number: int) -> str:
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            self.fail(number, "is not UTF-8, nor is the table marked as UTF-16; convert it")
-        if "\0" in text:
-            self.fail(number, "holds a zero byte; give a table as text")
-        return text
-
-    def fail(self, line: int, what: str) -> NoReturn:
-        """Raise what is wrong with a line."""
-        raise DumpError(f"{self.path.name}, line {line} {what}.")
-
-    def _json_rows(self, lines: Iterable[str]) -> Iterator[EntityRow]:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                record = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                self.fail(number, f"is no JSON ({error})")
-            if not isinstance(record, dict):
-                self.fail(number, 'is no JSON object such as {"name": "Falcon"}')
-            aliases = record.get("aliases")
-            if isinstance(aliases, list):
-                record["aliases"] = "|".join(map(str, aliases))
-            yield self._row(number, record)
-
-    def _table_rows(self, lines: Iterable[str]) -> Iterator[EntityRow]:
-        lines = iter(lines)
-        first = next(lines)
-        delimiter = max(",\t;", key=first.count)
-        rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
-        try:
-            headings = [heading.strip().lower() for heading in next(rows)]
-            if "name" not in headings or len({*headings}) < len(headings):
-                said, expected = ", ".join(headings)[:200], ", ".join(ENTITY_COLUMNS)
-                needed = f"{expected}, each at most once, and `name` is needed"
-                self.fail(1, f"has the headings {said}; expected are {needed}")
-            for cells in rows:
-                if not any(cell.strip() for cell in cells):
-                    continue
-                if len(cells) != len(headings):
-                    said = f"has {len(cells)} fields under {len(headings)} headings"
-                    todo = "put quotes around fields with separators in them"
-                    self.fail(rows.line_num, f"{said}; {todo}")
-                yield self._row(rows.line_num, dict(zip(headings, cells, strict=True)))
-        except csv.Error as error:
-            self.fail(rows.line_num, f"is no CSV ({error})")
-
-    def _row(self, line: int, record: dict[str, Any]) -> EntityRow:
-        cells = {name: self._cell(line, name, record.get(name)) for name in ENTITY_COLUMNS}
-        for column in record:
-            if column not in ENTITY_COLUMNS and len(self.unused) < _MAX_UNUSED:
-                self.unused[f"column not used: {str(column)[:40]!r}"] += 1
-        if not cells["name"]:
-            self.fail(line, "has no name; every entity needs one")
-        aliases = tuple(alias.strip() for alias in cells["aliases"].split("|") if alias.strip())
-        for name in (cells["name"], *aliases):
-            if len(name) > MAX_SURFACE:
-                self.fail(line, f"has a name of more than {MAX_SURFACE} characters")
-        if len(cells["id"]) > MAX_ID or not cells["id"].isprintable():
-            self.fail(line, f"has an id that is no printable text of at most {MAX_ID} characters")
-        count = cells["count"] or "0"
-        is_number = count.isascii() and count.isdigit() and len(count.lstrip("0")) <= 10
-        if not is_number or int(count) > MAX_COUNT:
-            self.fail(line, f"has the count {count[:40]!r}; expected is a whole number")
-        cells |= {"line": line, "aliases": aliases, "count": int(count)}
-        return EntityRow(**cells)
-
-    def _cell(self, line: int, name: str, value: object) -> Any:
-        if value is None:
-            return ""
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            self.fail(line, f"has a {type(value).__name__} as {name}; expected is text")
-        return str(value).strip()
-
-
-@dataclass
-class _Entities:
-    """The entities of a table, without their descriptions."""
-
-    table: EntityTable
-    site: Site
-    listed: dict[int, Listed] = field(default_factory=dict)
-    ids: list[str] = field(default_factory=list)
-    line_of: dict[tuple[str, ...], int] = field(default_factory=dict)
-    n_uses: int = 0
-
-    def add(self, row: EntityRow) -> None:
-        """Take one row.
-
-        Raises:
-            DumpError: It is an entity that was there before, or cannot be counted.
-        """
-        title = tidy_title(row.name, self.site)
-        if not title:
-            self.table.fail(row.line, "has a name without a visible sign")
-        key = (row.id,) if row.id else (title, row.type)
-        before = self.line_of.setdefault(key, row.line)
-        if before != row.line:
-            same = f"the id {row.id!r}" if row.id else f"the name {title!r} and no id"
-            what = f"has {same}, as line {before} has; give every entity an id of its own"
-            self.table.fail(row.line, what)
-        names = (row.name, *row.aliases)
-        self.n_uses += row.count * len(names)
-        if self.n_uses > MAX_COUNT:
-            most = f"more than {MAX_COUNT:,} together by line {row.line}"
-            raise DumpError(
-                f"{self.table.path.name}: the counts of all names are {most}; divide them all by "
-                "the same number."
-            )
-        names = tuple(sanitise(name) for name in names)
-        qualifiers = (tidy_title(row.type, self.site), tidy_title(row.id, self.site))
-        self.listed[len(self.listed)] = Listed(title, qualifiers, names, row.count)
-        self.ids.append(row.id)
-
-
-def stage_entities(build: BuildState, report: Report) -> Site:
+def read_entities(source: Source) -> Site:
     """Read a table of entities: names with their counts, and descriptions as articles."""
-    table = EntityTable(build.source.path)
-    sample = EntityTable(build.source.path).rows()
-    site = plain_site(build.language(f"{row.name}\n{row.description}" for row in sample))
-    entities = _Entities(table, site)
-    with as_written(build) as written:
-        written.append_rows("text", _descriptions(table, entities, report))
-    build.skipped.update(table.unused)
-    chosen = choose_titles([*entities.listed.values()])
-    build.ids = [(title, id) for title, id in zip(chosen, entities.ids, strict=True) if id]
-    titles = dict(enumerate(chosen))
-    settle_articles(build, entities.listed, titles, written, lambda target, at: None)
+    sample = read_entity_rows(source.path, Counter())
+    site = source.plain_site(f"{row.name}\n{row.description}" for row in sample)
+    listed: dict[int, Listed] = {}
+    ids: list[str] = []
+    with as_written(source) as written:
+        rows = read_entity_rows(source.path, source.skipped)
+        written.append_rows("text", _descriptions(rows, source, site, listed, ids))
+    chosen = choose_titles([*listed.values()])
+    source.ids = [(title, id) for title, id in zip(chosen, ids, strict=True) if id]
+    settle_articles(source, listed, dict(enumerate(chosen)), written, lambda target, at: None)
     return site
 
 
 def _descriptions(
-    table: EntityTable, entities: _Entities, report: Report
+    rows: Iterable[EntityRow], source: Source, site: Site, listed: dict[int, Listed], ids: list[str]
 ) -> Iterator[tuple[int, int, str, str, bool]]:
-    """Take the entities of a table; yield what it says of each as the text of an article."""
-    for at, row in enumerate(table.rows()):
-        entities.add(row)
+    """Take the entities of a table; yield what it says of each as the text of an article.
+
+    Raises:
+        DumpError: An entity was there before, or the entities cannot be counted.
+    """
+    line_of: dict[tuple[str, ...], int] = {}
+    n_uses = 0
+    for at, row in enumerate(rows):
+        title = tidy_title(row.name, site)
+        if not title:
+            _fail(source.path, row.line, "has a name without a visible sign")
+        key = (row.id,) if row.id else (title, row.type)
+        before = line_of.setdefault(key, row.line)
+        if before != row.line:
+            same = f"the id {row.id!r}" if row.id else f"the name {title!r} and no id"
+            what = f"has {same}, as line {before} has; give every entity an id of its own"
+            _fail(source.path, row.line, what)
+        names = (row.name, *row.aliases)
+        n_uses += row.count * len(names)
+        if n_uses > MAX_COUNT:
+            raise DumpError(
+                f"{source.path.name}: the counts of all names are more than {MAX_COUNT:,} together "
+                f"by line {row.line}; divide them all by the same number."
+            )
+        qualifiers = (tidy_title(row.type, site), tidy_title(row.id, site))
+        listed[at] = Listed(title, qualifiers, tuple(map(sanitise, names)), row.count)
+        ids.append(row.id)
         yield at, at + 1, "", sanitise(row.description), False
         if at % _REPORTED == 0:
-            report(None)
+            source.report(None)
+
+
+def read_entity_rows(path: Path, unused: Counter[str]) -> Iterator[EntityRow]:
+    """Yield the rows of a table; `unused` counts its columns that say nothing here.
+
+    Raises:
+        DumpError: The file or a row of it is not of the documented form.
+    """
+    lines = _read_lines(path)
+    first = next(lines, "")
+    if not first.strip():
+        raise DumpError(f"{path.name} has no first line; give a table of entities.")
+    read = _json_records if first.lstrip().startswith("{") else _csv_records
+    row = None
+    for line, record in read(path, chain([first], lines)):
+        for column in record:
+            if column not in ENTITY_COLUMNS and len(unused) < _MAX_UNUSED:
+                unused[f"column not used: {str(column)[:40]!r}"] += 1
+        row = _entity_row(path, line, record)
+        yield row
+    if row is None:
+        raise DumpError(f"{path.name} has headings and no entity; give one a line.")
+
+
+def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            _fail(path, number, f"is no JSON ({error})")
+        if not isinstance(record, dict):
+            _fail(path, number, 'is no JSON object such as {"name": "Falcon"}')
+        aliases = record.get("aliases")
+        if isinstance(aliases, list):
+            record["aliases"] = "|".join(map(str, aliases))
+        yield number, record
+
+
+def _csv_records(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    first = next(lines)
+    delimiter = max(",\t;", key=first.count)
+    rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+    try:
+        headings = [heading.strip().lower() for heading in next(rows)]
+        if "name" not in headings or len({*headings}) < len(headings):
+            said, expected = ", ".join(headings)[:200], ", ".join(ENTITY_COLUMNS)
+            needed = f"{expected}, each at most once, and `name` is needed"
+            _fail(path, 1, f"has the headings {said}; expected are {needed}")
+        for cells in rows:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(headings):
+                said = f"has {len(cells)} fields under {len(headings)} headings"
+                todo = "put quotes around fields with separators in them"
+                _fail(path, rows.line_num, f"{said}; {todo}")
+            yield rows.line_num, dict(zip(headings, cells, strict=True))
+    except csv.Error as error:
+        _fail(path, rows.line_num, f"is no CSV ({error})")
+
+
+def _entity_row(path: Path, line: int, record: dict[str, Any]) -> EntityRow:
+    cells: dict[str, str] = {}
+    for column in ENTITY_COLUMNS:
+        value = record.get(column)
+        value = "" if value is None else value
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            _fail(path, line, f"has a {type(value).__name__} as {column}; expected is text")
+        cells[column] = str(value).strip()
+    if not cells["name"]:
+        _fail(path, line, "has no name; every entity needs one")
+    aliases = tuple(alias.strip() for alias in cells["aliases"].split("|") if alias.strip())
+    if max(map(len, (cells["name"], *aliases))) > MAX_SURFACE:
+        _fail(path, line, f"has a name of more than {MAX_SURFACE} characters")
+    if len(cells["id"]) > MAX_ID or not cells["id"].isprintable():
+        _fail(path, line, f"has an id that is no printable text of at most {MAX_ID} characters")
+    count = cells["count"] or "0"
+    is_number = count.isascii() and count.isdigit() and len(count.lstrip("0")) <= 10
+    if not is_number or int(count) > MAX_COUNT:
+        _fail(path, line, f"has the count {count[:40]!r}; expected is a whole number")
+    return EntityRow(
+        line, cells["name"], cells["id"], aliases, cells["description"], int(count), cells["type"]
+    )
+
+
+def _fail(path: Path, line: int, what: str) -> NoReturn:
+    raise DumpError(f"{path.name}, line {line} {what}.")
+
+
+def _read_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a file that must be whole."""
+    try:
+        with path.open("rb") as file:
+            stream = ByteStream(ByteSource(file), block_bytes=1 << 20)
+            yield from stream
+    except OSError as error:
+        raise DumpError(explain_os_error(error)) from error
+    if stream.fault:
+        raise DumpError(f"{path.name} cannot be read whole: {stream.fault}.")
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file that must be whole, in UTF-8 or marked as UTF-16."""
+    is_long: list[bool] = []
+    number = 0
+    blocks = in_utf8(_read_blocks(path))
+    for block in read_line_blocks(blocks, MAX_LINE_BYTES, lambda: is_long.append(True)):
+        if is_long:
+            limit = f"a line has more than {MAX_LINE_BYTES >> 20} MiB"
+            raise DumpError(f"{path.name} cannot be read whole: {limit}.")
+        for line in block.splitlines(keepends=True):
+            number += 1
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                _fail(path, number, "is not UTF-8, nor is the table marked as UTF-16; convert it")
+            if "\0" in text:
+                _fail(path, number, "holds a zero byte; give a table as text")
+            yield text
+
+
+def read_ids(path: Path, site: Site) -> Iterator[IdRow]:
+    """Yield the ids of a file.
+
+    Raises:
+        DumpError: The file cannot be read, or holds no id of this wiki.
+    """
+    blocks = _read_blocks(path)
+    head = b""
+    while len(head) < _ENOUGH_TO_TELL and (block := next(blocks, b"")):
+        head += block
+    rows: Iterable[IdRow]
+    if b"`page_props`" in head:
+        matches = _matches(chain([head], blocks), _PAGE_PROPS)
+        rows = ((int(match[1]), match[2].decode()) for match in matches)
+    elif b"`wb_items_per_site`" in head:
+        rows = _items(chain([head], blocks), site)
+    else:
+        rows = _columns(path, site)
+    row = None
+    for row in rows:
+        yield row
+    if row is None:
+        raise DumpError(f"{path.name} holds no id of {site.database}; {_KNOWN} of this wiki.")
+
+
+def _matches(blocks: Iterable[bytes], pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    """Find a pattern in a stream; a match is shorter than `MAX_SQL_ROW`."""
+    rest = b""
+    for block in blocks:
+        rest += block
+        end = 0
+        for match in pattern.finditer(rest):
+            end = match.end()
+            yield match
+        rest = rest[max(end, len(rest) - MAX_SQL_ROW) :]
+
+
+def _items(blocks: Iterable[bytes], site: Site) -> Iterator[IdRow]:
+    name = re.escape(site.database.encode())
+    pattern = re.compile(
+        rb"\(\d{1,18},(\d{1,18}),'" + name + rb"','((?:[^'\\]|\\.){1,1024})'\)", re.DOTALL
+    )
+    for match in _matches(blocks, pattern):
+        title = _ESCAPE.sub(r"\1", match[2].decode("utf-8", "replace"))
+        yield site.normalise_title(title), f"Q{int(match[1])}"
+
+
+def _columns(path: Path, site: Site) -> Iterator[IdRow]:
+    lines = _read_lines(path)
+    first = next(lines, "")
+    rows = csv.reader(chain([first], lines), delimiter="\t" if "\t" in first else ",")
+    try:
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != 2 or not all(cell.strip() for cell in row) or len(row[1]) > MAX_ID:
+                what = f"is not a title and an id of at most {MAX_ID} characters; {_KNOWN}"
+                _fail(path, rows.line_num, what)
+            if not row[1].strip().isprintable():
+                _fail(path, rows.line_num, "has an id that cannot be printed")
+            yield site.normalise_title(row[0]), row[1].strip()
+    except csv.Error as error:
+        _fail(path, rows.line_num, f"is no CSV ({error}); {_KNOWN}")
+
+
+def write_ids(rows: Iterable[IdRow], result: Path, n_entities: int) -> tuple[int, int]:
+    """Write ids into a knowledge base that has its names and articles already.
+
+    Returns:
+        The number of entities that have an id now, and of rows whose title or page is no entity.
+    """
+    titles = StringTable.open(result, "entities")
+    pages: tuple[Int64, Int32] | None = None
+    entities: list[Int32] = [np.zeros(0, np.int32)]
+    ids: list[str] = []
+    n_rows = 0
+    rows = iter(rows)
+    while group := list(islice(rows, _ROWS)):
+        n_rows += len(group)
+        keys: list[Any] = [key for key, _ in group]
+        if isinstance(keys[0], str):
+            found = titles.find_many(keys)
+        else:
+            pages = pages or _pages(result, titles)
+            place = np.searchsorted(pages[0], np.array(keys, dtype=np.int64))
+            found = np.where(pages[0][place] == keys, pages[1][place], -1).astype(np.int32)
+        kept = np.flatnonzero(found >= 0)
+        entities.append(found[kept])
+        ids += [group[number][1] for number in kept.tolist()]
+    joined = np.concatenate(entities)
+    return save_external_ids(result, n_entities, joined, ids), n_rows - len(joined)
+
+
+def _pages(result: Path, titles: StringTable) -> tuple[Int64, Int32]:
+    """Return the page numbers of all articles, ascending, with their entities; last none."""
+    pages, entities = [np.array([np.iinfo(np.int64).max])], [np.array([-1], np.int32)]
+    with pq.ParquetFile(result / ARTICLES_FILE) as file:
+        for batch in file.iter_batches(_ROWS, columns=["page_id", "title"]):
+            pages.append(np.from_dlpack(batch["page_id"]))
+            entities.append(titles.find_many(batch["title"].to_pylist()))
+    joined, found = np.concatenate(pages), np.concatenate(entities)
+    order = np.argsort(joined, kind="stable")
+    return joined[order], found[order]

@@ -1,20 +1,23 @@
-"""Word vectors, word counts and entity vectors of a knowledge base under construction."""
+"""Word vectors, word counts and entity vectors of a knowledge base under construction.
+
+Three steps: `write_words`, `count_words`, `write_entity_vectors`. An entity's vector is in closed
+form: the weighted mean of the words around its links, less what all words have in common.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
-from stamo.build.settings import BuildSettings, BuildState, Report
-from stamo.build.vector_files import WordVectors, load_vectors, prepare
+from stamo.build.vector_files import load_vectors, prepare
 from stamo.build.word_vectors import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import UNKNOWN_WORD, encode_words, words_in_spans
 from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
@@ -26,207 +29,53 @@ from stamo.kb.storage import (
     save_array,
 )
 from stamo.kb.words import background_vector, entity_directions, word_weights
-from stamo.system.files import Float32, Int32, Int64, replaced_file
+from stamo.system.files import Float32, Int32, Int64
 
 CONTEXT_WINDOW = 50
 """Words on either side of a link that belong to its context (Section 2.2 (3))."""
-
-_SCALE = float(1 << 24)
-_BLOCK_WORDS = 1 << 16
-_BLOCK_ROWS = 1 << 15
-
-
-@dataclass(frozen=True)
-class PartialSums:
-    """What one chunk of documents adds to the entity vectors; cheap to send between processes."""
-
-    entities: Int32
-    """Entities met in the chunk, ascending, shape (n,)."""
-    sums: Int64
-    """Fixed-point sums of their context words, the word weight as last column, shape (n, Q + 1)."""
-
-    def plus(self, other: PartialSums) -> PartialSums:
-        """Return what both chunks add together."""
-        entities = np.union1d(self.entities, other.entities)
-        sums = np.zeros((len(entities), self.sums.shape[1]), dtype=np.int64)
-        for one in (self, other):
-            sums[np.searchsorted(entities, one.entities)] += one.sums
-        return PartialSums(entities, sums)
-
-
-def _sum_block(
-    word_ids: Int32,
-    starts: Int64,
-    ends: Int64,
-    rows: Int64,
-    word_vectors: Float32,
-    weights: Float32,
-) -> Int64:
-    edges, place = np.unique(np.concatenate([starts, ends]), return_inverse=True)
-    words, columns = np.unique(word_ids[edges[0] : edges[-1]], return_inverse=True)
-    ones = np.ones(len(columns), dtype=np.int64)
-    # Row i counts the words between edge i and edge i + 1; the running total over rows then gives
-    # every stretch as a difference. Only as many rows as there are edges are ever made.
-    counts = csr_array((ones, columns, edges - edges[0]), shape=(len(edges) - 1, len(words)))
-    prefix = np.zeros((len(edges), word_vectors.shape[1] + 1), dtype=np.int64)
-    np.cumsum(counts @ _fixed_point(words, word_vectors, weights), axis=0, out=prefix[1:])
-    signs = np.repeat(np.array([-1, 1]), len(starts))
-    difference = csr_array((signs, (np.concatenate([rows, rows]), place)))
-    difference.resize(int(rows.max()) + 1, len(edges))
-    return np.asarray(difference @ prefix)
-
-
-def _fixed_point(words: Int32, word_vectors: Float32, weights: Float32) -> Int64:
-    table = np.zeros((len(words), word_vectors.shape[1] + 1), dtype=np.int64)
-    known = words != UNKNOWN_WORD
-    mass = weights[words[known]].astype(np.float64) * _SCALE
-    table[known, :-1] = np.rint(word_vectors[words[known]] * mass[:, None])
-    table[known, -1] = np.rint(mass)
-    return table
-
-
-def link_segments(
-    offsets: Int64, starts: Int64, ends: Int64, window: int = CONTEXT_WINDOW
-) -> tuple[Int64, Int64]:
-    """Find the words before and after each link, inside its document and without the link itself.
-
-    Args:
-        offsets: First word of each document and, last, the number of words, shape (n + 1,).
-        starts: First word of each link, shape (m,).
-        ends: One past its last word, shape (m,).
-        window: Words to take on either side.
-
-    Returns:
-        Starts and ends of 2 m stretches: first the left sides of all links, then the right sides.
-    """
-    document = np.clip(np.searchsorted(offsets, starts, side="right") - 1, 0, len(offsets) - 2)
-    left = np.maximum(starts - window, offsets[document])
-    right = np.maximum(np.minimum(ends + window, offsets[document + 1]), ends)
-    # A link without a word, such as "!!!", that ends its document would see the next one.
-    astray = (starts == ends) & (starts == offsets[document])
-    return (
-        np.concatenate([np.where(astray, starts, left), ends]),
-        np.concatenate([starts, np.where(astray, ends, right)]),
-    )
-
-
-def sum_links(
-    word_ids: Int32,
-    offsets: Int64,
-    starts: Int64,
-    ends: Int64,
-    entities: Int32,
-    word_vectors: Float32,
-    weights: Float32,
-    *,
-    owners: Sequence[int] | Int32 = (),
-    window: int = CONTEXT_WINDOW,
-) -> PartialSums:
-    """Sum the weighted vectors of the words around links, entity by entity.
-
-    Prefix sums give every stretch by two look-ups. They are made for a block of words at a time, so
-    memory stays at about 50 MB for 100 dimensions plus one row per entity met.
-
-    Args:
-        word_ids: Words of the documents, one after the other, -1 for unknown, shape (N,).
-        offsets: First word of each document and, last, N; shape (n + 1,).
-        starts: First word of each link, counted over all documents, shape (m,).
-        ends: One past its last word, shape (m,).
-        entities: The linked entities, shape (m,).
-        word_vectors: Word vectors, shape (V, Q).
-        weights: Word weights, shape (V,).
-        owners: The entity that each document is about, whose beginning then counts for it as
-            much as the surroundings of a link; shape (n,), or empty for none.
-        window: Words to take on either side.
-
-    Returns:
-        The sums of the entities that occur.
-    """
-    starts, ends = link_segments(offsets, starts, ends, window)
-    met = np.concatenate([entities, entities])
-    if len(owners):
-        starts = np.concatenate([starts, offsets[:-1]])
-        ends = np.concatenate([ends, np.minimum(offsets[:-1] + 2 * window, offsets[1:])])
-        met = np.concatenate([met, owners])
-    distinct, rows = np.unique(met, return_inverse=True)
-    totals = np.zeros((len(distinct), word_vectors.shape[1] + 1), dtype=np.int64)
-    order = np.argsort(starts, kind="stable")
-    starts, ends, rows = starts[order], ends[order], rows[order]
-    borders = np.searchsorted(starts, np.arange(0, len(word_ids) + _BLOCK_WORDS, _BLOCK_WORDS))
-    for here in (slice(*edges) for edges in itertools.pairwise(borders.tolist())):
-        if here.start < here.stop:
-            met, local = np.unique(rows[here], return_inverse=True)
-            bounds = starts[here], ends[here]
-            totals[met] += _sum_block(word_ids, *bounds, local, word_vectors, weights)
-    return PartialSums(distinct.astype(np.int32), totals)
-
-
-def closed_form(sums: Int64, background: Float32) -> Float32:
-    """Turn sums of contexts, shape (n, Q + 1), into entity vectors, shape (n, Q).
-
-    Zeros for entities without context.
-    """
-    vectors = np.empty((len(sums), len(background)), dtype=np.float32)
-    for i in range(0, len(vectors), _BLOCK_ROWS):
-        rows = sums[i : i + _BLOCK_ROWS] / _SCALE
-        vectors[i : i + _BLOCK_ROWS] = entity_directions(rows[:, :-1], rows[:, -1], background)
-    return vectors
-
-
-_WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
 EXPECTED_WORDS = 1_000_000
 GROUPS_TO_LEARN_FROM = 512
 """Row groups of articles that word vectors are learned from: the pairs of words that are kept are
 bounded too, so more text would take time and add little."""
-ENTITIES_PER_BLOCK = 1 << 16
+ENTITIES_PER_BLOCK = 1 << 15
 """Entities whose vectors are made together."""
 MAX_SUMS, MAX_SUMMED = 256, 64
 """Files of sums that are aimed at, and row groups that are summed in one of them at most: an entity
 that many groups link takes one row of a file, not one for each group."""
 
+_WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.npy"
+_SCALE = float(1 << 24)
+_BLOCK_WORDS = 1 << 16
 
-def write_vectors(build: BuildState) -> dict[str, int]:
-    """Write words, their vectors and counts, and entity vectors; return the counts to report.
+_Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+_Report = Callable[[float | None], None]
 
-    Notes, tables and dumps of a few pages have little text: every word of it counts. The article of
-    a note or an entity says what it is about, not only its links. Where there is no text to learn
-    from, there are none.
+
+def write_words(
+    result: Path, vectors_path: Path | None, dimensions: int, *, is_dump: bool
+) -> tuple[int, int] | None:
+    """Write words and their vectors, from a file or learned from the articles.
+
+    Notes, tables and dumps of a few pages have little text: every word of it counts.
+
+    Returns:
+        The number of words and of dimensions; None where there is too little text to learn from.
     """
-    settings, is_dump = build.settings, build.source.is_dump
-    with build.stage("word vectors"):
-        try:
-            n_words, dimensions = _write_words(build.result, settings, is_dump=is_dump)
-        except TooFewWordsError:
-            build.skipped["vectors: too few words to learn from"] += 1
-            return {}
-    with build.stage("counting words") as report:
-        counts = _count_words(build, n_words, report)
-        if not is_dump and settings.vectors is not None:
-            counts += _expected_counts(n_words)
-        save_array(build.result / _WORD_COUNTS, counts, np.int64)
-        vectors = VectorTable(open_array(build.result / _WORD_VECTORS))
-        background = background_vector(vectors, word_weights(counts), counts)
-        save_array(build.result / BACKGROUND, background, np.float32)
-    with build.stage("entity vectors") as report:
-        _write_closed_form(build, report)
-    return {"words": n_words, "dimensions": dimensions}
-
-
-def _write_words(result: Path, settings: BuildSettings, *, is_dump: bool) -> tuple[int, int]:
-    if settings.vectors is not None:
-        learned = load_vectors(settings.vectors)
+    if vectors_path is not None:
+        found = load_vectors(vectors_path)
     else:
-        learned = _learn_words(result, settings.dimensions, MIN_COUNT if is_dump else 1)
-    StringTable.build(result, _WORDS, learned.words)
-    save_array(result / _WORD_VECTORS, prepare(learned.vectors), np.float16)
-    return learned.vectors.shape[0], learned.vectors.shape[1]
-
-
-def _learn_words(result: Path, dimensions: int, min_count: int) -> WordVectors:
-    try:
-        return learn_word_vectors(_counted_texts(result), dimensions, min_count=min_count)
-    except TooFewWordsError:
-        return learn_word_vectors(_counted_texts(result), dimensions, min_count=1)
+        try:
+            found = learn_word_vectors(
+                _counted_texts(result), dimensions, min_count=MIN_COUNT if is_dump else 1
+            )
+        except TooFewWordsError:
+            try:
+                found = learn_word_vectors(_counted_texts(result), dimensions, min_count=1)
+            except TooFewWordsError:
+                return None
+    StringTable.build(result, _WORDS, found.words)
+    save_array(result / _WORD_VECTORS, prepare(found.vectors), np.float16)
+    return found.vectors.shape[0], found.vectors.shape[1]
 
 
 def _counted_texts(result: Path) -> Iterator[str]:
@@ -238,31 +87,42 @@ def _counted_texts(result: Path) -> Iterator[str]:
             yield from batch.filter(pc.invert(batch["held_out"]))["text"].to_pylist()
 
 
-def _n_groups(result: Path) -> int:
-    return int(pq.read_metadata(result / ARTICLES_FILE).num_row_groups)
+def count_words(
+    result: Path, work: Path, map_groups: _Map, report: _Report, *, with_owners: bool, foreign: bool
+) -> None:
+    """Count the words of the counted articles and write the background vector.
 
-
-def _count_words(build: BuildState, n_words: int, report: Report) -> Int64:
+    Args:
+        result: The knowledge base with articles and words.
+        work: Receives each row group as word ids.
+        map_groups: Maps a function over the numbers of row groups.
+        report: Told how much is done.
+        with_owners: Whether an article says what its own entity is, as that of a note does, and not
+            only its links.
+        foreign: Whether the words come from elsewhere and the text is small.
+    """
+    n_words = len(StringTable.open(result, _WORDS))
     counts = np.zeros(n_words, dtype=np.int64)
-    n_groups = _n_groups(build.result)
-    encode = partial(
-        encode_group, result=build.result, work=build.work, with_owners=not build.source.is_dump
-    )
-    for done, part in enumerate(build.workers.map(encode, range(n_groups)), start=1):
-        counts += part
+    n_groups = _n_groups(result)
+    encode = partial(encode_group, result=result, work=work, with_owners=with_owners)
+    for done, added in enumerate(map_groups(encode, range(n_groups)), start=1):
+        counts += added
         report(done / n_groups)
     _vocabulary.cache_clear()
-    return counts
+    if foreign:
+        # Files of vectors begin with the most frequent words. A small text has not seen most of
+        # them, and would take every word that it lacks for a rare one that says much. So each
+        # gets what Zipf's law expects of a text of a million words.
+        shares = 1 / (np.arange(n_words) + 2.7)
+        counts += np.rint(EXPECTED_WORDS * shares / shares.sum()).astype(np.int64)
+    save_array(result / _WORD_COUNTS, counts, np.int64)
+    vectors = VectorTable(open_array(result / _WORD_VECTORS))
+    background = background_vector(vectors, word_weights(counts), counts)
+    save_array(result / BACKGROUND, background, np.float32)
 
 
-def _expected_counts(n_words: int) -> Int64:
-    """Return how often each word is expected in a text of a million words, by Zipf's law.
-
-    Files of vectors begin with the most frequent words. A small text has not seen most of them,
-    and would take every word that it lacks for a rare one that says much.
-    """
-    shares = 1 / (np.arange(n_words) + 2.7)
-    return np.asarray(np.rint(EXPECTED_WORDS * shares / shares.sum()), dtype=np.int64)
+def _n_groups(result: Path) -> int:
+    return int(pq.read_metadata(result / ARTICLES_FILE).num_row_groups)
 
 
 def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool = False) -> Int64:
@@ -290,15 +150,14 @@ def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool 
     if with_owners and len(table):
         owners = StringTable.open(result, "entities").find_many(table["title"].to_pylist())
     ids = np.concatenate([np.empty(0, np.int32), *(words.ids for words in encoded)])
-    with replaced_file(work / f"words-{row_group}.npz") as beside, beside.open("wb") as file:
-        np.savez(
-            file,
-            ids=ids,
-            offsets=offsets.astype(np.int64),
-            links=np.concatenate(links, axis=1),
-            entities=spans[2],
-            owners=owners,
-        )
+    np.savez(
+        work / f"words-{row_group}.npz",
+        ids=ids,
+        offsets=offsets.astype(np.int64),
+        links=np.concatenate(links, axis=1),
+        entities=spans[2],
+        owners=owners,
+    )
     return np.bincount(ids[ids >= 0], minlength=len(vocabulary)).astype(np.int64)
 
 
@@ -309,70 +168,51 @@ def _vocabulary(result: Path) -> dict[str, int]:
     return {word: i for i, word in enumerate(words.texts(np.arange(len(words))))}
 
 
-def _write_closed_form(build: BuildState, report: Report) -> None:
+def write_entity_vectors(result: Path, work: Path, map_groups: _Map, report: _Report) -> None:
     """Sum the contexts of each row group, then write the vectors of some entities at a time.
 
     Sums travel in files: no process holds those of all entities, nor gets those of all groups.
     """
-    result = build.result
-    n_entities = len(open_array(result / "entity_counts.npy"))
-    together, firsts = _summed_together(_n_groups(result)), range(0, n_entities, ENTITIES_PER_BLOCK)
+    n_groups, n_entities = _n_groups(result), len(open_array(result / "entity_counts.npy"))
+    size = min(MAX_SUMMED, -(-n_groups // MAX_SUMS) or 1)
+    together = [range(i, min(i + size, n_groups)) for i in range(0, n_groups, size)]
+    firsts = range(0, n_entities, ENTITIES_PER_BLOCK)
     n_steps = len(together) + len(firsts)
-    add = partial(sum_groups, result=result, work=build.work)
-    for done, _ in enumerate(build.workers.map(add, together), start=1):
-        report(done / n_steps)
-    finish = partial(write_block, result=result, work=build.work, sums=together)
+    paths = []
+    for path in map_groups(partial(sum_groups, result=result, work=work), together):
+        paths.append(path)
+        report(len(paths) / n_steps)
     dimensions = len(open_array(result / BACKGROUND))
     with ArrayWriter(result / ENTITY_VECTORS, np.float16, dimensions) as writer:
-        for done, path in enumerate(build.workers.map(finish, firsts), start=1):
-            writer.append(open_array(path))
-            path.unlink()
-            report((len(together) + done) / n_steps)
+        finish = partial(block_vectors, result=result, paths=paths)
+        for done, vectors in enumerate(map_groups(finish, firsts), start=len(paths) + 1):
+            writer.append(vectors)
+            report(done / n_steps)
     _space.cache_clear()
 
 
-def _summed_together(n_groups: int) -> list[range]:
-    """Divide the row groups into runs that are summed in one file each."""
-    size = min(MAX_SUMMED, -(-n_groups // MAX_SUMS) or 1)
-    return [range(i, min(i + size, n_groups)) for i in range(0, n_groups, size)]
+def sum_groups(row_groups: range, result: Path, work: Path) -> tuple[Path, Path]:
+    """Sum the contexts of the links of some row groups, and their articles, entity by entity.
 
-
-def sum_groups(row_groups: range, result: Path, work: Path) -> None:
-    """Sum the contexts of the links of some row groups, and their articles, entity by entity."""
-    total = reduce(PartialSums.plus, (_sum_group(group, result, work) for group in row_groups))
-    entities_path, sums_path = _sum_files(work, row_groups)
-    with replaced_file(entities_path) as beside:
-        save_array(beside, total.entities, np.int32)
-    with replaced_file(sums_path) as beside:
-        save_array(beside, total.sums, np.int64)
-
-
-def _sum_group(row_group: int, result: Path, work: Path) -> PartialSums:
-    with np.load(work / f"words-{row_group}.npz") as file:
-        starts, ends = file["links"]
-        words = file["ids"], file["offsets"], starts, ends, file["entities"]
-        return sum_links(*words, *_space(result), owners=file["owners"])
-
-
-def write_block(first: int, result: Path, work: Path, sums: Sequence[range]) -> Path:
-    """Write the vectors of the entities from `first` on; return where."""
-    background = open_array(result / BACKGROUND)
-    n_entities = len(open_array(result / "entity_counts.npy"))
-    last = min(first + ENTITIES_PER_BLOCK, n_entities)
-    total = np.zeros((last - first, len(background) + 1), dtype=np.int64)
-    for row_groups in sums:
-        entities, added = map(open_array, _sum_files(work, row_groups))
-        here = slice(*np.searchsorted(entities, np.array([first, last], dtype=np.int32)))
-        total[entities[here] - np.int32(first)] += added[here]
-    path = work / f"vectors-{first}.npy"
-    with replaced_file(path) as beside:
-        save_array(beside, closed_form(total, background), np.float16)
-    return path
-
-
-def _sum_files(work: Path, row_groups: range) -> tuple[Path, Path]:
-    name = f"sums-{row_groups.start}"
-    return work / f"{name}.entities.npy", work / f"{name}.npy"
+    Returns:
+        The files of the entities met, ascending, shape (n,), and of their sums, (n, Q + 1).
+    """
+    space = _space(result)
+    entities = np.empty(0, np.int32)
+    sums = np.empty((0, space[0].shape[1] + 1), np.int64)
+    for group in row_groups:
+        with np.load(work / f"words-{group}.npz") as file:
+            words, (starts, ends) = (file["ids"], file["offsets"]), file["links"]
+            found = sum_links(*words, starts, ends, file["entities"], *space, file["owners"])
+        before, entities = entities, np.union1d(entities, found[0])
+        total = np.zeros((len(entities), sums.shape[1]), dtype=np.int64)
+        for some, added in ((before, sums), found):
+            total[np.searchsorted(entities, some)] += added
+        sums = total
+    paths = tuple(work / f"{name}-{row_groups.start}.npy" for name in ("entities", "sums"))
+    save_array(paths[0], entities, np.int32)
+    save_array(paths[1], sums, np.int64)
+    return paths[0], paths[1]
 
 
 @lru_cache(maxsize=1)
@@ -380,3 +220,103 @@ def _space(result: Path) -> tuple[Float32, Float32]:
     """Return the word vectors as they are stored, and the word weights."""
     vectors = np.asarray(VectorTable(open_array(result / _WORD_VECTORS)))
     return vectors, word_weights(open_array(result / _WORD_COUNTS))
+
+
+def sum_links(
+    word_ids: Int32,
+    offsets: Int64,
+    starts: Int64,
+    ends: Int64,
+    entities: Int32,
+    word_vectors: Float32,
+    weights: Float32,
+    owners: Sequence[int] | Int32 = (),
+) -> tuple[Int32, Int64]:
+    """Sum the weighted vectors of the words around links, entity by entity.
+
+    Prefix sums give every stretch by two look-ups. They are made for a block of words at a time, so
+    memory stays at about 50 MB for 100 dimensions plus one row per entity met.
+
+    Args:
+        word_ids: Words of the documents, one after the other, -1 for unknown, shape (N,).
+        offsets: First word of each document and, last, N; shape (n + 1,).
+        starts: First word of each link, counted over all documents, shape (m,).
+        ends: One past its last word, shape (m,).
+        entities: The linked entities, shape (m,).
+        word_vectors: Word vectors, shape (V, Q).
+        weights: Word weights, shape (V,).
+        owners: The entity that each document is about, whose beginning then counts for it as
+            much as the surroundings of a link; shape (n,), or empty for none.
+
+    Returns:
+        The entities that occur, ascending, shape (k,), and fixed-point sums of their context words
+        with the word weight as last column, shape (k, Q + 1).
+    """
+    # The words before and after each link, inside its document and without the link itself.
+    document = np.clip(np.searchsorted(offsets, starts, side="right") - 1, 0, len(offsets) - 2)
+    left = np.maximum(starts - CONTEXT_WINDOW, offsets[document])
+    right = np.maximum(np.minimum(ends + CONTEXT_WINDOW, offsets[document + 1]), ends)
+    # A link without a word, such as "!!!", that ends its document would see the next one.
+    astray = (starts == ends) & (starts == offsets[document])
+    left, right = np.where(astray, starts, left), np.where(astray, ends, right)
+    begins = [left, ends]
+    stops = [starts, right]
+    met = [entities, entities]
+    if len(owners):
+        begins.append(offsets[:-1])
+        stops.append(np.minimum(offsets[:-1] + 2 * CONTEXT_WINDOW, offsets[1:]))
+        met.append(np.asarray(owners))
+    distinct, rows = np.unique(np.concatenate(met), return_inverse=True)
+    totals = np.zeros((len(distinct), word_vectors.shape[1] + 1), dtype=np.int64)
+    begin, stop = np.concatenate(begins), np.concatenate(stops)
+    order = np.argsort(begin, kind="stable")
+    begin, stop, rows = begin[order], stop[order], rows[order]
+    borders = np.searchsorted(begin, np.arange(0, len(word_ids) + _BLOCK_WORDS, _BLOCK_WORDS))
+    for here in itertools.starmap(slice, itertools.pairwise(borders.tolist())):
+        if here.start < here.stop:
+            some, local = np.unique(rows[here], return_inverse=True)
+            bounds = begin[here], stop[here]
+            totals[some] += _sum_block(word_ids, *bounds, local, word_vectors, weights)
+    return distinct.astype(np.int32), totals
+
+
+def _sum_block(
+    word_ids: Int32,
+    starts: Int64,
+    ends: Int64,
+    rows: Int64,
+    word_vectors: Float32,
+    weights: Float32,
+) -> Int64:
+    edges, place = np.unique(np.concatenate([starts, ends]), return_inverse=True)
+    words, columns = np.unique(word_ids[edges[0] : edges[-1]], return_inverse=True)
+    # Fixed point: whole numbers add up to the same in any order.
+    table = np.zeros((len(words), word_vectors.shape[1] + 1), dtype=np.int64)
+    known = words != UNKNOWN_WORD
+    mass = weights[words[known]].astype(np.float64) * _SCALE
+    table[known, :-1] = np.rint(word_vectors[words[known]] * mass[:, None])
+    table[known, -1] = np.rint(mass)
+    ones = np.ones(len(columns), dtype=np.int64)
+    # Row i counts the words between edge i and edge i + 1; the running total over rows then gives
+    # every stretch as a difference. Only as many rows as there are edges are ever made.
+    counts = csr_array((ones, columns, edges - edges[0]), shape=(len(edges) - 1, len(words)))
+    prefix = np.zeros((len(edges), table.shape[1]), dtype=np.int64)
+    np.cumsum(counts @ table, axis=0, out=prefix[1:])
+    signs = np.repeat(np.array([-1, 1]), len(starts))
+    difference = csr_array((signs, (np.concatenate([rows, rows]), place)))
+    difference.resize(int(rows.max()) + 1, len(edges))
+    return np.asarray(difference @ prefix)
+
+
+def block_vectors(first: int, result: Path, paths: Sequence[tuple[Path, Path]]) -> Float32:
+    """Return the vectors of the entities from `first` on, shape (n, Q); zeros without context."""
+    background = open_array(result / BACKGROUND)
+    n_entities = len(open_array(result / "entity_counts.npy"))
+    last = min(first + ENTITIES_PER_BLOCK, n_entities)
+    total = np.zeros((last - first, len(background) + 1), dtype=np.int64)
+    for entities_path, sums_path in paths:
+        entities, sums = open_array(entities_path), open_array(sums_path)
+        here = slice(*np.searchsorted(entities, np.array([first, last], dtype=np.int32)))
+        total[entities[here] - np.int32(first)] += sums[here]
+    rows = total / _SCALE
+    return entity_directions(rows[:, :-1], rows[:, -1], background)

@@ -18,19 +18,16 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import unquote
 
-import pyarrow as pa
-
-from stamo.build.settings import BuildState, Report, plain_site
+from stamo.build.counting import MAX_SURFACE
+from stamo.build.dump import CHUNK_BYTES
 from stamo.build.site import Site, decode_references
 from stamo.build.staging import (
-    MAX_SURFACE,
-    TEXT_SCHEMA,
-    Columns,
+    Extract,
     Listed,
-    add_page,
+    Rows,
+    Source,
     as_written,
     choose_titles,
-    rows_batch,
     settle_articles,
     tidy_title,
 )
@@ -456,36 +453,25 @@ class NoteFile:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class NotesExtract:
-    """What some notes hold."""
-
-    notes: list[Note]
-    texts: pa.RecordBatch
-    links: pa.RecordBatch
-    skipped: Counter[str]
-
-
-def read_notes(build: BuildState, report: Report) -> Site:
+def read_notes(source: Source) -> Site:
     """Read each note of a folder once, in workers; when all are known, links find theirs."""
-    root = build.source.path
-    files = list_notes(root, build.skipped)
-    site = plain_site(build.language(filter(None, map(body_of, files))))
+    root = source.path
+    files = list_notes(root, source.skipped)
+    site = source.plain_site(filter(None, map(body_of, files)))
     notes: list[Note] = []
-    with as_written(build) as written:
-        extract = partial(extract_notes, site=site)
-        for part in build.workers.map(extract, chunks(files, build.settings.chunk_bytes)):
-            written.append("text", part.texts)
-            written.append("link", part.links)
-            notes += part.notes
-            build.skipped.update(part.skipped)
-            report(notes[-1].position / len(files) if notes else None)
-    build.described["notes"] = _describe(root, notes)
+    with as_written(source) as written:
+        for found, extract in source.map(partial(extract_notes, site=site), _chunks(files)):
+            written.append("text", extract.texts)
+            written.append("link", extract.links)
+            notes += found
+            source.skipped.update(extract.skipped)
+            source.report(notes[-1].position / len(files) if notes else None)
+    source.described["notes"] = _describe(root, notes)
     chosen = choose_titles([note.listed for note in notes])
     titles = {note.position: title for note, title in zip(notes, chosen, strict=True)}
     index = NoteIndex(notes, titles, site)
     articles = {note.position: note.listed for note in notes}
-    settle_articles(build, articles, titles, written, index.title)
+    settle_articles(source, articles, titles, written, index.title)
     return site
 
 
@@ -527,14 +513,14 @@ def _fault_of(below: str) -> str:
     return ""
 
 
-def chunks(notes: Sequence[NoteFile], chunk_bytes: int) -> Iterator[list[NoteFile]]:
+def _chunks(notes: Sequence[NoteFile]) -> Iterator[list[NoteFile]]:
     """Group notes into work of about one size."""
     group: list[NoteFile] = []
     n_bytes = 0
     for note in notes:
         group.append(note)
         n_bytes += _size(note.path)
-        if n_bytes >= chunk_bytes or len(group) == NOTES_PER_CHUNK:
+        if n_bytes >= CHUNK_BYTES or len(group) == NOTES_PER_CHUNK:
             yield group
             group, n_bytes = [], 0
     if group:
@@ -548,23 +534,22 @@ def _size(path: Path) -> int:
         return 0
 
 
-def extract_notes(files: Sequence[NoteFile], site: Site) -> NotesExtract:
-    """Read and clean some notes."""
-    columns = Columns()
+def extract_notes(files: Sequence[NoteFile], site: Site) -> tuple[list[Note], Extract]:
+    """Read and clean some notes; runs in a worker."""
+    rows = Rows()
     notes: list[Note] = []
     with without_garbage_collection():
         for file in files:
-            note = _extract_note(file, site, columns)
+            note = _extract_note(file, site, rows)
             if isinstance(note, str):
-                columns.skipped[note] += 1
+                rows.skipped[note] += 1
             else:
                 notes.append(note)
-    texts = rows_batch(columns.texts, TEXT_SCHEMA)
-    return NotesExtract(notes, texts, columns.links.batch(), columns.skipped)
+        return notes, rows.extract()
 
 
-def _extract_note(file: NoteFile, site: Site, columns: Columns) -> Note | str:
-    """Add a note to the columns, or say why it is left out."""
+def _extract_note(file: NoteFile, site: Site, rows: Rows) -> Note | str:
+    """Add a note to the rows, or say why it is left out."""
     data = _read(file.path)
     if isinstance(data, str):
         return data
@@ -584,8 +569,8 @@ def _extract_note(file: NoteFile, site: Site, columns: Columns) -> Note | str:
     folder = str(PurePosixPath(file.below).parent).removeprefix(".")
     cleaned = clean_note(body, folder)
     names = (tidy_title(name, site) for name in (*head.aliases, *cleaned.redirects))
-    shown = add_page(cleaned.page, file.position, columns)
-    columns.texts.append((file.position, file.position + 1, "", shown, False))
+    rows.add_links(cleaned.page, file.position)
+    rows.texts.append((file.position, file.position + 1, "", cleaned.page.text, False))
     listed = Listed(title, (folder, below), tuple(filter(None, names)))
     digest = hashlib.sha256(data).hexdigest()
     return Note(file.position, below, folder, listed, len(data), digest)

@@ -11,230 +11,103 @@ import hashlib
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stamo.build.dump import Chunk, RawPage, parse_chunk
+from stamo.build.counting import MAX_SURFACE
+from stamo.build.dump import Chunk, DumpReader, RawPage, parse_chunk
 from stamo.build.export import row_groups
-from stamo.build.settings import BuildState
+from stamo.build.language import AssumedLanguage, guess_language
 from stamo.build.site import Site
 from stamo.build.wikitext import CleanPage, clean, find_redirect, is_disambiguation, sanitise
 from stamo.kb.candidates import normalise_surface, normalise_surfaces
+from stamo.kb.manifest import SourceFile
 from stamo.system.files import Closing
 from stamo.system.processes import without_garbage_collection
 
-_ARTICLE, _REDIRECT, _DISAMBIGUATION = "article", "redirect", "disambiguation"
-MAX_SURFACE = 200
-"""Longer link texts (whole sentences) are no names; the link counts, its surface does not."""
-
 PAGES_PER_CHUNK = 1 << 24
 """Room for page numbers inside a chunk; positions order all pages as the dump does."""
-
-PAGE_SCHEMA = pa.schema(
-    [
-        ("position", pa.int64()),
-        ("page_id", pa.int64()),
-        ("title", pa.string()),
-        ("kind", pa.string()),
-        ("target", pa.string()),
-        ("held_out", pa.bool_()),
-    ]
-)
-TEXT_SCHEMA = pa.schema(
-    [
-        ("position", pa.int64()),
-        ("page_id", pa.int64()),
-        ("title", pa.string()),
-        ("text", pa.string()),
-        ("held_out", pa.bool_()),
-    ]
-)
-LINK_SCHEMA = pa.schema(
-    [
-        ("position", pa.int64()),
-        ("number", pa.int32()),
-        ("start", pa.int32()),
-        ("stop", pa.int32()),
-        ("surface", pa.string()),
-        ("target", pa.string()),
-    ]
-)
-
-
-GIVEN_NAME_SCHEMA = pa.schema(
-    [("surface", pa.string()), ("target", pa.string()), ("n", pa.int64())]
-)
-"""Names that a source lists for its titles, beside those that links use, with a count of uses."""
-
-STAGED_TABLES = {
-    "page": PAGE_SCHEMA,
-    "text": TEXT_SCHEMA,
-    "link": LINK_SCHEMA,
-    "name": GIVEN_NAME_SCHEMA,
-}
-"""What a source becomes before it is counted; a dump lists no names."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractSettings:
-    """What a worker needs to know."""
-
-    site: Site
-    held_out: float
-    disambiguation_templates: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Extract:
-    """What one chunk holds, as Arrow batches that travel between processes without copies."""
-
-    pages: pa.RecordBatch
-    texts: pa.RecordBatch
-    links: pa.RecordBatch
-    skipped: Counter[str]
-
-
-@dataclass(slots=True)
-class Columns:
-    """The rows of a chunk while they are gathered."""
-
-    pages: list[tuple[Any, ...]] = field(default_factory=list)
-    texts: list[tuple[Any, ...]] = field(default_factory=list)
-    links: Links = field(default_factory=lambda: Links())
-    skipped: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
-class Links:
-    """The columns of links: far too many for a tuple each."""
-
-    positions: list[int] = field(default_factory=list)
-    """Position of each page with links."""
-    n_links: list[int] = field(default_factory=list)
-    """How many links each of these pages has."""
-    starts: list[int] = field(default_factory=list)
-    stops: list[int] = field(default_factory=list)
-    surfaces: list[str] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
-
-    def batch(self) -> pa.RecordBatch:
-        """Return the links with the number of each on its page."""
-        n_links = np.array(self.n_links, dtype=np.int64)
-        firsts = np.repeat(np.cumsum(n_links) - n_links, n_links)
-        columns = [
-            np.repeat(np.array(self.positions, dtype=np.int64), n_links),
-            np.arange(len(firsts)) - firsts,
-            np.array(self.starts, dtype=np.int32),
-            np.array(self.stops, dtype=np.int32),
-            self.surfaces,
-            self.targets,
-        ]
-        return _record_batch(columns, LINK_SCHEMA)
-
-
-def is_held_out(title: str, share: float) -> bool:
-    """Tell by the hash of its title whether an article is held out of all statistics."""
-    digest = hashlib.blake2b(title.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") < share * 2**64
-
-
-def extract_chunk(chunk: Chunk, settings: ExtractSettings) -> Extract:
-    """Parse and clean every page of a chunk."""
-    settings = replace(settings, site=_same_site(settings.site))
-    with without_garbage_collection():
-        pages, skipped = parse_chunk(chunk, settings.site)
-        columns = Columns(skipped=Counter(skipped))
-        for number, page in enumerate(pages):
-            _extract_page(page, chunk.index * PAGES_PER_CHUNK + number, settings, columns)
-        return Extract(
-            rows_batch(columns.pages, PAGE_SCHEMA),
-            rows_batch(columns.texts, TEXT_SCHEMA),
-            columns.links.batch(),
-            columns.skipped,
-        )
-
-
-@lru_cache(maxsize=4)
-def _same_site(site: Site) -> Site:
-    """Return the same object for equal sites: each chunk brings its own, and tables are by site."""
-    return site
-
-
-def rows_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows as a batch."""
-    return _record_batch(list(zip(*rows, strict=True)) if rows else [()] * len(schema), schema)
-
-
-def _record_batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [
-        pa.array(column, type=kind.type) for column, kind in zip(columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _extract_page(
-    page: RawPage, position: int, settings: ExtractSettings, columns: Columns
-) -> None:
-    site = settings.site
-    title = site.normalise_title(page.title)
-    if page.namespace != 0:
-        columns.skipped["page of another namespace"] += 1
-        return
-    if not title:
-        columns.skipped["page without a title"] += 1
-        return
-    target = page.redirect or find_redirect(page.text, site)
-    if target is not None:
-        target = site.normalise_title(target.partition("#")[0])
-        if not target or site.namespace_of(target)[0] != 0:
-            columns.skipped["redirect out of the articles"] += 1
-            return
-        columns.pages.append((position, page.page_id, title, _REDIRECT, target, False))
-    elif not page.text.strip():
-        columns.skipped["empty page"] += 1
-    elif is_disambiguation(page.text, title, site, settings.disambiguation_templates):
-        columns.pages.append((position, page.page_id, title, _DISAMBIGUATION, None, False))
-    else:
-        held_out = is_held_out(title, settings.held_out)
-        columns.pages.append((position, page.page_id, title, _ARTICLE, None, held_out))
-        text = add_page(clean(page.text, site, title), position, columns)
-        columns.texts.append((position, page.page_id, title, text, held_out))
-
-
-def add_page(page: CleanPage, position: int, columns: Columns) -> str:
-    """Add the links of a cleaned page and return its text."""
-    names = normalise_surfaces([*page.surfaces, *(surface for surface, _ in page.other_links)])
-    if names and max(map(len, names)) > MAX_SURFACE:
-        names = [name if len(name) <= MAX_SURFACE else "" for name in names]
-    # Links outside the running text (tables, captions, templates) have no span but still count.
-    outside = [-1] * len(page.other_links)
-    links = columns.links
-    links.positions.append(position)
-    links.n_links.append(len(names))
-    links.starts += page.starts
-    links.starts += outside
-    links.stops += page.ends
-    links.stops += outside
-    links.surfaces += names
-    links.targets += page.targets
-    links.targets += [target for _, target in page.other_links]
-    for reason, n in page.n_dropped.items():
-        columns.skipped[f"link: {reason}"] += n
-    return page.text
-
-
-FindTitle = Callable[[str, int], str | None]
-"""Returns the title that a target means on the article of a position; None where it is no link."""
-
 _ROWS = 1 << 14
 _NO_BRACKETS = str.maketrans("()", "[]")
-_Row = tuple[Any, ...]
+
+STAGED_TABLES = {
+    "page": pa.schema(
+        [
+            ("position", pa.int64()),
+            ("page_id", pa.int64()),
+            ("title", pa.string()),
+            ("kind", pa.string()),
+            ("target", pa.string()),
+            ("held_out", pa.bool_()),
+        ]
+    ),
+    "text": pa.schema(
+        [
+            ("position", pa.int64()),
+            ("page_id", pa.int64()),
+            ("title", pa.string()),
+            ("text", pa.string()),
+            ("held_out", pa.bool_()),
+        ]
+    ),
+    "link": pa.schema(
+        [
+            ("position", pa.int64()),
+            ("number", pa.int32()),
+            ("start", pa.int32()),
+            ("stop", pa.int32()),
+            ("surface", pa.string()),
+            ("target", pa.string()),
+        ]
+    ),
+    "name": pa.schema([("surface", pa.string()), ("target", pa.string()), ("n", pa.int64())]),
+}
+"""What a source becomes before it is counted. Names are those that a source lists for its titles
+beside those that links use, with a count of uses; a dump lists none."""
+
+Report = Callable[[float | None], None]
+"""Told how much of a step is done, from 0 to 1, or None while that is unknown."""
+
+
+@dataclass
+class Source:
+    """A source that is being staged: what a reader needs, and what it finds beside the tables."""
+
+    path: Path
+    work: Path
+    """The folder of the staged tables."""
+    map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+    """Maps a function over items in their order, in processes or elsewhere."""
+    report: Report
+    held_out: float
+    """Share of the articles to keep out of every statistic."""
+    language: str | None
+    """The language that was set."""
+    templates: frozenset[str] = frozenset()
+    """Names of further templates that mark a disambiguation page."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    described: dict[str, SourceFile] = field(default_factory=dict)
+    """The sources that were read, as the manifest names them."""
+    ids: Sequence[tuple[str, str]] = ()
+    """The titles of entities with their ids elsewhere, where the source itself says them."""
+    assumed: AssumedLanguage | None = None
+    """The language of a source that does not say it, where nobody else said it."""
+
+    def plain_site(self, texts: Iterable[str]) -> Site:
+        """Return the rules of titles where no wiki gives any: they stay as they are written.
+
+        The language is the one that was set, else the one that some of the texts tell.
+        """
+        if self.language is None:
+            self.assumed = guess_language(texts)
+        code = self.assumed.code if self.assumed else str(self.language).casefold()
+        return Site(language=code, case_first=False, namespaces={}, interwiki=frozenset())
 
 
 class StagedWriter(Closing):
@@ -263,11 +136,11 @@ class StagedWriter(Closing):
         if len(batch):
             self._writers[name].write_batch(batch)
 
-    def append_rows(self, name: str, rows: Iterable[_Row]) -> None:
+    def append_rows(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Write rows that come one by one."""
         rows = iter(rows)
         while some := list(itertools.islice(rows, _ROWS)):
-            self.append(name, rows_batch(some, STAGED_TABLES[name]))
+            self.append(name, _record_batch(name, list(zip(*some, strict=True))))
 
     def close(self) -> None:
         """End the files."""
@@ -275,65 +148,135 @@ class StagedWriter(Closing):
             writer.close()
 
 
-def as_written(build: BuildState) -> StagedWriter:
-    """Return where texts and links go as they are written; `settle_articles` reads them.
-
-    Titles and the share held out of what goes there are not looked at.
-    """
-    return StagedWriter(build.work, ("text", "link"), "-as-written")
+def _record_batch(table: str, columns: Sequence[Any]) -> pa.RecordBatch:
+    schema = STAGED_TABLES[table]
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def settle_articles(
-    build: BuildState,
-    articles: Mapping[int, Listed],
-    titles: Mapping[int, str],
-    written: StagedWriter,
-    find_title: FindTitle,
-) -> None:
-    """Stage articles whose titles and links are settled only when all of them are known.
+def is_held_out(title: str, share: float) -> bool:
+    """Tell by the hash of its title whether an article is held out of all statistics."""
+    digest = hashlib.blake2b(title.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
 
-    They come by their positions, which ascend: pages, redirects, names, texts and links.
-    """
-    share = build.source.held_out(build.settings)
-    with StagedWriter(build.work) as writer:
-        writer.append_rows("page", _pages(articles, titles, share))
-        names = (
-            (name, titles[at], article.count)
-            for at, article in articles.items()
-            for name in article.all_names()
+
+class Extract(NamedTuple):
+    """What one chunk holds, as Arrow batches that travel between processes without copies."""
+
+    pages: pa.RecordBatch
+    texts: pa.RecordBatch
+    links: pa.RecordBatch
+    skipped: Counter[str]
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of a chunk while they are gathered; links by column: far too many for tuples."""
+
+    pages: list[tuple[Any, ...]] = field(default_factory=list)
+    texts: list[tuple[Any, ...]] = field(default_factory=list)
+    link_positions: list[int] = field(default_factory=list)
+    """Position of each page with links."""
+    n_links: list[int] = field(default_factory=list)
+    """How many links each of these pages has."""
+    starts: list[int] = field(default_factory=list)
+    stops: list[int] = field(default_factory=list)
+    surfaces: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def add_links(self, page: CleanPage, position: int) -> None:
+        """Add the links of a cleaned page."""
+        names = normalise_surfaces([*page.surfaces, *(surface for surface, _ in page.other_links)])
+        if names and max(map(len, names)) > MAX_SURFACE:
+            names = [name if len(name) <= MAX_SURFACE else "" for name in names]
+        # Links outside the running text (tables, captions, templates) have no span but count.
+        outside = [-1] * len(page.other_links)
+        self.link_positions.append(position)
+        self.n_links.append(len(names))
+        self.starts += page.starts + outside
+        self.stops += page.ends + outside
+        self.surfaces += names
+        self.targets += page.targets
+        self.targets += [target for _, target in page.other_links]
+        for reason, n in page.n_dropped.items():
+            self.skipped[f"link: {reason}"] += n
+
+    def extract(self) -> Extract:
+        """Return the rows; links get their numbers on their pages."""
+        n_links = np.array(self.n_links, dtype=np.int64)
+        firsts = np.repeat(np.cumsum(n_links) - n_links, n_links)
+        positions = np.repeat(np.array(self.link_positions, dtype=np.int64), n_links)
+        spans = [np.array(edges, dtype=np.int32) for edges in (self.starts, self.stops)]
+        links = [positions, np.arange(len(firsts)) - firsts, *spans, self.surfaces, self.targets]
+        return Extract(
+            _record_batch("page", list(zip(*self.pages, strict=True)) or [()] * 6),
+            _record_batch("text", list(zip(*self.texts, strict=True)) or [()] * 5),
+            _record_batch("link", links),
+            self.skipped,
         )
-        writer.append_rows("name", names)
-        for batch in row_groups(written.paths["text"]):
-            named = [titles[at] for at in batch["position"].to_pylist()]
-            held_out = [is_held_out(title, share) for title in named]
-            writer.append("text", _with(batch, title=named, held_out=held_out))
-        for batch in row_groups(written.paths["link"]):
-            pairs = zip(batch["target"].to_pylist(), batch["position"].to_pylist(), strict=True)
-            settled = _with(batch, target=[find_title(target, at) for target, at in pairs])
-            found = settled["target"]
-            build.skipped.update({"link: outside": found.null_count} if found.null_count else {})
-            writer.append("link", settled.filter(found.is_valid()))
-    for path in written.paths.values():
-        path.unlink()
 
 
-def _pages(
-    articles: Mapping[int, Listed], titles: Mapping[int, str], share: float
-) -> Iterator[_Row]:
-    for at in articles:
-        yield at, at + 1, titles[at], "article", None, is_held_out(titles[at], share)
-    first = max(articles, default=-1) + 1
-    for at, (name, target) in enumerate(redirects(articles, titles), start=first):
-        yield at, at + 1, name, "redirect", target, False
+def read_dump(source: Source) -> Site:
+    """Parse and clean a dump in workers; append what they find in the order of the dump."""
+    with DumpReader(source.path, language=source.language) as reader:
+        extract = partial(
+            extract_chunk, site=reader.site, held_out=source.held_out, templates=source.templates
+        )
+        with StagedWriter(source.work) as writer:
+            for found in source.map(extract, reader.chunks()):
+                writer.append("page", found.pages)
+                writer.append("text", found.texts)
+                writer.append("link", found.links)
+                source.skipped.update(found.skipped)
+                source.report(reader.progress())
+        source.skipped.update(reader.skipped)
+        return reader.site
 
 
-def _with(batch: pa.RecordBatch, **columns: list[Any]) -> pa.RecordBatch:
-    """Return the same rows with other columns of the given names."""
-    arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns else batch[field.name]
-        for field in batch.schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+def extract_chunk(
+    chunk: Chunk, site: Site, held_out: float, templates: frozenset[str] = frozenset()
+) -> Extract:
+    """Parse and clean every page of a chunk; runs in a worker."""
+    site = _same_site(site)
+    with without_garbage_collection():
+        pages, skipped = parse_chunk(chunk, site)
+        rows = Rows(skipped=skipped)
+        for number, page in enumerate(pages, start=chunk.number * PAGES_PER_CHUNK):
+            _add_page(page, number, site, held_out, templates, rows)
+        return rows.extract()
+
+
+@lru_cache(maxsize=4)
+def _same_site(site: Site) -> Site:
+    """Return the same object for equal sites: each chunk brings its own, and tables are by site."""
+    return site
+
+
+def _add_page(
+    page: RawPage, position: int, site: Site, share: float, templates: frozenset[str], rows: Rows
+) -> None:
+    title = site.normalise_title(page.title)
+    if not title:
+        rows.skipped["page without a title"] += 1
+        return
+    target = page.redirect or find_redirect(page.text, site)
+    if target is not None:
+        target = site.normalise_title(target.partition("#")[0])
+        if not target or site.namespace_of(target)[0] != 0:
+            rows.skipped["redirect out of the articles"] += 1
+            return
+        rows.pages.append((position, page.page_id, title, "redirect", target, False))
+    elif not page.text.strip():
+        rows.skipped["empty page"] += 1
+    elif is_disambiguation(page.text, title, site, templates):
+        rows.pages.append((position, page.page_id, title, "disambiguation", None, False))
+    else:
+        held_out = is_held_out(title, share)
+        rows.pages.append((position, page.page_id, title, "article", None, held_out))
+        cleaned = clean(page.text, site, title)
+        rows.add_links(cleaned, position)
+        rows.texts.append((position, page.page_id, title, cleaned.text, held_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,46 +306,103 @@ def tidy_title(title: str, site: Site) -> str:
 def choose_titles(articles: Sequence[Listed]) -> list[str]:
     """Return a title for each article that no other has."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
-    for place, article in enumerate(articles):
-        groups[article.title].append(place)
+    for number, article in enumerate(articles):
+        groups[article.title].append(number)
     titles = [article.title for article in articles]
-    taken = {title for title, places in groups.items() if len(places) == 1}
-    for places in groups.values():
-        if len(places) == 1:
+    taken = {title for title, numbers in groups.items() if len(numbers) == 1}
+    for numbers in groups.values():
+        if len(numbers) == 1:
             continue
-        told_apart = _told_apart([articles[place] for place in places])
-        for place, title in zip(places, told_apart, strict=True):
-            titles[place] = _free(title, taken)
-            taken.add(titles[place])
+        told_apart = _told_apart([articles[number] for number in numbers])
+        for number, title in zip(numbers, told_apart, strict=True):
+            others = (f"{title} ({n})" for n in itertools.count(2))
+            free = (one for one in itertools.chain([title], others) if one not in taken)
+            titles[number] = next(free)
+            taken.add(titles[number])
     return titles
 
 
 def _told_apart(articles: Sequence[Listed]) -> list[str]:
     titles = [article.title for article in articles]
     for level in range(max(len(article.qualifiers) for article in articles)):
-        titles = [_qualified(article, level) for article in articles]
+        titles = []
+        for article in articles:
+            qualifier = "".join(article.qualifiers[level : level + 1]).translate(_NO_BRACKETS)
+            titles.append(f"{article.title} ({qualifier})" if qualifier else article.title)
         if len(set(titles)) == len(titles):
             break
     return titles
 
 
-def _qualified(article: Listed, level: int) -> str:
-    qualifier = article.qualifiers[level] if level < len(article.qualifiers) else ""
-    return f"{article.title} ({qualifier.translate(_NO_BRACKETS)})" if qualifier else article.title
+def as_written(source: Source) -> StagedWriter:
+    """Return where texts and links go as they are written; `settle_articles` reads them.
+
+    Titles and the share held out of what goes there are not looked at.
+    """
+    return StagedWriter(source.work, ("text", "link"), "-as-written")
 
 
-def _free(title: str, taken: set[str]) -> str:
-    others = (f"{title} ({number})" for number in itertools.count(2))
-    return next(free for free in itertools.chain([title], others) if free not in taken)
+def settle_articles(
+    source: Source,
+    articles: Mapping[int, Listed],
+    titles: Mapping[int, str],
+    written: StagedWriter,
+    find_title: Callable[[str, int], str | None],
+) -> None:
+    """Stage articles whose titles and links are settled only when all of them are known.
+
+    They come by their positions, which ascend: pages, redirects, names, texts and links.
+
+    Args:
+        source: The source.
+        articles: By position.
+        titles: By position.
+        written: What `as_written` returned.
+        find_title: Returns the title that a target means on the article of a position; None where
+            it is no link.
+    """
+    with StagedWriter(source.work) as writer:
+        writer.append_rows("page", _pages(articles, titles, source.held_out))
+        names = (
+            (name, titles[at], article.count)
+            for at, article in articles.items()
+            for name in article.all_names()
+        )
+        writer.append_rows("name", names)
+        for batch in row_groups(written.paths["text"]):
+            named = [titles[at] for at in batch["position"].to_pylist()]
+            held_out = [is_held_out(title, source.held_out) for title in named]
+            writer.append("text", _with(batch, title=named, held_out=held_out))
+        for batch in row_groups(written.paths["link"]):
+            pairs = zip(batch["target"].to_pylist(), batch["position"].to_pylist(), strict=True)
+            settled = _with(batch, target=[find_title(target, at) for target, at in pairs])
+            found = settled["target"]
+            source.skipped.update({"link: outside": found.null_count} if found.null_count else {})
+            writer.append("link", settled.filter(found.is_valid()))
+    for path in written.paths.values():
+        path.unlink()
 
 
-def redirects(
-    articles: Mapping[int, Listed], titles: Mapping[int, str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the names that lead to a single article and are no title, with its title."""
+def _pages(
+    articles: Mapping[int, Listed], titles: Mapping[int, str], share: float
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the articles, and the names that lead to a single one and are no title as redirects."""
+    for at in articles:
+        yield at, at + 1, titles[at], "article", None, is_held_out(titles[at], share)
     claims = Counter(name for article in articles.values() for name in article.all_names())
     taken = set(titles.values())
+    number = itertools.count(max(articles, default=-1) + 1)
     for at, article in articles.items():
         for name in article.all_names():
             if claims[name] == 1 and name not in taken:
-                yield name, titles[at]
+                position = next(number)
+                yield position, position + 1, name, "redirect", titles[at], False
+
+
+def _with(batch: pa.RecordBatch, **columns: list[Any]) -> pa.RecordBatch:
+    """Return the same rows with other columns of the given names."""
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns else batch[field.name]
+        for field in batch.schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

@@ -32,7 +32,9 @@ from stamo.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from stamo.build.build import BuildSummary
+    from pyspark.sql import SparkSession
+
+    from stamo.build.build import BuildSummary, MapChunks
     from stamo.kb.base import KnowledgeBase
     from stamo.kb.show import AliasView, AmbiguityClass, EntityView
     from stamo.models.train import Epoch
@@ -68,18 +70,11 @@ def build(
     ),
     missing_targets: bool = Option(True, help="Whether link targets without a page are entities."),
     guess_redirects: bool = Option(True, help="Whether other spellings of titles are redirects."),
-    index: Path | None = Option(
-        None, help="Index of a multistream archive, found by itself beside it."
-    ),
     ids: Path | None = Option(
         None, help="Ids of entities: page_props or wb_items_per_site SQL, or two columns."
     ),
     disambiguation_template: list[str] | None = Option(
         None, help="Another template that marks disambiguation pages."
-    ),
-    memory: str | None = Option(None, help="Memory for counting; by default what is enough."),
-    keep_staged: Path | None = Option(
-        None, help="Folder to make for pages, texts and links as Parquet."
     ),
     overwrite: bool = Option(
         False, "--overwrite", help="Replace a knowledge base of the same name."
@@ -89,9 +84,7 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build a knowledge base from a MediaWiki dump, Markdown notes or a table of entities."""
-    from stamo.build.build import build_knowledge_base
-    from stamo.build.settings import BuildSettings
-    from stamo.integrations.spark.jobs import spark_engine
+    from stamo.build.build import BuildSettings, build_knowledge_base
 
     settings = BuildSettings(
         source=kind,
@@ -102,22 +95,25 @@ def build(
         held_out=held_out,
         missing_targets=missing_targets,
         guess_redirects=guess_redirects,
-        index=index,
         ids=ids,
         disambiguation_templates=frozenset(disambiguation_template or ()),
-        memory=memory,
-        keep_staged=keep_staged,
         overwrite=overwrite,
     )
     check_engine(engine, master=master)
-    with start_engine(engine, master, spark_engine) as chosen, _progress() as progress:
-        summary = build_knowledge_base(source, kb, settings, progress, chosen)
+    with start_engine(engine, master, _map_on_spark) as map_chunks, _progress() as progress:
+        summary = build_knowledge_base(source, kb, settings, progress, map_chunks)
     if summary.assumed_language:
         warn(summary.assumed_language)
     if as_json:
         print_json(asdict(summary) | {"path": str(summary.path)})
     else:
         _print_summary(summary)
+
+
+def _map_on_spark(spark: SparkSession) -> MapChunks:
+    from stamo.integrations.spark.session import SparkWorkers
+
+    return SparkWorkers(spark).map
 
 
 def info(
@@ -171,7 +167,7 @@ def show(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float | None], None]]:
-    """Show one bar for each stage, with the time it will still take."""
+    """Show one bar for each step, with the time it will still take."""
     from rich import progress as rich
 
     columns = (
@@ -185,10 +181,10 @@ def _progress() -> Iterator[Callable[[str, float | None], None]]:
     with rich.Progress(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[str, rich.TaskID] = {}
 
-        def report(stage: str, done: float | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=1.0)
-            bars.update(tasks[stage], completed=done or 0.0, total=None if done is None else 1.0)
+        def report(step: str, done: float | None) -> None:
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=1.0)
+            bars.update(tasks[step], completed=done or 0.0, total=None if done is None else 1.0)
 
         yield report
 

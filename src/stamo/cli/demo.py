@@ -97,8 +97,7 @@ class _Story:
 
     def prepare(self, world: World) -> Artifacts:
         """Build the knowledge base and train the linking model; both are frozen afterwards."""
-        from stamo.build.build import build_knowledge_base
-        from stamo.build.settings import BuildSettings
+        from stamo.build.build import BuildSettings, build_knowledge_base
         from stamo.kb.base import KnowledgeBase
         from stamo.models.train import TrainingArgs, train_linking_model
         from stamo.workspace.folder import Artifacts

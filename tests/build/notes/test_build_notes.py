@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from stamo.build.build import build_knowledge_base
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.build.dump import DumpReader, parse_chunk
 from stamo.build.notes import MAX_NOTE_BYTES
-from stamo.build.settings import BuildSettings
 from stamo.build.wikitext import clean, find_redirect, is_disambiguation
 from stamo.errors import DumpError, SettingsError
 from stamo.kb.base import KnowledgeBase
@@ -74,14 +73,13 @@ def test_listed_names_are_found_in_text_without_a_link(tmp_path):
     assert found == {"Falcon": "Project Falcon", "Robert Roe": "Robert Roe"}
 
 
-def test_same_bytes_for_any_number_of_workers(tmp_path):
+def test_same_bytes_for_any_number_of_workers(tmp_path, monkeypatch):
     """Workers and chunks leave no trace, and the manifest names the folder with a hash."""
     root = write_notes(tmp_path / "vault")
     fingerprints = set()
     for number, (workers, chunk_bytes) in enumerate([(1, 1 << 20), (2, 10)]):
-        kb, summary = build(
-            root, tmp_path / f"kb{number}", workers=workers, chunk_bytes=chunk_bytes, dimensions=5
-        )
+        monkeypatch.setattr("stamo.build.notes.CHUNK_BYTES", chunk_bytes)
+        kb, summary = build(root, tmp_path / f"kb{number}", workers=workers, dimensions=5)
         source = kb.manifest.sources["notes"]
         fingerprints.add((summary.fingerprint, source.name, source.size, source.sha256))
     assert len(fingerprints) == 1
@@ -135,8 +133,8 @@ def test_a_folder_without_notes_is_one_sentence(tmp_path):
 def test_settings_of_dumps_are_refused(tmp_path):
     """What only a dump has does not go with notes."""
     root = write_notes(tmp_path / "vault")
-    with pytest.raises(SettingsError, match="go with a dump"):
-        build(root, tmp_path / "kb", index=root / "index")
+    with pytest.raises(SettingsError, match="goes with a dump"):
+        build(root, tmp_path / "kb", disambiguation_templates=frozenset({"x"}))
     with pytest.raises(DumpError, match="is a folder"):
         build(root, tmp_path / "kb", source="dump")
 

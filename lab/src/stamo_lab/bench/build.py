@@ -39,8 +39,7 @@ COPY_CHUNK_BYTES = 1 << 20
 
 OURS = """
 import json, sys
-from stamo.build.build import build_knowledge_base
-from stamo.build.settings import BuildSettings
+from stamo.build.build import BuildSettings, build_knowledge_base
 settings = BuildSettings(dimensions=0, held_out=0.0, workers=int(sys.argv[3]))
 summary = build_knowledge_base(sys.argv[1], sys.argv[2], settings)
 print(json.dumps({"counts": dict(summary.counts), "seconds": dict(summary.seconds)}))

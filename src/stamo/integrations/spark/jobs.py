@@ -13,14 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -28,21 +25,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from stamo.build import counting
-from stamo.build.build import add_link_probability, count_with, extract_settings
-from stamo.build.counting import NumberedTable
-from stamo.build.dump import Chunk, DumpReader
-from stamo.build.export import StagedArticles, write_articles
-from stamo.build.occurrences import count_group
-from stamo.build.settings import BuildEngine, BuildState, Report
-from stamo.build.site import Site
-from stamo.build.staging import (
-    GIVEN_NAME_SCHEMA,
-    MAX_SURFACE,
-    STAGED_TABLES,
-    ExtractSettings,
-    extract_chunk,
-)
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.reading import (
     OnSkip,
@@ -75,7 +57,7 @@ from stamo.system.files import to_json
 from stamo.system.processes import SpreadsWork
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 PLAN_FILE = "_stamo_plan.json"
@@ -171,233 +153,6 @@ class PartFolder:
 
 def _name(number: int) -> str:
     return f"part-{number:06}.parquet"
-
-
-STAGED = ("page", "link", "name")
-"""What counting reads; the texts themselves are not needed."""
-
-TABLES = (
-    "page",
-    "document",
-    "twin",
-    "redirect",
-    "target",
-    "link",
-    "entity",
-    "mention",
-    "name",
-    "alias_entity",
-    "alias",
-    "occurs_in",
-)
-"""The tables that counting makes."""
-
-
-class SparkConnection:
-    """Run SQL on Spark behind the few methods of a DuckDB connection that counting uses."""
-
-    def __init__(self, spark: SparkSession, staging: Path | None = None) -> None:
-        """Take a session, and a folder that all executors see for ordered results."""
-        self.spark, self._staging = spark, staging
-        self._result: DataFrame
-
-    def execute(self, statement: str) -> SparkConnection:
-        """Run a statement; settings of DuckDB mean nothing to Spark and are passed over."""
-        if not statement.lstrip().upper().startswith("SET "):
-            self.spark.sparkContext.setJobDescription("counting")
-            self._result = self.spark.sql(statement)
-        return self
-
-    def cursor(self) -> SparkConnection:
-        """Return what runs a query beside others."""
-        return SparkConnection(self.spark, self._staging)
-
-    sql = execute
-
-    def to_arrow_reader(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the ordered result in batches, by way of files: the driver never holds all of it.
-
-        Spark writes one file for each task of the sort, and names them in its order.
-        """
-        assert self._staging is not None, "ordered results need a folder"
-        folder = self._staging / f"ordered-{uuid.uuid4().hex}"
-        self._result.write.parquet(str(folder))
-        for path in sorted(folder.glob("part-*.parquet")):
-            with pq.ParquetFile(path) as file:
-                yield from file.iter_batches(rows)
-        shutil.rmtree(folder)
-
-    def fetchone(self) -> tuple[Any, ...] | None:
-        """Return the first row of the last result."""
-        row = self._result.first()
-        return None if row is None else tuple(row)
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return all rows of the last result."""
-        return [tuple(row) for row in self._result.collect()]
-
-
-def count_on_spark(
-    spark: SparkSession,
-    staged: str | Path,
-    *,
-    missing_targets: bool = True,
-    max_surface: int = MAX_SURFACE,
-    database: str = "stamo",
-) -> dict[str, DataFrame]:
-    """Count the staged pages and links of a build.
-
-    Args:
-        spark: A session, local or of a cluster.
-        staged: Where `page.parquet` and `link.parquet` are; any address that Spark reads.
-        missing_targets: Whether a link target without a page is an entity too.
-        max_surface: Longest link text that counts as a name, in characters.
-        database: The database of Spark's catalogue to make the tables in; it must not exist.
-
-    Returns:
-        The tables by name.
-
-    Raises:
-        SettingsError: The database exists already, or its name is not a plain word.
-    """
-    make_database(spark, database)
-    view_staged(spark, staged)
-    connection: Any = SparkConnection(spark)
-    counting.count(
-        connection,
-        missing_targets=missing_targets,
-        max_surface=max_surface,
-        number_rows=number_by_tasks,
-    )
-    return {name: spark.table(f"{database}.{name}") for name in TABLES}
-
-
-def view_staged(spark: SparkSession, staged: str | Path) -> None:
-    """Make views of the staged pages and links."""
-    for name in STAGED:
-        spark.read.parquet(f"{staged}/{name}.parquet").createOrReplaceTempView(f"staged_{name}")
-
-
-def number_by_tasks(connection: Any, table: NumberedTable) -> None:
-    """Make a numbered table without a task over all rows: the place in its task, and its task's.
-
-    Spark gives every row of a sorted result the number of its task, in the high bits, and its
-    place there.
-    """
-    sorted_name = f"{table.name}_sorted"
-    connection.execute(
-        f"CREATE TABLE {sorted_name} AS SELECT {table.columns}, monotonically_increasing_id() "
-        f"AS place FROM (SELECT {table.columns} FROM {table.rows} ORDER BY {table.order}) ordered"
-    )
-    counts = connection.execute(
-        f"SELECT SHIFTRIGHT(place, {_PLACE_BITS}), COUNT(*) FROM {sorted_name} GROUP BY 1"
-    ).fetchall()
-    firsts, n = [], 0
-    for task, n_rows in sorted(counts):
-        firsts.append(f"({task}L, {n}L)")
-        n += n_rows
-    connection.execute(
-        f"CREATE TABLE {table.name} AS SELECT "
-        f"CAST(t.first + (s.place & {(1 << _PLACE_BITS) - 1}L) AS INT) AS {table.name}, "
-        f"{table.columns} FROM {sorted_name} s JOIN "
-        f"(SELECT * FROM VALUES {', '.join(firsts or ['(0L, 0L)'])} AS v(task, first)) t "
-        f"ON SHIFTRIGHT(s.place, {_PLACE_BITS}) = t.task"
-    )
-    connection.execute(f"DROP TABLE {sorted_name}")
-
-
-_PLACE_BITS = 33
-"""What Spark documents for `monotonically_increasing_id`."""
-
-
-def make_database(spark: SparkSession, database: str, location: Path | None = None) -> None:
-    """Make a database of Spark's catalogue and use it.
-
-    Raises:
-        SettingsError: It exists already, or its name is not a plain word.
-    """
-    if not database.isidentifier():
-        raise SettingsError(
-            f"The database is called {database!r}; use a name of letters, digits and underscores."
-        )
-    if spark.catalog.databaseExists(database):
-        raise SettingsError(
-            f"Spark has a database {database!r} already; drop it or choose another name."
-        )
-    # Otherwise Spark 3 makes tables of Hive, which a plain installation does not have.
-    spark.conf.set("spark.sql.legacy.createHiveTableByDefault", False)
-    quoted = str(location or "").replace("\\", "\\\\").replace("'", "\\'")
-    place = f" LOCATION '{quoted}'" if location else ""
-    spark.sql(f"CREATE DATABASE {database}{place}")
-    spark.sql(f"USE {database}")
-
-
-def spark_engine(spark: SparkSession, workers: SpreadsWork | None = None) -> BuildEngine:
-    """Return the engine of a build.
-
-    Args:
-        spark: A session, local or of a cluster.
-        workers: What spreads the work that is not SQL; tasks of the session by default.
-    """
-    return BuildEngine(
-        workers or SparkWorkers(spark), _read_in_tasks, partial(_count, spark), _write_articles
-    )
-
-
-def _read_in_tasks(build: BuildState, report: Report) -> Site:
-    settings = build.settings
-    for name in STAGED_TABLES:
-        build.staged_table(name).mkdir()
-    # A dump lists no names, but a table needs its columns.
-    pq.write_table(GIVEN_NAME_SCHEMA.empty_table(), build.staged_table("name") / "none.parquet")
-    with DumpReader(
-        build.source.path.absolute(),
-        index_path=settings.index,
-        chunk_bytes=settings.chunk_bytes,
-        language=settings.language,
-    ) as reader:
-        site = reader.site
-        stage = partial(stage_chunk, settings=extract_settings(build, site), work=build.work)
-        for skipped in build.workers.map(stage, reader.chunks()):
-            build.skipped.update(skipped)
-            report(reader.progress())
-        build.skipped.update(reader.skipped)
-    return site
-
-
-def stage_chunk(chunk: Chunk, settings: ExtractSettings, work: Path) -> Counter[str]:
-    """Stage one chunk of the dump as a file in each table; return what was left out.
-
-    A file is there when it is whole, and two tasks that stage the same chunk write the same.
-    """
-    found = extract_chunk(chunk, settings)
-    for name, batch in (("page", found.pages), ("text", found.texts), ("link", found.links)):
-        # Hidden from Spark while it is written.
-        beside = work / f"{name}.parquet" / f".{chunk.index:08}.{uuid.uuid4().hex}"
-        table = pa.Table.from_batches([batch])
-        pq.write_table(table, beside, compression="lz4", use_dictionary=False)
-        beside.replace(work / f"{name}.parquet" / f"{chunk.index:08}.parquet")
-    return found.skipped
-
-
-def _count(spark: SparkSession, build: BuildState) -> StagedArticles:
-    database = f"stamo_{uuid.uuid4().hex}"
-    make_database(spark, database, build.work / "tables")
-    try:
-        view_staged(spark, build.work)
-        connection: Any = SparkConnection(spark, build.work)
-        return count_with(build, connection, number_by_tasks)
-    finally:
-        spark.sql("USE default")
-        spark.sql(f"DROP DATABASE {database} CASCADE")
-
-
-def _write_articles(build: BuildState, staged: StagedArticles, report: Report) -> None:
-    """Write the articles, then let tasks look for aliases in each row group."""
-    n_groups = sum(1 for _ in write_articles(staged, build.result))
-    count = partial(count_group, result=build.result, mentions=staged.mentions)
-    counts = chain.from_iterable(build.workers.map(count, range(n_groups)))
-    add_link_probability(build, counts, report)
 
 
 @dataclass(frozen=True, slots=True)
