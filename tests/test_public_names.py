@@ -96,7 +96,7 @@ def installed_reprs(world, world_corpus, world_kb, world_model):
         world_model,
         linker,
         pack,
-        stamo.PackedLinker(linker, [pack]),
+        stamo.Linker(world_kb, world_model, [pack]),
         stamo.Corpus(world_corpus),
         stamo.Workspace(Path("rey"), entity, "me", at),
     ]

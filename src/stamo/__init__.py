@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stamo.linking.linker import open_linker as open_linker
     from stamo.linking.output import to_arrow as to_arrow
     from stamo.linking.output import to_pandas as to_pandas
-    from stamo.linking.packed import PackedLinker as PackedLinker
     from stamo.models.store import load_model as load_model
     from stamo.models.train import train_linking_model as train_linking_model
     from stamo.packs.pack import EntityPack as EntityPack
@@ -43,7 +42,6 @@ _MODULES = {
     "Linker": "stamo.linking.linker",
     "LinkerSettings": "stamo.linking.detect",
     "Mention": "stamo.corpus.types",
-    "PackedLinker": "stamo.linking.packed",
     "Workspace": "stamo.workspace.folder",
     "build_knowledge_base": "stamo.build.build",
     "collect": "stamo.workspace.collect",

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stamo.linking.linker import Linker, LinkerSettings
-from stamo.linking.packed import PackedLinker
+from stamo.linking.linker import Linker
 from stamo.packs.pack import EntityPack
 from tests.learning.test_learn import split
 
@@ -18,7 +17,7 @@ class Installed:
     kb_path: Path
     model_path: Path
     pack_path: Path
-    linker: PackedLinker
+    linker: Linker
     pack: EntityPack
     texts: tuple[str, ...]
 
@@ -36,7 +35,7 @@ def installed(tmp_path_factory, world, world_corpus, world_kb, world_model):
     world_model.save(folder / "deeped.safetensors")
     (folder / "packs").mkdir()
     pack.save(folder / "packs" / "first.stamo")
-    linker = PackedLinker(Linker(world_kb, world_model, settings=LinkerSettings()), [pack])
+    linker = Linker(world_kb, world_model, [pack])
     return Installed(
         world_kb.path,
         folder / "deeped.safetensors",

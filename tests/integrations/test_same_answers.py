@@ -4,7 +4,6 @@ import pytest
 
 from stamo.errors import PackError
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackedLinker
 from tests.integrations.asking import by_command, by_service, by_spacy, linked_only
 
 
@@ -49,4 +48,4 @@ def test_two_packs_of_one_entity_are_refused(installed):
     """In Python as in the command line."""
     base = installed.linker
     with pytest.raises(PackError, match="are both packs of"):
-        PackedLinker(Linker(base.kb, base.trained), [installed.pack, installed.pack])
+        Linker(base.kb, base.trained, [installed.pack, installed.pack])

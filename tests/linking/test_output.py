@@ -44,7 +44,6 @@ def test_records_need_no_values():
     for linked in linker.link_batch([Chunk(Document(t, t)) for t in texts]):
         values = [m.to_record(all_candidates=False) for m in linked.mentions]
         assert linked.to_record(all_candidates=False)["mentions"] == values
-        assert list(linked.surfaces) == [m.surface for m in linked.mentions]
         assert pickle.loads(pickle.dumps(linked)) == linked
 
 

@@ -2,7 +2,6 @@ import pytest
 
 from stamo.corpus.types import Document
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackedLinker
 from stamo.workspace.learn import LearnSettings, learn_pack
 from stamo.workspace.scored import N_LOST_SHOWN, NOTHING, find_collisions
 from tests.workspace.small_world import copy_labelled
@@ -26,7 +25,7 @@ def test_counts_agree_with_linking_twice(kb, trained, pack, texts):
     linker = Linker(kb, trained, extra_aliases=pack.entity.aliases)
     found = find_collisions(linker, pack, texts)
     before = list(linker.link_documents(texts))
-    after = list(PackedLinker(linker, [pack]).link_documents(texts))
+    after = list(Linker(kb, trained, [pack], settings=linker.settings).link_documents(texts))
     lost = [
         (left.entity or NOTHING)
         for old, new in zip(before, after, strict=True)

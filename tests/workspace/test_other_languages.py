@@ -7,7 +7,6 @@ import pytest
 
 from stamo.corpus.types import EmergingEntity
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackedLinker
 from stamo.models.store import without_training
 from stamo.packs.pack import EntityPack
 from stamo.workspace.collect import collect, collect_many
@@ -76,7 +75,7 @@ def test_a_pack_links_the_name_with_its_particle(kb, tmp_path):
             store.add(target, choice, labeller="ada", at=NOON + timedelta(minutes=number))
     learn_pack(space, kb, trained, LearnSettings(encoder=None))
     pack = EntityPack.load(space.pack_path, kb)
-    linker = PackedLinker(Linker(kb, trained, extra_aliases=pack.entity.aliases), [pack])
+    linker = Linker(kb, trained, [pack])
     for text, entity in (
         ("연구선 아라온에서 남극의 얼음을 보았다.", ENTITY.id),
         ("카페 아라온에서 커피를 마셨다.", None),
@@ -141,7 +140,7 @@ def test_a_line_alone_does_not_take_every_text_of_its_language(language, tmp_pat
     assert collect(space, [pile], kb, trained).n_kept == 2
     learn_pack(space, kb, trained)
     pack = EntityPack.load(space.pack_path, kb)
-    linker = PackedLinker(Linker(kb, trained, extra_aliases=pack.entity.aliases), [pack])
+    linker = Linker(kb, trained, [pack])
     answers = [[m.entity for m in linker.link(text) if m.surface == alias] for text in texts]
     assert answers == [[entity.id], [None]]
 
@@ -160,5 +159,5 @@ def test_a_pack_links_inflected_forms_of_its_name(tmp_path):
     assert collect(space, [pile], kb, trained).n_kept == 2
     learn_pack(space, kb, trained)
     pack = EntityPack.load(space.pack_path, kb)
-    found = PackedLinker(Linker(kb, trained), [pack]).link(near.format("Авроры"))
+    found = Linker(kb, trained, [pack]).link(near.format("Авроры"))
     assert [m.entity for m in found if m.surface == "Авроры"] == [entity.id]

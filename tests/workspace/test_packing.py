@@ -1,13 +1,10 @@
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console
 from scipy.special import expit
 
 from stamo.corpus.types import Corpus, Document
-from stamo.errors import ArtifactMismatchError
 from stamo.features.base import FeatureParams
 from stamo.features.encoder_choice import encoder_of
 from stamo.features.mentions import Lexicon, flatten
@@ -15,11 +12,8 @@ from stamo.features.pile import positions
 from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
-from stamo.linking import packed as packed_module
-from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PARTS, PackedLinker, first_of_each, score_pack
-from stamo.linking.render import explanation
+from stamo.linking.packed import PARTS, score_pack
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, strongest_neighbours
@@ -81,195 +75,6 @@ def test_packs_survive_their_file(learned, tmp_path):
     loaded = EntityPack.load(tmp_path / "rey.stamo")
     assert loaded.fingerprint == pack.fingerprint
     assert {"evidence-words", "evidence-entities", "evidence-bias", SHIFT} <= set(loaded.groups)
-
-
-def test_mentions_without_the_name_stay_as_they_are(learned, kb, trained):
-    """With a pack, every mention that is not one of its names is linked exactly as before."""
-    space, pack = learned
-    texts = [Document(d.id, d.text) for d in space.documents]
-    linker = Linker(kb, trained, extra_aliases=pack.entity.aliases)
-    before = list(linker.link_documents(texts))
-    after = list(PackedLinker(linker, [pack]).link_documents(texts))
-    n_changed = 0
-    for old, new in zip(before, after, strict=True):
-        for left, right in zip(old.mentions, new.mentions, strict=True):
-            if left.surface in pack.entity.aliases:
-                n_changed += left.entity != right.entity
-            else:
-                assert left == right
-    assert n_changed > 10
-
-
-def test_packed_candidates_show_both_answers(learned, kb, trained):
-    """A mention that the pack wins still names what it would mean without it, and why."""
-    space, pack = learned
-    linker = Linker(kb, trained, settings=LinkerSettings(explain=True))
-    packed = PackedLinker(linker, [pack])
-    texts = [Document(d.id, d.text) for d in space.documents]
-    won = [
-        m for d in packed.link_documents(texts) for m in d.mentions if m.entity == pack.entity.id
-    ]
-    assert won
-    assert all(m.candidates[0].entity == pack.entity.id for m in won)
-    rivals = [m.runner_up for m in won if m.surface == pack.entity.aliases[0]]
-    assert rivals
-    assert all(rival is not None and kb.entity_id(rival.entity) >= 0 for rival in rivals)
-    assert [c.name for c in won[0].why] == list(PARTS)
-    assert {m.reasons_for for m in won} == {pack.entity.id}
-    for mention in won:
-        weights = [abs(reason.weight) for reason in mention.reasons]
-        assert weights == sorted(weights, reverse=True)
-    told = {(r.part, r.name) for m in won for r in m.reasons}
-    assert {"words", "single entities", "words next to the name"} <= {p for p, name in told if name}
-    record = won[0].to_record()
-    assert record["reasons_for"] == pack.entity.id
-    assert record["without_packs"] == won[0].without_packs
-    with_reasons = Console(width=90, record=True, file=io.StringIO())
-    with_reasons.print(explanation(won[0]))
-    shown = with_reasons.export_text()
-    assert f"for or against {pack.entity.id}" in shown
-    assert "without packs:" in shown
-    assert all(0 <= c.confidence <= 1 for m in won for c in m.candidates)
-
-
-def test_two_packs_of_one_name_share_it(learned, kb, trained):
-    """Two packs that know one name cannot both have more than half of a mention."""
-    space, pack = learned
-    twin = EntityPack.project(
-        type(pack.entity)("Twin", pack.entity.aliases),
-        kb,
-        priors=pack.priors,
-        neighbours=pack.neighbours,
-        relatedness=pack.relatedness,
-        vector=pack.vector,
-        groups=pack.groups,
-        encoder=pack.encoder,
-        vocabularies=pack.vocabularies,
-        model_fingerprint=pack.model_fingerprint,
-    )
-    text = next(d.text for d in space.documents)
-    linker = Linker(kb, trained)
-    (alone,) = [
-        m for m in PackedLinker(linker, [pack]).link(text) if m.surface in pack.entity.aliases
-    ][:1]
-    (both,) = [
-        m for m in PackedLinker(linker, [pack, twin]).link(text) if m.surface in pack.entity.aliases
-    ][:1]
-    share = {c.entity: c.confidence for c in both.candidates}
-    assert share[pack.entity.id] == pytest.approx(share["Twin"])
-    assert share["Twin"] <= 0.5
-    assert {c.entity: c.confidence for c in alone.candidates}[pack.entity.id] > share["Twin"]
-
-
-def test_one_bad_pack_fails_nobody_else(learned, kb, trained, monkeypatch, caplog):
-    """A pack whose scoring fails is left out and logged once; text and other packs are linked."""
-    space, pack = learned
-    bad = replace(pack, entity=type(pack.entity)("Bad", pack.entity.aliases))
-    real = packed_module.score_pack
-
-    def fails_on_bad(pack, *args, **rest):
-        if pack.entity.id == "Bad":
-            raise IndexError("a hole in the pack")
-        return real(pack, *args, **rest)
-
-    monkeypatch.setattr(packed_module, "score_pack", fails_on_bad)
-    texts = [Document(d.id, d.text) for d in space.documents]
-    linker = Linker(kb, trained)
-    alone = list(PackedLinker(linker, [pack]).link_documents(texts))
-    both = PackedLinker(linker, [bad, pack])
-    assert list(both.link_documents(texts)) == alone
-    assert list(both.link_documents(texts)) == alone
-    assert [r.message for r in caplog.records] == ["The pack of 'Bad' fails and is left out"]
-
-
-def test_reasons_that_cannot_be_named_fail_no_text(learned, kb, trained, monkeypatch, caplog):
-    """A pack that can be scored but not explained links as ever, without reasons."""
-    space, pack = learned
-
-    def fail(*args):
-        raise IndexError("a hole in the pack")
-
-    linker = Linker(kb, trained, settings=LinkerSettings(explain=True))
-    texts = [Document(d.id, d.text) for d in space.documents]
-    found = [d.mentions for d in PackedLinker(linker, [pack]).link_documents(texts)]
-    monkeypatch.setattr(packed_module, "find_reasons", fail)
-    without = [d.mentions for d in PackedLinker(linker, [pack]).link_documents(texts)]
-    told = [[m._replace(reasons=()) for m in mentions] for mentions in found]
-    assert [list(mentions) for mentions in without] == told
-    assert any(m.reasons for mentions in found for m in mentions)
-    assert len(caplog.records) == 1
-
-
-def test_a_long_text_is_scored_in_parts(learned, kb, trained, monkeypatch):
-    """Packs look at no more characters together than the linker: memory is that of a window."""
-    _, pack = learned
-    name, lengths, real = pack.entity.aliases[0], [], packed_module.score_pack
-
-    def watched(pack, corpus, *args, **rest):
-        lengths.extend(map(len, corpus.text.texts))
-        return real(pack, corpus, *args, **rest)
-
-    monkeypatch.setattr(packed_module, "score_pack", watched)
-    linker = Linker(kb, trained, settings=LinkerSettings(window=1000))
-    text = f"{name} spoke of it. " * 200
-    found = [m for m in PackedLinker(linker, [pack]).link(text) if m.in_pack]
-    assert max(lengths) <= 1000
-    assert [text[m.start : m.end] for m in found] == [name] * 200
-
-
-def test_the_first_mentions_stand_for_those_that_follow():
-    """Of each name in each document so many are chosen; the others point at the last of them."""
-    documents = np.array([0, 0, 0, 0, 0, 1, 1], np.int32)
-    names = np.array([5, 5, 2, 5, 5, 5, 5], np.int32)
-    chosen, place = first_of_each(documents, names, 2)
-    assert chosen.tolist() == [0, 1, 2, 5, 6]
-    assert chosen[place].tolist() == [0, 1, 2, 1, 1, 5, 6]
-    assert first_of_each(documents, names, 9)[0].tolist() == list(range(7))
-
-
-def test_a_name_without_end_is_read_so_often(learned, kb, trained, monkeypatch):
-    """A text that repeats a packed name is looked at so many times, and linked to its end."""
-    _, pack = learned
-    monkeypatch.setattr(packed_module, "MAX_SCORED", 3)
-    text = f"{pack.entity.aliases[0]} spoke of it. " * 9
-    found = [m for m in PackedLinker(Linker(kb, trained), [pack]).link(text) if m.in_pack]
-    assert [text[m.start : m.end] for m in found] == [pack.entity.aliases[0]] * 9
-    assert {m.confidence for m in found[3:]} == {found[2].confidence}
-    looked = []
-    real = packed_module.make_pile
-
-    def watched(entities, mentions, *args, **rest):
-        looked.append(len(mentions))
-        return real(entities, mentions, *args, **rest)
-
-    monkeypatch.setattr(packed_module, "make_pile", watched)
-    PackedLinker(Linker(kb, trained), [pack]).link(text)
-    assert looked == [3]
-
-
-def test_only_so_many_mentions_are_explained(learned, kb, trained, monkeypatch):
-    """A text that repeats a packed name for ever costs no more reasons than a long one."""
-    _, pack = learned
-    monkeypatch.setattr(packed_module, "MAX_EXPLAINED", 2)
-    linker = Linker(kb, trained, settings=LinkerSettings(explain=True))
-    found = PackedLinker(linker, [pack]).link(f"{pack.entity.aliases[0]} spoke. " * 5)
-    assert [bool(m.reasons) for m in found if m.in_pack] == [True, True, False, False, False]
-
-
-def test_a_foreign_pack_is_refused(learned, kb, trained):
-    """A pack of another model does not link."""
-    _, pack = learned
-    foreign = EntityPack.project(
-        pack.entity,
-        kb,
-        priors=pack.priors,
-        neighbours=pack.neighbours,
-        relatedness=pack.relatedness,
-        vector=pack.vector,
-        model_fingerprint="0" * 64,
-    )
-    with pytest.raises(ArtifactMismatchError, match="model"):
-        PackedLinker(Linker(kb, trained), [foreign])
 
 
 def test_a_pack_without_evidence_links_by_the_model(learned, kb, trained):
@@ -345,7 +150,7 @@ def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained)
     np.testing.assert_array_equal(pack.neighbours, written.neighbours)
     assert set(pack.groups) == set(written.groups)
     texts = [Document(d.id, d.text) for d in space.documents]
-    packed = PackedLinker(Linker(kb, trained), [pack])
+    packed = Linker(kb, trained, [pack])
     won = [
         m for d in packed.link_documents(texts) for m in d.mentions if m.entity == small.entity.id
     ]

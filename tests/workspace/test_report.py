@@ -10,7 +10,6 @@ from playwright.sync_api import sync_playwright
 from stamo.errors import WorkspaceError
 from stamo.features import encoder_choice
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackedLinker
 from stamo.workspace.labels import NONE
 from stamo.workspace.learn import LearnSettings, learn_pack
 from stamo.workspace.report import nearest_entities, with_links, write_report
@@ -88,7 +87,7 @@ def test_the_table_of_confidences_counts_what_link_prints(learned, kb, trained):
     space, outcome, written = learned
     with space.read_labels() as store:
         labelled = {(e.target.document, e.target.surface) for e in store.current()}
-    linker = PackedLinker(Linker(kb, trained), [outcome.pack])
+    linker = Linker(kb, trained, [outcome.pack])
     given = (
         replace(d, mentions=tuple(replace(m, entity=None) for m in d.mentions))
         for d in space.documents

@@ -230,7 +230,6 @@ class _Story:
         """Link the documents without a label, before and after; return how far each is right."""
         from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering
         from stamo.linking.linker import Linker
-        from stamo.linking.packed import PackedLinker
         from stamo.workspace.gold import compare_with_gold
         from stamo.workspace.learn import estimation_pack
 
@@ -239,13 +238,12 @@ class _Story:
         texts = [replace(d, mentions=()) for d in corpus if d.id not in labelled]
         paths = f"{base.kb_path} {base.model_path} --with {workspace.pack_path}"
         self.begin("8. Linking before and after", f"stamo link {paths} TEXT")
-        linker = Linker(kb, trained, extra_aliases=entity.aliases)
         reader = remembering(encoder_of(INSTALLED), workspace.encodings_path)
         only_labels = estimation_pack(workspace, kb, trained)
-        ways: dict[str, Linker | PackedLinker] = {
-            "without the pack": linker,
-            "estimated on the labels": PackedLinker(linker, [only_labels], reader),
-            "with the learned pack": PackedLinker(linker, [pack], reader),
+        ways = {
+            "without the pack": Linker(kb, trained, extra_aliases=entity.aliases),
+            "estimated on the labels": Linker(kb, trained, [only_labels], encoder=reader),
+            "with the learned pack": Linker(kb, trained, [pack], encoder=reader),
         }
         linked = {name: list(way.link_documents(texts)) for name, way in ways.items()}
         before, _, after = linked.values()

@@ -34,7 +34,6 @@ from stamo.errors import SettingsError, StamoError
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings, MentionChoice
 from stamo.linking.linker import Linker, open_linker
-from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.models.store import TrainedModel, load_model
 from stamo.packs.pack import PACK_SUFFIX, EntityPack
@@ -138,8 +137,7 @@ class StamoComponent(Pipe):
             return open_linker(settings.kb, settings.model, settings.packs, self.link_settings)
         trained, packs = saved
         kb = KnowledgeBase.open(Path(settings.kb))
-        linker = Linker(kb, trained, settings=self.link_settings)
-        return PackedLinker(linker, packs) if packs else linker
+        return Linker(kb, trained, packs, settings=self.link_settings)
 
     def __call__(self, doc: Doc) -> Doc:
         """Link one document."""

@@ -49,6 +49,8 @@ from stamo.system.processes import (
 )
 
 if TYPE_CHECKING:
+    from stamo.features.pile import TextEncoder
+    from stamo.linking.packed import PackedEntities
     from stamo.packs.pack import EntityPack
 
 CONTEXT_SHARE = 0.5
@@ -62,27 +64,29 @@ class Linker:
     each run over a whole batch.
     """
 
-    packs: tuple[EntityPack, ...] = ()
-    """The entities that are known besides those of the knowledge base."""
-
     def __init__(
         self,
         kb: KnowledgeBase,
         trained: TrainedModel | None = None,
+        packs: Sequence[EntityPack] = (),
         *,
         settings: LinkerSettings = LinkerSettings(),
         extra_aliases: Sequence[str] = (),
+        encoder: TextEncoder | None = None,
     ) -> None:
         """Put the parts together.
 
         Args:
             kb: The knowledge base.
             trained: A model trained with it; None links by prior and relatedness.
+            packs: Entities that are known besides those of the knowledge base.
             settings: How to link.
             extra_aliases: Names that are always detected, besides those of the knowledge base.
+            encoder: Reads around the names of packs; it may remember what it read.
 
         Raises:
-            ArtifactMismatchError: The model belongs to another knowledge base.
+            ArtifactMismatchError: The model or a pack belongs to another knowledge base or model.
+            PackError: Two packs are of one entity.
         """
         keep_freed_memory()
         trained = without_training(kb) if trained is None else trained
@@ -91,7 +95,14 @@ class Linker:
         self.kb = kb
         self.trained = trained
         self.settings = settings
-        self.extra_aliases = tuple(extra_aliases)
+        self.packs = tuple(packs)
+        self._packed: PackedEntities | None = None
+        if packs:
+            from stamo.linking.packed import PackedEntities  # with torch, which takes a second
+
+            self._packed = PackedEntities(packs, kb, trained, encoder)
+            extra_aliases = [*extra_aliases, *self._packed.aliases]
+        self.extra_aliases = tuple(dict.fromkeys(extra_aliases))
         self.tables = trained.tables(kb)
         self.words = ContentWords(Lexicon.of(kb))
         """The vocabulary."""
@@ -101,8 +112,14 @@ class Linker:
         self.readings = NameReadings(kb)
         """Finds other forms of given names."""
 
+    @property
+    def failed(self) -> frozenset[str]:
+        """Entities whose packs could not be scored and are left out."""
+        return frozenset(self._packed.failed if self._packed else ())
+
     def __repr__(self) -> str:
-        return f"<Linker of {self.kb.name!r} by {self.trained.source.name}>"
+        packs = f" with {len(self.packs)} pack{'s' * (len(self.packs) != 1)}" if self.packs else ""
+        return f"<Linker of {self.kb.name!r} by {self.trained.source.name}{packs}>"
 
     @cached_property
     def detector(self) -> MentionDetector:
@@ -180,27 +197,45 @@ class Linker:
                 yield from self._link(parts[some], located)
 
     def _link(self, parts: Sequence[Chunk], located: Located) -> list[LinkedDocument]:
-        ranking = self.rank(located)
+        settings, ranking = self.settings, self.rank(located)
         confidence: NDArray[np.floating] = ranking.priors
-        if self.settings.n_passes > 1:
-            sure = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
-            confidence = np.where(ranking.candidates >= 0, sure, 0.0)
+        if settings.n_passes > 1:
+            calibrated = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
+            confidence = np.where(ranking.candidates >= 0, calibrated, 0.0)
+        best, sure = ranking.candidates[:, 0], confidence[:, 0]
+        texts = [part.document.text for part in parts]
+        places = (a.tolist() for a in (located.documents, located.starts, located.ends))
         offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
+        names: tuple[str, ...] = ()
+        if n_scores := ranking.leads.shape[1]:
+            from stamo.linking.explain import score_names
+
+            names = score_names(self.trained.model, n_scores)
         columns = MentionColumns(
-            located.starts + offsets,
-            located.ends + offsets,
-            ranking,
-            confidence,
-            self.settings.threshold,
-            self.kb,
-            self._score_names(n_scores) if (n_scores := ranking.leads.shape[1]) else (),
+            surfaces=[texts[d][start:end] for d, start, end in zip(*places, strict=True)],
+            starts=located.starts + offsets,
+            ends=located.ends + offsets,
+            linked=np.where(sure >= settings.threshold, best, UNKNOWN).astype(np.int32),
+            sure=sure,
+            candidates=ranking.candidates,
+            confidence=confidence,
+            scores=ranking.scores,
+            priors=ranking.priors,
+            kb=self.kb,
+            psi=ranking.psi,
+            leads=ranking.leads,
+            score_names=names,
         )
+        if self._packed is not None:
+            columns = self._packed.decide(
+                columns, located, texts, settings.threshold, explain=settings.explain
+            )
         edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
         return [
             LinkedDocument(
                 part.document.id,
                 part.document.text,
-                MentionRows(columns, slice(*edges[i : i + 2]), part.document.text, part.offset),
+                MentionRows(columns, slice(*edges[i : i + 2])),
                 part=part.number,
                 offset=part.offset,
             )
@@ -256,11 +291,6 @@ class Linker:
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.candidates[:, 0], UNKNOWN)
         return ranking
-
-    def _score_names(self, n_scores: int) -> tuple[str, ...]:
-        from stamo.linking.explain import score_names
-
-        return score_names(self.trained.model, n_scores)
 
 
 def batched(
@@ -332,16 +362,14 @@ def open_linker(
         StamoError: Something is missing, damaged, or does not belong to the others.
     """
     trained = None if model is None else load_model(Path(model))
-    linker = Linker(KnowledgeBase.open(Path(kb)), trained, settings=settings)
-    if not packs:
-        return linker
-    from stamo.linking.packed import PackedLinker  # with torch, which takes a second
-    from stamo.packs.folder import refuse_twins
-    from stamo.packs.pack import EntityPack
+    base, loaded = KnowledgeBase.open(Path(kb)), []
+    if packs:
+        from stamo.packs.folder import refuse_twins
+        from stamo.packs.pack import EntityPack
 
-    loaded = [(str(path), EntityPack.load(path, linker.kb)) for path in pack_files(packs)]
-    refuse_twins(loaded)
-    return PackedLinker(linker, [pack for _, pack in loaded])
+        loaded = [(str(path), EntityPack.load(path, base)) for path in pack_files(packs)]
+        refuse_twins(loaded)  # by the names of their files
+    return Linker(base, trained, [pack for _, pack in loaded], settings=settings)
 
 
 def pack_files(paths: Iterable[str | Path]) -> list[Path]:

@@ -16,23 +16,21 @@ import numpy as np
 import torch
 from scipy.special import expit
 
-from stamo.corpus.reading import ReadChunk
-from stamo.corpus.types import Document, Mention
 from stamo.features.base import FeatureParams, ViewRows, encode_features, view_mentions
 from stamo.features.encoder_choice import encoder_for
-from stamo.features.mentions import UNKNOWN, FlatCorpus, Lexicon, encode, flatten
+from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings, encode
 from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
 from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.batch import Located
 from stamo.linking.forms import CapitalNames, find_alias_forms
-from stamo.linking.linker import Linker
 from stamo.linking.reasons import find_reasons
 from stamo.linking.results import (
+    NO_PACK,
     Contribution,
-    LinkedDocument,
-    LinkedMention,
+    MentionColumns,
+    PackReasons,
     Reason,
-    ScoredCandidate,
 )
 from stamo.models.evidence import (
     BIAS,
@@ -47,7 +45,6 @@ from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT, pack_theta
 from stamo.system.files import Float32, Float64, Int32, Int64
-from stamo.system.processes import one_thread
 
 logger = logging.getLogger(__name__)
 
@@ -215,188 +212,208 @@ def _parts(scaled: Float64, theta: FeatureParams, views: ViewRows) -> Float64:
     return np.stack([scaled * (1 + scale), *between, np.full(len(scaled), bias)], axis=1)
 
 
-class PackedLinker(Linker):
-    """A linker that knows the entities of some packs besides those of its knowledge base.
+class PackedEntities:
+    """The entities of some packs, which a linker knows besides those of its knowledge base.
 
     Mentions whose name no pack knows are linked exactly as without packs.
     """
 
     def __init__(
-        self, linker: Linker, packs: Sequence[EntityPack], encoder: TextEncoder | None = None
+        self,
+        packs: Sequence[EntityPack],
+        kb: KnowledgeBase,
+        trained: TrainedModel,
+        encoder: TextEncoder | None = None,
     ) -> None:
-        """Put a linker and packs together; an encoder may remember what it read.
+        """Put packs together.
+
+        Args:
+            packs: At most one for an entity.
+            kb: The knowledge base that they were learned with.
+            trained: The model that they were learned with.
+            encoder: May remember what it read.
 
         Raises:
             ArtifactMismatchError: A pack was learned with another knowledge base or model.
             PackError: Two packs are of one entity.
         """
-        fingerprint = linker.trained.fingerprint
         refuse_twins([(f"pack {pack.fingerprint[:12]}", pack) for pack in packs])
+        fingerprint = trained.fingerprint
         for pack in packs:
-            pack.check(linker.kb, fingerprint)
-        aliases = [alias for pack in packs for alias in pack.entity.aliases]
-        extra = tuple(dict.fromkeys([*linker.extra_aliases, *aliases]))
-        super().__init__(linker.kb, linker.trained, settings=linker.settings, extra_aliases=extra)
-        self.packs, self._encoder = tuple(packs), encoder
-        self._names = frozenset(aliases)
-        has_forms = linker.settings.detection.word_forms
-        self._forms = find_alias_forms(aliases, linker.kb) if has_forms else None
-        self._capitals = CapitalNames(aliases, linker.kb)
-        self._spellings = self._names | self._capitals.surfaces
+            pack.check(kb, fingerprint)
+        self.packs, self._kb, self._trained, self._encoder = tuple(packs), kb, trained, encoder
+        self.aliases = tuple(dict.fromkeys(a for pack in packs for a in pack.entity.aliases))
+        self._forms = find_alias_forms(self.aliases, kb)
+        self._capitals = CapitalNames(self.aliases, kb)
+        self._spellings = self._capitals.surfaces.union(self.aliases)
         self.failed: set[str] = set()
         """Entities whose packs could not be scored and are left out."""
 
-    def __repr__(self) -> str:
-        n = len(self.packs)
-        return f"<PackedLinker of {self.kb.name!r} with {n} pack{'s' * (n != 1)}>"
+    def decide(
+        self,
+        columns: MentionColumns,
+        batch: Located,
+        texts: Sequence[str],
+        threshold: float,
+        *,
+        explain: bool = False,
+    ) -> MentionColumns:
+        """Decide again on the mentions of a batch that may mean the entity of a pack.
 
-    def link_batch(self, sources: Sequence[ReadChunk]) -> list[LinkedDocument]:
-        """Link the documents or parts of one batch."""
-        return self.relink(super().link_batch(sources))
+        Each pack's odds against the known entities are brought to one distribution with those of
+        the other packs and with what the mention means without them.
 
-    def relink(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
-        """Decide again on the mentions that may mean a packed entity."""
+        Args:
+            columns: The mentions as they are linked without packs.
+            batch: The same mentions, flattened.
+            texts: The documents of the batch.
+            threshold: A mention whose best candidate has a lower confidence is not linked.
+            explain: Say why.
+        """
         form_of = str if self._forms is None else self._forms.name_of
-        touched = [
-            i
-            for i, d in enumerate(linked)
-            if not self._spellings.isdisjoint(map(form_of, d.surfaces))
-        ]
-        if not touched:
-            return list(linked)
-        with one_thread():
-            changed = self._decide([linked[i] for i in touched])
-        result = list(linked)
-        for i, document in zip(touched, changed, strict=True):
-            result[i] = document
-        return result
-
-    def _decide(self, linked: Sequence[LinkedDocument]) -> list[LinkedDocument]:
-        corpus = flatten_linked(linked, self.words.lexicon, self.kb, self._name_of)
+        if self._spellings.isdisjoint(map(form_of, columns.surfaces)):
+            return columns
+        corpus, rows = self._named_corpus(columns, batch, texts)
         scores = [self._scores(pack, corpus) for pack in self.packs]
-        # Several packs may know one name: row of the corpus -> (pack, place in its scores).
-        known_by: dict[int, list[tuple[int, int]]] = {}
-        for p, score in enumerate(scores):
-            for place, row in enumerate(score.rows.tolist()):
-                known_by.setdefault(row, []).append((p, place))
-        edges = np.cumsum([0, *(len(d.mentions) for d in linked)]).tolist()
-        n_explained = MAX_EXPLAINED if self.settings.explain else 0
-        result = []
-        for i, document in enumerate(linked):
-            mentions = tuple(
-                self._with_packs(m, known_by[row], scores, j < n_explained)
-                if (row := edges[i] + j) in known_by
-                else m
-                for j, m in enumerate(document.mentions)
-            )
-            result.append(replace(document, mentions=mentions))
-        return result
+        used = [i for i, score in enumerate(scores) if len(score.rows)]
+        if not used:
+            return columns
+        mine = np.unique(np.concatenate([scores[i].rows for i in used]))  # (n,) rows of the corpus
+        n, n_packs = len(mine), len(used)
+        odds = np.full((n, n_packs), -np.inf)
+        probability, none, prior, score, place = (np.zeros((n, n_packs)) for _ in range(5))
+        for column, i in enumerate(used):
+            at = np.searchsorted(mine, scores[i].rows), column
+            odds[at], probability[at] = scores[i].odds, scores[i].probability
+            none[at], prior[at] = scores[i].none, scores[i].prior
+            score[at], place[at] = scores[i].scores[:, -1], np.arange(len(scores[i].rows))
+        # The packs that know each mention's name, the likeliest first.
+        order = np.argsort(-odds, axis=1, kind="stable")
+        order = order[:, : int((odds > -np.inf).sum(axis=1).max())]
+        odds, probability, prior, score = (
+            np.take_along_axis(values, order, axis=1)
+            for values in (odds, probability, prior, score)
+        )
+        none, place = (values[np.arange(n), order[:, 0]] for values in (none, place))
+        against = probability / np.maximum(1 - probability, 1e-9)
+        shares = against / (1 + against.sum(axis=1, keepdims=True))
+        rest = 1 - shares.sum(axis=1)  # of what no pack means; `none` of it is nothing known either
+        rows = rows[mine]
+        new = np.where(odds > -np.inf, self._kb.n_entities + np.array(used)[order], UNKNOWN)
+        old = columns.confidence[rows] * (rest * (1 - none))[:, None]
+        candidates = np.hstack([new, columns.candidates[rows]])
+        confidence = np.hstack([shares, old])
+        wins = odds[:, 0] > 0  # a threshold drawn for F1 may let the entity win below one half
+        key = np.where(candidates >= 0, -confidence, np.inf)
+        key[wins, 0] = -np.inf
+        ranked = np.argsort(key, axis=1, kind="stable")
+        confidence = np.take_along_axis(confidence, ranked, axis=1)
+        candidates = np.take_along_axis(candidates, ranked, axis=1)
+        # Nobody wins who is less probable than another answer, "none of these" among them.
+        is_old = (ranked[:, 0] >= new.shape[1]) & (candidates[:, 0] >= 0)
+        is_chosen = wins | (is_old & (confidence[:, 0] >= rest * none))
+        linked, sure = columns.linked.copy(), columns.sure.astype(np.float64)
+        sure[rows] = np.where(is_chosen, confidence[:, 0], 0.0)
+        is_linked = is_chosen & (sure[rows] >= threshold)
+        linked[rows] = np.where(is_linked, candidates[:, 0], UNKNOWN)
+        without = np.full_like(linked, NO_PACK)
+        without[rows] = columns.linked[rows]
+        scored = np.hstack([score, columns.scores[rows]]), np.hstack([prior, columns.priors[rows]])
+        wider = ((0, 0), (0, new.shape[1]))
+        table = np.pad(columns.candidates, wider, constant_values=UNKNOWN)
+        table[rows] = candidates
+        numbers = (columns.confidence, columns.scores, columns.priors)
+        padded = [np.pad(values.astype(np.float64), wider) for values in numbers]
+        padded[0][rows] = confidence
+        for values, own in zip(padded[1:], scored, strict=True):
+            values[rows] = np.take_along_axis(own, ranked, axis=1)
+        reasons: dict[int, PackReasons] = {}
+        if explain:
+            first: list[int] = np.array(used)[order[:, 0]].tolist()
+            number = rows - np.searchsorted(batch.documents, batch.documents[rows])
+            for row, i, j, k in zip(
+                rows.tolist(), first, map(int, place), number.tolist(), strict=True
+            ):
+                is_named = k < MAX_EXPLAINED
+                reasons[row] = self._explain(self.packs[i], scores[i], j, named=is_named)
+        return replace(
+            columns,
+            linked=linked,
+            sure=sure,
+            candidates=table,
+            confidence=padded[0],
+            scores=padded[1],
+            priors=padded[2],
+            packed=tuple(pack.entity for pack in self.packs),
+            without=without,
+            reasons=reasons,
+        )
 
-    def _name_of(self, document: LinkedDocument, mention: LinkedMention) -> str:
-        """Return the pack's name that a mention is a form of, its own text if of none."""
-        start, end = mention.start - document.offset, mention.end - document.offset
-        name = self._capitals.name_of(mention.surface, document.text, start, end)
-        return name if self._forms is None or name in self._names else self._forms.name_of(name)
+    def _named_corpus(
+        self, columns: MentionColumns, batch: Located, texts: Sequence[str]
+    ) -> tuple[FlatCorpus, Int64]:
+        """Flatten the documents that hold a pack's name; confident links are entity context.
+
+        Mentions are named as packs know them: forms of a name, and those in capitals, by the name.
+
+        Returns:
+            The mentions, and their rows in the batch.
+        """
+        form_of = str if self._forms is None else self._forms.name_of
+        is_name = [form_of(surface) in self._spellings for surface in columns.surfaces]
+        named = np.zeros(len(texts), dtype=np.bool_)
+        named[batch.documents[np.array(is_name)]] = True
+        rows = np.flatnonzero(named[batch.documents])
+        documents, starts, ends = batch.documents[rows], batch.starts[rows], batch.ends[rows]
+        index: dict[str, int] = {}
+        surfaces = []
+        for row, d, start, end in zip(
+            rows.tolist(), documents.tolist(), starts.tolist(), ends.tolist(), strict=True
+        ):
+            name = self._capitals.name_of(columns.surfaces[row], texts[d], start, end)
+            if name not in self.aliases:
+                name = form_of(name)
+            surfaces.append(index.setdefault(name, len(index)))
+        linked, sure = columns.linked[rows], columns.sure[rows]
+        corpus = replace(
+            batch.corpus,
+            documents=documents,
+            before=batch.corpus.before[rows],
+            after=batch.corpus.after[rows],
+            surfaces=np.array(surfaces, dtype=np.int32),
+            entities=np.where(sure >= CONTEXT_CONFIDENCE, linked, UNKNOWN).astype(np.int32),
+            surface_table=tuple(index),
+            aliases=None,
+            mixed=None,
+            text=Surroundings(texts, documents, starts, ends),
+        )
+        return corpus, rows
 
     def _scores(self, pack: EntityPack, corpus: FlatCorpus) -> PackScores:
         """Score the mentions of one pack; a pack that fails is as if it were not there."""
         try:
             return score_pack(
-                pack, corpus, self.kb, self.trained, encoder=self._encoder, most=MAX_SCORED
+                pack, corpus, self._kb, self._trained, encoder=self._encoder, most=MAX_SCORED
             )
         except Exception:
             # Whatever is wrong with one pack, the other packs and the text are fine.
             self._note_failure(pack)
             return no_scores()
 
-    def _reasons(self, pack: EntityPack, scores: PackScores, place: int) -> tuple[Reason, ...]:
-        try:
-            return scores.reasons(place)
-        except Exception:
-            self._note_failure(pack)
-            return ()
+    def _explain(
+        self, pack: EntityPack, scores: PackScores, place: int, *, named: bool
+    ) -> PackReasons:
+        adds = zip(PARTS, scores.parts[place].tolist(), strict=True)
+        why = tuple(Contribution(name, x, 0.0, x) for name, x in adds)
+        reasons: tuple[Reason, ...] = ()
+        if named:
+            try:
+                reasons = scores.reasons(place)
+            except Exception:
+                self._note_failure(pack)
+        return pack.entity.id, why, reasons
 
     def _note_failure(self, pack: EntityPack) -> None:
         if pack.entity.id not in self.failed:
             self.failed.add(pack.entity.id)
             logger.exception("The pack of %r fails and is left out", pack.entity.id)
-
-    def _with_packs(
-        self,
-        mention: LinkedMention,
-        known_by: list[tuple[int, int]],
-        scores: list[PackScores],
-        explain: bool,
-    ) -> LinkedMention:
-        settings = self.settings
-        packed = sorted(known_by, key=lambda item: (-scores[item[0]].odds[item[1]], item[0]))
-        p = np.array([scores[i].probability[j] for i, j in packed])
-        # The odds of each against the known entities, brought to one distribution.
-        odds = p / np.maximum(1 - p, 1e-9)
-        shares = odds / (1 + odds.sum())
-        rest = float(1 - shares.sum())
-        new = [
-            ScoredCandidate(
-                self.packs[i].entity.id,
-                float(share),
-                float(scores[i].scores[j, -1]),
-                float(scores[i].prior[j]),
-                self.packs[i].entity.external_id,
-                self.packs[i].entity.type,
-                self.packs[i].entity.url,
-            )
-            for (i, j), share in zip(packed, shares, strict=True)
-        ]
-        first, place = packed[0]
-        none = float(scores[first].none[place])  # of what no pack means
-        known = rest * (1 - none)
-        old = [c._replace(confidence=c.confidence * known) for c in mention.candidates]
-        wins = bool(scores[first].odds[place] > 0)
-        ordered = sorted([*new, *old], key=lambda c: -c.confidence)
-        if wins:  # a line drawn for F1 may let the entity win below one half
-            ordered = [new[0], *(c for c in ordered if c is not new[0])]
-        # Nobody wins who is less probable than another answer, "none of these" among them.
-        best = ordered[0] if ordered else None
-        is_best = wins or (best in old and best is not None and best.confidence >= rest * none)
-        chosen = best if is_best else None
-        linked = chosen is not None and chosen.confidence >= settings.threshold
-        # What each part adds to the log odds of the packed entity against the best other.
-        adds = scores[first].parts[place].tolist()
-        why = tuple(Contribution(name, x, 0.0, x) for name, x in zip(PARTS, adds, strict=True))
-        return mention._replace(
-            entity=chosen.entity if chosen is not None and linked else None,
-            confidence=chosen.confidence if chosen is not None else 0.0,
-            candidates=tuple(ordered),
-            why=why if settings.explain else mention.why,
-            without_packs=mention.entity,
-            in_pack=True,
-            reasons=self._reasons(self.packs[first], scores[first], place) if explain else (),
-            reasons_for=self.packs[first].entity.id if settings.explain else "",
-        )
-
-
-def flatten_linked(
-    linked: Sequence[LinkedDocument],
-    lexicon: Lexicon,
-    kb: KnowledgeBase,
-    name_of: Callable[[LinkedDocument, LinkedMention], str] = lambda document, m: m.surface,
-) -> FlatCorpus:
-    """Flatten linked documents; confident links become entity context.
-
-    Args:
-        linked: The documents.
-        lexicon: The words that count.
-        kb: Knows the entities.
-        name_of: What a mention is a form of: packs know names as they were declared.
-    """
-
-    def context_mention(d: LinkedDocument, m: LinkedMention) -> Mention:
-        entity = m.entity if m.confidence >= CONTEXT_CONFIDENCE else None
-        return Mention(name_of(d, m), m.start - d.offset, m.end - d.offset, entity)
-
-    documents = [
-        Document(d.id, d.text, tuple(context_mention(d, m) for m in d.mentions)) for d in linked
-    ]
-    names = sorted({m.entity for d in documents for m in d.mentions if m.entity is not None})
-    ids = kb.entity_ids(names) if names else np.zeros(0, dtype=np.int32)
-    return flatten(documents, lexicon, dict(zip(names, ids.tolist(), strict=True)))

@@ -6,19 +6,19 @@ are columns of whole batches; values are made only of the documents that are ask
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.system.files import Int64
+from stamo.corpus.types import EmergingEntity
+from stamo.system.files import Float32, Int32, Int64
 
 if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase
-    from stamo.linking.rank import Ranking
 
 Link = tuple[int, int, str | None, float]
 """Start and end of a mention, its entity, and the confidence in that."""
@@ -157,105 +157,137 @@ def _named(candidate: ScoredCandidate) -> dict[str, Any]:
     return {"entity": candidate.entity, **known, "confidence": round(candidate.confidence, 4)}
 
 
+NO_PACK = -2
+"""Stands for what a mention would be linked to without packs where no pack knows its name."""
+
+PackReasons = tuple[str, tuple[Contribution, ...], tuple[Reason, ...]]
+"""A packed entity, what each part adds to its log odds, and what speaks for and against it."""
+
+
 @dataclass(frozen=True)
 class MentionColumns:
-    """The linked mentions of a batch, ordered by document and start."""
+    """The linked mentions of a batch, ordered by document and start.
 
+    Entities are numbers of the knowledge base; the entities of packs are counted on behind them.
+    """
+
+    surfaces: list[str]
     starts: Int64  # (M,) places in the whole document
     ends: Int64  # (M,)
-    ranking: Ranking
+    linked: Int32  # (M,) the entity, -1 for none (NIL)
+    sure: NDArray[np.floating]  # (M,) confidence in the best candidate
+    candidates: Int32  # (M, S) the best first, padded with -1
     confidence: NDArray[np.floating]  # (M, S) of each candidate, 0 where there is none
-    threshold: float
+    scores: NDArray[np.floating]  # (M, S)
+    priors: NDArray[np.floating]  # (M, S)
     kb: KnowledgeBase
+    psi: Float32  # (M, 2, n) scores of the best two candidates; n is 0 without explanation
+    leads: Float32  # (M, n) what each score adds to the lead of the best
     score_names: tuple[str, ...] = ()
-    """The scores of explanations, none without them."""
+    """The n scores of explanations."""
+    packed: tuple[EmergingEntity, ...] = ()
+    """The entities of packs."""
+    without: Int32 | None = None
+    """What each mention would be linked to without packs, or `NO_PACK`; None without packs, (M,)"""
+    reasons: Mapping[int, PackReasons] = field(default_factory=dict)
+    """Why a mention means the entity of a pack or not, by row, where that was asked for."""
 
     @cached_property
-    def linked(self) -> tuple[list[str | None], list[str]]:
-        """What each mention is linked to, and what that is called elsewhere if it is known."""
-        best = self.ranking.candidates[:, 0]
-        is_linked = (best >= 0) & (self.confidence[:, 0] >= self.threshold)
-        ids, place = np.unique(np.where(is_linked, best, -1), return_inverse=True)
-        n_none = int(np.searchsorted(ids, 0))
-        titles = [*([None] * n_none), *self.kb.titles(ids[n_none:])]
-        if not self.kb.has_external_ids:
-            return [titles[i] for i in place.tolist()], [""] * len(place)
-        elsewhere = [*([""] * n_none), *self.kb.external_ids(ids[n_none:])]
-        return [titles[i] for i in place.tolist()], [elsewhere[i] for i in place.tolist()]
+    def shown(self) -> dict[int, ScoredCandidate]:
+        """Every candidate by its number, its own numbers still to be filled in."""
+        return self._named(self.candidates.ravel())
 
     @cached_property
-    def _shown(self) -> dict[int, tuple[str, str]]:
-        """Title and id elsewhere of each candidate that is shown."""
-        ids = np.unique(self.ranking.candidates)
-        ids = ids[ids >= 0]
-        elsewhere = self.kb.external_ids(ids) if self.kb.has_external_ids else [""] * len(ids)
-        return dict(
-            zip(ids.tolist(), zip(self.kb.titles(ids), elsewhere, strict=True), strict=True)
-        )
+    def chosen(self) -> list[ScoredCandidate | None]:
+        """What each mention is linked to."""
+        named = self._named(self.linked)
+        return [named.get(number) for number in self.linked.tolist()]
 
-    def values(self, rows: slice, surfaces: Sequence[str]) -> Iterator[LinkedMention]:
-        """Make the values of some mentions."""
-        ranking, names = self.ranking, self._shown
-        columns = zip(
-            surfaces,
-            self.starts[rows].tolist(),
-            self.ends[rows].tolist(),
-            self.linked[0][rows],
-            ranking.candidates[rows].tolist(),
-            self.confidence[rows].tolist(),
-            ranking.scores[rows].tolist(),
-            ranking.priors[rows].tolist(),
-            ranking.psi[rows].tolist(),
-            ranking.leads[rows].tolist(),
-            strict=True,
-        )
-        for surface, start, end, entity, ids, sure, scores, priors, psi, leads in columns:
-            shown = tuple(
-                ScoredCandidate(names[e][0], c, g, p, names[e][1])
-                for e, c, g, p in zip(ids, sure, scores, priors, strict=True)
-                if e >= 0
-            )
-            why = tuple(map(Contribution, self.score_names, *psi, leads))
-            yield LinkedMention(surface, start, end, entity, sure[0], shown, why)
+    @cached_property
+    def chosen_without(self) -> dict[int, str]:
+        """What each mention whose name a pack knows would be linked to without, by row."""
+        if self.without is None:
+            return {}
+        rows = np.flatnonzero(self.without != NO_PACK)
+        named = self._named(self.without[rows])
+        return {
+            row: named[e].entity if e >= 0 else ""
+            for row, e in zip(rows.tolist(), self.without[rows].tolist(), strict=True)
+        }
+
+    def _named(self, numbers: Int32) -> dict[int, ScoredCandidate]:
+        numbers, n = np.unique(numbers), self.kb.n_entities
+        ids = numbers[(numbers >= 0) & (numbers < n)]
+        known = zip(ids.tolist(), self.kb.titles(ids), self.kb.external_ids(ids), strict=True)
+        named = {i: ScoredCandidate(title, 0.0, 0.0, 0.0, id) for i, title, id in known}
+        for i in numbers[numbers >= n].tolist():
+            e = self.packed[i - n]
+            named[i] = ScoredCandidate(e.id, 0.0, 0.0, 0.0, e.external_id, e.type, e.url)
+        return named
 
 
 class MentionRows(Sequence[LinkedMention]):
-    """The mentions of one document: a stretch of the columns of its batch, used like a tuple.
+    """The mentions of one document: a stretch of the columns of its batch, used like a tuple."""
 
-    Args:
-        columns: The mentions of the batch.
-        rows: Which of them.
-        text: The document's text, or its part.
-        offset: Where the text starts in the document.
-    """
-
-    def __init__(self, columns: MentionColumns, rows: slice, text: str, offset: int) -> None:
+    def __init__(self, columns: MentionColumns, rows: slice) -> None:
         self._columns = columns
         self._rows = rows
-        starts, ends = (columns.starts[rows] - offset), (columns.ends[rows] - offset)
-        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
-        self.surfaces = [text[start:end] for start, end in pairs]
 
     @cached_property
     def _values(self) -> tuple[LinkedMention, ...]:
-        return tuple(self._columns.values(self._rows, self.surfaces))
+        columns, rows = self._columns, self._rows
+        shown, without = columns.shown, columns.chosen_without
+        arrays = columns.candidates, columns.confidence, columns.scores, columns.priors
+        values = (a[rows].tolist() for a in (*arrays, columns.psi, columns.leads))
+        made = []
+        numbers = range(rows.start, rows.stop), self.links(), columns.surfaces[rows]
+        for row, link, surface, ids, shares, scores, priors, psi, leads in zip(
+            *numbers, *values, strict=True
+        ):
+            start, end, entity, sure = link
+            candidates = tuple(
+                shown[e]._replace(confidence=c, score=g, prior=prior)
+                for e, c, g, prior in zip(ids, shares, scores, priors, strict=True)
+                if e >= 0
+            )
+            why = tuple(map(Contribution, columns.score_names, *psi, leads))
+            mention = LinkedMention(surface, start, end, entity, sure, candidates, why)
+            if row in without:
+                name, why, reasons = columns.reasons.get(row, ("", (), ()))
+                mention = mention._replace(
+                    why=why,
+                    without_packs=without[row] or None,
+                    in_pack=True,
+                    reasons=reasons,
+                    reasons_for=name,
+                )
+            made.append(mention)
+        return tuple(made)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records without candidates; values are made only where they explain."""
         columns, rows = self._columns, self._rows
-        if columns.score_names:
+        if columns.score_names or columns.reasons:
             return [mention.to_record(all_candidates=False) for mention in self]
-        return list(
+        chosen = columns.chosen[rows]
+        records = list(
             map(
                 mention_record,
                 columns.starts[rows].tolist(),
                 columns.ends[rows].tolist(),
-                self.surfaces,
-                columns.linked[0][rows],
-                np.round(columns.confidence[rows, 0].astype(np.float64), 4).tolist(),
-                columns.linked[1][rows],
+                columns.surfaces[rows],
+                [one and one.entity for one in chosen],
+                np.round(columns.sure[rows].astype(np.float64), 4).tolist(),
+                [one.id if one else "" for one in chosen],
             )
         )
+        if columns.without is not None:
+            for i in np.flatnonzero(columns.without[rows] != NO_PACK).tolist():
+                one = chosen[i]
+                declared = {"type": one.type, "url": one.url} if one else {}
+                records[i] |= {name: value for name, value in declared.items() if value}
+                records[i]["without_packs"] = columns.chosen_without[rows.start + i] or None
+        return records
 
     def links(self) -> Iterator[Link]:
         """Yield what each mention is linked to; no values are made of its candidates."""
@@ -263,13 +295,13 @@ class MentionRows(Sequence[LinkedMention]):
         return zip(
             columns.starts[rows].tolist(),
             columns.ends[rows].tolist(),
-            columns.linked[0][rows],
-            columns.confidence[rows, 0].tolist(),
+            [one and one.entity for one in columns.chosen[rows]],
+            columns.sure[rows].tolist(),
             strict=True,
         )
 
     def __len__(self) -> int:
-        return len(self.surfaces)
+        return int(self._rows.stop - self._rows.start)
 
     @overload
     def __getitem__(self, index: int) -> LinkedMention: ...
@@ -309,12 +341,6 @@ class LinkedDocument:
     """Number of the part when a long document comes in parts."""
     offset: int = 0
     """Where `text` starts in the whole document; mentions count from the document's start."""
-
-    @property
-    def surfaces(self) -> Sequence[str]:
-        """The text of each mention."""
-        made: Sequence[str] | None = getattr(self.mentions, "surfaces", None)
-        return [mention.surface for mention in self.mentions] if made is None else made
 
     def links(self) -> Iterable[Link]:
         """Return what each mention is linked to, without its candidates."""

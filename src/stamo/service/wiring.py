@@ -14,7 +14,6 @@ from stamo.discovery.proposals import FoundFolder
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackedLinker
 from stamo.linking.results import LinkedDocument
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import PackFolder
@@ -50,8 +49,8 @@ class PackLinker:
 
     def _load(self) -> None:
         self._version = self._packs.version()
-        base = Linker(self._kb, self._trained, settings=LinkerSettings(explain=True))
-        linker = PackedLinker(base, self._packs.packs())
+        packs, settings = self._packs.packs(), LinkerSettings(explain=True)
+        linker = Linker(self._kb, self._trained, packs, settings=settings)
         _ = linker.detector  # made now, so that the first text does not wait for it
         self._linker = linker
         self._next_look = time.monotonic() + LOOK_SECONDS

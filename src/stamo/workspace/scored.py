@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import entity_numbers
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackedLinker, PackScores, score_pack
+from stamo.linking.packed import PackScores, score_pack
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.workspace.folder import Workspace
@@ -244,30 +243,27 @@ def find_collisions(
         documents: The reference corpus; mentions that documents bring are linked as given.
         encoder: May remember what it read; see `score_pack`.
     """
-    packed = PackedLinker(linker, [pack], encoder)
+    packed = Linker(linker.kb, linker.trained, [pack], settings=linker.settings, encoder=encoder)
     names, new = frozenset(pack.entity.aliases), pack.entity.id
     loss_by_entity: dict[str, Loss] = {}
     counts = dict.fromkeys(("documents", "mentions", "named", "elsewhere"), 0)
-    extra = packed.extra_aliases  # found in the same places, so that links can be compared
-    without = Linker(packed.kb, packed.trained, settings=packed.settings, extra_aliases=extra)
-    links = without.link_documents(documents)
-    while old := list(islice(links, packed.settings.batch_size)):
-        counts["documents"] += len(old)
-        for before, after in zip(old, packed.relink(old), strict=True):
-            counts["mentions"] += len(before.mentions)
-            for m, changed in zip(before.mentions, after.mentions, strict=True):
-                if m.surface not in names:
-                    counts["elsewhere"] += m.entity != changed.entity
-                    continue
-                counts["named"] += 1
-                title = m.entity or NOTHING
-                loss = loss_by_entity.setdefault(title, Loss(title))
-                loss.n_before += 1
-                loss.n_unlinked += m.entity is not None and changed.entity is None
-                if changed.entity == new:
-                    loss.n_lost += 1
-                    if len(loss.examples) < N_LOST_SHOWN:
-                        loss.examples.append(cut_context(before.text, m.start, m.end, LOST_WIDTH))
+    for document in packed.link_documents(documents):
+        counts["documents"] += 1
+        counts["mentions"] += len(document.mentions)
+        for m in document.mentions:
+            before = m.without_packs if m.in_pack else m.entity
+            if m.surface not in names:
+                counts["elsewhere"] += m.entity != before
+                continue
+            counts["named"] += 1
+            title = before or NOTHING
+            loss = loss_by_entity.setdefault(title, Loss(title))
+            loss.n_before += 1
+            loss.n_unlinked += before is not None and m.entity is None
+            if m.entity == new:
+                loss.n_lost += 1
+                if len(loss.examples) < N_LOST_SHOWN:
+                    loss.examples.append(cut_context(document.text, m.start, m.end, LOST_WIDTH))
     losses = sorted(
         loss_by_entity.values(), key=lambda loss: (-loss.n_lost, -loss.n_unlinked, loss.entity)
     )

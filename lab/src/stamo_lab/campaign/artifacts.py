@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import spacy
 
-from stamo import Document, EntityPack, KnowledgeBase, Linker, LinkerSettings, PackedLinker
+from stamo import Document, EntityPack, KnowledgeBase, Linker, LinkerSettings
 from stamo import load_model as read_model
 from stamo.integrations.spacy import ComponentSettings, StamoComponent
 from stamo.packs import pack as pack_bytes
@@ -189,7 +189,7 @@ def link_with_pack(folder: Path, rng: random.Random) -> None:
         record[rng.choice(sorted(record))] = rng.choice(ODD_FIELDS)
     loaded = EntityPack.from_bytes(pack_bytes.to_bytes(record, changed))
     linker, _ = _linker(folder)
-    packed = PackedLinker(linker, [loaded])
+    packed = Linker(linker.kb, linker.trained, [loaded], settings=linker.settings)
     linked = packed.link(" met ".join(loaded.entity.aliases))
     if packed.failed:  # it harmed nobody, but loading should have refused it
         raise RuntimeError(f"a pack was accepted that cannot be scored: {kind} {name}")
