@@ -17,13 +17,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
+from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention, clean_surrogates
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.system.files import Closing
 
@@ -33,6 +33,8 @@ SKIP = "@skip"
 UNDO = "@undo"
 MAX_CHARACTERS = 2000
 FIRST_YEAR, LAST_YEAR = 1970, 2200
+PLACE = ("document", "mention", "surface", "start", "end")
+"""The fields of a `LabelTarget`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +114,14 @@ def check_label(target: LabelTarget, choice: str, labeller: str) -> None:
         CorpusFormatError: A value is empty, too long or out of range.
     """
     texts = {"labeller": labeller, "choice": choice, "document id": target.document}
-    texts["surface"] = target.surface
-    for name, text in texts.items():
+    for name, text in (texts | {"surface": target.surface}).items():
         if not isinstance(text, str) or not text.strip() or len(text) > MAX_CHARACTERS:
             raise CorpusFormatError(
                 f"The {name} of a label is {str(text)[:40]!r}; give a text of 1 to "
                 f"{MAX_CHARACTERS} characters."
             )
-    try:
-        "".join(texts.values()).encode()
-    except UnicodeEncodeError:
-        raise CorpusFormatError("A label holds a character that no file can hold.") from None
+        if clean_surrogates(text) != text:
+            raise CorpusFormatError("A label holds a character that no file can hold.")
     numbers = (target.mention, target.start, target.end)
     if any(type(number) is not int or not 0 <= number < 1 << 62 for number in numbers):
         raise CorpusFormatError(f"A label names the mention {numbers}; give whole numbers from 0.")
@@ -131,43 +130,6 @@ def check_label(target: LabelTarget, choice: str, labeller: str) -> None:
             f"A label's mention starts at {target.start} and ends at {target.end}; "
             "the end must come later."
         )
-
-
-def event_to_json(event: LabelEvent) -> dict[str, Any]:
-    """Return the plain values of an event; `event_from_json` reads them back."""
-    record: dict[str, Any] = {"uid": event.uid, "labeller": event.labeller}
-    record["at"] = to_timestamp(event.at)
-    record |= asdict(event.target)
-    record["choice"] = event.choice
-    if event.undoes is not None:
-        record["undoes"] = event.undoes
-    return record
-
-
-def event_from_json(record: Any) -> LabelEvent:
-    """Check and convert the plain values of an event.
-
-    Raises:
-        CorpusFormatError: They do not have this form.
-    """
-    names = ("document", "mention", "surface", "start", "end")
-    if not isinstance(record, dict):
-        raise CorpusFormatError("A label event is an object, as `stamo labels export` writes it.")
-    missing = [n for n in (*names, "at", "uid", "labeller", "choice") if n not in record]
-    if missing:
-        raise CorpusFormatError(
-            f"A label event lacks {', '.join(map(repr, missing))}; it is what "
-            "`stamo labels export --as jsonl` writes."
-        )
-    try:
-        target = LabelTarget(*(record[name] for name in names))
-        at = datetime.fromisoformat(record["at"])
-        undoes = record.get("undoes")
-        event = LabelEvent(record["uid"], record["labeller"], at, target, record["choice"], undoes)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise CorpusFormatError(f"A label event holds a value that is none ({error}).") from error
-    check_event(event)
-    return event
 
 
 def check_event(event: LabelEvent) -> None:
@@ -185,6 +147,39 @@ def check_event(event: LabelEvent) -> None:
         )
     if (event.choice == UNDO) != (event.undoes is not None):
         raise CorpusFormatError("An undo must name the event that it undoes, and only an undo may.")
+
+
+def event_to_json(event: LabelEvent) -> dict[str, Any]:
+    """Return the plain values of an event; `event_from_json` reads them back."""
+    record = {"uid": event.uid, "labeller": event.labeller, "at": to_timestamp(event.at)}
+    record |= asdict(event.target) | {"choice": event.choice}
+    return record if event.undoes is None else record | {"undoes": event.undoes}
+
+
+def event_from_json(record: Any) -> LabelEvent:
+    """Check and convert the plain values of an event.
+
+    Raises:
+        CorpusFormatError: They do not have this form.
+    """
+    if not isinstance(record, dict):
+        raise CorpusFormatError("A label event is an object, as `stamo labels export` writes it.")
+    names = (*PLACE, "at", "uid", "labeller", "choice")
+    missing = [name for name in names if name not in record]
+    if missing:
+        raise CorpusFormatError(
+            f"A label event lacks {', '.join(map(repr, missing))}; it is what "
+            "`stamo labels export --as jsonl` writes."
+        )
+    try:
+        target = LabelTarget(*(record[name] for name in PLACE))
+        at = datetime.fromisoformat(record["at"])
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CorpusFormatError(f"A label event holds a value that is none ({error}).") from error
+    who, choice, undoes = record["labeller"], record["choice"], record.get("undoes")
+    event = LabelEvent(record["uid"], who, at, target, choice, undoes)
+    check_event(event)
+    return event
 
 
 APPLICATION_ID = 0x5354414D
@@ -234,90 +229,36 @@ CREATE VIEW current_labels AS
 """
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open a labels' log, made when there is none, so that every commit reaches the disk.
-
-    Raises:
-        WorkspaceError: The file is damaged, holds something else, or is of another version; or
-            the disk is full or read-only.
-    """
-    if not path.parent.is_dir():
-        raise WorkspaceError(f"The labels in {path} cannot be opened: the folder is missing.")
-    return _opened(path, str(path), _prepare)
-
-
-def connect_to_read(path: Path) -> sqlite3.Connection:
-    """Open a labels' log for reading only, also on a disk that is full or read-only.
-
-    A log that is not there is empty.
-
-    Raises:
-        WorkspaceError: The file is damaged, holds something else, or is of another version.
-    """
-    if path.exists() and path.stat().st_size:
-        address = f"{path.absolute().as_uri()}?mode=ro"
-        try:
-            connection = _opened(path, address, _check)
-        except LabelsNotWritableError:
-            # SQLite makes two files beside a log that nobody has open. Where it cannot, and no
-            # label waits in them, the file itself holds everything.
-            waiting = path.with_name(f"{path.name}-wal")
-            if waiting.exists() and waiting.stat().st_size:
-                raise
-            connection = _opened(path, f"{address}&immutable=1", _check)
-        if _check(connection, path):
-            return connection
-        connection.close()  # whoever began it was killed before there was a table
-    return _opened(path, ":memory:", _create_or_check)
-
-
-def _opened(
-    path: Path, address: str, prepare: Callable[[sqlite3.Connection, Path], object]
-) -> sqlite3.Connection:
-    try:
-        connection = sqlite3.connect(
-            address,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-            uri=address.startswith("file:"),
-        )
-    except sqlite3.Error as error:
-        raise explain(error, path) from error
-    connection.row_factory = sqlite3.Row
-    try:
-        prepare(connection, path)
-    except SQL_ERRORS as error:
-        connection.close()
-        raise explain(error, path) from error
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-SQL_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite raises on a damaged file; Python fails on the damaged names in its messages."""
-
-
 class LabelsNotWritableError(WorkspaceError):
     """The disk is full or read-only; the labels themselves may be as they should."""
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises into a sentence; Python fails on damaged names in its messages."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise explain(error, path) from error
 
 
 def explain(error: Exception, path: Path) -> WorkspaceError:
     """Say what is wrong: the disk is full, it is read-only, the file is in use, or damaged."""
     kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if kind == sqlite3.SQLITE_FULL or (kind == sqlite3.SQLITE_IOERR and _is_full(path)):
-        return LabelsNotWritableError(
-            f"The disk is full, so nothing was added to the labels in {path}; what is there is "
-            "safe. Free some space and try again."
-        )
+    failed = kind == sqlite3.SQLITE_IOERR
+    with suppress(OSError):
+        is_full = kind == sqlite3.SQLITE_FULL
+        if is_full or (failed and shutil.disk_usage(path.parent).free < 1 << 20):
+            return LabelsNotWritableError(
+                f"The disk is full, so nothing was added to the labels in {path}; what is there is "
+                "safe. Free some space and try again."
+            )
     if kind in _READ_ONLY:
         return LabelsNotWritableError(
             f"The labels in {path} cannot be written, their disk or folder is read-only ({error}); "
             "what is there is safe. Make it writable or copy the workspace elsewhere."
         )
-    if kind == sqlite3.SQLITE_IOERR:
+    if failed:
         return LabelsNotWritableError(
             f"The disk failed at the labels in {path} ({error}); what was acknowledged is safe. "
             "Check the disk and its free space, then try again."
@@ -341,50 +282,53 @@ _READ_ONLY = (
 )
 
 
-def _is_full(path: Path) -> bool:
-    try:
-        return shutil.disk_usage(path.parent).free < 1 << 20
-    except OSError:
-        return False
+def _connect(
+    path: Path, address: str, prepare: Callable[[sqlite3.Connection, Path], object]
+) -> sqlite3.Connection:
+    """Open a database and prepare it; where that fails, it is closed again."""
+    with _explained(path), ExitStack() as closing:
+        connection = sqlite3.connect(
+            address,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=address.startswith("file:"),
+        )
+        closing.callback(connection.close)
+        connection.row_factory = sqlite3.Row
+        prepare(connection, path)
+        closing.pop_all()
+        return connection
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-    _switch_to_wal(connection)
-    # FULL: a label that was acknowledged survives a power cut too.
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        _create_or_check(connection, path)
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    # While another process makes the same switch, SQLite refuses without waiting.
+    """Make every commit reach the disk, and make the tables where there are none."""
     deadline = time.monotonic() + BUSY_SECONDS
-    while True:
+    while True:  # while another process makes the same switch, SQLite refuses without waiting
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            return
+            break
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
+    # FULL: a label that was acknowledged survives a power cut too.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("BEGIN IMMEDIATE")
+    _make_tables(connection, path)
+    connection.execute("COMMIT")
 
 
-def _create_or_check(connection: sqlite3.Connection, path: Path) -> None:
-    if not _check(connection, path):
+def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
+    if not _has_tables(connection, path):
         for statement in re.split("\n(?=CREATE )", _SCHEMA.strip()):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> bool:
-    """Refuse another file; tell whether there are tables yet."""
+def _has_tables(connection: sqlite3.Connection, path: Path) -> bool:
+    """Tell whether there are tables yet; refuse those of something else."""
     queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
     application_id, version, n_tables = (connection.execute(q).fetchone()[0] for q in queries)
     if not n_tables and not application_id:
@@ -436,18 +380,36 @@ class LabelStore(Closing):
             entity: What the emerging entity is called; this as a choice is kept as `@emerging`.
 
         Raises:
-            WorkspaceError: The file is damaged or holds something else.
+            WorkspaceError: The file is damaged or holds something else, or cannot be written.
         """
-        return cls(connect(Path(path)), Path(path), entity)
+        path = Path(path)
+        if not path.parent.is_dir():
+            raise WorkspaceError(f"The labels in {path} cannot be opened: the folder is missing.")
+        return cls(_connect(path, str(path), _prepare), path, entity)
 
     @classmethod
     def read(cls, path: str | Path) -> LabelStore:
-        """Open the log for reading only, which leaves the disk as it is.
+        """Open the log for reading only, also on a full or read-only disk; a missing one is empty.
 
         Raises:
             WorkspaceError: The file is damaged or holds something else.
         """
-        return cls(connect_to_read(Path(path)), Path(path))
+        path = Path(path)
+        if path.exists() and path.stat().st_size:
+            address = f"{path.absolute().as_uri()}?mode=ro"
+            try:
+                connection = _connect(path, address, _has_tables)
+            except LabelsNotWritableError:
+                # SQLite makes two files beside a log that nobody has open. Where it cannot, and no
+                # label waits in them, the file itself holds everything.
+                waiting = path.with_name(f"{path.name}-wal")
+                if waiting.exists() and waiting.stat().st_size:
+                    raise
+                connection = _connect(path, f"{address}&immutable=1", _has_tables)
+            if _has_tables(connection, path):
+                return cls(connection, path)
+            connection.close()  # whoever began it was killed before there was a table
+        return cls(_connect(path, ":memory:", _make_tables), path)
 
     def close(self) -> None:
         """Close the file; all labels are on disk already."""
@@ -619,18 +581,8 @@ def _insert(connection: sqlite3.Connection, event: LabelEvent) -> None:
 
 def _event(row: sqlite3.Row) -> LabelEvent:
     try:
-        place = (row[name] for name in ("document", "mention", "surface", "start", "end_"))
-        at = datetime.fromisoformat(row["at"])
-        return LabelEvent(
-            row["uid"], row["labeller"], at, LabelTarget(*place), row["choice"], row["undoes"]
-        )
+        target = LabelTarget(*(row[name] for name in (*PLACE[:-1], "end_")))
+        at, who = datetime.fromisoformat(row["at"]), row["labeller"]
+        return LabelEvent(row["uid"], who, at, target, row["choice"], row["undoes"])
     except (ValueError, TypeError, IndexError) as error:  # no label has such a value or column
         raise sqlite3.DatabaseError(str(error)) from error
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except SQL_ERRORS as error:
-        raise explain(error, path) from error
