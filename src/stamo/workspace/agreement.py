@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from operator import eq
 
 from stamo.corpus.types import Document
 from stamo.workspace.labels import SKIP, LabelEvent, describe_choice
@@ -90,46 +91,37 @@ def list_labels(
         current: What holds now.
         documents: The collected documents by id.
         entity: The name of the emerging entity.
-        checks: What left-out runs say of labelled mentions.
+        checks: What runs that did not see a label say of its mention.
     """
     said: dict[MentionPlace, list[str]] = defaultdict(list)
     for event in events:
-        line = f"{event.labeller}, {event.at:%Y-%m-%d %H:%M}: "
-        said[_place(event)].append(line + describe_choice(event.choice, entity))
+        answer = describe_choice(event.choice, entity)
+        said[_place(event)].append(f"{event.labeller}, {event.at:%Y-%m-%d %H:%M}: {answer}")
     entries = []
     for event in current:
-        check = (checks or {}).get(_place(event))
-        entries.append(_entry(event, documents.get(event.target.document), entity, said, check))
+        target, document = event.target, documents.get(event.target.document)
+        text, span, index = target.surface, (0, len(target.surface)), None
+        for i, mention in enumerate(document.mentions if document else ()):
+            if document and (mention.start, mention.end) == (target.start, target.end):
+                text, span, index = document.text, (target.start, target.end), i
+        answer, check = describe_choice(event.choice, entity), (checks or {}).get(_place(event))
+        said_otherwise = check is not None and check.is_entity != (answer == entity)
+        entries.append(
+            LabelEntry(
+                document=target.document,
+                mention=index,
+                title=(document.title if document else None) or target.document,
+                shown=cut_context(text, *span, ENTRY_WIDTH),
+                choice=event.choice,
+                answer=answer,
+                labeller=event.labeller,
+                at=f"{event.at:%Y-%m-%d %H:%M}",
+                said=tuple(said[_place(event)]),
+                check=check,
+                differs=said_otherwise and event.choice != SKIP,
+            )
+        )
     return entries[::-1]
-
-
-def _entry(
-    event: LabelEvent,
-    document: Document | None,
-    entity: str,
-    said: Mapping[MentionPlace, list[str]],
-    check: Check | None,
-) -> LabelEntry:
-    target = event.target
-    places = [] if document is None else [(m.start, m.end) for m in document.mentions]
-    is_there = (target.start, target.end) in places
-    text = document.text if document is not None and is_there else target.surface
-    start, end = (target.start, target.end) if is_there else (0, len(target.surface))
-    answer = describe_choice(event.choice, entity)
-    differs = check is not None and event.choice != SKIP and check.is_entity != (answer == entity)
-    return LabelEntry(
-        document=target.document,
-        mention=places.index((target.start, target.end)) if is_there else None,
-        title=(document.title if document else None) or target.document,
-        shown=cut_context(text, start, end, ENTRY_WIDTH),
-        choice=event.choice,
-        answer=answer,
-        labeller=event.labeller,
-        at=f"{event.at:%Y-%m-%d %H:%M}",
-        said=tuple(said[_place(event)]),
-        check=check,
-        differs=differs,
-    )
 
 
 def compare_labellers(labels: Iterable[LabelEvent]) -> list[LabellerPair]:
@@ -142,9 +134,11 @@ def compare_labellers(labels: Iterable[LabelEvent]) -> list[LabellerPair]:
     for first, second in combinations(sorted(choices), 2):
         both = sorted(choices[first].keys() & choices[second].keys())
         if both:
-            answers = [(choices[first][place], choices[second][place]) for place in both]
-            n_same = sum(a == b for a, b in answers)
-            pairs.append(LabellerPair(first, second, len(both), n_same, _kappa(answers)))
+            mine, theirs = ([choices[who][place] for place in both] for who in (first, second))
+            n, n_same = len(both), sum(map(eq, mine, theirs))
+            by_chance = sum(mine.count(x) * theirs.count(x) for x in set(mine)) / n**2
+            kappa = None if by_chance == 1 else (n_same / n - by_chance) / (1 - by_chance)
+            pairs.append(LabellerPair(first, second, n, n_same, kappa))
     return pairs
 
 
@@ -159,14 +153,6 @@ def find_disputes(labels: Iterable[LabelEvent]) -> list[Dispute]:
         for place, some in sorted(events.items())
         if len({event.choice for event in some}) > 1
     ]
-
-
-def _kappa(answers: Sequence[tuple[str, str]]) -> float | None:
-    n = len(answers)
-    seen = sum(a == b for a, b in answers) / n
-    firsts, seconds = zip(*answers, strict=True)
-    by_chance = sum(firsts.count(x) * seconds.count(x) for x in set(firsts)) / n**2
-    return None if by_chance == 1 else (seen - by_chance) / (1 - by_chance)
 
 
 def _place(event: LabelEvent) -> MentionPlace:

@@ -11,11 +11,11 @@ import os
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError, WorkspaceError
@@ -59,23 +59,23 @@ def open_artifacts(
         WorkspaceError: None is given and none is known yet, or they work with different ones.
     """
     states = [space.documents.manifest.state for space in workspaces]
-    for name, given in (("kb", kb_path), ("model", model_path)):
-        known = {state[name] for state in states if name in state}
+    paths = {"kb": kb_path, "model": model_path}
+    for name, given in paths.items():
+        known = sorted({str(state[name]) for state in states if name in state})
         if given is None and len(known) > 1:
             raise WorkspaceError(
-                f"The workspaces work with different ones: {', '.join(sorted(known))}; give one "
+                f"The workspaces work with different ones: {', '.join(known)}; give one "
                 f"with --{name}, or run the command for some of them at a time."
             )
-    place = next((i for i, state in enumerate(states) if state), 0)
-    path, state = workspaces[place].path, states[place]
-    if kb_path is None and "kb" not in state:
+        if given is None and known and known[0]:
+            paths[name] = Path(known[0])
+    kb_path, model_path = paths["kb"], paths["model"]
+    if kb_path is None:
+        path = workspaces[0].path
         raise WorkspaceError(
             f"The workspace {str(path)!r} knows no kb yet; collect documents with one: "
             f"stamo collect {path} --kb KB --model MODEL --from FILE"
         )
-    kb_path = Path(state["kb"]) if kb_path is None else kb_path
-    if model_path is None and state.get("model"):
-        model_path = Path(state["model"])
     kb = KnowledgeBase.open(kb_path)
     trained = without_training(kb) if model_path is None else load_model(model_path)
     trained.check(kb)
@@ -157,9 +157,9 @@ class Status:
     another."""
     has_report: bool
     """Whether a report was written since the pack was."""
-    next_step: str
+    next_step: str = ""
     """One sentence."""
-    stage: str
+    stage: str = ""
     """The same in a few words, for a table."""
 
     @property
@@ -224,7 +224,15 @@ class Workspace:
         }
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _refuse_used(folder)
+            if (folder / "entity.json").exists():
+                raise WorkspaceError(
+                    f"{str(folder)!r} is a workspace already; choose another folder, or go on with:"
+                    f" stamo status {shlex.quote(str(folder))}"
+                )
+            if _names(folder):  # hidden files may be left from a creation that was killed
+                raise WorkspaceError(
+                    f"The folder {str(folder)!r} holds other files; choose a new or an empty one."
+                )
             write_new(folder / "entity.json", to_json(description))
         except FileExistsError as error:
             raise WorkspaceError(
@@ -255,7 +263,16 @@ class Workspace:
                 "choose another folder."
             )
         value = read_json(folder / "entity.json")
-        _check_version(value, folder)
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            raise WorkspaceError(
+                f"The entity.json in {str(folder)!r} was not written by stamo; choose another "
+                "folder."
+            )
+        if value.get("version") != VERSION:
+            raise WorkspaceError(
+                f"The workspace {str(folder)!r} has the format version {value.get('version')!r}; "
+                f"this release reads version {VERSION}: use the release that wrote it."
+            )
         try:
             name, by, at = (value[key] for key in ("name", "created_by", "created_at"))
             aliases = tuple(value["aliases"])
@@ -286,7 +303,7 @@ class Workspace:
 
     def current_labels(self) -> list[LabelEvent]:
         """Return what is labelled as what now, one event a mention."""
-        with closing(LabelStore.read(self.labels_path)) as store:
+        with self.read_labels() as store:
             return store.current()
 
     @contextmanager
@@ -321,45 +338,38 @@ class Workspace:
 
     def status(self) -> Status:
         """Tell what is there and what comes next."""
-        manifest = self.documents.manifest
+        manifest, folder = self.documents.manifest, shlex.quote(str(self.path))
         with self.read_labels() as store:
             labels, events = store.progress(), store.current()
-        outdated, verdict = self._judged(manifest.n_documents, labels_fingerprint(events))
-        partial = Status(
-            self.entity,
-            manifest.n_documents,
-            manifest.n_mentions,
-            manifest.complete,
-            labels,
-            tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX)),
-            outdated,
-            verdict,
-            _is_newer(self.path / REPORT, self.pack_path),
-            "",
-            "",
+        outdated, verdict = "", None
+        if self.pack_path.exists():
+            try:
+                pack = EntityPack.load(self.pack_path)
+                summary = read_summary(self.summary_path, pack)
+                verdict = None if summary is None else judge(summary.findings)
+                n_then = pack.notes.get("documents", f"{manifest.n_documents} ").split(" ")[0]
+                if pack.labels_fingerprint not in ("", labels_fingerprint(events)):
+                    outdated = "labels"
+                elif n_then != str(manifest.n_documents):
+                    outdated = "documents"
+            except PackError:
+                outdated = DAMAGED
+        status = Status(
+            entity=self.entity,
+            n_documents=manifest.n_documents,
+            n_mentions=manifest.n_mentions,
+            is_collected=manifest.complete,
+            labels=labels,
+            packs=tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX)),
+            outdated=outdated,
+            verdict=verdict,
+            has_report=_is_newer(self.path / REPORT, self.pack_path),
         )
-        started = bool(manifest.parts or manifest.state)
-        stage, step = _next_step(partial, started, shlex.quote(str(self.path)))
+        stage, step = _next_step(status, bool(manifest.parts or manifest.state), folder)
         for task, doing in BUSY.items():
             if self.is_busy(task):
                 stage, step = doing, f"Another process is {doing}; wait until it has ended."
-        return replace(partial, next_step=step, stage=stage)
-
-    def _judged(self, n_documents: int, labels: str) -> tuple[str, Verdict | None]:
-        """Tell why the pack is to be learned again, if it is, and what was found of it."""
-        if not self.pack_path.exists():
-            return "", None
-        try:
-            pack = EntityPack.load(self.pack_path)
-        except PackError:
-            return DAMAGED, None
-        summary = read_summary(self.summary_path, pack)
-        verdict = None if summary is None else judge(summary.findings)
-        if pack.labels_fingerprint and pack.labels_fingerprint != labels:
-            return "labels", verdict
-        if pack.notes.get("documents", f"{n_documents} ").split(" ")[0] != str(n_documents):
-            return "documents", verdict
-        return "", verdict
+        return replace(status, next_step=step, stage=stage)
 
 
 def _locks(descriptor: int, kind: int) -> bool:
@@ -387,39 +397,11 @@ def _is_newer(path: Path, other: Path) -> bool:
         return False
 
 
-def _after_learning(status: Status, folder: str) -> tuple[str, str]:
-    if not status.has_report:
-        return "report", f"See what was learned with: stamo report {folder}"
-    verdict = status.verdict
-    if verdict is None or verdict.decision is Decision.ship:
-        use = f"Use it with: stamo link KB MODEL --with {folder}/packs"
-        return "link, or update", f"{use}; feed it with: stamo update {folder} --from FILE"
-    stage, hint = verdict.decision.value, ""
-    if verdict.decision is Decision.label_more and status.n_left:
-        hint = f" Label with: stamo label {folder}"
-    elif verdict.decision is Decision.label_more:
-        stage = "collect and label more"
-        hint = f" Nothing is left to label: stamo collect {folder} --from FILE"
-    return stage, verdict.sentence + hint
-
-
-def _before_learning(status: Status, folder: str) -> tuple[str, str]:
-    n, label = status.labels.n_labelled, f"stamo label {folder}"
-    missing = min(N_LABELS, status.n_mentions) - n
-    if missing > 0:
-        step = f"Label {count_of(missing, 'more mention')} ({n} done) with: {label}"
-        return f"label {missing} more", step
-    if not status.labels.n_emerging:
-        step = f"None of the {n} labels is {status.entity.id!r}"
-        if not status.n_left:
-            return "collect more", f"{step}; collect more with: stamo collect {folder} --from FILE"
-        return "label the entity", f"{step}; label some with: {label}"
-    return "learn", f"Learn the entity from {count_of(n, 'label')} with: stamo learn {folder}"
-
-
 def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     """Return what comes next, in a few words and as a sentence with the command."""
-    collect, learn, what = f"stamo collect {folder}", f"stamo learn {folder}", status.outdated
+    collect, learn, label = (
+        f"stamo {command} {folder}" for command in ("collect", "learn", "label")
+    )
     if not status.is_collected and started:
         step = f"Collecting was interrupted after {count_of(status.n_documents, 'document')}"
         return "collect (interrupted)", f"{step}; go on with: {collect}"
@@ -428,38 +410,35 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     if not status.n_documents:
         step = "Nothing was kept; collect from other documents with"
         return "collect (nothing kept)", f"{step}: {collect} --from FILE"
-    if what == DAMAGED:
+    if status.outdated == DAMAGED:
         return "pack damaged: learn again", f"The pack is damaged; learn again with: {learn}"
-    if what:
+    if what := status.outdated:
         step = f"The {what} changed since the pack was learned; learn again with"
         return f"{what} changed: learn again", f"{step}: {learn}"
-    if status.packs:
-        return _after_learning(status, folder)
-    return _before_learning(status, folder)
-
-
-def _refuse_used(folder: Path) -> None:
-    if (folder / "entity.json").exists():
-        raise WorkspaceError(
-            f"{str(folder)!r} is a workspace already; choose another folder, or go on with: "
-            f"stamo status {shlex.quote(str(folder))}"
-        )
-    if _names(folder):  # hidden files may be left from a creation that was killed
-        raise WorkspaceError(
-            f"The folder {str(folder)!r} holds other files; choose a new or an empty one."
-        )
-
-
-def _check_version(value: Any, folder: Path) -> None:
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise WorkspaceError(
-            f"The entity.json in {str(folder)!r} was not written by stamo; choose another folder."
-        )
-    if value.get("version") != VERSION:
-        raise WorkspaceError(
-            f"The workspace {str(folder)!r} has the format version {value.get('version')!r}; this "
-            f"release reads version {VERSION}: use the release that wrote it."
-        )
+    if status.packs and not status.has_report:
+        return "report", f"See what was learned with: stamo report {folder}"
+    verdict = status.verdict
+    if status.packs and (verdict is None or verdict.decision is Decision.ship):
+        use = f"Use it with: stamo link KB MODEL --with {folder}/packs"
+        return "link, or update", f"{use}; feed it with: stamo update {folder} --from FILE"
+    if status.packs and verdict is not None:
+        if verdict.decision is not Decision.label_more:
+            return verdict.decision.value, verdict.sentence
+        if status.n_left:
+            return verdict.decision.value, f"{verdict.sentence} Label with: {label}"
+        step = f"{verdict.sentence} Nothing is left to label: {collect} --from FILE"
+        return "collect and label more", step
+    n = status.labels.n_labelled
+    missing = min(N_LABELS, status.n_mentions) - n
+    if missing > 0:
+        step = f"Label {count_of(missing, 'more mention')} ({n} done) with: {label}"
+        return f"label {missing} more", step
+    if status.labels.n_emerging:
+        return "learn", f"Learn the entity from {count_of(n, 'label')} with: {learn}"
+    step = f"None of the {n} labels is {status.entity.id!r}"
+    if status.n_left:
+        return "label the entity", f"{step}; label some with: {label}"
+    return "collect more", f"{step}; collect more with: {collect} --from FILE"
 
 
 def _names(folder: Path) -> list[str]:

@@ -34,13 +34,6 @@ def read_answers(path: Path) -> Gold:
     return gold
 
 
-def answer_at(answers: Mapping[tuple[int, int], str], start: int, end: int) -> str | None:
-    """Return what a mention means, also where it is part of a longer name that has an answer."""
-    if (start, end) in answers:
-        return answers[start, end]
-    return next((e for (s, t), e in answers.items() if s <= start and end <= t), None)
-
-
 def label_by_gold(
     workspace: Workspace, corpus: Corpus, gold: Gold, keys: Iterable[LabelKey], *, at: datetime
 ) -> int:
@@ -54,7 +47,10 @@ def label_by_gold(
     with workspace.open_labels() as store:
         for name, index in keys:
             mention = by_id[name].mentions[index]
-            answer = answer_at(gold.get(name, {}), mention.start, mention.end)
+            # A mention may be part of a longer name that has an answer.
+            answers = gold.get(name, {}).items()
+            around = [e for (s, t), e in answers if s <= mention.start and mention.end <= t]
+            answer = gold.get(name, {}).get((mention.start, mention.end), next(iter(around), None))
             if answer is None:
                 raise CorpusFormatError(f"The answers say nothing of a mention in {name!r}.")
             choice = EMERGING_CHOICE if answer == workspace.entity.id else answer

@@ -128,10 +128,10 @@ def judge(found: Findings) -> Verdict:
     """Decide whether a pack is fit to be used."""
     labels, taken = (np.array(x, dtype=bool) for x in (found.labels, found.decisions))
     precision, recall = precision_and_recall(taken, labels)
-    decision, sentence, threshold = _decide(found, precision, recall)
+    decision, why, threshold = _decide(found, precision, recall)
     return Verdict(
         decision=decision,
-        sentence=sentence,
+        sentence=f"{_OPENINGS[decision]}{why}",
         reasons=tuple(_reasons(found, precision, recall)),
         warnings=tuple(_warnings(found)),
         precision=precision,
@@ -140,75 +140,66 @@ def judge(found: Findings) -> Verdict:
     )
 
 
-_Decided = tuple[Decision, str, float | None]
-"""The decision, its sentence, and a higher threshold where one is needed."""
+_OPENINGS = {
+    Decision.ship: "Ship it: ",
+    Decision.raise_threshold: "Ship it with a higher threshold: ",
+    Decision.label_more: "Label more before you ship it: ",
+    Decision.do_not_ship: "Do not ship it",
+}
 
 
-def _decide(found: Findings, precision: Interval | None, recall: Interval | None) -> _Decided:
-    early = _too_early(found)
-    if early is not None:
-        return early
+def _decide(
+    found: Findings, precision: Interval | None, recall: Interval | None
+) -> tuple[Decision, str, float | None]:
+    """Return the decision, why, and a higher threshold where one is needed."""
+    n, entity, n_emerging = found.n_labelled, found.entity, found.n_emerging
+    no, more = Decision.do_not_ship, Decision.label_more
+    if found.alarm is not None:
+        return no, f": learning ran away. {found.alarm}", None
+    if n >= MANY_LABELS and not n_emerging:
+        return no, f": none of {n} labels is {entity}; collect documents that speak of it.", None
+    if n < FEW_LABELS:
+        count = count_of(n, "label")
+        return more, f"{count} cannot tell how good it is; label about {MANY_LABELS}.", None
+    if n_emerging < FEW_POSITIVE:
+        few = f"only {n_emerging} of {n} labels {_are(n_emerging)} {entity}"
+        return more, f"{few}; label mentions that probably mean it.", None
+    if not found.labels:
+        return no, " yet: it was not checked on left-out labels; learn again with --folds 5.", None
+    if not found.n_other and n < MANY_LABELS:
+        all_ = f"all {n} labels are {entity}"
+        return more, f"{all_}; label mentions that probably mean something else.", None
     if precision is None or recall is None:
-        return _more("it links none of the left-out labels to the entity.")
+        return more, "it links none of the left-out labels to the entity.", None
     right = f"{precision.value:.0%}"
     if precision.value >= LEAST_PRECISION and precision.low >= LEAST_SURE:
-        if recall.value >= LEAST_RECALL:
-            text = (
-                f"Ship it: what it takes is right {right} of the time on left-out "
-                f"labels (hardly less than {precision.low:.0%}), and it finds {recall.value:.0%} "
-                "of what is there."
-            )
-            return Decision.ship, text, None
-        missed = f"it misses {1 - recall.value:.0%} of what is there"
-        return _more(f"{missed}; label mentions just below the threshold.")
+        if recall.value < LEAST_RECALL:
+            missed = f"it misses {1 - recall.value:.0%} of what is there"
+            return more, f"{missed}; label mentions just below the threshold.", None
+        why = (
+            f"what it takes is right {right} of the time on left-out labels (hardly less than "
+            f"{precision.low:.0%}), and it finds {recall.value:.0%} of what is there."
+        )
+        return Decision.ship, why, None
     raised = _raised(found)
     if raised is not None:
         threshold, higher = raised
-        text = (
-            f"Ship it with a higher threshold: link with --threshold {threshold:g}; what it takes "
-            f"then is right {higher.value:.0%} of the time, at {found.threshold:.0%} only {right} "
-            "of the time."
+        why = (
+            f"link with --threshold {threshold:g}; what it takes then is right {higher.value:.0%} "
+            f"of the time, at {found.threshold:.0%} only {right} of the time."
         )
-        return Decision.raise_threshold, text, threshold
-    if precision.high < LEAST_PRECISION and found.n_labelled >= MANY_LABELS:
-        return _no(
-            f"what it takes is right only {right} of the time, and no threshold mends that; write "
-            "a description of the entity, or choose more telling aliases."
+        return Decision.raise_threshold, why, threshold
+    if precision.high < LEAST_PRECISION and n >= MANY_LABELS:
+        why = (
+            f": what it takes is right only {right} of the time, and no threshold mends that; "
+            "write a description of the entity, or choose more telling aliases."
         )
-    return _more(
+        return no, why, None
+    why = (
         f"so far it is right {right} of the time, which may be anything from {precision.low:.0%} "
         f"to {precision.high:.0%}; label those closest to the threshold."
     )
-
-
-def _too_early(found: Findings) -> _Decided | None:
-    """Return the verdict where rates would say nothing, or something worse has happened."""
-    n, entity = found.n_labelled, found.entity
-    if found.alarm is not None:
-        return _no(f"learning ran away. {found.alarm}")
-    if n >= MANY_LABELS and not found.n_emerging:
-        return _no(f"none of {n} labels is {entity}; collect documents that speak of it.")
-    if n < FEW_LABELS:
-        count = count_of(n, "label")
-        return _more(f"{count} cannot tell how good it is; label about {MANY_LABELS}.")
-    if found.n_emerging < FEW_POSITIVE:
-        few = f"only {found.n_emerging} of {n} labels {_are(found.n_emerging)} {entity}"
-        return _more(f"{few}; label mentions that probably mean it.")
-    if not found.labels:
-        text = "it was not checked on left-out labels; learn again with --folds 5."
-        return Decision.do_not_ship, f"Do not ship it yet: {text}", None
-    if not found.n_other and n < MANY_LABELS:
-        all_ = f"all {n} labels are {entity}"
-        return _more(f"{all_}; label mentions that probably mean something else.")
-    return None
-
-
-def _more(why: str) -> _Decided:
-    return Decision.label_more, f"Label more before you ship it: {why}", None
-
-
-def _no(why: str) -> _Decided:
-    return Decision.do_not_ship, f"Do not ship it: {why}", None
+    return more, why, None
 
 
 def _raised(found: Findings) -> tuple[float, Interval] | None:

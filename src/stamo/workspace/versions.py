@@ -149,50 +149,35 @@ def compare_with_kb(
     Raises:
         UnknownEntityError: The later knowledge base does not know the title.
     """
-    entity = _find_later(pack, later, title)
+    entity = -1
+    if title is None and pack.entity.external_id:
+        (entity,) = later.entities_with_ids([pack.entity.external_id]).tolist()
+    if entity < 0:
+        entity = later.entity_id(pack.entity.id if title is None else title)
     priors = []
     for alias, learned in zip(pack.entity.aliases, pack.priors.tolist(), strict=True):
         found = later.candidates(alias)
-        place = np.flatnonzero(found.ids == entity)
-        known = (float(found.priors[place[0]]) if len(place) else 0.0) if len(found.ids) else None
+        prior_by_id = dict(zip(found.ids.tolist(), found.priors.tolist(), strict=True))
+        known = float(prior_by_id.get(entity, 0.0)) if prior_by_id else None
         priors.append(PriorPair(alias, float(learned), known))
-    ids, _ = later.related(entity, n_related)
-    there = later.titles(ids)
+    there = later.titles(later.related(entity, n_related)[0])
     mine = {title for title, value in strongest_neighbours(pack, n_related) if value > 0}
+    vector = np.asarray(later.entity_vectors()[np.array([entity])], dtype=np.float64)[0]
+    turned: Float64 | None = pack.vector.astype(np.float64)
+    if former is not None:
+        turn = _rotation(former, later)
+        turned = None if turn is None else pack.vector.astype(np.float64) @ turn
+    elif later.fingerprint != pack.kb_fingerprint:
+        turned = None
+    norms = 0.0 if turned is None else float(np.linalg.norm(vector) * np.linalg.norm(turned))
     return Graduation(
         title=later.title(entity),
         id=later.external_ids([entity])[0] or pack.entity.external_id,
         priors=tuple(priors),
-        cosine=_cosine(pack, later, entity, former),
+        cosine=float(vector @ turned / norms) if turned is not None and norms > 0 else None,
         shared=tuple(title for title in there if title in mine),
         n_related=min(len(there), len(mine)),
     )
-
-
-def _find_later(pack: EntityPack, later: KnowledgeBase, title: str | None) -> int:
-    """Return the entity there: by the title given, by the pack's id, or by its name."""
-    if title is None and pack.entity.external_id:
-        (found,) = later.entities_with_ids([pack.entity.external_id]).tolist()
-        if found >= 0:
-            return int(found)
-    return later.entity_id(pack.entity.id if title is None else title)
-
-
-def _cosine(
-    pack: EntityPack, later: KnowledgeBase, entity: int, former: KnowledgeBase | None
-) -> float | None:
-    """Return the cosine of the vectors, after turning the former space onto the later one."""
-    vector = np.asarray(later.entity_vectors()[np.array([entity])], dtype=np.float64)[0]
-    learned = pack.vector.astype(np.float64)
-    if former is not None:
-        turn = _rotation(former, later)
-        if turn is None:
-            return None
-        learned = learned @ turn
-    elif later.fingerprint != pack.kb_fingerprint:
-        return None
-    norms = float(np.linalg.norm(vector) * np.linalg.norm(learned))
-    return float(vector @ learned / norms) if norms > 0 else None
 
 
 def _rotation(former: KnowledgeBase, later: KnowledgeBase) -> Float64 | None:
