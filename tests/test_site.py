@@ -46,7 +46,7 @@ class Page(HTMLParser):
 
 def test_every_page_is_in_the_site(site):
     """A page that is not in the navigation would be lost."""
-    names = {path.stem for path in pages() if path.parent.name == "docs"}
+    names = {path.stem for path in pages() if path.parent == ROOT / "docs"}
     assert names <= {path.stem for path in site.glob("*.html")}
     assert (site / "notebooks" / "new-entity.ipynb").exists()
 

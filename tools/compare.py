@@ -48,6 +48,9 @@ OLDER = {
 """Options by their new names, for trees that only know the old ones."""
 
 
+ONE_SIDED = ("only before", "only after")
+
+
 @dataclass(frozen=True)
 class Step:
     """One command of a tree, or one act of our own between two commands."""
@@ -324,21 +327,28 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 _LAB = "from stamo_lab.cli.main import main; main()"
 
 
-def make_side(source: Path, side: Path, steps: list[Step]) -> None:
-    """Run the steps that were not run yet, one process at a time."""
+def make_side(source: Path, side: Path, steps: list[Step]) -> list[str]:
+    """Run the steps that were not run yet, one process at a time; return what failed."""
     marks = side / "steps"
     marks.mkdir(parents=True, exist_ok=True)
+    failed = []
     for step in steps:
         if (marks / f"{step.name}.done").exists():
             continue
         began = time.perf_counter()
-        if step.act is not None:
-            step.act(side)
-        else:
-            _run(source, side, step)
+        try:
+            if step.act is not None:
+                step.act(side)
+            else:
+                _run(source, side, step)
+        except (OSError, KeyError, ValueError) as error:
+            failed.append(step.name)
+            print(f"{side.name}: {step.name} failed: {error}", flush=True)
+            continue
         seconds = time.perf_counter() - began
         (marks / f"{step.name}.done").write_text(f"{seconds:.1f} s\n")
         print(f"{side.name}: {step.name} ({seconds:.1f} s)", flush=True)
+    return failed
 
 
 def _run(source: Path, side: Path, step: Step) -> None:
@@ -358,7 +368,7 @@ def _run(source: Path, side: Path, step: Step) -> None:
         )
     if done.returncode:
         said = errors_path.read_text(errors="replace")[-2000:]
-        raise SystemExit(f"{side.name}: {' '.join(command[1:])} failed:\n{said}")
+        raise ChildProcessError(f"{' '.join(command[1:])}\n{said}")
 
 
 def _environment(source: Path) -> dict[str, str]:
@@ -450,7 +460,7 @@ def _row(
         except (ValueError, KeyError, OSError) as error:
             yield Row(what, f"cannot be compared: {error!r}", is_good=False)
     elif left.exists() or right.exists():
-        yield Row(what, f"only {'before' if left.exists() else 'after'}", is_good=False)
+        yield Row(what, ONE_SIDED[right.exists()], is_good=False)
 
 
 def _compare_folders(what: str, left: Path, right: Path) -> Row:
@@ -607,12 +617,15 @@ def main() -> int:
     wanted = given.steps.split(",")
     steps = [*world_steps(), *(data_steps(given.data.resolve()) if given.data else ())]
     steps = [step for step in steps if any(word in step.name for word in wanted)]
+    rows = []
     for name, source in (("before", given.before), ("after", given.after)):
         if given.only in (None, name):
-            make_side(source.resolve(), given.out.resolve() / name, steps)
+            failed = make_side(source.resolve(), given.out.resolve() / name, steps)
+            rows += [Row(f"step {step}", f"failed {name}", is_good=False) for step in failed]
     if given.only:
-        return 0
-    rows = list(compare_sides(given.out / "before", given.out / "after"))
+        return 1 if rows else 0
+    found = compare_sides(given.out / "before", given.out / "after")
+    rows += [row for row in found if not given.steps or row.found not in ONE_SIDED]
     show(rows)
     return 0 if all(row.is_good for row in rows) else 1
 

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
 PATH = ROOT / "constraints.txt"
-HEAD = "# What the tests ran with; see docs/security.md. Made by: make constraints\n"
+HEAD = "# What the tests ran with; see docs/service.md. Made by: make constraints\n"
 
 
 def needed(requirements: list[str], extras: frozenset[str]) -> list[Requirement]:

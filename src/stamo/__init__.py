@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from stamo.build.build import BuildSettings as BuildSettings
     from stamo.build.build import build_knowledge_base as build_knowledge_base
     from stamo.corpus.reading import read_documents as read_documents
     from stamo.corpus.types import Corpus as Corpus
@@ -24,28 +25,34 @@ if TYPE_CHECKING:
     from stamo.linking.output import to_arrow as to_arrow
     from stamo.linking.output import to_pandas as to_pandas
     from stamo.models.store import load_model as load_model
+    from stamo.models.train import TrainingArgs as TrainingArgs
     from stamo.models.train import train_linking_model as train_linking_model
     from stamo.packs.pack import EntityPack as EntityPack
     from stamo.workspace.collect import collect as collect
     from stamo.workspace.folder import Workspace as Workspace
+    from stamo.workspace.labels import LabelTarget as LabelTarget
     from stamo.workspace.learn import learn_pack as learn_pack
+    from stamo.workspace.queue import LabelQueue as LabelQueue
     from stamo.world import unpack_world as unpack_world
 
 __version__ = "0.1.0"
 
 _MODULES = {
+    "BuildSettings": "stamo.build.build",
     "Corpus": "stamo.corpus.types",
     "Document": "stamo.corpus.types",
     "EmergingEntity": "stamo.corpus.types",
     "EntityPack": "stamo.packs.pack",
     "KnowledgeBase": "stamo.kb.base",
+    "LabelQueue": "stamo.workspace.queue",
+    "LabelTarget": "stamo.workspace.labels",
     "Linker": "stamo.linking.linker",
     "LinkerSettings": "stamo.linking.detect",
     "Mention": "stamo.corpus.types",
+    "TrainingArgs": "stamo.models.train",
     "Workspace": "stamo.workspace.folder",
     "build_knowledge_base": "stamo.build.build",
     "collect": "stamo.workspace.collect",
-    "unpack_world": "stamo.world",
     "learn": "stamo.learning.learn",
     "learn_pack": "stamo.workspace.learn",
     "load_model": "stamo.models.store",
@@ -54,6 +61,7 @@ _MODULES = {
     "to_arrow": "stamo.linking.output",
     "to_pandas": "stamo.linking.output",
     "train_linking_model": "stamo.models.train",
+    "unpack_world": "stamo.world",
 }
 
 __all__ = ["__version__", *_MODULES]
