@@ -14,8 +14,6 @@ from stamo.cli.main import create_app
 from stamo.errors import StamoError, WorkspaceError
 from stamo.linking.linker import open_linker
 from stamo.packs.pack import EntityPack
-from stamo.service.jobs import JobStore
-from stamo.service.wiring import JOBS_FILE
 from stamo.workspace.folder import Workspace, open_artifacts
 from stamo.workspace.gold import label_by_gold
 from stamo.workspace.labels import LabelTarget
@@ -174,17 +172,6 @@ def test_the_slot_table_follows_the_groups_of_theta():
         "F1",
     ]
     assert shown[2].split() == ["1", "50%", "0.00", "0.25", "0.50"]
-
-
-def test_a_second_labelling_page_on_a_folder_is_refused(run, small, tmp_path):
-    """Where a service holds the folder, the command says so before it serves anything."""
-    space = copy_labelled(small, tmp_path / "rey")
-    held = JobStore(tmp_path / JOBS_FILE)
-    try:
-        with pytest.raises(WorkspaceError, match="Another `stamo label` or `stamo serve` uses"):
-            run("label", space.path, "--no-browser")
-    finally:
-        held.close()
 
 
 def test_a_week_of_entities(run, app, small, tmp_path):

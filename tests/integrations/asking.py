@@ -4,7 +4,6 @@ import csv
 import json
 import subprocess
 import sys
-from functools import partial
 
 import httpx
 import spacy
@@ -22,9 +21,6 @@ from stamo.kb.base import KnowledgeBase
 from stamo.models.store import load_model
 from stamo.packs.pack import EntityPack
 from stamo.service.app import create_app
-from stamo.service.security import SecuritySettings
-from stamo.service.wiring import wire
-from stamo.workspace.learn_job import learn_job
 from tests.service.support import running
 
 
@@ -61,11 +57,9 @@ def by_spacy(kb, model, packs, texts):
 def by_service(kb, model, packs, texts, folder):
     """Ask the service by its own route and by GERBIL's, with packs added over HTTP."""
     base, trained = KnowledgeBase.open(kb), load_model(model)
-    learn = partial(learn_job, kb=base, trained=trained)
-    parts = wire(base, trained, folder / "served", folder, learn, SecuritySettings())
     loaded = [EntityPack.load(pack) for pack in packs]
     with (
-        running(create_app(parts)) as address,
+        running(create_app(base, trained, folder / "served", folder)) as address,
         httpx.Client(base_url=address, headers={"X-Stamo": "1"}, timeout=60) as client,
     ):
         for pack in loaded:

@@ -4,8 +4,7 @@ import httpx
 import pytest
 from playwright.sync_api import sync_playwright
 
-from stamo.service.app import create_app
-from tests.service.support import BROWSER_FLAGS, CHANGE, make_parts, make_workspace, running
+from tests.service.support import BROWSER_FLAGS, CHANGE, make_app, make_workspace, running
 
 
 @pytest.fixture
@@ -15,42 +14,39 @@ def root(tmp_path):
     return tmp_path
 
 
-@pytest.fixture
-def serve(root):
-    """Return what runs a service with changed parts and gives a client of it."""
-
-    @contextmanager
-    def make(work=None, headers=CHANGE, **changes):
-        parts = make_parts(root, **({"work": work} if work else {}), **changes)
-        with (
-            running(create_app(parts)) as address,
-            httpx.Client(base_url=address, headers=headers, timeout=20) as client,
-        ):
-            yield client
-
-    return make
-
-
-@pytest.fixture
-def client(serve):
-    """A client of the usual service that sends what our pages send."""
-    with serve() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory):
-    """A client for tests that change nothing; they share one service."""
-    root = tmp_path_factory.mktemp("workspaces")
-    make_workspace(root, n_documents=2)
+@contextmanager
+def served(root, headers=CHANGE, **options):
+    """Run a service on a folder; yield a client of it."""
     with (
-        running(create_app(make_parts(root))) as address,
-        httpx.Client(base_url=address, headers=CHANGE, timeout=20) as client,
+        running(make_app(root, **options)) as address,
+        httpx.Client(base_url=address, headers=headers, timeout=20) as client,
     ):
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def serve(root):
+    """Return what runs a service with other options and gives a client of it."""
+    return lambda **options: served(root, **options)
+
+
+@pytest.fixture
+def client(root):
+    """A client of the usual service that sends what our pages send."""
+    with served(root) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def reader(tmp_path_factory):
+    """A client for tests that change nothing; they share one service."""
+    root = tmp_path_factory.mktemp("workspaces")
+    make_workspace(root, n_documents=2)
+    with served(root) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
 def browser(chromium):
     """A running Chromium."""
     with sync_playwright() as playwright:
@@ -64,6 +60,12 @@ def serve_app():
     """Return what serves an app and gives its address, until the test is over."""
     with ExitStack() as servers:
         yield lambda app: servers.enter_context(running(app))
+
+
+@pytest.fixture
+def address(root, serve_app):
+    """Where the usual service is."""
+    return serve_app(make_app(root))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A service on a real folder of workspaces, with a fake linker and a small job."""
+"""A service on a small real knowledge base and a folder of workspaces."""
 
 import re
 import socket
@@ -6,15 +6,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import uvicorn
 
+from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.types import Document, EmergingEntity, Mention
+from stamo.kb.base import KnowledgeBase
 from stamo.linking.results import (
     Contribution,
     LinkedDocument,
@@ -22,20 +25,25 @@ from stamo.linking.results import (
     Reason,
     ScoredCandidate,
 )
-from stamo.packs.folder import PackFolder
+from stamo.models.deeped import DeepED
+from stamo.models.store import TrainedModel, load_model
 from stamo.packs.pack import EntityPack
 from stamo.service.app import create_app
-from stamo.service.folders import WorkspaceFolders, candidate_mentions
-from stamo.service.jobs import JobRunner
-from stamo.service.parts import Limits, ServiceParts
-from stamo.service.schemas import Guess
-from stamo.service.security import SecuritySettings
+from stamo.service.linking import LinkPool
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels import Choice
-from stamo.workspace.queue import one_per_document
 
 ENTITY = EmergingEntity("Rey Skywalker", ("Rey",))
 KNOWN = ("Rey (given name)", "Lana Del Rey", "Rey, Iran")
+"""What else the name may mean, the most frequent first."""
+PAGES = {
+    KNOWN[0]: "'''Rey''' is a name of [[Spain|Spanish]] kings; see also [[Lana Del Rey|Rey]].",
+    KNOWN[1]: "A singer, called [[Rey (given name)|Rey]] by some, not [[Rey, Iran|Rey]].",
+    KNOWN[2]: "'''Rey''' is a city near [[Tehran]]; see also [[Rey (given name)|Rey]].",
+    "Tehran": "The capital lies north of [[Rey, Iran|Shahr-e Rey]]; [[Lana Del Rey|Rey]] sang.",
+    "Spain": "A country in which [[Rey (given name)|Rey]] means king; it is far from [[Tehran]].",
+    "Paris": "A city in which [[Rey (given name)|Rey]] is no king; far from [[Spain]].",
+    "Kings": " ".join(f"[[King {i}|Tenth]]" for i in range(2, 15)),
+}
 CHANGE = {"X-Stamo": "1"}
 BROWSER_FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 HOST = "127.0.0.1:8017"
@@ -45,35 +53,59 @@ HOSTILE = (
 )
 
 
+@cache
+def built():
+    """A folder with a knowledge base and a model that was never trained, and both opened."""
+    folder = Path(mkdtemp(prefix="stamo-service-"))
+    pages = "".join(
+        f"<page><title>{title}</title><ns>0</ns><id>{i}</id><revision><text>{text}</text>"
+        "</revision></page>"
+        for i, (title, text) in enumerate(PAGES.items(), 1)
+    )
+    (folder / "dump.xml").write_text(f"<mediawiki>{pages}</mediawiki>")
+    words = np.array(["a", "city", "near", "king", "country", "capital", "far", "means"])
+    vectors = np.random.default_rng(0).standard_normal((8, 6))
+    np.savez(folder / "vectors.npz", words=words, vectors=vectors)
+    settings = BuildSettings(vectors=folder / "vectors.npz", held_out=0.0, workers=1)
+    build_knowledge_base(folder / "dump.xml", folder / "kb", settings)
+    kb = KnowledgeBase.open(folder / "kb")
+    trained = TrainedModel(DeepED(kb.dimensions), kb.dimensions, kb.fingerprint)
+    trained.save(folder / "model.safetensors")
+    return folder, kb, load_model(folder / "model.safetensors")
+
+
+def make_app(root, linker=None, **options):
+    """The real service on a folder of workspaces; with a linker, texts are linked by that."""
+    _, kb, trained = built()
+    app = create_app(kb, trained, root / "packs", root, **options)
+    if linker is not None:
+        service = app.state.service
+        service.linker = linker
+        service.pool = LinkPool(linker, service.limits)
+    return app
+
+
 class WordLinker:
     """Links every capitalised word to itself; what a text asks for, it does."""
 
-    def link(self, text):
-        if "explode" in text:
-            raise RuntimeError("a secret of the server")
-        if "sleep" in text:
-            time.sleep(0.5)
-        return [_linked(found) for found in re.finditer(r"\b[A-Z][a-z]+\b", text)]
+    def __init__(self):
+        self.began, self.go_on = threading.Event(), threading.Event()
+        self.batches = []
+
+    def reload(self):
+        """There is nothing to read again."""
 
     def link_documents(self, documents):
+        documents = list(documents)
+        self.batches.append([document.text for document in documents])
         for document in documents:
-            spans = {(m.start, m.end) for m in document.mentions}
-            found = [m for m in self.link(document.text) if not spans or (m.start, m.end) in spans]
+            if "explode" in document.text:
+                raise RuntimeError("a secret of the server")
+            if "wait" in document.text:
+                self.began.set()
+                self.go_on.wait(20)
+            found = map(_linked, re.finditer(r"\b[A-Z][a-z]+\b", document.text))
             yield LinkedDocument(document.id, document.text, tuple(found))
-
-
-class GateLinker(WordLinker):
-    """Tells when it began with a text that waits, and goes on when it is let."""
-
-    def __init__(self):
-        self.began = threading.Event()
-        self.go_on = threading.Event()
-
-    def link(self, text):
-        if "wait" in text:
-            self.began.set()
-            self.go_on.wait(20)
-        return super().link(text)
 
 
 def _linked(found):
@@ -106,21 +138,18 @@ def _linked(found):
     return LinkedMention(word, found.start(), found.end(), entity, sure, candidates, why)
 
 
-def make_pack(entity="Rey Skywalker", **changes):
-    vector = np.full(4, 0.5, np.float32)
-    fields = {
-        "entity": EmergingEntity(entity, ("Rey",)),
-        "priors": np.array([0.25], np.float32),
-        "neighbours": np.array([2, 7], np.int32),
-        "titles": ("Jakku", "Kylo Ren"),
-        "relatedness": np.array([0.25, 0.5], np.float32),
-        "vector": vector,
-        "kb_fingerprint": "ab" * 32,
-        "model_fingerprint": "cd" * 32,
-        "history": ({"slot": 1, "flipped": 3},),
-        "notes": {"licence": "CC0"},
-    }
-    return EntityPack(**(fields | changes))
+def make_pack():
+    """A pack of the small knowledge base."""
+    _, kb, trained = built()
+    return EntityPack.project(
+        EmergingEntity("Rey Skywalker", ("Rey", "Scavenger of Jakku")),
+        kb,
+        priors=[0.25, 1.0],
+        neighbours=[0, 2],
+        relatedness=[0.25, 0.5],
+        vector=np.ones(kb.dimensions),
+        model_fingerprint=trained.fingerprint,
+    )
 
 
 def make_document(number, text=None):
@@ -134,45 +163,12 @@ def make_document(number, text=None):
     )
 
 
-def make_workspace(root, name="rey", n_documents=30, documents=None):
+def make_workspace(root, name="rey", n_documents=30, documents=None, entity=ENTITY):
     at = datetime(2026, 1, 2, tzinfo=UTC)
-    workspace = Workspace.create(root / name, ENTITY, created_by="Ada", at=at)
+    workspace = Workspace.create(root / name, entity, created_by="Ada", at=at)
     documents = documents or [make_document(i) for i in range(n_documents)]
     workspace.documents.append(documents, state={}, complete=True)
     return workspace
-
-
-def describe(surface):
-    line = "also Rey, El Rey · with Sierra Leone, Rayy"
-    return tuple(Choice(title, title, line) for title in KNOWN)
-
-
-def guess(document, mention):
-    return Guess(KNOWN[1], KNOWN[1], 0.62)
-
-
-def advise(workspace, corpus, labels):
-    """Ask for the mentions in an order that the labels do not change."""
-    return one_per_document(key for d in corpus for key in candidate_mentions(workspace, d))
-
-
-def count_to_ten(name, on_progress):
-    for i in range(10):
-        on_progress(i / 10, f"slot {i}")
-    return f"learned {name}"
-
-
-def make_parts(root: Path, work: Callable = count_to_ten, **changes):
-    fields = {
-        "linker": WordLinker(),
-        "packs": PackFolder(root / "packs"),
-        "workspaces": WorkspaceFolders(root, describe, guess, advise),
-        "jobs": JobRunner(root / ".jobs.sqlite", work),
-        "security": SecuritySettings(),
-        "limits": Limits(link_characters=10_000, link_seconds=5),
-        "name": "a small world",
-    }
-    return ServiceParts(**(fields | changes))
 
 
 @contextmanager
@@ -198,39 +194,16 @@ class ServerProcess:
     """The same service in a process of its own, so that it can be killed."""
 
     def __init__(self, root: Path) -> None:
-        command = [sys.executable, "-m", "tests.service.support", str(root)]
+        folder = built()[0]
+        command = [sys.executable, "-m", "stamo", "serve", folder / "kb"]
+        command += [folder / "model.safetensors", "--workspaces", root, "--port", "0"]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent.parent
+            [*map(str, command)], stdout=subprocess.PIPE, text=True, cwd=folder
         )
-        self.address = self.process.stdout.readline().strip()
+        self.address = self.process.stdout.readline().split()[2]
 
     def kill(self) -> None:
         """End the process as `kill -9` does."""
         self.process.kill()
         self.process.wait(20)
         self.process.stdout.close()
-
-
-def main():
-    """Serve a folder until killed; jobs take a while, so that they can be interrupted."""
-    root = Path(sys.argv[1])
-
-    def work(name, on_progress):
-        # As learning does, it keeps its slots on disk and goes on behind the last one.
-        log = root / "slots.txt"
-        done = len(log.read_text().split()) if log.exists() else 0
-        for slot in range(done, 20):
-            with log.open("a") as file:
-                file.write(f"{slot}\n")
-            on_progress(slot / 20, f"slot {slot}")
-            time.sleep(0.05)
-        return "20 slots"
-
-    with running(create_app(make_parts(root, work))) as address:
-        sys.stdout.write(address + "\n")
-        sys.stdout.flush()
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -2,25 +2,17 @@
 
 import json
 import time
-from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
 
-from stamo.discovery.accept import AcceptRequest, AcceptRequests, accept_job
 from stamo.discovery.discover import discover
 from stamo.discovery.proposals import FoundFolder
-from stamo.errors import StamoError, UnknownEntityError
 from stamo.service.app import create_app
-from stamo.service.jobs import JobStoppedError
 from stamo.service.security import SecuritySettings
-from stamo.service.wiring import wire
 from stamo.workspace.folder import Workspace
-from stamo.workspace.learn_job import learn_job
-from tests.service.support import CHANGE, HOSTILE, make_parts, running
-from tests.service.test_history import serious
+from tests.service.support import CHANGE, HOSTILE, running
+from tests.service.test_browser import serious
 from tests.workspace.small_world import make_small_world
 
 TOKEN = "a-token-of-some-length"
@@ -53,29 +45,27 @@ def found(small, tmp_path_factory):
 
 
 @pytest.fixture
-def requests(small, found, tmp_path):
-    """The requests for an unread folder of proposals."""
+def folder(small, found, tmp_path):
+    """An unread folder of proposals; workspaces go beside it."""
     proposals, source = found
     folder = FoundFolder(tmp_path / "found")
     origin = {"sources": [str(source)], "kb": str(small.kb_path), "model": str(small.model_path)}
     folder.save(proposals, origin)
-    return AcceptRequests(folder, tmp_path / "spaces")
+    return folder
 
 
 @pytest.fixture
-def parts(small, requests, tmp_path):
-    """The real parts of a service, with a token."""
-    learn = partial(learn_job, kb=small.kb, trained=small.trained)
-    security = SecuritySettings(token=TOKEN)
-    where = (tmp_path / "packs", requests.root, learn, security, requests.folder.path)
-    return wire(small.kb, small.trained, *where)
+def app(small, folder, tmp_path):
+    """The service with a token and the proposals."""
+    security, where = SecuritySettings(token=TOKEN), (tmp_path / "packs", tmp_path)
+    return create_app(small.kb, small.trained, *where, security=security, found_dir=folder.path)
 
 
 @pytest.fixture
-def client(parts):
+def client(app):
     headers = CHANGE | {"Authorization": f"Bearer {TOKEN}"}
     with (
-        running(create_app(parts)) as address,
+        running(app) as address,
         httpx.Client(base_url=address, headers=headers, timeout=20) as client,
     ):
         yield client
@@ -105,102 +95,78 @@ def test_proposals_are_listed_page_by_page(client):
     assert client.get("/api/found/nothing").status_code == 404
 
 
-def test_accepting_makes_the_workspace_in_the_background(client, requests):
+def test_accepting_makes_the_workspace_in_the_background(client, folder, tmp_path):
     """It is there with its documents and labels, and the proposal is open no more."""
-    chosen = requests.folder.get(NAMES[0])
+    chosen = folder.get(NAMES[0])
     body = {"who": "ada", "workspace": "zweb", "labels": True}
     assert client.post(f"/api/found/{chosen.id}/accept", json=body).status_code == 202
     job = wait_for_jobs(client)
     assert (job["state"], job["message"][:22]) == ("done", "Accepted: 4 documents,")
-    assert Workspace.open(requests.root / "zweb").status().labels.n_emerging == 4
-    assert requests.waiting() == {}
+    assert Workspace.open(tmp_path / "zweb").status().labels.n_emerging == 4
     again = client.post(f"/api/found/{chosen.id}/accept", json=body | {"workspace": "other"})
     assert (again.status_code, "decided" in again.json()["error"]) == (409, True)
-    other = requests.folder.get(NAMES[1])
+    other = folder.get(NAMES[1])
     taken = client.post(f"/api/found/{other.id}/accept", json=body)
     assert (taken.status_code, "in use" in taken.json()["error"]) == (409, True)
 
 
-def test_rejecting_leaves_out(client, requests):
+def test_rejecting_leaves_out(client, folder, tmp_path):
     """The decision bears the name of the person."""
-    chosen = requests.folder.get(NAMES[0])
+    chosen = folder.get(NAMES[0])
     response = client.post(f"/api/found/{chosen.id}/reject", json={"who": "ada"})
     assert response.status_code == 204
     assert chosen.id not in {p["id"] for p in client.get("/api/found").json()["proposals"]}
-    assert [(v.by, v.decision) for v in requests.folder.verdicts()] == [("ada", "rejected")]
+    assert [(v.by, v.decision) for v in folder.verdicts()] == [("ada", "rejected")]
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a" * 99])
-def test_a_workspace_stays_in_its_folder(client, requests, name):
+def test_a_workspace_stays_in_its_folder(client, folder, tmp_path, name):
     """Names that are no plain folder name are refused; nothing is made."""
-    chosen = requests.folder.get(NAMES[0])
+    chosen = folder.get(NAMES[0])
     body = {"who": "ada", "workspace": name}
     assert client.post(f"/api/found/{chosen.id}/accept", json=body).status_code == 422
-    assert requests.waiting() == {}
+    assert client.get("/api/jobs").json() == []
 
 
 @pytest.mark.parametrize("change", ["accept", "reject"])
-def test_decisions_need_the_token(client, requests, change):
+def test_decisions_need_the_token(client, folder, change):
     """Without it nothing is decided; a page of another site lacks the header."""
-    route = f"/api/found/{requests.folder.get(NAMES[0]).id}/{change}"
+    route = f"/api/found/{folder.get(NAMES[0]).id}/{change}"
     body = {"who": "ada", "workspace": "zweb"}
     assert client.post(route, json=body, headers={"Authorization": ""}).status_code == 401
     del client.headers["X-Stamo"]
     assert client.post(route, json=body).status_code == 403
-    assert requests.folder.verdicts() == []
+    assert folder.verdicts() == []
 
 
-def test_a_service_without_proposals_says_so(tmp_path):
+def test_a_service_without_proposals_says_so(reader):
     """The list is empty, and deciding tells what to do."""
-    with running(create_app(make_parts(tmp_path))) as address:
-        assert httpx.get(f"{address}/api/found").json()["is_served"] is False
-        answer = httpx.post(f"{address}/api/found/x/reject", json={"who": "a"}, headers=CHANGE)
-        assert (answer.status_code, "--found" in answer.json()["error"]) == (404, True)
+    assert reader.get("/api/found").json()["is_served"] is False
+    answer = reader.post("/api/found/x/reject", json={"who": "a"})
+    assert (answer.status_code, "--found" in answer.json()["error"]) == (404, True)
 
 
-def test_an_interrupted_acceptance_goes_on(small, requests):
-    """Stopped while it collects, the next call ends it; what is no request is left to others."""
-    requests.root.mkdir()
-    chosen = requests.folder.get(NAMES[0])
-    at = datetime(2024, 5, 9, tzinfo=UTC).isoformat()
-    requests.add("zweb", AcceptRequest(chosen.id, "ada", at, False))
-    work = accept_job(requests, small.kb, small.trained, lambda name, on_progress: "learned")
-
-    def stop(share, line):
-        if "kept" in line:
-            raise JobStoppedError
-
-    with pytest.raises(JobStoppedError):
-        work("zweb", stop)
-    assert requests.waiting() == {chosen.id: "zweb"}
-    assert work("zweb", lambda share, line: None).startswith("Accepted: 4 documents")
-    assert work("zweb", lambda share, line: None) == "learned"
-    assert requests.folder.get(chosen.id).decision == "accepted"
-
-
-def test_an_acceptance_that_fails_is_asked_for_no_more(small, requests):
-    """The documents are gone: one sentence, no workspace, and the proposal stays open."""
-    requests.root.mkdir()
-    chosen = requests.folder.get(NAMES[0])
-    value = json.loads(requests.folder.proposals_path.read_text())
+def test_an_acceptance_that_fails_leaves_the_proposal_open(client, folder, tmp_path):
+    """The documents are gone: one sentence, no workspace, and it can be accepted later."""
+    chosen = folder.get(NAMES[0])
+    value = json.loads(folder.proposals_path.read_text())
     value["origin"]["sources"] = ["gone.jsonl"]
-    requests.folder.proposals_path.write_text(json.dumps(value))
-    requests.add("zweb", AcceptRequest(chosen.id, "ada", "2024-05-09T00:00:00+00:00", False))
-    work = accept_job(requests, small.kb, small.trained, lambda name, on_progress: "learned")
-    with pytest.raises(StamoError, match="not there any more"):
-        work("zweb", lambda share, line: None)
-    assert requests.waiting() == {}
-    assert not Path(requests.root / "zweb").exists()
-    assert requests.folder.get(chosen.id).decision == "open"
-    with pytest.raises(UnknownEntityError, match="no proposal"):
-        requests.add("zweb", AcceptRequest("nothing", "ada", "", False))
+    folder.proposals_path.write_text(json.dumps(value))
+    body = {"who": "ada", "workspace": "zweb"}
+    assert client.post(f"/api/found/{chosen.id}/accept", json=body).status_code == 202
+    job = wait_for_jobs(client)
+    assert (job["state"], "not there any more" in job["message"]) == ("failed", True)
+    assert not (tmp_path / "zweb").exists()
+    assert folder.get(chosen.id).decision == "open"
+    assert client.get("/api/found").json()["under_way"] == {}
+    assert client.post("/api/found/nothing/accept", json=body).status_code == 404
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("size", SIZES)
-def test_the_page_shows_accepts_and_rejects(parts, requests, open_page, serve_app, size):
+def test_the_page_shows_accepts_and_rejects(app, folder, tmp_path, open_page, serve_app, size):
     """A person gives the token and a name, rejects one and accepts one; text is no markup."""
-    address = serve_app(create_app(parts))
+    address = serve_app(app)
     page = open_page(f"{address}/found", viewport=SIZES[size])
     page.wait_for_selector(".found > li")
     page.evaluate("document.querySelector('.found').firstElementChild.id = 'old'")
@@ -223,10 +189,10 @@ def test_the_page_shows_accepts_and_rejects(parts, requests, open_page, serve_ap
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]
     for _ in range(400):
-        if requests.folder.get(NAMES[1]).decision == "accepted":
+        if folder.get(NAMES[1]).decision == "accepted":
             break
         time.sleep(0.05)
     # The browser itself tells of the answer that asks for the token.
     open_page.complaints[:] = [line for line in open_page.complaints if "401" not in line]
-    assert requests.folder.get(NAMES[0]).decision == "rejected"
-    assert Workspace.open(requests.root / "wuxo-tyqk").status().n_documents == 4
+    assert folder.get(NAMES[0]).decision == "rejected"
+    assert Workspace.open(tmp_path / "wuxo-tyqk").status().n_documents == 4

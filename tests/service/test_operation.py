@@ -1,5 +1,6 @@
-"""What those who run a service look at: health, figures, the list of routes, lost visitors."""
+"""What those who run a service look at: the command, health, metrics, the list of routes."""
 
+import json
 import shlex
 import signal
 import socket
@@ -7,18 +8,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
-from playwright.sync_api import sync_playwright
+import uvicorn
+from fastapi import FastAPI
+from openapi_spec_validator import validate
 from prometheus_client.parser import text_string_to_metric_families
 
 from stamo import __version__
 from stamo.cli import serve as cli_serve
 from stamo.corpus.nif import context_iri, format_nif
-from stamo.errors import SettingsError
+from stamo.errors import PackError, SettingsError
 from stamo.service.security import SecuritySettings
 from stamo.workspace.folder import Workspace
 from tests.documents import ROOT, blocks
-from tests.service.support import BROWSER_FLAGS, make_pack
+from tests.service.support import CHANGE, built, make_pack
 
 
 def samples(client):
@@ -43,46 +47,85 @@ def test_health_needs_no_token(serve):
         assert client.get("/api/status", headers=elsewhere).status_code == 421
 
 
-SLOW_SERVICE = """
-import time
-from fastapi import FastAPI
-from stamo.cli import serve
-from stamo.service.security import SecuritySettings
-serve.SHUTDOWN_SECONDS = 0
-app = FastAPI()
-
-@app.get("/")
-def slow():
-    print("asked", flush=True)
-    time.sleep(2)
-
-try:
-    serve.run(app, serve.listen("127.0.0.1", 0), SecuritySettings())
-except KeyboardInterrupt:  # the command says that it was stopped
-    pass
+RUN = """
+from stamo.cli import main, serve
+serve.SHUTDOWN_SECONDS = 1
+main.main()
 """
 
 
-def test_stopping_gives_no_trace_of_a_running_request():
-    """Ctrl-C while somebody waits for an answer is told in a line or two."""
-    command = [sys.executable, "-c", SLOW_SERVICE]
+def start(tmp_path, *options):
+    """Start `stamo serve` on the small knowledge base."""
+    folder = built()[0]
+    command = [sys.executable, "-c", RUN, "serve", folder / "kb", folder / "model.safetensors"]
+    command += ["--port", "0", "--workspaces", tmp_path, *options]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as service:
-        host, port = service.stdout.readline().split("//")[1].split()[0].split(":")
-        with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert service.stdout.readline() == "asked\n"
-            service.send_signal(signal.SIGINT)
-            said = service.communicate(timeout=60)[1]
-    assert "Traceback" not in said
+    return subprocess.Popen([*map(str, command)], **pipes, cwd=tmp_path)
 
 
-def test_a_missing_folder_of_workspaces_is_not_made(tmp_path):
-    """A misspelled name would serve an empty list."""
-    missing = tmp_path / "wek"
-    with pytest.raises(SettingsError, match="There is no folder"):
-        cli_serve.serve(tmp_path / "kb", tmp_path / "model", workspaces=missing)
-    assert not missing.exists()
+def test_the_command_serves_and_stops_on_request(tmp_path):
+    """It prints its address, serves, and a request that is under way leaves no trace."""
+    process = start(tmp_path)
+    try:
+        address = process.stdout.readline().split()[2]
+        assert httpx.get(f"{address}/api/status", timeout=30).json()["knowledge_base"] == "kb"
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(
+                b"POST /api/link HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"
+            )
+            process.send_signal(signal.SIGINT)
+            line.shutdown(socket.SHUT_WR)
+            errors = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+    assert "Traceback" not in errors
+    assert process.returncode == 130
+
+
+def test_other_addresses_get_a_token(tmp_path):
+    """Bound elsewhere, a token is made up and printed, and changes need it."""
+    process = start(tmp_path, "--host", "0.0.0.0")
+    try:
+        port = process.stdout.readline().split()[2].rpartition(":")[2]
+        token = process.stdout.readline().split()[-1]
+        url = f"http://127.0.0.1:{port}/api/packs"
+        assert len(token) >= 32
+        assert httpx.post(url, content=b"x", headers=CHANGE, timeout=30).status_code == 401
+        right = CHANGE | {"Authorization": f"Bearer {token}"}
+        assert httpx.post(url, content=b"x", headers=right, timeout=30).status_code == 422
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def test_a_token_that_was_given_stays_secret(capsys, monkeypatch):
+    """Logs are read by many: only a token that was made up here is printed."""
+    token = "correct-horse-battery"
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
+    security = SecuritySettings("127.0.0.1", token, frozenset(), public_read=False)
+    for show in (False, True):
+        with cli_serve.listen("127.0.0.1", 0) as listener:
+            cli_serve.run(FastAPI(), listener, security, show_token=show)
+        printed = capsys.readouterr().out
+        assert "the token" in printed
+        assert (token in printed) is show
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"workspaces": Path("wek")}, "There is no folder 'wek'"),
+        ({"workspaces": Path(), "packs": Path("pakcs")}, "There is no folder 'pakcs'"),
+    ],
+)
+def test_a_misspelled_folder_is_refused(tmp_path, monkeypatch, options, match):
+    """It would be served empty."""
+    monkeypatch.chdir(tmp_path)
+    defaults = {"packs": None, "found": None, "host": "127.0.0.1", "port": 0, "token": None}
+    with pytest.raises((SettingsError, PackError), match=match):
+        cli_serve.serve(Path("kb"), Path("model"), **(defaults | options), allowed_host=None)
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -93,27 +136,59 @@ def test_where_it_cannot_listen_it_says_what_to_choose(host, port, advice):
     """An address of another machine is not mended by another port."""
     with pytest.raises(SettingsError, match=f"choose {advice}"):
         cli_serve.listen(host, port)
+    with (
+        cli_serve.listen("127.0.0.1", 0) as taken,
+        pytest.raises(SettingsError, match="choose another port"),
+    ):
+        cli_serve.listen("127.0.0.1", taken.getsockname()[1])
 
 
 def test_requests_are_counted_by_route(client):
-    """Routes are named by their pattern; refused and unknown ones are counted too."""
-    client.post("/api/link", json={"text": "Rey"})
-    client.post("/api/link", json={"text": "Rey"})
-    client.get("/api/packs/nothing")
-    client.get("/no/such/page")
-    client.get("/another")
+    """Routes are named by their pattern, and unknown ones together."""
+    for _ in range(2):
+        client.post("/api/link", json={"text": "Rey"})
+    for path in ("/api/packs/nothing", "/no/such/page", "/another"):
+        client.get(path)
     client.request("STRANGE", "/api/link")
-    client.post("/api/packs", headers={"Origin": "http://evil.example"})
     found = samples(client)
-    assert found["stamo_requests_total", "/api/link", "200", "POST"] == 2
-    assert found["stamo_requests_total", "/api/packs/{key}", "404", "GET"] == 1
-    assert found["stamo_requests_total", "404", "GET", "other"] == 2
-    assert found["stamo_requests_total", "403", "POST", "other"] == 1
+    assert found["stamo_http_requests_total", "/api/link", "200", "POST"] == 2
+    assert found["stamo_http_requests_total", "/api/packs/{key}", "404", "GET"] == 1
+    assert found["stamo_http_requests_total", "404", "GET", "none"] == 2
     assert not any("STRANGE" in labels or "/another" in labels for labels in found)
-    assert found["stamo_request_seconds_count", "/api/link"] == 3
+    assert found["stamo_http_request_duration_seconds_count", "/api/link", "POST"] == 2
     assert found["stamo_linking",] == 0
     assert found["stamo_packs",] == 0
     assert found["process_resident_memory_bytes",] > 1e6
+
+
+def test_status_tells_what_is_served(reader):
+    """The page learns the knowledge base's name and whether a token is needed."""
+    status = reader.get("/api/status").json()
+    assert (status["knowledge_base"], status["token_needed"], status["n_packs"]) == ("kb", False, 0)
+
+
+def arrays(node):
+    """Find the arrays of a schema."""
+    if isinstance(node, dict):
+        if node.get("type") == "array":
+            yield node
+        node = list(node.values())
+    for value in node if isinstance(node, list) else ():
+        yield from arrays(value)
+
+
+def test_openapi_describes_every_route(reader):
+    """The description is valid, says what each route does, and loads nothing from elsewhere."""
+    described = reader.get("/api/openapi.json").json()
+    validate(described)
+    routes = described["paths"]
+    for path, methods in routes.items():
+        for method, operation in methods.items():
+            assert operation.get("description") or path == "/metrics", (path, method)
+    assert "http" not in json.dumps(routes).replace("HTTPValidationError", "")
+    found = list(arrays(described))
+    assert found
+    assert all("items" in node and "prefixItems" not in node for node in found)
 
 
 def test_lost_visitors_are_told_the_way(reader):
@@ -128,26 +203,18 @@ def test_lost_visitors_are_told_the_way(reader):
 
 
 @pytest.mark.browser
-def test_the_list_of_routes_works_offline(reader, chromium):
+def test_the_list_of_routes_works_offline(address, open_page):
     """Everything comes from the service itself, and a route can be tried."""
-    address = str(reader.base_url).rstrip("/")
-    foreign, complaints = [], []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.set_default_timeout(15_000)
-        page.on("request", lambda r: r.url.startswith((address, "data:")) or foreign.append(r.url))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: line.type == "error" and complaints.append(line.text))
-        page.goto(f"{address}/docs")
-        page.click("#operations-linking-status_api_status_get button.opblock-summary-control")
-        page.click("text=Try it out")
-        page.click("button.execute")
-        page.wait_for_selector("text=a small world")
-        assert page.locator(".opblock").count() > 10
-        browser.close()
+    foreign = []
+    page = open_page(f"{address}/docs", viewport={"width": 1280, "height": 800})
+    page.on("request", lambda r: r.url.startswith((address, "data:")) or foreign.append(r.url))
+    page.reload()
+    page.click("#operations-linking-status_api_status_get button.opblock-summary-control")
+    page.click("text=Try it out")
+    page.click("button.execute")
+    page.wait_for_selector("text=knowledge_base")
+    assert page.locator(".opblock").count() > 10
     assert foreign == []
-    assert complaints == []
 
 
 def curl(client, line, replace):

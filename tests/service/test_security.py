@@ -1,4 +1,3 @@
-import asyncio
 import re
 import socket
 import threading
@@ -6,12 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from starlette.responses import PlainTextResponse
 
 from stamo.errors import SettingsError
-from stamo.service.app import STATIC, create_app
-from stamo.service.security import Guard, SecuritySettings, is_loopback, refusal
-from tests.service.support import HOST, GateLinker, make_pack, make_parts, running
+from stamo.service.app import PAGES, STATIC
+from stamo.service.security import SecuritySettings, is_loopback, refusal
+from tests.service.support import HOST, WordLinker, make_app, make_pack, running
 
 TOKEN = "correct-horse-battery"
 OPEN = SecuritySettings("0.0.0.0", TOKEN)
@@ -172,6 +170,8 @@ def test_the_token_is_asked_for_on_every_changing_route(serve):
             assert client.request(method, url, json={}).status_code == 401, path
         data = make_pack().to_bytes()
         assert client.post("/api/packs", content=data, headers=right).status_code == 201
+        strange = client.request("STRANGE", "/api/packs", headers=right)
+        assert (strange.status_code, "error" in strange.json()) == (405, True)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_long_bodies_are_refused(serve):
 
 def test_a_body_that_never_ends_is_cut_off(root):
     """The server stops reading at the limit, while the sender still sends."""
-    app = create_app(make_parts(root, security=SecuritySettings(max_body=10_000)))
+    app = make_app(root, security=SecuritySettings(max_body=10_000))
     with running(app) as address, socket.create_connection(_place(address)) as line:
         head = "POST /api/packs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Stamo: 1\r\n"
         line.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
@@ -240,52 +240,6 @@ def test_a_body_that_never_ends_is_cut_off(root):
             pytest.fail("ten megabytes were taken")
 
 
-def test_all_bodies_together_are_bounded():
-    """Long bodies wait their turn when others fill the memory; short ones always pass."""
-    settings = SecuritySettings(max_bodies=100_000)
-    leave = asyncio.Event()
-
-    async def hold(scope, receive, send):
-        await receive()
-        await leave.wait()
-        await PlainTextResponse("done")(scope, receive, send)
-
-    guard = Guard(hold, settings)
-
-    async def post(size):
-        sent = []
-
-        async def receive():
-            return {"type": "http.request", "body": b"x" * size, "more_body": False}
-
-        async def send(message):
-            sent.append(message)
-
-        headers = [(b"host", b"127.0.0.1")]
-        scope = {"type": "http", "method": "POST", "path": "/api/link", "headers": headers}
-        await guard(scope, receive, send)
-        return sent[0]["status"], dict(sent[0]["headers"]).get(b"retry-after")
-
-    async def go():
-        first, short = asyncio.create_task(post(90_000)), asyncio.create_task(post(500))
-        await asyncio.sleep(0)
-        refused = await post(80_000)
-        leave.set()
-        return [refused, await first, await short, await post(80_000)]
-
-    assert asyncio.run(go()) == [(503, b"1"), (200, None), (200, None), (200, None)]
-
-
-def test_a_body_that_does_not_arrive_is_given_up(root):
-    """A sender that stalls gets 408 instead of keeping a place for ever."""
-    app = create_app(make_parts(root, security=SecuritySettings(body_seconds=0.2)))
-    with running(app) as address, socket.create_connection(_place(address)) as line:
-        head = "POST /api/link HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{"
-        line.sendall(head.encode())
-        line.settimeout(10)
-        assert b" 408 " in line.recv(4096)
-
-
 def _place(address):
     host, port = address.removeprefix("http://").split(":")
     return host, int(port)
@@ -293,6 +247,10 @@ def _place(address):
 
 def test_no_page_holds_code_or_loads_from_elsewhere():
     """Scripts and styles are files of ours, and no script makes markup of text."""
+    for file in PAGES.values():
+        for name in ("style.css", "icon.svg", f"{file.removesuffix('.html')}.js"):
+            assert f"/static/{name}" in (STATIC / file).read_text()
+            assert (STATIC / name).is_file()
     for path in STATIC.glob("*.html"):
         text = path.read_text()
         assert not re.search(r"<script(?![^>]*\bsrc=)", text), path.name
@@ -311,8 +269,8 @@ def test_no_page_holds_code_or_loads_from_elsewhere():
 
 def test_shutting_down_lets_requests_end(root):
     """A text that is being linked when the server is told to stop still gets its answer."""
-    gate = GateLinker()
-    app = create_app(make_parts(root, linker=gate))
+    gate = WordLinker()
+    app = make_app(root, linker=gate)
     with ThreadPoolExecutor() as pool:
         with running(app) as address:
             answer = pool.submit(

@@ -54,12 +54,14 @@ def _label_in_browser(
 ) -> None:
     """Serve the labelling page of one workspace until Ctrl-C."""
     need("fastapi", "torch,serve", "The labelling page")
-    from stamo.cli.serve import listen, run, start_service
+    from stamo.cli.serve import listen, run
+    from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings
 
     folder, security = opened.path.resolve(), SecuritySettings(HOST)
-    kb, trained = artifacts.kb, artifacts.trained
-    app = start_service(kb, trained, opened.packs_dir, folder.parent, security)
+    app = create_app(
+        artifacts.kb, artifacts.trained, opened.packs_dir, folder.parent, security=security
+    )
     listener = listen(HOST, port)
     number = listener.getsockname()[1]
     asked = {"workspace": folder.name} | ({"who": who} if who else {})

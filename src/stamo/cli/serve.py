@@ -6,7 +6,6 @@ import errno
 import logging
 import secrets
 import socket
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +17,11 @@ from stamo.errors import SettingsError, need
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import TrainedModel
     from stamo.service.security import SecuritySettings
 
 SHUTDOWN_SECONDS = 10
+MAX_CONNECTIONS = 200
+"""Above these a request gets 503. A service for strangers stands behind a reverse proxy."""
 
 
 def serve(
@@ -53,6 +52,7 @@ def serve(
     need("fastapi", "torch,serve", "The service")
     from stamo.discovery.proposals import FoundFolder
     from stamo.packs.folder import PackFolder
+    from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings, is_loopback
 
     if not workspaces.is_dir():
@@ -72,27 +72,9 @@ def serve(
     listener = listen(host, port)
     with Console(stderr=True).status("Opening the knowledge base and the model"):
         base, trained = open_both(kb, model)
-    app = start_service(base, trained, packs or Path("packs"), workspaces, security, found)
+    folder = packs or Path("packs")
+    app = create_app(base, trained, folder, workspaces, security=security, found_dir=found)
     run(app, listener, security, show_token=is_made_up)
-
-
-def start_service(
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    packs: Path,
-    workspaces: Path,
-    security: SecuritySettings,
-    found: Path | None = None,
-) -> FastAPI:
-    """Put the service together; a second one on the folder is refused with one line."""
-    from stamo.service.app import create_app
-    from stamo.service.wiring import wire
-    from stamo.workspace.learn_job import learn_job
-
-    learn = partial(learn_job, kb=kb, trained=trained)
-    parts = wire(kb, trained, packs, workspaces, learn, security, found)
-    parts.jobs.start()
-    return create_app(parts)
 
 
 def run(
@@ -102,8 +84,6 @@ def run(
     import asyncio
 
     import uvicorn
-
-    from stamo.service.security import ConnectionLimits, limited_protocol
 
     host = security.host
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
@@ -121,7 +101,8 @@ def run(
         log_level="warning",
         access_log=False,
         server_header=False,
-        http=limited_protocol(ConnectionLimits()),
+        limit_concurrency=MAX_CONNECTIONS,
+        backlog=128,
         timeout_keep_alive=10,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ws="none",

@@ -1,15 +1,9 @@
-"""From a proposal to work: a workspace with its names, its line, its documents and first labels.
-
-As a background job, a request is written down and outlives the process:
-
-    found/accepting/WORKSPACE.json ─▶ the workspace with its documents ─▶ the request is removed
-"""
+"""From a proposal to work: a workspace with its names, description, documents and first labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -17,14 +11,13 @@ from pathlib import Path
 from stamo.corpus.reading import STDIN
 from stamo.corpus.types import EmergingEntity
 from stamo.discovery.proposals import FoundFolder, Proposal
-from stamo.errors import StamoError, WorkspaceError
+from stamo.errors import WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
-from stamo.system.files import read_json, to_json, write_atomic
-from stamo.workspace.collect import Collected, CollectProgress, OnCollect, collect
+from stamo.system.files import to_json, write_atomic
+from stamo.workspace.collect import Collected, OnCollect, collect
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
-from stamo.workspace.learn import OnProgress
 
 SUGGESTED_FILE = "suggested.json"
 
@@ -51,7 +44,6 @@ def accept(
     name: str = "",
     sources: Sequence[str] = (),
     take_labels: bool = False,
-    resume: bool = False,
     on_progress: OnCollect = lambda collected: None,
 ) -> Accepted:
     """Make the workspace of a proposal; the decision is kept when all is done.
@@ -67,8 +59,6 @@ def accept(
         name: What the entity is called; see `entity_name` otherwise.
         sources: Where to collect from; where the proposal was found by default.
         take_labels: Keep the suggested labels as labels of the one who accepts.
-        resume: Use the workspace that an interrupted call left there; its documents are collected
-            anew.
         on_progress: Called while documents are collected.
 
     Raises:
@@ -78,14 +68,9 @@ def accept(
     wanted = list(sources) or origin["sources"]
     _check_sources(wanted)
     entity = EmergingEntity(name or entity_name(proposal, kb), proposal.aliases, proposal.about)
-    if resume and (Path(path) / "entity.json").exists():
-        workspace = Workspace.open(path)
-    else:
-        workspace = Workspace.create(path, entity, created_by=by, at=at)
+    workspace = Workspace.create(path, entity, created_by=by, at=at)
     places = {key: origin[key] for key in ("kb", "model")}
-    collected = collect(
-        workspace, wanted, kb, trained, origin=places, fresh=resume, on_progress=on_progress
-    )
+    collected = collect(workspace, wanted, kb, trained, origin=places, on_progress=on_progress)
     suggested = suggest_labels(workspace, proposal)
     fields = "document", "start", "end", "surface"
     named = [{f: getattr(s, f) for f in fields} | {"choice": EMERGING_CHOICE} for s in suggested]
@@ -132,119 +117,3 @@ def suggest_labels(workspace: Workspace, proposal: Proposal) -> tuple[LabelTarge
             meets = ((i, m) for i, m in free if m.start < place.end and place.start < m.end)
             found += [LabelTarget.of(document.id, i, m) for i, m in islice(meets, 1)]
     return tuple(found)
-
-
-@dataclass(frozen=True)
-class AcceptRequest:
-    """Who wants a workspace of which proposal."""
-
-    proposal: str
-    """Its id."""
-    by: str
-    at: str
-    """When, ISO 8601 with a time zone."""
-    take_labels: bool
-
-
-class AcceptRequests:
-    """The requests of a folder of proposals, by the workspace that they ask for.
-
-    Args:
-        folder: The proposals.
-        root: The folder that holds the workspaces.
-    """
-
-    def __init__(self, folder: FoundFolder, root: Path) -> None:
-        self.folder = folder
-        self.root = root
-
-    def add(self, workspace: str, request: AcceptRequest) -> None:
-        """Write a request down.
-
-        Raises:
-            WorkspaceError: The folder is in use, or the proposal is not open.
-            UnknownEntityError: There is no such proposal.
-        """
-        if self.folder.with_id(request.proposal).decision != "open":
-            raise WorkspaceError("This proposal was decided on before; load the list again.")
-        if (self.root / workspace).exists() or self._path(workspace).exists():
-            raise WorkspaceError(f"{workspace!r} is in use; give the workspace another name.")
-        self._path(workspace).parent.mkdir(exist_ok=True)
-        write_atomic(self._path(workspace), to_json(asdict(request)))
-
-    def get(self, workspace: str) -> AcceptRequest | None:
-        """Return the request for a workspace, where there is one.
-
-        Raises:
-            WorkspaceError: Its file is damaged.
-        """
-        path = self._path(workspace)
-        if not path.exists():
-            return None
-        try:
-            request = AcceptRequest(**read_json(path))
-            datetime.fromisoformat(request.at)
-        except (TypeError, ValueError) as error:
-            raise WorkspaceError(f"{path} is no request ({error}); remove it.") from error
-        return request
-
-    def remove(self, workspace: str) -> None:
-        """Forget a request."""
-        self._path(workspace).unlink(missing_ok=True)
-
-    def waiting(self) -> dict[str, str]:
-        """Return the workspaces under way, by the id of their proposal."""
-        waiting = {}
-        for path in sorted(self.folder.path.glob("accepting/*.json")):
-            with suppress(WorkspaceError):  # its job says what is wrong
-                if (request := self.get(path.stem)) is not None:
-                    waiting[str(request.proposal)] = path.stem
-        return waiting
-
-    def _path(self, workspace: str) -> Path:
-        return self.folder.path / "accepting" / f"{workspace}.json"
-
-
-def accept_job(
-    requests: AcceptRequests,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    otherwise: Callable[[str, OnProgress], str],
-) -> Callable[[str, OnProgress], str]:
-    """Return work that makes a requested workspace, and does something else for all others.
-
-    It may be killed at any time: called again, it ends the same. What fails is asked for no more.
-    """
-
-    def work(name: str, on_progress: OnProgress) -> str:
-        request = requests.get(name)
-        if request is None:
-            return otherwise(name, on_progress)
-
-        def show(progress: CollectProgress) -> None:
-            line = f"{progress.n_read:,} documents read, {progress.n_kept:,} kept"
-            on_progress(progress.share, line)
-
-        on_progress(0.0, "Opening the documents")
-        try:
-            done = accept(
-                requests.folder,
-                requests.folder.with_id(request.proposal),
-                requests.root / name,
-                kb,
-                trained,
-                by=request.by,
-                at=datetime.fromisoformat(request.at),
-                take_labels=request.take_labels,
-                resume=True,
-                on_progress=show,
-            )
-        except StamoError:
-            requests.remove(name)
-            raise
-        requests.remove(name)
-        verb = "kept" if request.take_labels else "suggested"
-        n = done.collected.n_kept
-        return f"Accepted: {n:,} documents, {len(done.suggested)} labels {verb}. Label some more."
-
-    return work

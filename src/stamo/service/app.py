@@ -1,8 +1,7 @@
-"""The application: routes, pages and one place where errors become status codes."""
+"""The application: its parts, its routes and pages, and the place where errors become statuses."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -11,11 +10,11 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from starlette.concurrency import run_in_threadpool
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
+from prometheus_fastapi_instrumentator import Instrumentator
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stamo import __version__
 from stamo.errors import (
@@ -25,24 +24,14 @@ from stamo.errors import (
     UnknownEntityError,
     WorkspaceError,
 )
-from stamo.service.folders import MissingWorkspaceError
-from stamo.service.linking import LinkPool
-from stamo.service.metrics import add_metrics
-from stamo.service.parts import ServiceParts
-from stamo.service.routes import (
-    found_routes,
-    history_routes,
-    job_routes,
-    link_routes,
-    nif_routes,
-    pack_routes,
-    workspace_routes,
-)
+from stamo.kb.base import KnowledgeBase
+from stamo.models.store import TrainedModel
+from stamo.service.linking import Limits
+from stamo.service.routes import Service, router
 from stamo.service.schemas import ErrorOut
-from stamo.service.security import Guard, sentence
+from stamo.service.security import Guard, SecuritySettings, put_headers, sentence
 from stamo.system.files import DISK_FULL
-
-logger = logging.getLogger(__name__)
+from stamo.workspace.desk import MissingWorkspaceError
 
 STATIC = Path(__file__).parent / "static"
 PAGES = {
@@ -52,31 +41,43 @@ PAGES = {
     "/try": "try.html",
     "/docs": "docs.html",
 }
-MISSING_PAGE = STATIC / "missing.html"
-
 STATUS_BY_ERROR: dict[int, tuple[type[StamoError], ...]] = {
     404: (MissingWorkspaceError, UnknownEntityError, UnknownAliasError),
     409: (ArtifactMismatchError, WorkspaceError),
     422: (StamoError,),
 }
 """The first one that fits tells the status."""
-
 _HTML = "text/html; charset=utf-8"
-_NOT_FOUND = HTTPStatus.NOT_FOUND.phrase
 _ERRORS: dict[int | str, dict[str, Any]] = {"4XX": {"model": ErrorOut}, "5XX": {"model": ErrorOut}}
 
 
-def create_app(parts: ServiceParts) -> FastAPI:
-    """Put the service together from its parts."""
-    pool = LinkPool(parts.linker, parts.limits)
+def create_app(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    packs_dir: Path,
+    workspaces_dir: Path,
+    *,
+    security: SecuritySettings = SecuritySettings(),
+    found_dir: Path | None = None,
+    limits: Limits = Limits(),
+) -> FastAPI:
+    """Put the service together.
+
+    Args:
+        kb: The knowledge base.
+        trained: A model trained with it.
+        packs_dir: The folder of packs to link with.
+        workspaces_dir: The folder that holds the workspaces.
+        security: Where the service listens and what it lets in.
+        found_dir: The folder of `stamo discover`, where its proposals are to be shown.
+        limits: How much one request may ask for.
+    """
+    service = Service(kb, trained, packs_dir, workspaces_dir, security, found_dir, limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(parts.jobs.start)
         yield
-        pool.close()
-        await run_in_threadpool(parts.jobs.stop)
-        parts.workspaces.close()
+        service.close()
 
     app = FastAPI(
         title="stamo",
@@ -89,33 +90,23 @@ def create_app(parts: ServiceParts) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(Failsafe)
-    app.add_middleware(Guard, settings=parts.security)
-    for router in (
-        link_routes(parts, pool),
-        nif_routes(parts, pool),
-        pack_routes(parts),
-        workspace_routes(parts),
-        history_routes(parts),
-        found_routes(parts),
-        job_routes(parts),
-    ):
-        app.include_router(router)
-    add_metrics(app, parts, pool)
+    app.state.service = service
+    app.include_router(router)
+    _add_metrics(app, service)
+    app.add_middleware(Guard, settings=security)
     _add_handlers(app)
     _add_pages(app)
     return app
 
 
-def status_of(error: StamoError) -> int:
-    """Return the status code of an error that a user can cause."""
-    return next(status for status, kinds in STATUS_BY_ERROR.items() if isinstance(error, kinds))
-
-
 def _add_handlers(app: FastAPI) -> None:
+    """Turn every error into one sentence."""
+
     @app.exception_handler(StamoError)
     async def user_error(request: Request, error: StamoError) -> JSONResponse:
-        return sentence(status_of(error), str(error))
+        return sentence(
+            next(s for s, k in STATUS_BY_ERROR.items() if isinstance(error, k)), str(error)
+        )
 
     @app.exception_handler(OSError)
     async def system_error(request: Request, error: OSError) -> JSONResponse:
@@ -126,46 +117,40 @@ def _add_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        what = str(first["msg"]).lower()
-        return sentence(422, f"The request is not as documented: {where[:100]}: {what[:200]}.")
+        where, what = ".".join(map(str, first["loc"]))[:100], str(first["msg"]).lower()[:200]
+        return sentence(422, f"The request is not as documented: {where}: {what}.")
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
-        path = request.url.path[:100]
+        path, said = request.url.path[:100], str(error.detail)
         if error.status_code == 405:
             said = f"{request.method} is not for {path!r}; GET /docs lists what each route takes."
-            return sentence(405, said, error.headers or {})
-        if error.status_code == 404 and error.detail == _NOT_FOUND:
+        elif error.status_code == 404 and said == HTTPStatus.NOT_FOUND.phrase:
             if "text/html" in request.headers.get("accept", ""):
-                return FileResponse(MISSING_PAGE, 404, media_type=_HTML)
-            return sentence(404, f"There is no route {path!r}; GET /docs lists those there are.")
-        return sentence(error.status_code, str(error.detail))
+                return FileResponse(STATIC / "missing.html", 404, media_type=_HTML)
+            said = f"There is no route {path!r}; GET /docs lists those there are."
+        return sentence(error.status_code, said, error.headers or {})
+
+    @app.exception_handler(Exception)
+    async def defect(request: Request, error: Exception) -> JSONResponse:
+        # The server logs the trace; this answer passes no middleware.
+        answer = sentence(500, "The service failed on this request; its log says why.")
+        put_headers(answer.headers, request.url.path, "")
+        return answer
 
 
-class Failsafe:
-    """Turns what nobody expected into one sentence; the trace goes to the log only."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        started = False
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
-        try:
-            await self.app(scope, receive, watched)
-        except Exception:
-            if scope["type"] != "http" or started:
-                raise
-            logger.exception("%s %s failed", scope["method"], scope["path"])
-            answer = sentence(500, "The service failed on this request; its log says why.")
-            await answer(scope, receive, send)
+def _add_metrics(app: FastAPI, service: Service) -> None:
+    """Count the requests that the guard lets in, by the patterns of their routes."""
+    registry = CollectorRegistry()
+    busy = Gauge("stamo_linking", "Texts being linked or waiting.", registry=registry)
+    busy.set_function(lambda: service.pool.n_inside)
+    in_use = Gauge("stamo_packs", "Entity packs in use.", registry=registry)
+    in_use.set_function(lambda: len(service.packs.packs()))
+    served = Gauge("stamo_info", "What is served.", ("version", "kb"), registry=registry)
+    served.labels(__version__, service.kb.name).set(1)
+    ProcessCollector(registry=registry)
+    metrics = Instrumentator(should_group_status_codes=False, registry=registry)
+    metrics.instrument(app, metric_namespace="stamo").expose(app, tags=["operation"])
 
 
 def _add_pages(app: FastAPI) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.dataclasses import dataclass
 
 from stamo.discovery.proposals import Proposal
 from stamo.packs.folder import PackEntry
+from stamo.workspace.agreement import LabellerPair
+from stamo.workspace.desk import Guess, LabellingProgress, Question
 
 N_SHOWN = 20
 
@@ -181,51 +182,6 @@ class NextIn(_In):
     """How many mentions to keep: the one to show and those that come next."""
 
 
-class ChoiceOut(_Out):
-    """A candidate entity to choose."""
-
-    choice: str
-    entity: str
-    line: str
-    emerging: bool
-
-
-class Question(_Out):
-    """A candidate mention in its context."""
-
-    document: str
-    mention: int
-    title: str | None
-    start: int
-    """Where it stands in the document's text, in characters; `end` is behind it."""
-    end: int
-    before: str
-    surface: str
-    after: str
-    choices: tuple[ChoiceOut, ...]
-    n_same: int
-    """Mentions of this name in this document: one label speaks for all of them."""
-    differ: bool
-    """Whether labels of this name in this document differ; then each speaks for itself."""
-    label: str | None
-    """Its label as people read it."""
-    labelled_by: str
-
-
-class LabellingProgress(_Out):
-    """How far the labels of a workspace are."""
-
-    n_labelled: int
-    n_skipped: int
-    n_left: int
-    """Mentions that nobody has looked at."""
-    target: int = 20
-    by: dict[str, int] = {}
-    """How many labels each person gave."""
-    advice: str = ""
-    """A line on whether more labels help."""
-
-
 class OwnPack(_Out):
     """The pack that a workspace learned last."""
 
@@ -242,9 +198,9 @@ class WorkspaceInfo(_Out):
 
     name: str
     entity: str
-    aliases: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
     next_step: str
-    progress: LabellingProgress
+    progress: LabellingProgress = LabellingProgress()
     has_report: bool = False
     pack: OwnPack | None = None
     problem: str = ""
@@ -274,16 +230,6 @@ class LabelIn(_In):
     """Whether the mention may have a label already."""
 
 
-@dataclass(frozen=True)
-class Guess:
-    """What the linking model would have said; shown only after the choice."""
-
-    choice: str
-    """A title, `@emerging`, or `@none` when it would not have linked the mention."""
-    entity: str
-    confidence: Rounded
-
-
 class LabelOut(_Out):
     """The label is kept; only now comes the model's guess."""
 
@@ -291,12 +237,10 @@ class LabelOut(_Out):
     progress: LabellingProgress
 
 
-class UndoIn(_In):
+class UndoIn(NextIn):
     """Whose last decision is taken back."""
 
     who: Name
-    client: Name
-    n: Ahead = 1
 
 
 class CheckOut(_Out):
@@ -323,22 +267,12 @@ class LabelEntryOut(_Out):
     differs: bool
 
 
-class LabellerPairOut(_Out):
-    """How far two people agree."""
-
-    first: str
-    second: str
-    n: int
-    n_same: int
-    kappa: Rounded | None
-
-
 class HistoryOut(_Out):
     """The labels that were asked for, and how far labellers agree."""
 
     labels: list[LabelEntryOut]
     n: int
-    agreement: list[LabellerPairOut]
+    agreement: list[LabellerPair]
 
 
 class DocumentOut(_Out):

@@ -6,108 +6,23 @@ unless told otherwise, and then asks for a token before it shows or changes anyt
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
+from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stamo.errors import SettingsError
 
-if TYPE_CHECKING:
-    # The class that is chosen at run time depends on what is installed.
-    from uvicorn.protocols.http.h11_impl import H11Protocol as HTTPProtocol
-else:
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol as HTTPProtocol
-
-
-@dataclass(frozen=True)
-class ConnectionLimits:
-    """How long and how many."""
-
-    header_seconds: float = 10.0
-    """How long the head of a request may take, the time before its first byte included."""
-    per_client: int = 100
-    """Connections of one address."""
-    total: int = 200
-    """Connections of all."""
-
-
-_BODY = b'{"error":"The service has too many connections; try again in a moment."}'
-FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
-)
-
-
-class LimitedProtocol(HTTPProtocol):
-    """Ends connections that send no whole head in time; answers 503 to those above a limit."""
-
-    limits: ClassVar[ConnectionLimits]
-    n_by_client: ClassVar[Counter[str]]
-    peer = ""
-    is_refused = False
-    timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Count a new connection and wait for its first request."""
-        super().connection_made(transport)
-        address = transport.get_extra_info("peername")
-        self.peer = str(address[0]) if address else ""
-        self.n_by_client[self.peer] += 1
-        is_greedy = self.n_by_client[self.peer] > self.limits.per_client
-        self.is_refused = is_greedy or self.n_by_client.total() > self.limits.total
-        self._expect_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection."""
-        self.n_by_client[self.peer] -= 1
-        if not self.n_by_client[self.peer]:
-            del self.n_by_client[self.peer]
-        self._stop_timer()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what came, unless the connection is one too many."""
-        if self.is_refused:
-            self.transport.write(FULL)
-            self.transport.close()
-            return
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_timer()  # the head has come; the guard watches over the body
-        elif self.timer is None:
-            self._expect_head()
-
-    def _expect_head(self) -> None:
-        self.timer = self.loop.call_later(self.limits.header_seconds, self._end)
-
-    def _end(self) -> None:
-        self.timer = None
-        if not self.transport.is_closing():
-            self.transport.close()
-
-    def _stop_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-
-
-def limited_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
-    """Return the server's protocol of HTTP with limits of its own."""
-    return type("Limited", (LimitedProtocol,), {"limits": limits, "n_by_client": Counter()})
-
-
 REQUEST_HEADER = "x-stamo"
 """A page of another site cannot send this header without asking first, and we never allow it."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+OTHER_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 STATELESS_PATHS = frozenset({"/api/link", "/nif"})
 """Routes that are called by POST because of their body, but change nothing."""
 HEALTH_PATH = "/healthz"
@@ -116,7 +31,6 @@ DATA_PATHS = ("/api/", "/nif", "/metrics")
 """What the routes that hold data start with; the pages hold none."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_TOKEN = 16
-SHORT_BODY = 2**16
 PASS_COOKIE = "stamo-pass"
 """Lets a browser that has shown the token read; it changes nothing."""
 
@@ -137,9 +51,6 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_CLOSE = {"Connection": "close"}
-_REFUSAL_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 408: _CLOSE, 413: _CLOSE, 503: _CLOSE}
-"""What is left of a refused body is not read; the connection cannot be used again."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +65,6 @@ class SecuritySettings:
     """Other names under which browsers reach the service, such as that of a proxy."""
     max_body: int = 5 * 2**20
     """Bytes that a request may have."""
-    max_bodies: int = 64 * 2**20
-    """Bytes that the bodies of all requests under way may have; short ones always pass."""
-    body_seconds: float = 30.0
-    """How long a body may take to arrive."""
     public_read: bool = False
     """Whether others may read and link without the token."""
 
@@ -207,6 +114,8 @@ def refusal(
 ) -> tuple[int, str] | None:
     """Return status and sentence when a request is refused, None when it may pass."""
     host = headers.get("host", "")
+    if method not in SAFE_METHODS | OTHER_METHODS:  # it would be counted under its own name
+        return 405, f"{method[:20]} is no method of this service."
     if path == HEALTH_PATH and method in SAFE_METHODS:
         return None
     if not settings.knows_host(host):
@@ -271,8 +180,6 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: SecuritySettings) -> None:
         self.app = app
         self.settings = settings
-        self._n_held = 0
-        """Bytes of all bodies under way."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -282,61 +189,36 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        token, guards = self.settings.token, self.settings.guards_reading
-        cookie = reading_pass(token) if token and guards and _has_token(token, headers) else ""
-        send = _with_headers(send, scope["path"], cookie)
-        refused = refusal(self.settings, scope["method"], scope["path"], headers)
+        headers, settings, size = Headers(scope=scope), self.settings, 0
+        token = settings.token if settings.guards_reading else None
+        cookie = reading_pass(token) if token and _has_token(token, headers) else ""
+        too_long = f"The request has more than {settings.max_body} bytes; send less at once."
+
+        async def receive_some() -> Message:
+            # What a header promises is not to be relied on: what comes is counted.
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > settings.max_body:
+                raise HTTPException(413, too_long, {"Connection": "close"})
+            return message
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                put_headers(MutableHeaders(scope=message), scope["path"], cookie)
+            await send(message)
+
+        refused = refusal(settings, scope["method"], scope["path"], headers)
+        promised = headers.get("content-length", "0")
+        if refused is None and promised.isdecimal() and int(promised[:20]) > settings.max_body:
+            refused = 413, too_long
         if refused is None:
-            parts: list[bytes] = []
-            try:
-                refused = await self._read(scope, receive, parts)
-                if refused is None:
-                    await self.app(scope, _replay(b"".join(parts), receive), send)
-                    return
-            finally:
-                self._n_held -= sum(map(len, parts))
-        more = _REFUSAL_HEADERS.get(refused[0], {})
-        await sentence(*refused, more)(scope, receive, send)
-
-    async def _read(
-        self, scope: Scope, receive: Receive, parts: list[bytes]
-    ) -> tuple[int, str] | None:
-        """Read the whole body, but no more than allowed, whatever its header promises."""
-        settings, size = self.settings, 0
-        too_long = 413, f"The request has more than {settings.max_body} bytes; send less at once."
-        promised = Headers(scope=scope).get("content-length", "0")
-        if promised.isascii() and promised.isdigit() and int(promised[:20]) > settings.max_body:
-            return too_long
-        try:
-            async with asyncio.timeout(settings.body_seconds):
-                more = True
-                while more:
-                    message = await receive()
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    self._n_held += len(parts[-1])
-                    if size > settings.max_body:
-                        return too_long
-                    if size > SHORT_BODY and self._n_held > settings.max_bodies:
-                        return 503, "The service has too much to read; try again in a moment."
-                    more = message["type"] == "http.request" and message.get("more_body", False)
-        except TimeoutError:
-            return 408, "The request did not arrive in time; send it again."
-        return None
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    sent = False
-
-    async def again() -> Message:
-        nonlocal sent
-        if sent:
-            return await receive()
-        sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
+            await self.app(scope, receive_some, send_guarded)
+            return
+        # What is left of a refused body is not read; the connection cannot be used again.
+        more = {401: {"WWW-Authenticate": "Bearer"}, 413: {"Connection": "close"}}
+        answer = sentence(*refused, more.get(refused[0], {}))
+        await answer(scope, receive, send_guarded)
 
 
 def sentence(status: int, text: str, headers: Mapping[str, str] = {}) -> JSONResponse:
@@ -347,18 +229,12 @@ def sentence(status: int, text: str, headers: Mapping[str, str] = {}) -> JSONRes
     return JSONResponse({"error": clean}, status, {**headers, **again})
 
 
-def _with_headers(send: Send, path: str, cookie: str) -> Send:
-    async def wrapped(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            headers.setdefault("Content-Security-Policy", PAGE_POLICY)
-            headers.setdefault("Cache-Control", "no-store" if "/api/" in path else "no-cache")
-            if cookie:
-                headers.append(
-                    "Set-Cookie", f"{PASS_COOKIE}={cookie}; Path=/api; HttpOnly; SameSite=Strict"
-                )
-            for name, value in _HEADERS.items():
-                headers[name] = value
-        await send(message)
-
-    return wrapped
+def put_headers(headers: MutableHeaders, path: str, cookie: str) -> None:
+    """Put the policy on an answer, and the pass of a browser that has shown the token."""
+    headers.setdefault("Content-Security-Policy", PAGE_POLICY)
+    headers.setdefault("Cache-Control", "no-store" if "/api/" in path else "no-cache")
+    if cookie:
+        kept = f"{PASS_COOKIE}={cookie}; Path=/api; HttpOnly; SameSite=Strict"
+        headers.append("Set-Cookie", kept)
+    for name, value in _HEADERS.items():
+        headers[name] = value

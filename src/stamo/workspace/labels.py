@@ -38,22 +38,6 @@ PLACE = ("document", "mention", "surface", "start", "end")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One candidate entity that a person may choose."""
-
-    choice: str
-    """What is kept: a title of the knowledge base, or `@emerging`."""
-    entity: str
-    line: str = ""
-    """A line of what is known of it."""
-
-    @property
-    def emerging(self) -> bool:
-        """Whether it is the emerging entity."""
-        return self.choice == EMERGING_CHOICE
-
-
-@dataclass(frozen=True, slots=True)
 class LabelTarget:
     """The mention that is labelled."""
 

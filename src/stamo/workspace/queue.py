@@ -249,38 +249,15 @@ class LabelQueue:
         return learned.posterior[:, 0].astype(np.float64)
 
 
-MAX_QUEUES = 8
-"""Queues that are kept in memory, some ten megabytes each; others are made anew when asked for."""
-
-
-class Advisor:
-    """The queues of many workspaces; a function of workspace, documents and labels."""
-
-    def __init__(self, kb: KnowledgeBase, trained: TrainedModel) -> None:
-        self._kb, self._trained = kb, trained
-        self._queues: dict[str, tuple[object, LabelQueue]] = {}
-
-    def queue(self, workspace: Workspace, corpus: Corpus) -> LabelQueue:
-        """Return the queue of a workspace, made anew when its documents changed."""
-        parts = workspace.documents.manifest.parts
-        held = self._queues.get(str(workspace.path))
-        if held is None or held[0] != parts:
-            reader = remembering(encoder_of(INSTALLED), workspace.encodings_path)
-            queue = LabelQueue(workspace.entity, corpus, self._kb, self._trained, reader)
-            if reader is not None:
-                reader.save()
-            held = (parts, queue)
-        self._queues.pop(str(workspace.path), None)
-        self._queues[str(workspace.path)] = held  # the last one used stands last
-        for oldest in list(self._queues)[:-MAX_QUEUES]:
-            self._queues.pop(oldest, None)
-        return held[1]
-
-    def __call__(
-        self, workspace: Workspace, corpus: Corpus, labels: Sequence[LabelEvent]
-    ) -> list[LabelKey]:
-        """Order the candidate mentions, those that teach most first."""
-        return self.queue(workspace, corpus).order(labels)
+def open_queue(
+    workspace: Workspace, corpus: Corpus, kb: KnowledgeBase, trained: TrainedModel
+) -> LabelQueue:
+    """Return the queue of a workspace, by the installed encoder where there is one."""
+    reader = remembering(encoder_of(INSTALLED), workspace.encodings_path)
+    queue = LabelQueue(workspace.entity, corpus, kb, trained, reader)
+    if reader is not None:
+        reader.save()
+    return queue
 
 
 def one_per_document(keys: Iterable[LabelKey]) -> list[LabelKey]:

@@ -7,7 +7,7 @@ from scipy import sparse
 from stamo.features.encoder_choice import INSTALLED, encoder_of
 from stamo.workspace.gold import label_by_gold
 from stamo.workspace.labels import SKIP, LabelTarget
-from stamo.workspace.queue import Advisor, LabelQueue, choose_documents
+from stamo.workspace.queue import LabelQueue, choose_documents, open_queue
 from tests.synthetic import make_synthetic_pile
 from tests.workspace.small_world import NOON, copy_collected
 
@@ -126,22 +126,9 @@ def test_advice_says_when_more_labels_stop_helping(small, tmp_path, kb, trained)
     assert "All candidate mentions" in everything.text
 
 
-def test_the_advisor_keeps_the_queue_of_a_workspace(space, kb, trained):
-    """Documents are encoded once; the order is the queue's own."""
-    advisor = Advisor(kb, trained)
+def test_the_queue_of_a_workspace_uses_the_installed_encoder(space, kb, trained):
+    """The order is that of the queue with it, and what was encoded is kept."""
     corpus = space.documents.read()
     again = LabelQueue(space.entity, corpus, kb, trained, encoder_of(INSTALLED))
-    assert advisor(space, corpus, []) == again.order([])
-    assert advisor.queue(space, corpus) is advisor.queue(space, corpus)
-
-
-def test_the_advisor_forgets_the_queue_that_was_used_longest_ago(
-    small, space, kb, trained, tmp_path, monkeypatch
-):
-    """Memory does not follow the number of workspaces."""
-    monkeypatch.setattr("stamo.workspace.queue.MAX_QUEUES", 1)
-    advisor = Advisor(kb, trained)
-    corpus = space.documents.read()
-    first = advisor.queue(space, corpus)
-    advisor.queue(copy_collected(small, tmp_path / "other"), corpus)
-    assert advisor.queue(space, corpus) is not first
+    assert open_queue(space, corpus, kb, trained).order([]) == again.order([])
+    assert space.encodings_path.exists()

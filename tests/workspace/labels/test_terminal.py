@@ -7,7 +7,7 @@ from rich.console import Console
 from stamo.workspace.labels import EMERGING_CHOICE, NONE, SKIP
 from stamo.workspace.terminal import label_in_terminal
 from stamo.workspace.wording import cut_context, printable
-from tests.workspace.small_world import NOON, copy_collected
+from tests.workspace.small_world import copy_collected
 
 
 @pytest.fixture
@@ -26,7 +26,6 @@ def label(small, kb, trained, tmp_path):
             console=console,
             labeller="ada",
             read_key=lambda: next(pressed, ""),
-            now=lambda: NOON,
         )
         with space.open_labels() as store:
             return output.getvalue(), n, [event.choice for event in store.current()]

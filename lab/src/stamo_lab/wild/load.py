@@ -22,9 +22,9 @@ from stamo.learning.learn import encode_pile
 from stamo.learning.loop import Task
 from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Int32, Int64
+from stamo.workspace.desk import ADVISE_EVERY
 from stamo.workspace.labels import EMERGING_CHOICE, NONE, LabelEvent, LabelTarget
 from stamo.workspace.queue import LEAST_LABELS, LabelQueue
-from stamo.workspace.terminal import ADVISE_EVERY
 from stamo_lab.suites.store import stable_hash
 from stamo_lab.wild.suite import WildProblem, WildSuite
 

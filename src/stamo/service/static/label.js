@@ -162,7 +162,7 @@ function choiceItem(choice, i) {
   const title = make("span", { className: "title" }, choice.entity);
   const text = make("span", { className: "text" }, title);
   if (choice.emerging) text.append(" ", make("span", { className: "badge" }, "new"));
-  if (choice.line) text.append(make("span", { className: "line" }, choice.line));
+  if (choice.description) text.append(make("span", { className: "line" }, choice.description));
   const button = make("button", { type: "button" });
   if (i < KEYS.length) {
     button.append(make("kbd", {}, KEYS[i]));
