@@ -6,9 +6,7 @@ from scipy.special import expit
 
 from stamo.corpus.types import Corpus, Document
 from stamo.features.base import FeatureParams
-from stamo.features.encoder_choice import encoder_of
 from stamo.features.mentions import Lexicon, flatten
-from stamo.features.pile import positions
 from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
@@ -16,10 +14,9 @@ from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, score_pack
 from stamo.models.evidence import agree, log_odds, margins_under, mention_views
 from stamo.packs.pack import EntityPack
-from stamo.packs.theta import SHIFT, strongest_neighbours
-from stamo.workspace.cross_validation import load_material
+from stamo.packs.theta import SHIFT
 from stamo.workspace.labels import labels_fingerprint
-from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack
+from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack, read_material
 from stamo_lab.published import READINGS
 from tests.synthetic import run_reading
 from tests.workspace.small_world import copy_labelled
@@ -43,8 +40,7 @@ def score(space, pack, kb, trained):
 def test_a_pack_scores_as_theta_did(learned, kb, trained):
     """Linking with the pack gives the log odds of θ̂(e*) on the documents it was learned on."""
     space, pack = learned
-    encoder = encoder_of(FEW.encoder)
-    task = load_material(space, kb, trained, FEW.to_reading(), encoder=encoder).task
+    *_, task = read_material(space, kb, trained, FEW.to_reading(), FEW.encoder)
     theta = run_reading(task, FEW.to_reading()).theta
     margin = margins_under(task.scorer, theta, task.temperature)
     odds = log_odds(margin, theta, mention_views(task.pile, kb), task.temperature)
@@ -68,15 +64,6 @@ def test_parts_add_up_and_confidence_leaves_the_shift_out(learned, kb, trained):
     np.testing.assert_allclose(scores.probability, expit(scores.odds - shift))
 
 
-def test_packs_survive_their_file(learned, tmp_path):
-    """A saved pack has all groups of θ̂(e*), byte for byte."""
-    _, pack = learned
-    pack.save(tmp_path / "rey.stamo")
-    loaded = EntityPack.load(tmp_path / "rey.stamo")
-    assert loaded.fingerprint == pack.fingerprint
-    assert {"evidence-words", "evidence-entities", "evidence-bias", SHIFT} <= set(loaded.groups)
-
-
 def test_a_pack_without_evidence_links_by_the_model(learned, kb, trained):
     """Features estimated on the labels, without a correction, link where e* scores highest."""
     space, _ = learned
@@ -93,20 +80,11 @@ def test_published_odds_become_probabilities(learned, kb, trained):
     """A prior kept as odds is packed as the probability it stands for."""
     space, _ = learned
     reading = replace(READINGS["published"], args=READINGS["estimation"].args)
-    task = load_material(space, kb, trained, reading).task
+    *_, task = read_material(space, kb, trained, reading)
     learned = run_reading(task, reading)
     odds = learned.theta.replace(prior=learned.theta["prior"] * 0 + 3.0)
     pack = LearnedEntity(replace(learned, theta=odds), task.pile, trained).to_pack()
     np.testing.assert_allclose(pack.priors, 0.75)
-
-
-def test_neighbours_are_ranked(learned, kb):
-    """The strongest neighbours come first and carry their titles."""
-    _, pack = learned
-    top = strongest_neighbours(pack, 5)
-    assert [value for _, value in top] == sorted(pack.relatedness.tolist(), reverse=True)[:5]
-    ids = kb.entity_ids([title for title, _ in top])
-    assert (positions(pack.neighbours, ids) >= 0).all()
 
 
 def test_labels_fingerprint_ignores_order_and_people(learned):
@@ -121,7 +99,7 @@ def test_labels_fingerprint_ignores_order_and_people(learned):
 def test_a_model_without_relatedness_packs_none(learned, kb, trained):
     """Where θ̂(e*) has no relatedness, the pack relates its entity to nothing."""
     space, _ = learned
-    task = load_material(space, kb, trained, FEW.to_reading()).task
+    *_, task = read_material(space, kb, trained, FEW.to_reading())
     learned = run_reading(task, FEW.to_reading())
     groups = {n: v for n, v in learned.theta.groups.items() if n != "relatedness"}
     learned = replace(learned, theta=FeatureParams(groups))
@@ -133,17 +111,13 @@ def test_a_model_without_relatedness_packs_none(learned, kb, trained):
 def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained):
     """`LearnedEntity.to_pack()` gives the workspace's pack, but for its notes, and it links."""
     space, written = learned
-    material = load_material(space, kb, trained, FEW.to_reading())
+    corpus, *_ = read_material(space, kb, trained, FEW.to_reading())
     names = small.entity.aliases
-    is_labelled = [
-        any(m.surface in names and m.entity is not None for m in d.mentions)
-        for d in material.corpus
-    ]
-    parts = [
-        Corpus(tuple(d for d, own in zip(material.corpus, is_labelled, strict=True) if own == kind))
-        for kind in (True, False)
-    ]
-    (entity,) = learn_in_memory(small.entity, *parts, trained, kb)
+    parts: tuple[list, list] = ([], [])
+    for document in corpus:
+        is_labelled = any(m.surface in names and m.entity is not None for m in document.mentions)
+        parts[not is_labelled].append(document)
+    (entity,) = learn_in_memory(small.entity, *(Corpus(tuple(part)) for part in parts), trained, kb)
     pack = EntityPack.from_bytes(entity.to_pack(description="By hand.").to_bytes())
     assert pack.description == "By hand."
     np.testing.assert_allclose(pack.priors, written.priors, atol=1e-6)
