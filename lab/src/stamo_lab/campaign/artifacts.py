@@ -333,9 +333,10 @@ IDS = (
 
 def build_with_ids(folder: Path, rng: random.Random) -> None:
     """Give a knowledge base ids from odd SQL or an odd table; SQL is never run."""
-    path, source = folder / "ids.sql", folder / "plain.csv"
-    path.write_bytes(mutate(pieces_of(rng, IDS, 300).encode(), rng))
-    source.write_text("name,aliases\nRey,Rey|Finn\n")
+    path, source = folder / "ids.sql", folder / "small.xml"
+    odd = pieces_of(rng, IDS, 300).encode()
+    path.write_bytes(b"Rey\tQ1\n" + (odd if rng.random() < 0.5 else mutate(odd, rng)))
+    source.write_bytes((folder / WORLD / "dump.xml").read_bytes()[:20_000])
     _build(folder, source, "--ids", path)
 
 
@@ -369,9 +370,10 @@ def declare_entities(folder: Path, rng: random.Random) -> None:
     """Make workspaces from an odd table; they all stay below their folder."""
     path, root = folder / "declared.csv", folder / "inside" / "declared"
     shutil.rmtree(folder / "inside", ignore_errors=True)
-    rows = _odd_rows(rng, ("name", "aliases", "description", "id", "type", "url", "folder"))
+    rows = _odd_rows(rng, ("name", "aliases", "description", "id", "type", "folder"))
     for row in rows[1:]:
-        row[-1] = rng.choice(ODD_FOLDERS)
+        row[-1] = ""
+    rows[-1][-1] = rng.choice(ODD_FOLDERS)
     path.write_bytes(odd_table(rng, rows))
     command("new", root, "--from", path, "--who", "ada")
     outside = [entry for entry in (folder / "inside").iterdir() if entry != root]

@@ -113,8 +113,8 @@ def ask_routes(
     schema = schemathesis.openapi.from_dict(client.get("/api/openapi.json").json())
     operations = [result.ok() for result in schema.get_all_operations()]  # type: ignore[union-attr]
     for turn in range(first, sys.maxsize):
-        for operation in operations:
-            mode = random.Random(turn).choice(list(GenerationMode))
+        for number, operation in enumerate(operations, start=turn):
+            mode = list(GenerationMode)[number % 2]
 
             @seed(turn)
             @settings(
