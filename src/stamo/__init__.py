@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from stamo.models.train import train_linking_model as train_linking_model
     from stamo.packs.pack import EntityPack as EntityPack
     from stamo.workspace.collect import collect as collect
+    from stamo.workspace.desk import LabelDesk as LabelDesk
     from stamo.workspace.folder import Workspace as Workspace
-    from stamo.workspace.labels import LabelTarget as LabelTarget
     from stamo.workspace.learn import learn_pack as learn_pack
-    from stamo.workspace.queue import LabelQueue as LabelQueue
     from stamo.world import unpack_world as unpack_world
 
 __version__ = "0.1.0"
@@ -44,8 +43,7 @@ _MODULES = {
     "EmergingEntity": "stamo.corpus.types",
     "EntityPack": "stamo.packs.pack",
     "KnowledgeBase": "stamo.kb.base",
-    "LabelQueue": "stamo.workspace.queue",
-    "LabelTarget": "stamo.workspace.labels",
+    "LabelDesk": "stamo.workspace.desk",
     "Linker": "stamo.linking.linker",
     "LinkerSettings": "stamo.linking.detect",
     "Mention": "stamo.corpus.types",
