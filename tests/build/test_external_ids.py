@@ -76,7 +76,7 @@ def test_rows_that_cross_blocks_are_found(tmp_path):
         (ITEMS.replace("enwiki", "plwiki").encode(), "holds no id of enwiki"),
         (b"Brig\tQ1\textra\n", "line 1 is not a title and an id"),
         (b"Brig,Q1\nCorm\n", "line 2 is not a title and an id"),
-        (b'Corm,"' + b"Q1\n" * 100_000, "line .* is no CSV"),
+        (b'Corm,"' + b"Q1\n" * 100_000, "line .* quotation mark missing"),
         (b"Caf\xe9,Q1\n", "not UTF-8"),
         (gzip.compress(PAGE_PROPS.encode() * 50)[:-20], "cannot be read whole"),
     ],

@@ -1,6 +1,9 @@
-"""Write small web archives in the exact form of crawls."""
+"""Write small web archives in the exact form of crawls, and read documents."""
 
 from __future__ import annotations
+
+from stamo.corpus.reading import SkipCounter, read_documents
+from stamo.corpus.types import Document
 
 
 def http_answer(
@@ -36,3 +39,9 @@ def page(text: str, title: str = "A page") -> bytes:
         f"<!doctype html><html><head><title>{title}</title><script>alert('Rey')</script></head>"
         f"<body>{menu}<article><p>{text}</p></article></body></html>"
     ).encode()
+
+
+def read(*sources: object, **options: object) -> tuple[list[Document], SkipCounter]:
+    """Return the documents of sources and what was left out."""
+    skips = SkipCounter()
+    return list(read_documents(list(sources), on_skip=skips, **options)), skips

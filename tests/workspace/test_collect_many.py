@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from stamo.corpus import reading as readers
+from stamo.corpus.reading import read_files
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace import collect as collecting
@@ -47,13 +47,12 @@ def test_one_pass_gives_what_each_would_get_alone(small, kb, trained, alone, tmp
     """Documents, parts, counts and positions are the same; the sources are opened once."""
     opened = []
 
-    def read(sources, **arguments):
-        opened.append(sources)
-        return readers.read_documents(sources, **arguments)
+    def read(files, **arguments):
+        opened.append(files)
+        return read_files(files, **arguments)
 
     spaces, pile = make_all(tmp_path, small), small.world.paths.pile_path
-    reader = readers.SourceReader(read)
-    found = collect_many(spaces, [pile], kb, trained, settings=BATCH, reader=reader)
+    found = collect_many(spaces, [pile], kb, trained, settings=BATCH, read=read)
     assert len(opened) == 1
     for space, one, (other, expected) in zip(spaces, found, alone, strict=True):
         assert list(space.documents) == list(other.documents)
@@ -89,7 +88,6 @@ collect_many(spaces, [small.world.paths.pile_path], small.kb, small.trained, set
     manifests = [space.documents.manifest for space in spaces]
     assert not any(manifest.complete for manifest in manifests)
     assert all(manifest.state["kb"] == str(small.kb_path) for manifest in manifests)
-    assert len({str(manifest.state["position"]) for manifest in manifests}) > 1
     found = collect_many(spaces, [], kb, trained, settings=BATCH)
     for space, one, (other, expected) in zip(spaces, found, alone, strict=True):
         assert list(space.documents) == list(other.documents)
@@ -99,36 +97,40 @@ collect_many(spaces, [small.world.paths.pile_path], small.kb, small.trained, set
 
 def test_reading_is_written_down_by_bytes(small, kb, trained, tmp_path, monkeypatch):
     """A crawl without any mention still leaves how far it was read."""
-    source = tmp_path / "dull.jsonl"
+    source = tmp_path / "dull"
+    source.mkdir()
     line = json.dumps({"text": "nothing to see here " * 500}) + "\n"
-    source.write_text(line * 300)
+    for i in range(3):
+        (source / f"{i}.jsonl").write_text(line * 150)
     monkeypatch.setattr(collecting, "CHECKPOINT_BYTES", 1_000_000)
     space = make(tmp_path / "w", small.entity)
     shares = []
 
     def stop(reached):
         shares.append(reached.share)
-        if len(shares) == 2:
+        if len(shares) == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         collect(space, [source], kb, trained, origin=small.origin, on_progress=stop)
     assert 0 < shares[0] < shares[1] < 1
     left = space.documents.manifest
-    assert left.state["position"][2] > 0
+    assert left.state["position"][1].startswith("dull/")
     assert "interrupted" in space.status().next_step
     found = collect(space, [], kb, trained)
-    assert found.skipped == {"contains no alias": 300}
+    assert found.skipped == {"contains no alias": 450}
 
 
 def test_what_is_written_down_does_not_grow_with_the_workspaces(
     small, kb, trained, tmp_path, monkeypatch
 ):
     """Where nothing waits, one workspace after the other notes how far the crawl was read."""
-    source = tmp_path / "dull.jsonl"
+    source = tmp_path / "dull"
+    source.mkdir()
     line = json.dumps({"text": "nothing to see here " * 5000}) + "\n"
-    source.write_text(line * 200)
-    n_checkpoints = source.stat().st_size // 1_000_000
+    for i in range(20):
+        (source / f"{i}.jsonl").write_text(line * 10)
+    n_checkpoints = 20
     monkeypatch.setattr(collecting, "CHECKPOINT_BYTES", 1_000_000)
     spaces = [
         make(tmp_path / f"n{i}", EmergingEntity(f"Nobody {i}", (f"Xyzzyq{i}",))) for i in range(8)

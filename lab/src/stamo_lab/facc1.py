@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stamo.corpus.reading import OnSkip, ReadLimits, Skip, ignore_skips
+from stamo.corpus.reading import MAX_CHARACTERS, MAX_RECORD_BYTES, OnSkip, Skip, ignore_skips
 from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.corpus.web import extract_html, header_size, parse_http, read_records
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import read_blocks, read_line_blocks
+from stamo.system.streams import open_bytes, read_line_blocks
 
 _OPEN, _CLOSE, _DIGIT_0 = "\ue000", "\ue001", 0xE010
 _MARK = re.compile("\ue000([\ue010-\ue019]+)|\ue001")
@@ -181,7 +181,7 @@ def _read_lines(path: Path, on_skip: OnSkip) -> Iterator[tuple[int, str]]:
 
     number = 0
     with path.open("rb") as file:
-        blocks = read_blocks(file, on_fault)
+        blocks = iter(open_bytes(file, on_fault))
         for block in read_line_blocks(blocks, MAX_LINE_BYTES, lambda: on_fault("line too long")):
             for line in block[:-1].split(b"\n"):
                 number += 1
@@ -204,14 +204,14 @@ def read_facc1(
         title_by_mid: See `read_freebase_keys`.
         on_skip: Called for every page and mention that is left out.
     """
-    index, limits = AnnotationIndex(annotation_paths, on_skip), ReadLimits()
+    index = AnnotationIndex(annotation_paths, on_skip)
     for path in map(Path, warc_paths):
-        for trec_id, block in _read_pages(path, limits, on_skip):
+        for trec_id, block in _read_pages(path, on_skip):
             annotations = index.of(trec_id)
             if not annotations:
                 on_skip(Skip("page without annotations", trec_id))
                 continue
-            document = annotate_page(block, annotations, title_by_mid, on_skip, limits)
+            document = annotate_page(block, annotations, title_by_mid, on_skip)
             if document is not None:
                 yield document
 
@@ -221,7 +221,6 @@ def annotate_page(
     annotations: Sequence[Annotation],
     title_by_mid: Mapping[str, str],
     on_skip: OnSkip,
-    limits: ReadLimits,
 ) -> Document | None:
     """Turn one crawled page (HTTP header and body) into a document with linked mentions."""
     trec_id = annotations[0].document
@@ -229,7 +228,7 @@ def annotate_page(
     if len(linked) < len(annotations):
         n_unknown = len(annotations) - len(linked)
         on_skip(Skip("mention of an entity without Wikipedia title", trec_id, n_unknown))
-    message = parse_http(block, limits.max_record_bytes)
+    message = parse_http(block, MAX_RECORD_BYTES)
     body = message.body if message else block
     encoding = _codec(annotations[0].encoding)
     body, placed = _place(block, body, linked, encoding)
@@ -246,12 +245,12 @@ def annotate_page(
     mentions = [
         Mention(text[i:j], i, j, title_by_mid[placed[number].mid])
         for number, (i, j) in sorted(spans.items(), key=lambda item: item[1])
-        if j <= limits.max_characters
+        if j <= MAX_CHARACTERS
     ]
     if len(mentions) < len(placed):
         on_skip(Skip("mention outside the main content", trec_id, len(placed) - len(mentions)))
     title = _MARK_CHARACTERS.sub("", page.title) or None
-    text = text[: limits.max_characters]
+    text = text[:MAX_CHARACTERS]
     return Document(trec_id, text, tuple(mentions), title) if mentions else None
 
 
@@ -330,13 +329,14 @@ def _unmark(text: str) -> tuple[str, dict[int, tuple[int, int]]]:
     return _MARK_CHARACTERS.sub("", "".join(parts)), spans
 
 
-def _read_pages(path: Path, limits: ReadLimits, on_skip: OnSkip) -> Iterator[tuple[str, bytes]]:
+def _read_pages(path: Path, on_skip: OnSkip) -> Iterator[tuple[str, bytes]]:
     def on_fault(reason: str) -> None:
         on_skip(Skip(reason, path.name))
 
     with path.open("rb") as file:
-        blocks = read_blocks(file, on_fault)
-        for record in read_records(blocks, limits.max_record_bytes, on_fault):
+        stream = open_bytes(file, on_fault)
+        stream.skips_damage = True
+        for record in read_records(iter(stream), on_fault):
             if record is None or record.type != "response":
                 continue
             trec_id = record.headers.get("warc-trec-id")

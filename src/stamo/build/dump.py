@@ -35,11 +35,8 @@ from stamo.build.site import Site
 from stamo.errors import DumpError
 from stamo.system.files import Closing
 from stamo.system.streams import (
-    PLAIN,
     UNSUPPORTED,
-    ByteSource,
     ByteStream,
-    StreamFault,
     compression,
 )
 
@@ -176,7 +173,7 @@ class DumpReader(Closing):
         """Return the share of the compressed bytes that is read, or None when that is unknown."""
         if not self._n_bytes:
             return None
-        return min(1.0, (self._n_handed_out or self._stream.source.consumed) / self._n_bytes)
+        return min(1.0, (self._n_handed_out or self._stream.consumed) / self._n_bytes)
 
     def close(self) -> None:
         """Close the input; the counts stay."""
@@ -210,15 +207,14 @@ def _open_stream(file: BinaryIO, name: str) -> ByteStream:
     Raises:
         DumpError: It cannot be read, or is no dump.
     """
-    source = ByteSource(file)
-    try:
-        start = source.peek(64)
-    except StreamFault as fault:
-        raise DumpError(f"{name} cannot be read: {fault}.") from fault
-    if kind := compression(start):
-        return ByteStream(source, kind)
+    stream = ByteStream(file)
+    start = stream.peek(64)
+    if stream.fault:
+        raise DumpError(f"{name} cannot be read: {stream.fault}.")
+    if compression(start):
+        return stream
     if start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<") and start[1:2] != b"\0":
-        return ByteStream(source, PLAIN)
+        return stream
     if not start:
         raise DumpError(f"{name} is empty; expected a MediaWiki XML dump.")
     for magic, kind in UNSUPPORTED.items():
@@ -402,7 +398,7 @@ def parse_chunk(
     path, start, end, expects_end = chunk.data
     with _open_file(path) as file:
         file.seek(start)
-        stream = ByteStream(ByteSource(file, position=start, end=end), "bzip2")
+        stream = ByteStream(file, "bzip2", position=start, end=end)
         splitter = PageSplitter(stream, CHUNK_BYTES)
         for data in splitter.chunks(expects_end=expects_end):
             for page in _parse_pages(data, site, namespaces, counts):

@@ -21,7 +21,6 @@ quote is escaped, so that no text can look like a row.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -45,12 +44,13 @@ from stamo.build.staging import (
     tidy_title,
 )
 from stamo.build.wikitext import sanitise
+from stamo.corpus.tables import RowError, read_rows
 from stamo.errors import DumpError
 from stamo.kb.base import save_external_ids
 from stamo.kb.manifest import ARTICLES_FILE
 from stamo.kb.storage import StringTable
 from stamo.system.files import Int32, Int64, explain_os_error
-from stamo.system.streams import ByteSource, ByteStream, in_utf8, read_line_blocks
+from stamo.system.streams import ByteStream, in_utf8, read_line_blocks
 
 MAX_LINE_BYTES = 1 << 20
 MAX_COUNT = 2**31 - 1
@@ -141,9 +141,11 @@ def read_entity_rows(path: Path, unused: Counter[str]) -> Iterator[EntityRow]:
     first = next(lines, "")
     if not first.strip():
         raise DumpError(f"{path.name} has no first line; give a table of entities.")
-    read = _json_records if first.lstrip().startswith("{") else _csv_records
+    is_json = first.lstrip().startswith("{")
     row = None
-    for line, record in read(path, chain([first], lines)):
+    for line, record in (
+        _json_records(path, chain([first], lines)) if is_json else _csv_records(path)
+    ):
         for column in record:
             if column not in ENTITY_COLUMNS and len(unused) < _MAX_UNUSED:
                 unused[f"column not used: {str(column)[:40]!r}"] += 1
@@ -169,26 +171,24 @@ def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[
         yield number, record
 
 
-def _csv_records(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    first = next(lines)
-    delimiter = max(",\t;", key=first.count)
-    rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    rows = read_rows(_read_blocks(path), max_row_bytes=MAX_LINE_BYTES, delimiters=",\t;")
     try:
-        headings = [heading.strip().lower() for heading in next(rows)]
+        headings = [heading.strip().lower() for heading in next(rows)[1]]
         if "name" not in headings or len({*headings}) < len(headings):
             said, expected = ", ".join(headings)[:200], ", ".join(ENTITY_COLUMNS)
             needed = f"{expected}, each at most once, and `name` is needed"
             _fail(path, 1, f"has the headings {said}; expected are {needed}")
-        for cells in rows:
+        for line, cells in rows:
             if not any(cell.strip() for cell in cells):
                 continue
             if len(cells) != len(headings):
                 said = f"has {len(cells)} fields under {len(headings)} headings"
                 todo = "put quotes around fields with separators in them"
-                _fail(path, rows.line_num, f"{said}; {todo}")
-            yield rows.line_num, dict(zip(headings, cells, strict=True))
-    except csv.Error as error:
-        _fail(path, rows.line_num, f"is no CSV ({error})")
+                _fail(path, line, f"{said}; {todo}")
+            yield line, dict(zip(headings, cells, strict=True))
+    except RowError as error:
+        _fail(path, error.line, str(error))
 
 
 def _entity_row(path: Path, line: int, record: dict[str, Any]) -> EntityRow:
@@ -223,7 +223,7 @@ def _read_blocks(path: Path) -> Iterator[bytes]:
     """Yield the decompressed bytes of a file that must be whole."""
     try:
         with path.open("rb") as file:
-            stream = ByteStream(ByteSource(file), block_bytes=1 << 20)
+            stream = ByteStream(file, block_bytes=1 << 20)
             yield from stream
     except OSError as error:
         raise DumpError(explain_os_error(error)) from error
@@ -299,21 +299,19 @@ def _items(blocks: Iterable[bytes], site: Site) -> Iterator[IdRow]:
 
 
 def _columns(path: Path, site: Site) -> Iterator[IdRow]:
-    lines = _read_lines(path)
-    first = next(lines, "")
-    rows = csv.reader(chain([first], lines), delimiter="\t" if "\t" in first else ",")
+    rows = read_rows(_read_blocks(path), max_row_bytes=MAX_SQL_ROW, delimiters="\t,")
     try:
-        for row in rows:
+        for line, row in rows:
             if not row:
                 continue
             if len(row) != 2 or not all(cell.strip() for cell in row) or len(row[1]) > MAX_ID:
                 what = f"is not a title and an id of at most {MAX_ID} characters; {_KNOWN}"
-                _fail(path, rows.line_num, what)
+                _fail(path, line, what)
             if not row[1].strip().isprintable():
-                _fail(path, rows.line_num, "has an id that cannot be printed")
+                _fail(path, line, "has an id that cannot be printed")
             yield site.normalise_title(row[0]), row[1].strip()
-    except csv.Error as error:
-        _fail(path, rows.line_num, f"is no CSV ({error}); {_KNOWN}")
+    except RowError as error:
+        _fail(path, error.line, f"{error}; {_KNOWN}")
 
 
 def write_ids(rows: Iterable[IdRow], result: Path, n_entities: int) -> tuple[int, int]:

@@ -33,10 +33,11 @@ from stamo.build.staging import (
 )
 from stamo.build.wikilinks import CLOSE, OPEN, is_sheltered, reveal_rest, shelter
 from stamo.build.wikitext import CleanPage, finish_page, sanitise
-from stamo.corpus.reading import UTF16_MARKS, list_files
+from stamo.corpus.reading import list_files
 from stamo.errors import DumpError
 from stamo.kb.manifest import SourceFile
 from stamo.system.processes import without_garbage_collection
+from stamo.system.streams import UTF_16_MARKS
 
 MAX_FRONT_MATTER = 1 << 16
 MAX_NOTE_ALIASES = 1000
@@ -489,13 +490,13 @@ def list_notes(root: Path, skipped: Counter[str]) -> list[NoteFile]:
         DumpError: There is none.
     """
     notes: list[NoteFile] = []
-    for found in list_files(root):
-        below = found.path.relative_to(root).as_posix()
+    for found in list_files([root]):
+        below = Path(found.path).relative_to(root).as_posix()
         fault = found.fault or _fault_of(below)
         if fault:
             skipped[fault] += 1
             continue
-        notes.append(NoteFile(len(notes), below, found.path))
+        notes.append(NoteFile(len(notes), below, Path(found.path)))
     if not notes:
         raise DumpError(
             f"There is no Markdown note in {str(root)!r}; give a folder with .md files."
@@ -554,7 +555,7 @@ def _extract_note(file: NoteFile, site: Site, rows: Rows) -> Note | str:
     if isinstance(data, str):
         return data
     try:
-        text = data.decode("utf-16" if data.startswith(UTF16_MARKS) else "utf-8-sig")
+        text = data.decode("utf-16" if data.startswith(UTF_16_MARKS) else "utf-8-sig")
     except UnicodeDecodeError:
         return "note that is not UTF-8"
     if "\0" in text:
@@ -579,7 +580,9 @@ def _extract_note(file: NoteFile, site: Site, rows: Rows) -> Note | str:
 def body_of(file: NoteFile) -> str:
     """Return the text of a note without its front matter, nothing where it cannot be read."""
     data = _read(file.path)
-    encoding = "utf-16" if isinstance(data, bytes) and data.startswith(UTF16_MARKS) else "utf-8-sig"
+    encoding = (
+        "utf-16" if isinstance(data, bytes) and data.startswith(UTF_16_MARKS) else "utf-8-sig"
+    )
     return "" if isinstance(data, str) else split_front_matter(data.decode(encoding, "ignore"))[1]
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stamo.errors import VectorsError
 from stamo.system.files import Float32
-from stamo.system.streams import ByteSource, ByteStream
+from stamo.system.streams import ByteStream
 
 Block = tuple[list[str], Float32]
 
@@ -101,7 +101,7 @@ class _Unpacked(io.RawIOBase):
     """The decompressed bytes of an open file; damage is an `EOFError`."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._stream = ByteStream(ByteSource(file))
+        self._stream = ByteStream(file)
         self._blocks = iter(self._stream)
         self._rest = memoryview(b"")
 

@@ -61,7 +61,7 @@ def discover(
     """Find entities that the knowledge base does not know: new names, new meanings."""
     from rich.progress import TextColumn, TimeElapsedColumn
 
-    from stamo.corpus.reading import check_sources
+    from stamo.corpus.reading import list_files
     from stamo.discovery.discover import discover as run
     from stamo.discovery.proposals import FoundFolder
     from stamo.discovery.propose import ProposeSettings
@@ -77,7 +77,7 @@ def discover(
     )
     folder = FoundFolder(out)
     folder.check()
-    check_sources(source)
+    list_files(source)  # what does not exist is told before anything is opened
     base, trained = open_both(kb, model)
     reader = load_encoder() if encoder else None
     console = Console(stderr=True, highlight=False)

@@ -41,7 +41,7 @@ from stamo.errors import CorpusFormatError, SettingsError, StamoError, need
 from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:
-    from stamo.corpus.reading import SourceReader
+    from stamo.corpus.reading import ReadFiles
     from stamo.corpus.types import EmergingEntity
     from stamo.packs.folder import PackEntry
     from stamo.packs.pack import EntityPack
@@ -413,10 +413,10 @@ def _collect_all(
     settings: CollectSettings,
     *,
     fresh: bool = False,
-    reader: SourceReader | None = None,
+    reader: ReadFiles | None = None,
 ) -> tuple[list[Collected], list[list[str]]]:
     """Collect for workspaces, with a bar; return what was collected and what to worry about."""
-    from stamo.corpus.reading import SourceReader
+    from stamo.corpus.reading import read_files
     from stamo.workspace.collect import collect_many
     from stamo.workspace.entities import look_at, weigh_names
 
@@ -431,7 +431,7 @@ def _collect_all(
             origin=artifacts.origin,
             settings=settings,
             fresh=fresh,
-            reader=reader or SourceReader(),
+            read=reader or read_files,
             on_progress=show,
         )
     for lines, space, one in zip(warnings, spaces, collected, strict=True):

@@ -10,12 +10,18 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from stamo.corpus.reading import UTF8_MARK, BadRecordError, ReadItem, ReadTask, cut_text, read_whole
+from stamo.corpus.reading import (
+    MAX_RECORD_BYTES,
+    UTF8_MARK,
+    ReadItem,
+    ReadTask,
+    Record,
+    Skip,
+    read_whole,
+)
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError, need
 
@@ -47,29 +53,18 @@ _EXAMPLE = "give Turtle with a nif:Context that has a nif:isString"
 
 def read_contexts(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
     """Read all contexts of the file."""
-    raw = read_whole(blocks, task.limits.max_record_bytes + 1)
-    if len(raw) > task.limits.max_record_bytes:
-        task.skip("NIF larger than the limit", task.file, advice="give it in several files")
+    raw = read_whole(blocks, MAX_RECORD_BYTES + 1)
+    if len(raw) > MAX_RECORD_BYTES:
+        yield Skip("NIF larger than the limit", task.file, advice="give it in several files")
         return
     try:
         documents = parse_nif(raw, MAX_TRIPLES)
     except CorpusFormatError as error:
-        task.skip(str(error).rstrip("."), task.file)
+        yield Skip(str(error).rstrip("."), task.file)
         return
-    for number, document in enumerate(documents, start=1):
-        is_new = number > task.first
-        yield number, task.take(document.id, _prepared, document) if is_new else None
-
-
-def _prepared(document: Document, where: str, task: ReadTask) -> Document:
-    if task.window is not None:
-        blank = tuple(replace(mention, entity=None) for mention in document.mentions)
-        return replace(document, mentions=blank)
-    if not document.text.strip():
-        raise BadRecordError("empty text")
-    text = cut_text(document.text, task.limits, where, task.on_skip)
-    inside = tuple(m for m in document.mentions if m.end <= len(text))
-    return replace(document, id=task.id_of(document.id, "", text), text=text, mentions=inside)
+    for document in documents:
+        mentions, where = document.mentions, document.id
+        yield Record(document.text, where, document.id, mentions=mentions, is_checked=True)
 
 
 def parse_nif(data: bytes, max_triples: int | None = None) -> list[Document]:
@@ -87,16 +82,17 @@ def parse_nif(data: bytes, max_triples: int | None = None) -> list[Document]:
         MissingExtraError: rdflib is not installed.
     """
     graph = _parse(data, max_triples)
-    texts = {s: _Text(str(o)) for s, o in graph.subject_objects(_uri(f"{NIF}isString"))}
+    texts = {s: str(o) for s, o in graph.subject_objects(_uri(f"{NIF}isString"))}
     if not texts:
         raise CorpusFormatError(f"There is no text in it; {_EXAMPLE}.")
     mentions: dict[Any, dict[tuple[int, int], Mention]] = {context: {} for context in texts}
     # A phrase that is all of a text has the IRI of its context.
     phrases = set(graph.subjects(None, _uri(f"{NIF}Phrase")))
+    pair_ends: dict[Any, list[int]] = {context: [] for context in texts}
     n_covered = 0
     for phrase, context in graph.subject_objects(_uri(f"{NIF}referenceContext")):
         if context in texts and (phrase not in texts or phrase in phrases):
-            mention = _mention(graph, phrase, texts[context])
+            mention = _mention(graph, phrase, texts[context], pair_ends[context])
             mentions[context][mention.start, mention.end] = mention
             n_covered += len(mention.surface)
             if n_covered > MAX_PHRASES_LENGTH:
@@ -105,7 +101,7 @@ def parse_nif(data: bytes, max_triples: int | None = None) -> list[Document]:
                     "many times; give the phrases that are names."
                 )
     return [
-        Document(str(context), texts[context].text, tuple(found[place] for place in sorted(found)))
+        Document(str(context), texts[context], tuple(found[span] for span in sorted(found)))
         for context, found in sorted(mentions.items())
     ]
 
@@ -115,7 +111,7 @@ def _parse(data: bytes, max_triples: int | None) -> Graph:
     from rdflib import Graph, Literal
     from rdflib.plugins.parsers.notation3 import RDFSink, SinkParser
 
-    class BoundedSink(RDFSink):
+    class Sink(RDFSink):
         n_statements = 0
 
         def makeStatement(self, quadruple: Any, why: Any = None) -> None:  # noqa: N802
@@ -132,7 +128,7 @@ def _parse(data: bytes, max_triples: int | None) -> Graph:
     graph = Graph()
     try:
         text = data.removeprefix(UTF8_MARK).decode("utf-8")
-        SinkParser(BoundedSink(graph), baseURI=graph.absolutize(""), turtle=True).loadBuf(text)
+        SinkParser(Sink(graph), baseURI=graph.absolutize(""), turtle=True).loadBuf(text)
     except CorpusFormatError:
         raise
     except RecursionError:
@@ -150,8 +146,7 @@ def _uri(iri: str) -> URIRef:
     return URIRef(iri)
 
 
-def _mention(graph: Graph, phrase: Any, written: _Text) -> Mention:
-    text = written.text
+def _mention(graph: Graph, phrase: Any, text: str, pair_ends: list[int]) -> Mention:
     try:
         start, end = (
             int(str(graph.value(phrase, _uri(NIF + key)))) for key in ("beginIndex", "endIndex")
@@ -163,37 +158,21 @@ def _mention(graph: Graph, phrase: Any, written: _Text) -> Mention:
     anchor = graph.value(phrase, _uri(f"{NIF}anchorOf"))
     fits = 0 <= start < end <= len(text)
     if anchor is not None and (not fits or text[start:end] != str(anchor)):
-        start, end = written.from_utf16(start), written.from_utf16(end)
+        if not pair_ends:
+            pairs = _TWO_UNITS.finditer(text)
+            pair_ends += [pair.end() + before + 1 for before, pair in enumerate(pairs)]
+        # Offsets in UTF-16 units, of which some characters before them take two.
+        start, end = (offset - bisect_right(pair_ends, offset) for offset in (start, end))
         fits = 0 <= start < end <= len(text) and text[start:end] == str(anchor)
     if not fits:
         raise CorpusFormatError(
             f"{phrase} does not fit its text of {len(text)} characters; give offsets in characters."
         )
     references = sorted(map(str, graph.objects(phrase, _uri(f"{ITSRDF}taIdentRef"))))
-    return Mention(text[start:end], start, end, _entity_of(references))
-
-
-@dataclass(frozen=True)
-class _Text:
-    """The text of a context."""
-
-    text: str
-
-    @cached_property
-    def _pair_ends(self) -> list[int]:
-        """Where characters of two UTF-16 units end, in such units."""
-        pairs = _TWO_UNITS.finditer(self.text)
-        return [found.end() + before + 1 for before, found in enumerate(pairs)]
-
-    def from_utf16(self, offset: int) -> int:
-        """Return an offset in UTF-16 units as one in characters."""
-        return offset - bisect_right(self._pair_ends, offset)
-
-
-def _entity_of(references: list[str]) -> str | None:
-    """Return the title among several IRIs of one entity, or the first IRI."""
+    # Of several IRIs of one entity, one that stands for a title, else the first.
     titles = (title for title in map(title_of, references) if title is not None)
-    return next(titles, references[0] if references else None)
+    entity = next(titles, references[0] if references else None)
+    return Mention(text[start:end], start, end, entity)
 
 
 def title_of(iri: str) -> str | None:
@@ -220,8 +199,7 @@ def _escaped(text: str, keep: str = "") -> str:
     return _FORBIDDEN.sub(encode, _SURROGATE.sub("\ufffd", text))
 
 
-@dataclass(frozen=True, slots=True)
-class NifPhrase:
+class NifPhrase(NamedTuple):
     """A span of a text and the entity that it means."""
 
     start: int

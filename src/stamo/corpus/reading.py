@@ -1,30 +1,92 @@
 """Read documents from files, folders, web archives and standard input, whatever state they are in.
 
-Every source is streamed. What cannot be read is counted with its reason and never stops the rest.
+Every file is streamed. What cannot be read is counted with its reason and never stops the rest.
 Nothing is fetched from a network and nothing in a document is run.
+
+A format is a function: it takes the decompressed bytes of a file and a `ReadTask`, and yields
+`Record`s, and a `Skip` for what it leaves out. What happens to a record afterwards is the same for
+all formats and stands here.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, NamedTuple
 
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.types import Document, clean_surrogates
+from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import UNSUPPORTED, ByteSource, Readable, read_blocks
+from stamo.system.streams import PLAIN, UNSUPPORTED, UTF_16_MARKS, ByteStream, Readable, open_bytes
 
+STDIN = "-"
+MAX_CHARACTERS = 2_000_000
+"""A longer text is cut at the last white space before this length when it is collected."""
+MAX_RECORD_BYTES = 16_000_000
+"""A longer row, HTML page or WARC record is left out."""
+MAX_LINKED_LINE = 256 << 20
+"""A JSON line that is linked may have as many bytes; one that is collected, those of a record."""
+NO_MENTION = "contains no alias"
+"""The one reason that is no fault: the document does not speak of the entity's names."""
+UTF8_MARK = b"\xef\xbb\xbf"
+_MAX_ID = 512
 _BOUNDARIES = (("\n\n",), ("\n",), (". ", "! ", "? ", "。", "؟ ", "। "), (" ",))
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """One or more records that were left out, or mended and kept."""
+
+    reason: str
+    where: str
+    """The file and record, for a person to look up."""
+    count: int = 1
+    kept: bool = False
+    """True where the document was mended (cut, characters replaced) and still handed on."""
+    advice: str = ""
+    """What to do about this one, besides its reason."""
+
+    @property
+    def sentence(self) -> str:
+        """Say what happened to a person who waits for this document."""
+        return f"{self.where}: {self.reason}{self.advice and f'; {self.advice}'}."
+
+
+OnSkip = Callable[[Skip], None]
+
+
+def ignore_skips(skip: Skip) -> None:
+    """Take a skip and do nothing with it."""
+
+
+@dataclass
+class SkipCounter:
+    """Count skips by reason; an instance is an `OnSkip`."""
+
+    skipped: Counter[str] = field(default_factory=Counter)
+    mended: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    """Where each reason was met first."""
+
+    def __call__(self, skip: Skip) -> None:
+        """Count one skip."""
+        (self.mended if skip.kept else self.skipped)[skip.reason] += skip.count
+        self.examples.setdefault(skip.reason, skip.where)
+
+
+class BadRecordError(CorpusFormatError):
+    """A record that is no document: its message is a short reason to count it by."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +114,125 @@ class Unreadable:
 
 
 ReadChunk = Chunk | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a format found in one record of a file, as it is written there."""
+
+    text: str
+    where: str
+    """The file and record, for a person to look up."""
+    id: Any = None
+    """Its own id, if any."""
+    place: str = ""
+    """Makes an id, with the text, where there is none; the file's name by default."""
+    title: str | None = None
+    mentions: Sequence[Mention] = ()
+    date: str | None = None
+    is_checked: bool = False
+    """Whether the matcher has seen it already."""
+
+
+ReadItem = Record | Skip | ReadChunk
+"""What a format yields; chunks of a plain text that is linked are ready as they come."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """What a format needs to know about the file it reads.
+
+    Documents are collected or linked. To collect, they are tidied: long texts are cut, empty ones
+    left out, broken characters replaced, ids made unique and printable. To link (`window`), they
+    come as they were written, long texts in chunks, and what cannot be read is a fault.
+    """
+
+    name: str
+    """The file's name; part of the ids that documents get."""
+    file: str
+    """What to call the file as a whole."""
+    matcher: AliasMatcher | None = None
+    """Documents that cannot contain any of its aliases are left out before they are parsed."""
+    window: int | None = None
+    """Characters of a chunk; None tidies documents and leaves them whole."""
+    text_column: str = ""
+    """The column of a table that holds the texts; one of the usual names without it."""
+    table: str = ""
+    """A Parquet file, which is not read from front to back; "" for a pipe or a compressed one."""
+    before: int = 0
+    """Records of the file that lie before the bytes that are read, when others read those."""
+    groups: tuple[int, int] | None = None
+    """The row groups of a Parquet file that are read, the second exclusive; None is all."""
+
+    def where(self, kind: str, number: int) -> str:
+        """Name one record of the file, for a person to look up."""
+        return f"{self.name} {kind} {number}" if self.window is None else f"{self.name}:{number}"
+
+
+def finish_record(record: Record, task: ReadTask, on_skip: OnSkip = ignore_skips) -> Document:
+    """Make the document of a record, tidied if it is collected.
+
+    Raises:
+        BadRecordError: It is left out; the message is a short reason.
+    """
+    if task.window is not None:
+        given = tuple(replace(mention, entity=None) for mention in record.mentions)
+        id = record.where if record.id is None else str(record.id)
+        return Document(id, record.text, given, record.title, record.date)
+    text = clean_surrogates(record.text)
+    if not text.strip():
+        raise BadRecordError("empty text")
+    if task.matcher and not record.is_checked and not task.matcher.may_be_in_text(text.encode()):
+        raise BadRecordError(NO_MENTION)
+    if len(text) > MAX_CHARACTERS:
+        on_skip(Skip(f"text cut at {MAX_CHARACTERS:,} characters", record.where, kept=True))
+        # White space is looked for near the end only: a text without any is cut at the limit.
+        cut = max(text.rfind(space, MAX_CHARACTERS - 1000, MAX_CHARACTERS) for space in " \n\t")
+        text = text[: cut if cut > 0 else MAX_CHARACTERS]
+    mentions = []
+    for mention in record.mentions:
+        if mention.entity is not None and not isinstance(mention.entity, str):
+            raise BadRecordError("a mention's entity is not a string")
+        if mention.end <= len(text):
+            mentions.append(replace(mention, surface=clean_surrogates(mention.surface)))
+    has_id = isinstance(record.id, str | int) and not isinstance(record.id, bool)
+    id = clean_id(str(record.id)) if has_id else ""
+    title = record.title if record.title is None else clean_surrogates(record.title)
+    id = id or make_id(record.place or task.name, text)
+    return Document(id, text, tuple(mentions), title, record.date)
+
+
+def make_id(place: str, text: str) -> str:
+    """Make an id that stays the same on every machine and differs for different texts."""
+    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return f"{clean_id(place)}:{digest}"
+
+
+def clean_id(value: str) -> str:
+    """Return a printable id of bounded length; what is cut is replaced by a digest."""
+    printable = "".join(c if c.isprintable() else "�" for c in clean_surrogates(value)).strip()
+    if len(printable) <= _MAX_ID:
+        return printable
+    digest = hashlib.blake2b(printable.encode(), digest_size=6).hexdigest()
+    return f"{printable[: _MAX_ID - 16]}~{digest}"
+
+
+def decode_utf8(raw: bytes, where: str) -> tuple[str, list[Skip]]:
+    """Decode UTF-8; invalid bytes become U+FFFD, which is told."""
+    try:
+        return raw.decode("utf-8"), []
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace"), [Skip("invalid UTF-8 replaced", where, kept=True)]
+
+
+def read_whole(blocks: Iterable[bytes], max_bytes: int) -> bytes:
+    """Join blocks up to `max_bytes`; what comes after is not read."""
+    taken = bytearray()
+    for block in blocks:
+        taken += block[: max_bytes - len(taken)]
+        if len(taken) >= max_bytes:
+            break
+    return bytes(taken)
 
 
 def find_cut(text: str, window: int, begin: int = 0) -> int:
@@ -86,422 +267,417 @@ def split_document(document: Document, window: int) -> Iterator[Chunk]:
             for m in mentions
             if begin <= m.start and m.end <= end
         )
-        piece = replace(document, text=text[begin:end], mentions=inside)
-        yield Chunk(piece, number, begin)
+        yield Chunk(replace(document, text=text[begin:end], mentions=inside), number, begin)
         begin, number = end, number + 1
 
 
-MAX_ID_CHARACTERS = 512
-NO_MENTION = "contains no alias"
-"""The one reason that is no fault: the document does not speak of the entity's names."""
+class InputFile(NamedTuple):
+    """A file to read, or the reason why it is not read."""
+
+    name: str
+    """Of a file in a folder, the way to it from there, with the folder's own name first."""
+    path: str
+    """A path, an address such as s3://bucket/file, or "-"."""
+    fault: str = ""
+    size: int = 0
+    """Bytes as it is stored; 0 where that is not known."""
+    source: int = 0
+    """Which of the paths that were given it belongs to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """One or more records that were left out, or mended and kept."""
+def list_files(paths: Sequence[str | Path], *, must_exist: bool = True) -> list[InputFile]:
+    """List the files of several paths: files, folders with all they hold, addresses, or "-".
 
-    reason: str
-    where: str
-    """The file and record, for a person to look up."""
-    count: int = 1
-    kept: bool = False
-    """True where the document was mended (cut, characters replaced) and still handed on."""
-    advice: str = ""
-    """What to do about this one, besides its reason."""
+    Files of a folder come in the order of their names; links out of it are not followed.
 
-    @property
-    def sentence(self) -> str:
-        """Say what happened to a person who waits for this document."""
-        return f"{self.where}: {self.reason}{self.advice and f'; {self.advice}'}."
-
-
-class BadRecordError(CorpusFormatError):
-    """A record that is no document: its message is a short reason to count it by."""
-
-    def __init__(self, reason: str, advice: str = "") -> None:
-        super().__init__(reason)
-        self.advice = advice
-
-
-OnSkip = Callable[[Skip], None]
-
-
-def ignore_skips(skip: Skip) -> None:
-    """Take a skip and do nothing with it."""
-
-
-@dataclass
-class SkipCounter:
-    """Count skips by reason; an instance is an `OnSkip`."""
-
-    skipped: Counter[str] = field(default_factory=Counter)
-    mended: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    """Where each reason was met first."""
-
-    def __call__(self, skip: Skip) -> None:
-        """Count one skip."""
-        (self.mended if skip.kept else self.skipped)[skip.reason] += skip.count
-        self.examples.setdefault(skip.reason, skip.where)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """How much of one document is read at most, so that no input can exhaust the memory."""
-
-    max_characters: int = 2_000_000
-    """A longer text is cut at the last white space before this length."""
-    max_record_bytes: int = 16_000_000
-    """A longer JSON line, HTML page or WARC record is left out."""
-    max_line_bytes: int | None = None
-    """Where it is given, JSON lines may be as long as this."""
-
-
-def cut_text(text: str, limits: ReadLimits, where: str, on_skip: OnSkip) -> str:
-    """Return `text`, cut between two words and counted where it is longer than the limit."""
-    if len(text) <= limits.max_characters:
-        return text
-    on_skip(Skip(f"text cut at {limits.max_characters:,} characters", where, kept=True))
-    head = text[: limits.max_characters]
-    # Look for white space near the end only: a text without any stays within the limit too.
-    tail = max(len(head) - 1000, 1)
-    cut = max((head.rfind(space, tail) for space in " \n\t"), default=-1)
-    return head[:cut] if cut > 0 else head
-
-
-def decode_utf8(raw: bytes, where: str, on_skip: OnSkip) -> str:
-    """Decode UTF-8; invalid bytes become U+FFFD and are counted."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        on_skip(Skip("invalid UTF-8 replaced", where, kept=True))
-        return raw.decode("utf-8", "replace")
-
-
-def make_id(place: str, text: str) -> str:
-    """Make an id that stays the same on every machine and differs for different texts."""
-    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return f"{clean_id(place)}:{digest}"
-
-
-def clean_id(value: str) -> str:
-    """Return a printable id of bounded length; what is cut is replaced by a digest."""
-    printable = "".join(c if c.isprintable() else "�" for c in clean_surrogates(value)).strip()
-    if len(printable) <= MAX_ID_CHARACTERS:
-        return printable
-    digest = hashlib.blake2b(printable.encode(), digest_size=6).hexdigest()
-    return f"{printable[: MAX_ID_CHARACTERS - 16]}~{digest}"
-
-
-UTF8_MARK = b"\xef\xbb\xbf"
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-
-ReadItem = tuple[int, Document | ReadChunk | None]
-"""The number of records read so far, and what the last one gave, if anything."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTask:
-    """What a format needs to know about the file it reads.
-
-    Documents are collected or linked. To collect, they are tidied: long texts are cut, empty ones
-    left out, broken characters replaced, ids made unique and printable. To link (`window`), they
-    come as they were written, long texts in parts, and what cannot be read is a fault.
+    Raises:
+        CorpusFormatError: A path does not exist, or a text is given where a list is needed.
     """
-
-    on_skip: OnSkip
-    limits: ReadLimits
-    matcher: AliasMatcher | None = None
-    """Documents that cannot contain any of its aliases are left out before they are parsed."""
-    window: int | None = None
-    """Characters of a part; None tidies documents and leaves them whole."""
-    place: str = ""
-    """The file's name inside its source; part of the ids that documents get."""
-    file: str = ""
-    """What to call the file as a whole."""
-    first: int = 0
-    """The record to start with, when an interrupted reading goes on."""
-    path: Path | BinaryIO | None = None
-    """A Parquet file, which is not read from front to back; None for a pipe or a compressed one."""
-    text_column: str = ""
-    """The column of a table that holds the texts; one of the usual names without it."""
-    before: int = 0
-    """Records of the file that lie before the bytes that are read, when others read those."""
-    groups: tuple[int, int] | None = None
-    """The row groups of a Parquet file that are read, the second exclusive; None is all."""
-
-    def where(self, kind: str, number: int) -> str:
-        """Name one record of the file, for a person to look up."""
-        tidied = self.window is None
-        return f"{self.place} {kind} {number}" if tidied else f"{self.place}:{number}"
-
-    def id_of(self, given: str, where: str, text: str) -> str:
-        """Return the id of a document that may bring its own."""
-        if self.window is not None:
-            return given or where
-        return clean_id(given) or make_id(self.place, text)
-
-    def take(
-        self, where: str, make: Callable[..., Document | None], *record: Any
-    ) -> Document | None:
-        """Make a document of a record, which the maker gets with place and task; or count why not.
-
-        Args:
-            where: Where the record is, for a person to look up.
-            make: Raises a `CorpusFormatError` where the record is none; its message is the reason.
-            record: The record, as the maker takes it.
-        """
-        try:
-            return make(*record, where, self)
-        except CorpusFormatError as error:
-            self.skip(str(error), where, advice=getattr(error, "advice", ""))
-            return None
-
-    def skip(self, reason: str, where: str, count: int = 1, advice: str = "") -> None:
-        """Count records that are left out."""
-        self.on_skip(Skip(reason, where, count, advice=advice))
+    if isinstance(paths, str):
+        raise CorpusFormatError(f"The sources are one text; give a list of paths: [{paths!r}].")
+    files: list[InputFile] = []
+    for source, given in enumerate(map(str, paths)):
+        root = Path(given)
+        if given == STDIN:
+            found = [InputFile("stdin", STDIN)]
+        elif "://" in given:
+            found = _list_address(given)
+        elif root.is_dir():
+            found = _list_folder(root)
+        elif must_exist and not root.exists():
+            raise CorpusFormatError(
+                f"There is no file or folder {given!r}; give the path of existing documents "
+                'or "-" for standard input.'
+            )
+        else:
+            found = [InputFile(root.name, given, size=_size(root))]
+        files += [file._replace(source=source) for file in found]
+    return files
 
 
-@dataclass(frozen=True, eq=False)
-class Format:
-    """One format of documents."""
+def _list_folder(root: Path) -> list[InputFile]:
+    label, inside = root.resolve().name, root.resolve()
+    found: list[tuple[Path, str]] = []
+    errors: list[OSError] = []
+    for folder, folders, names in os.walk(root, onerror=errors.append):
+        here = Path(folder)
+        links = (here / name for name in folders if (here / name).is_symlink())
+        found += [(path, "symbolic link to a folder") for path in links]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (here / name for name in names if not name.startswith(".")):
+            try:
+                resolved = path.resolve(strict=True)
+            except (OSError, RuntimeError):
+                found.append((path, "symbolic link that leads nowhere"))
+                continue
+            leaves = not resolved.is_relative_to(inside)
+            odd = "" if resolved.is_file() else "not a regular file"
+            found.append((path, "symbolic link that leaves the folder" if leaves else odd))
+    found += [(Path(e.filename), f"folder cannot be opened ({e.strerror})") for e in errors]
+    return sorted(
+        InputFile(f"{label}/{p.relative_to(root).as_posix()}", str(p), f, 0 if f else _size(p))
+        for p, f in found
+    )
 
-    reader: str
-    """Module and function that read the documents of a file from its decompressed bytes."""
-    suffixes: tuple[str, ...]
-    """The endings of file names, before that of a compression."""
-    begins: re.Pattern[bytes] | None = None
-    """How files of this format begin, behind white space; None: as any text may."""
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
-def read_whole(blocks: Iterator[bytes], max_bytes: int) -> bytes:
-    """Join blocks up to `max_bytes`; what comes after is not read."""
-    taken = []
-    size = 0
-    for block in blocks:
-        taken.append(block[: max_bytes - size])
-        size += len(taken[-1])
-        if size >= max_bytes:
-            break
-    return b"".join(taken)
+def _list_address(address: str) -> list[InputFile]:
+    from pyarrow import fs
+
+    system, root = _file_system(address)
+    found = system.get_file_info(root)
+    if found.type == fs.FileType.NotFound:
+        raise CorpusFormatError(
+            f"There is nothing at {address!r}; give the address of existing documents."
+        )
+    if found.type == fs.FileType.File:
+        return [InputFile(Path(root).name, address, size=found.size)]
+    base = address.removesuffix(root) if address.endswith(root) else address.split("://")[0]
+    base = base if base.endswith("/") else f"{base}://"
+    files = []
+    for info in system.get_file_info(fs.FileSelector(root, recursive=True)):
+        name = Path(info.path).relative_to(root).as_posix()
+        if info.type == fs.FileType.File and not f"/{name}".count("/."):
+            path = f"{base}{info.path}"
+            files.append(InputFile(f"{Path(root).name}/{name}", path, size=info.size))
+    return sorted(files)
 
 
-XML_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)++", re.DOTALL)
-"""What may stand before the root of an XML file."""
-_FEED_ROOT = rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]"
-_FEED_START = re.compile(rb"(?:%b)?+%b" % (XML_PROLOGUE.pattern, _FEED_ROOT), re.I | re.S)
-_PAGE_START = re.compile(rb"<!doctype html|<html", re.I)
-_NIF_START = rb"(?=[@<#p]).*?(?:nlp2rdf/ontologies/nif-core#|prefix nif:)"
-ARCHIVE = Format("web.read_archive", (".warc", ".wet"), re.compile(rb"WARC/"))
-PARQUET = Format("formats.read_parquet", (".parquet",), re.compile(rb"PAR1"))
-PAGE = Format("web.read_html", (".html", ".htm", ".xhtml"), _PAGE_START)
-FEED = Format("formats.read_feed", (".rss", ".atom"), _FEED_START)
-LINES = Format(
-    "formats.read_json_lines", (".jsonl", ".ndjson", ".json"), re.compile(rb"\{\s*[\"}]")
-)
-_CONTEXTS = Format("nif.read_contexts", (".ttl", ".nif"), re.compile(_NIF_START, re.I | re.S))
-_TABLE = Format("tables.read_table", (".csv", ".tsv"))
-"""Only a file's name tells a table of texts from plain text."""
-TEXT = Format("formats.read_text", (".txt", ".text", ".md"))
-"""What is of no other format is read as plain text."""
-FORMATS = (ARCHIVE, PARQUET, PAGE, FEED, LINES, _CONTEXTS, _TABLE, TEXT)
-KNOWN = (
+def _file_system(address: str) -> tuple[Any, str]:
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        return fs.FileSystem.from_uri(address)  # type: ignore[no-any-return]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorpusFormatError(
+            f"{address!r} cannot be reached ({error}); give a path or an address such as s3://."
+        ) from error
+
+
+def open_file(path: str) -> BinaryIO:
+    """Open a path or an address.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    if "://" not in path:
+        return Path(path).open("rb")
+    system, inside = _file_system(path)
+    return system.open_input_file(inside)  # type: ignore[no-any-return]
+
+
+_KNOWN = (
     "give plain text, JSON lines, CSV, TSV, Parquet, HTML, WARC, RSS, Atom or NIF, also as .gz, "
     ".bz2, .xz or .zst"
 )
-_COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
-_SNIFF_BYTES = 4096
+_SUFFIXES = {
+    "archive": (".warc", ".wet"),
+    "parquet": (".parquet",),
+    "page": (".html", ".htm", ".xhtml"),
+    "feed": (".rss", ".atom"),
+    "lines": (".jsonl", ".ndjson", ".json"),
+    "nif": (".ttl", ".nif"),
+    "table": (".csv", ".tsv"),  # only a file's name tells a table of texts from plain text
+    "text": (".txt", ".text", ".md"),
+}
+"""The formats, and the endings of file names before that of a compression."""
+_PROLOGUE = re.compile(rb"(?:<\?.{0,500}?\?>|<!--.{0,2000}?-->|\s)++", re.DOTALL)
+"""What may stand before the root of an XML file."""
+_FEED_ROOT = rb"(?:<!DOCTYPE (?:rss|rdf)[^>[]{0,300}>\s*)?<(?:rss|feed|rdf:RDF)[\s>]"
+_BEGINS = {
+    "archive": re.compile(rb"WARC/"),
+    "parquet": re.compile(rb"PAR1"),
+    "page": re.compile(rb"<!doctype html|<html", re.I),
+    "feed": re.compile(rb"(?:%b)?+%b" % (_PROLOGUE.pattern, _FEED_ROOT), re.I | re.S),
+    "lines": re.compile(rb"\{\s*[\"}]"),
+    "nif": re.compile(rb"(?=[@<#p]).*?(?:nlp2rdf/ontologies/nif-core#|prefix nif:)", re.I | re.S),
+}
+"""How files of a format begin, behind white space; what is of no format is read as text."""
 _FOREIGN = {magic: f"{kind} archive" for magic, kind in UNSUPPORTED.items()} | {
     b"%PDF-": "PDF file",
     b"{\\rtf": "RTF file",
     b"SQLite format 3": "SQLite database",
     b"<mediawiki": "MediaWiki dump",
 }
+_SNIFFED = 4096
 
 
-def choose_format(name: str, head: bytes) -> Format | str:
-    """Choose by what a file looks like, and by its name where that leaves a doubt.
+def choose_format(name: str, head: bytes) -> str:
+    """Choose a format by what a file looks like, and by its name where that leaves a doubt.
 
     Args:
         name: The file's name.
         head: Its first bytes, decompressed.
 
-    Returns:
-        The format, or what the file is instead.
+    Raises:
+        BadRecordError: The file is of no format that is read; the message says what it is.
     """
     path = PurePath(name.lower())
-    suffix = PurePath(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
-    named = next((form for form in FORMATS if suffix in form.suffixes), None)
-    start = _as_utf8(head).removeprefix(UTF8_MARK).lstrip()[:_SNIFF_BYTES]
-    told = next((form for form in FORMATS if form.begins and form.begins.match(start)), TEXT)
-    if told in (ARCHIVE, PARQUET, FEED):
+    is_packed = path.suffix in (".gz", ".xz", ".bz2", ".zst")
+    suffix = PurePath(path.stem).suffix if is_packed else path.suffix
+    named = next((form for form, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
+    start = head
+    if head.startswith(UTF_16_MARKS):  # other text in UTF-16 is told by its mark
+        text = head[: len(head) & ~1].decode("utf-16", "ignore")
+        start = text.encode("utf-8", "ignore") if text.lstrip().startswith("<") else head
+    start = start.removeprefix(UTF8_MARK).lstrip()[:_SNIFFED]
+    told = next((form for form, begins in _BEGINS.items() if begins.match(start)), "text")
+    if told in ("archive", "parquet", "feed"):
         return told
-    if named in (PAGE, FEED):
+    if named in ("page", "feed"):
         return named
-    inside = XML_PROLOGUE.sub(b"", start, count=1) if start.startswith(b"<?xml") else start
-    for magic, kind in _FOREIGN.items():
-        if inside.startswith(magic):
-            return kind
-    if inside is not start:
-        return PAGE if _PAGE_START.match(inside) else "XML file of another kind"
-    if named is PARQUET:
-        return "file that is called .parquet and is none"
-    if b"\0" in start and not head.startswith(UTF16_MARKS):
-        return "binary file"
+    inside = _PROLOGUE.sub(b"", start, count=1) if start.startswith(b"<?xml") else start
+    kind = next((kind for magic, kind in _FOREIGN.items() if inside.startswith(magic)), "")
+    if not kind and inside is not start:
+        if _BEGINS["page"].match(inside):
+            return "page"
+        kind = "XML file of another kind"
+    if not kind and named == "parquet":
+        kind = "file that is called .parquet and is none"
+    if not kind and b"\0" in start and not head.startswith(UTF_16_MARKS):
+        kind = "binary file"
+    if kind:
+        raise BadRecordError(kind, _KNOWN)
     return named or told
 
 
-def _as_utf8(head: bytes) -> bytes:
-    """Write the start of marked-up text in UTF-8; other text in UTF-16 is told by its mark."""
-    if not head.startswith(UTF16_MARKS):
-        return head
-    text = head[: len(head) & ~1].decode("utf-16", "ignore")
-    return text.encode("utf-8", "ignore") if text.lstrip().startswith("<") else head
+Read = Callable[[Iterator[bytes], ReadTask], Iterator[ReadItem]]
 
 
-STDIN = "-"
-LINK_LIMITS = ReadLimits(max_characters=sys.maxsize, max_line_bytes=256 << 20)
-_ENOUGH_TO_CHOOSE = 4096
-_SIGNATURE = 8
-"""Bytes that come alone, for compression is told by them; those of an image may be one line."""
+def _reader_of(form: str) -> Read:
+    """Return the function that reads a format; its module is imported when a file needs it."""
+    if form in ("archive", "page"):
+        from stamo.corpus import web
+
+        return web.read_archive if form == "archive" else web.read_page
+    if form == "nif":
+        from stamo.corpus.nif import read_contexts
+
+        return read_contexts
+    if form == "table":
+        from stamo.corpus.tables import read_table
+
+        return read_table
+    from stamo.corpus import formats
+
+    readers: dict[str, Read] = {
+        "parquet": formats.read_parquet,
+        "feed": formats.read_feed,
+        "lines": formats.read_json_lines,
+        "text": formats.read_text,
+    }
+    return readers[form]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
-    """Where reading stands: everything before it was handed out, everything after it was not."""
-
-    source: int = 0
-    """Index of the source."""
-    file: str = ""
-    """The file inside the source, by its name; files are read in the order of their names."""
-    record: int = 0
-    """How many records of the file were read."""
-
-    def to_json(self) -> list[int | str]:
-        """Return plain values to store."""
-        return [self.source, self.file, self.record]
-
-    @classmethod
-    def from_json(cls, value: object) -> Position:
-        """Read back what `to_json` gave.
-
-        Raises:
-            CorpusFormatError: It is something else.
-        """
-        kinds = [type(part) for part in value] if isinstance(value, list) else []
-        if kinds != [int, str, int]:
-            raise CorpusFormatError(
-                f"A reading position is {value!r}; expected [source, file, record]."
-            )
-        return cls(*value)  # type: ignore[misc]
+def read_opened(file: Readable, task: ReadTask, form: str = "") -> Iterator[ReadItem]:
+    """Read the records of an open file; without a format it is told by the first bytes."""
+    faults: list[str] = []
+    stream = open_bytes(file, faults.append)
+    # Pages of web archives are gzip members of their own: a damaged one is left out.
+    stream.skips_damage = ".warc" in task.name.lower() or ".wet" in task.name.lower()
+    items = _read_stream(stream, task, form)
+    for item in chain(items, [None]):
+        yield from (Skip(fault, task.file) for fault in faults)
+        faults.clear()
+        if item is not None:
+            yield item
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far reading has come."""
+def _read_stream(stream: ByteStream, task: ReadTask, form: str) -> Iterator[ReadItem]:
+    blocks = iter(stream)
+    head = b""
+    # More than a signature, and a line where there are any.
+    while len(head) <= 8 or (len(head) < _SNIFFED and b"\n" not in head.lstrip()):
+        more = next(blocks, b"")
+        head += more
+        if not more:
+            break
+    if not head and task.window is None:
+        if not stream.fault:
+            yield Skip("empty file", task.file)
+        return
+    try:
+        form = form or choose_format(task.name, head)
+    except BadRecordError as error:
+        yield Skip(str(error), task.file, advice=error.advice)
+        return
+    stream.skips_damage = form == "archive"
+    if stream.kind != PLAIN:
+        task = replace(task, table="")
+    yield from _reader_of(form)(chain([head], blocks), task)
 
-    position: Position
-    """Start here to go on; all documents before it were handed out."""
-    n_bytes: int
-    """Bytes read so far, as they are on disk."""
+
+class _Arriving:
+    """A file whose reads are counted; standard input is handed on as it arrives."""
+
+    def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None]) -> None:
+        self._read = getattr(file, "read1", file.read)
+        self._on_bytes = on_bytes
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._read(size)
+        self._on_bytes(len(data))
+        return data
 
 
-_Read = tuple[Progress, Document | ReadChunk | None]
-
-
-def read_documents(
-    sources: Sequence[str | Path],
+def read_items(
+    file: InputFile,
+    task: ReadTask,
     *,
-    on_skip: OnSkip = ignore_skips,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    form: str = "",
+    stdin: BinaryIO | None = None,
+    on_bytes: Callable[[int], None] = lambda n: None,
+) -> Iterator[ReadItem]:
+    """Read the records of a file; one that cannot be opened is left out with its reason."""
+    if file.path == STDIN:
+        yield from read_opened(_Arriving(stdin or sys.stdin.buffer, on_bytes), task, form)
+        return
+    if file.fault:
+        yield Skip(file.fault, task.file)
+        return
+    try:
+        opened = open_file(file.path)
+    except OSError as error:
+        reason = f"file cannot be opened ({error.strerror or error})"
+        yield Skip(reason, task.file, advice="check the path")
+        return
+    with opened:
+        task = replace(task, table=file.path)
+        yield from read_opened(_Arriving(opened, on_bytes), task, form)
+
+
+def tidy_documents(
+    items: Iterable[ReadItem], task: ReadTask, on_skip: OnSkip
+) -> Iterator[Document]:
+    """Make the documents of records that are collected; tell what is left out or mended."""
+    for item in items:
+        if isinstance(item, Skip):
+            on_skip(item)
+        elif isinstance(item, Record):
+            try:
+                document = finish_record(item, task, on_skip)
+            except BadRecordError as error:
+                on_skip(Skip(str(error), item.where, advice=error.advice))
+            else:
+                yield document
+
+
+def cut_documents(items: Iterable[ReadItem], task: ReadTask) -> Iterator[ReadChunk]:
+    """Make the chunks of records that are linked; faults come as `Unreadable` in their place."""
+    assert task.window is not None
+    for item in items:
+        if isinstance(item, Record):
+            yield from split_document(finish_record(item, task), task.window)
+        elif isinstance(item, Skip):
+            if not item.kept:
+                yield Unreadable(item.where, item.sentence)
+        else:
+            yield item
+
+
+ReadFiles = Callable[..., Iterator[tuple[InputFile, Iterator[Document]]]]
+"""Reads files as `read_files` does, on this machine or many."""
+
+
+def read_files(
+    files: Iterable[InputFile],
+    *,
     matcher: AliasMatcher | None = None,
-    start: Position | None = None,
-    limits: ReadLimits | None = None,
+    on_skip: OnSkip = ignore_skips,
+    on_bytes: Callable[[int], None] = lambda n: None,
     stdin: BinaryIO | None = None,
     text_column: str = "",
-) -> Iterator[Document]:
-    """Stream the documents of several sources in a fixed order.
+) -> Iterator[tuple[InputFile, Iterator[Document]]]:
+    """Yield each file with its documents, which are read as they are taken.
 
     Args:
-        sources: Files (plain text, JSON lines, CSV, TSV, Parquet, HTML, WARC, RSS, Atom, NIF; also
-            as .gz, .xz, .bz2, .zst), folders (read recursively, in the order of their names), or
-            "-" for standard input.
-        on_skip: Called for everything that is left out or mended.
-        on_progress: Called from time to time, when all documents before the position were taken.
+        files: What `list_files` found.
         matcher: Leave out documents that cannot contain its aliases, mostly before parsing them.
-        start: Go on at this position of an earlier reading of the same sources.
-        limits: How much of one document is read at most.
+        on_skip: Called for everything that is left out or mended.
+        on_bytes: Called with the number of bytes, as they are stored, after each read.
         stdin: What "-" reads; the process's standard input by default.
         text_column: The column of tables that holds the texts; `text` and the like by default.
 
     Raises:
-        CorpusFormatError: A source does not exist (raised at once, before the first document).
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
-    check_sources(sources)
-    task = ReadTask(on_skip, limits or ReadLimits(), matcher, text_column=text_column)
-    return _tidied(_read_sources(sources, task, start or Position(), stdin), on_progress)
+    for file in files:
+        task = ReadTask(file.name, file.name, matcher, text_column=text_column)
+        items = read_items(file, task, stdin=stdin, on_bytes=on_bytes)
+        yield file, tidy_documents(items, task, on_skip)
 
 
-def refuse_one_text(sources: Sequence[str | Path]) -> None:
-    """Refuse a text where a list of them is needed: its letters would be taken for paths.
+def read_documents(
+    paths: Sequence[str | Path],
+    *,
+    matcher: AliasMatcher | None = None,
+    on_skip: OnSkip = ignore_skips,
+    stdin: BinaryIO | None = None,
+    text_column: str = "",
+) -> Iterator[Document]:
+    """Stream the documents of several paths in a fixed order.
+
+    Args:
+        paths: Files (plain text, JSON lines, CSV, TSV, Parquet, HTML, WARC, RSS, Atom, NIF; also
+            as .gz, .xz, .bz2, .zst), folders (read recursively, in the order of their names), or
+            "-" for standard input.
+        matcher: Leave out documents that cannot contain its aliases, mostly before parsing them.
+        on_skip: Called for everything that is left out or mended.
+        stdin: What "-" reads; the process's standard input by default.
+        text_column: The column of tables that holds the texts; `text` and the like by default.
 
     Raises:
-        CorpusFormatError: It is one.
+        CorpusFormatError: A path does not exist (raised at once, before the first document).
+        MissingExtraError: A web page is met and the extra `web` is not installed.
     """
-    if isinstance(sources, str):
-        raise CorpusFormatError(f"The sources are one text; give a list of paths: [{sources!r}].")
-
-
-def check_sources(sources: Sequence[str | Path]) -> None:
-    """Refuse sources that do not exist.
-
-    Raises:
-        CorpusFormatError: One does not, or a text is given where a list of them is needed.
-    """
-    refuse_one_text(sources)
-    for source in sources:
-        if str(source) != STDIN and not Path(source).exists():
-            raise CorpusFormatError(
-                f"There is no file or folder {str(source)!r}; give the path of existing documents "
-                'or "-" for standard input.'
-            )
-
-
-@dataclass(frozen=True)
-class SourceReader:
-    """How sources are looked at and read."""
-
-    read: Callable[..., Iterator[Document]] = read_documents
-    """Reads documents as `read_documents` does: this machine, or a cluster."""
-    check: Callable[[Sequence[str]], None] = check_sources
-    """Refuses sources that cannot be read, with a `CorpusFormatError`."""
-    count: Callable[[Sequence[str]], int] = lambda sources: count_bytes(sources)
-    """Returns their size, as they are stored."""
-
-
-def _tidied(items: Iterator[_Read], on_progress: Callable[[Progress], None]) -> Iterator[Document]:
-    for progress, item in items:
-        if isinstance(item, Document):
-            yield item
-        on_progress(progress)
+    read = read_files(
+        list_files(paths), matcher=matcher, on_skip=on_skip, stdin=stdin, text_column=text_column
+    )
+    return chain.from_iterable(documents for _, documents in read)
 
 
 def read_chunks(
-    sources: Sequence[str | Path],
+    paths: Sequence[str | Path],
     window: int,
     *,
     json_lines: bool = False,
     stdin: BinaryIO | None = None,
     text_column: str = "",
 ) -> Iterator[ReadChunk]:
-    """Stream the same sources to link them: texts as they are written, long ones in parts.
+    """Stream the same files to link them: texts as they are written, long ones in chunks.
 
-    What cannot be read comes as an `Unreadable` in its place, also a source that does not exist.
+    What cannot be read comes as an `Unreadable` in its place, also a path that does not exist.
 
     Args:
-        sources: Files, folders, or "-" for standard input.
-        window: Characters of a part.
+        paths: Files, folders, or "-" for standard input.
+        window: Characters of a chunk.
         json_lines: Whether every file holds JSON lines, whatever it looks like.
         stdin: What "-" reads; the process's standard input by default.
         text_column: The column of tables that holds the texts; `text` and the like by default.
@@ -509,191 +685,8 @@ def read_chunks(
     Raises:
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
-    form = LINES if json_lines else None
-    yield from read_in_chunks(
-        lambda task: (item for _, item in _read_sources(sources, task, Position(), stdin, form)),
-        window,
-        text_column,
-    )
-
-
-def read_in_chunks(
-    read: Callable[[ReadTask], Iterator[Document | ReadChunk | None]],
-    window: int,
-    text_column: str = "",
-) -> Iterator[ReadChunk]:
-    """Cut what is read into parts to link; faults come as `Unreadable` in their place."""
-    waiting: list[Unreadable] = []
-
-    def note(skip: Skip) -> None:
-        if not skip.kept:
-            waiting.append(Unreadable(skip.where, skip.sentence))
-
-    for item in read(ReadTask(note, LINK_LIMITS, window=window, text_column=text_column)):
-        yield from waiting
-        waiting.clear()
-        if isinstance(item, Document):
-            yield from split_document(item, window)
-        elif item is not None:
-            yield item
-    yield from waiting
-
-
-def count_bytes(sources: Sequence[str | Path]) -> int:
-    """Return the size on disk of all files that `read_documents` would read."""
-    return sum(_size(file) for source in sources for file in list_files(source))
-
-
-class FoundFile(NamedTuple):
-    """A file to read, or the reason why it is not read."""
-
-    name: str
-    path: Path
-    fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Arriving:
-    """Standard input, handed on as it arrives and not when a whole block is there."""
-
-    file: BinaryIO
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = getattr(self.file, "read1", self.file.read)(size)
-        return data
-
-
-def _read_sources(
-    sources: Sequence[str | Path],
-    task: ReadTask,
-    start: Position,
-    stdin: BinaryIO | None,
-    form: Format | None = None,
-) -> Iterator[_Read]:
-    n_bytes = 0
-    for index, source in enumerate(sources):
-        for entry in list_files(source):
-            here = Position(index, entry.name)
-            if here < replace(start, record=0):
-                n_bytes += _size(entry)
-                continue
-            first = start.record if here == replace(start, record=0) else 0
-            there = replace(task_of(task, entry.name, str(entry.path)), first=first)
-            with _open(entry, stdin, there) as file:
-                if file is None:
-                    yield Progress(replace(here, record=first), n_bytes), None
-                    continue
-                counted = ByteSource(file)
-                items = read_opened(counted, entry.path, there, form)
-                for record, item in items:
-                    reached = Position(index, entry.name, max(record, first))
-                    yield Progress(reached, n_bytes + counted.position), item
-                n_bytes += counted.position
-
-
-def task_of(task: ReadTask, name: str, path: str) -> ReadTask:
-    """Return the task of one file: ids and faults name it as the way of reading does."""
-    if task.window is None:
-        return replace(task, place=name, file=name)
-    return replace(task, place=STDIN if path == STDIN else name, file=path)
-
-
-@contextmanager
-def _open(entry: FoundFile, stdin: BinaryIO | None, task: ReadTask) -> Iterator[Readable | None]:
-    """Open a file; one that cannot be opened is counted and None."""
-    if str(entry.path) == STDIN:
-        yield _Arriving(stdin or sys.stdin.buffer)
-        return
-    fault, advice = entry.fault, ""
-    if not fault:
-        try:
-            file = entry.path.open("rb")
-        except OSError as error:
-            fault, advice = f"file cannot be opened ({error.strerror})", "check the path"
-    if fault:
-        task.skip(fault, task.file, advice=advice)
-        yield None
-        return
-    with file:
-        if task.window is None and not _size(entry) and entry.path.is_file():
-            task.skip("empty file", task.file)
-        yield file
-
-
-def _size(entry: FoundFile) -> int:
-    try:
-        return 0 if entry.fault else entry.path.stat().st_size
-    except OSError:
-        return 0
-
-
-def list_files(source: str | Path) -> list[FoundFile]:
-    """List a file, or all files of a folder and what it holds besides, in the order of names."""
-    if str(source) == STDIN:
-        return [FoundFile("stdin", Path(STDIN))]
-    root = Path(source)
-    if not root.is_dir():
-        return [FoundFile(root.name, root)]
-    label = root.resolve().name
-    found: list[tuple[Path, str]] = []
-    errors: list[OSError] = []
-    for folder, folders, files in os.walk(root, onerror=errors.append):
-        here = Path(folder)
-        links = (here / name for name in folders if (here / name).is_symlink())
-        found += [(path, "symbolic link to a folder") for path in links]
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        paths = (here / name for name in files if not name.startswith("."))
-        found += [(path, _file_fault(path, root)) for path in paths]
-    found += map(_closed, errors)
-    return sorted(
-        FoundFile(f"{label}/{path.relative_to(root).as_posix()}", path, fault)
-        for path, fault in found
-    )
-
-
-def _closed(error: OSError) -> tuple[Path, str]:
-    return Path(error.filename), f"folder cannot be opened ({error.strerror})"
-
-
-def _file_fault(path: Path, root: Path) -> str:
-    try:
-        resolved = path.resolve(strict=True)
-    except (OSError, RuntimeError):
-        return "symbolic link that leads nowhere"
-    if not resolved.is_relative_to(root.resolve()):
-        return "symbolic link that leaves the folder"
-    return "" if resolved.is_file() else "not a regular file"
-
-
-def read_opened(
-    file: Readable, path: Path, task: ReadTask, form: Format | None = None
-) -> Iterator[ReadItem]:
-    """Read the documents of an open file; without a format it is told by the first bytes."""
-    blocks = read_blocks(file, lambda fault: task.skip(fault, task.file))
-    head = b""
-    while len(head) <= _SIGNATURE or (len(head) < _ENOUGH_TO_CHOOSE and b"\n" not in head.lstrip()):
-        more = next(blocks, b"")
-        head += more
-        if not more:
-            break
-    if not head and task.window is None:
-        yield 0, None
-        return
-    chosen = form or choose_format(path.name, head)
-    if isinstance(chosen, str):
-        task.skip(chosen, task.file, advice=KNOWN)
-        yield 0, None
-        return
-    if chosen is PARQUET and _is_plain(path, head):
-        task = replace(task, path=path)
-    module, _, function = chosen.reader.partition(".")
-    read = getattr(importlib.import_module(f"stamo.corpus.{module}"), function)
-    yield from read(chain([head], blocks), task)
-
-
-def _is_plain(path: Path, head: bytes) -> bool:
-    """Tell whether a file holds its content as it is, not compressed."""
-    if str(path) == STDIN or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return head.startswith(file.read(4))
+    for file in list_files(paths, must_exist=False):
+        name = STDIN if file.path == STDIN else file.name
+        task = ReadTask(name, file.path, window=window, text_column=text_column)
+        items = read_items(file, task, form="lines" if json_lines else "", stdin=stdin)
+        yield from cut_documents(items, task)

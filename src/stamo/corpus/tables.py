@@ -1,46 +1,108 @@
-"""Records with named columns: which one is the text, and the document that a record makes.
-
-Here also tables as CSV or TSV: a header with the names of the columns, then one document a row.
-"""
+"""Tables as CSV or TSV: the one reader of rows, and a table of documents, one a row."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from stamo.corpus.reading import (
-    NO_MENTION,
+    MAX_RECORD_BYTES,
     UTF8_MARK,
     BadRecordError,
     ReadItem,
     ReadTask,
-    cut_text,
-    decode_utf8,
-    make_id,
+    Record,
+    Skip,
 )
-from stamo.corpus.types import Document, clean_surrogates
+from stamo.errors import CorpusFormatError
 from stamo.system.streams import in_utf8, read_line_blocks
 
 TEXT_NAMES = ("text", "content", "body", "article", "document", "sentence")
 ID_NAMES = ("id", "doc_id", "document_id", "guid", "uri", "url", "link")
 TITLE_NAMES = ("title", "headline")
+MAX_COLUMNS = 10_000
 _SHOWN = 12
 _DELIMITERS = ",;\t|"
-_LONG_ROW = "row longer than the limit"
-_LONG_ADVICE = "a quotation mark may be missing; nothing behind it was read"
 
 
-@dataclass(frozen=True, slots=True)
-class RowColumns:
-    """Where the parts of a document stand in a record."""
+class RowError(CorpusFormatError):
+    """A row that cannot be read; nothing behind it is. The message goes on behind "line 7 "."""
 
-    text: int
-    id: int | None = None
-    title: int | None = None
+    def __init__(self, line: int, what: str, reason: str = "") -> None:
+        super().__init__(what)
+        self.line = line
+        """The line of the file, from 1."""
+        self.reason = reason or what
+        """The same in a few words, to count it by."""
 
 
-def choose_columns(names: Sequence[str], wanted: str = "") -> RowColumns:
+def read_rows(
+    blocks: Iterable[bytes],
+    *,
+    max_row_bytes: int = MAX_RECORD_BYTES,
+    on_invalid: Callable[[], None] | None = None,
+    delimiters: str = _DELIMITERS,
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table, each with the number of its last line; the header comes first.
+
+    The sign that the first line has most of divides the columns. Text in UTF-16 is told by its
+    mark; everything else is UTF-8.
+
+    Args:
+        blocks: The decompressed bytes.
+        max_row_bytes: A longer row is refused: a quotation mark may be missing.
+        on_invalid: Called for each line with bytes that are no UTF-8, which become U+FFFD; without
+            it these are refused, and so are zero bytes and signs behind a closing quotation mark.
+        delimiters: What may divide columns.
+
+    Raises:
+        RowError: The table cannot be read on.
+    """
+    held = [0]  # bytes of the row that is read
+    lines = _table_lines(blocks, max_row_bytes, on_invalid, held)
+    first = next(lines, "")
+    csv.field_size_limit(max(csv.field_size_limit(), max_row_bytes))
+    delimiter, strict = max(delimiters, key=first.count), on_invalid is None
+    rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=strict)
+    try:
+        for row in rows:
+            held[0] = 0
+            if len(row) > MAX_COLUMNS:
+                raise RowError(rows.line_num, f"has more than {MAX_COLUMNS:,} columns")
+            yield rows.line_num, row
+    except csv.Error as error:
+        reason = f"not a table of CSV ({error})"
+        raise RowError(rows.line_num, f"is no CSV ({error})", reason) from error
+
+
+def _table_lines(
+    blocks: Iterable[bytes], max_bytes: int, on_invalid: Callable[[], None] | None, held: list[int]
+) -> Iterator[str]:
+    too_long: list[bool] = []
+    number = 0
+    for block in read_line_blocks(in_utf8(iter(blocks)), max_bytes, lambda: too_long.append(True)):
+        for line in block[:-1].split(b"\n"):
+            number += 1
+            held[0] += len(line) + 1
+            if too_long or held[0] > max_bytes:
+                what = f"is in a row of more than {max_bytes:,} bytes; is a quotation mark missing?"
+                raise RowError(number, what, "row longer than the limit")
+            raw = line.removeprefix(UTF8_MARK) if number == 1 else line
+            try:
+                text = raw.decode("utf-8")
+            except UnicodeDecodeError:
+                if on_invalid is None:
+                    what = "is not UTF-8, nor is the table marked as UTF-16; convert it"
+                    raise RowError(number, what) from None
+                on_invalid()
+                text = raw.decode("utf-8", "replace")
+            if on_invalid is None and "\0" in text:
+                raise RowError(number, "holds a zero byte; give a table as text")
+            yield text + "\n"
+
+
+def choose_columns(names: Sequence[str], wanted: str = "") -> tuple[int, int | None, int | None]:
     """Find the columns of text, id and title by their names.
 
     Args:
@@ -51,115 +113,52 @@ def choose_columns(names: Sequence[str], wanted: str = "") -> RowColumns:
         BadRecordError: No column is the text.
     """
     lowered = [name.strip().lower() for name in names]
-
-    def first(usual: Sequence[str]) -> int | None:
-        return next((lowered.index(name) for name in usual if name in lowered), None)
-
-    text = first([wanted.strip().lower()] if wanted else TEXT_NAMES)
+    usual = ([wanted.strip().lower()] if wanted else TEXT_NAMES, ID_NAMES, TITLE_NAMES)
+    text, id, title = (
+        next((lowered.index(n) for n in some if n in lowered), None) for some in usual
+    )
     if text is None:
         shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
         raise BadRecordError(
             f"no column {wanted!r}" if wanted else "no column that is called text",
             f"its columns are {shown}; name the one with --text-column",
         )
-    places = (first(ID_NAMES), first(TITLE_NAMES))
-    id, title = (None if place == text else place for place in places)
-    return RowColumns(text, id, title)
+    return text, None if id == text else id, None if title == text else title
 
 
-def row_document(
-    text: str, id: str, title: str, number: int, where: str, task: ReadTask
-) -> Document:
-    """Turn one record into a document.
-
-    Args:
-        text: The text.
-        id: The record's own id, or "".
-        title: Its title, or "".
-        number: Its number in the file.
-        where: Where it is, for a person to look up.
-        task: The file being read.
-
-    Raises:
-        BadRecordError: It is left out; the message is a short reason.
-    """
-    if task.window is not None:
-        return Document(id or where, text, title=title or None)
-    text, id, title = map(clean_surrogates, (text, id, title))
-    if not text.strip():
-        raise BadRecordError("empty text")
-    if task.matcher and not task.matcher.may_be_in_text(text.encode()):
-        raise BadRecordError(NO_MENTION)
-    text = cut_text(text, task.limits, where, task.on_skip)
-    id = task.id_of(id, where, text) if id else make_id(f"{task.place}#{number}", text)
-    return Document(id, text, title=title or None)
+def row_record(cells: Sequence[str], kind: str, number: int, task: ReadTask) -> Record:
+    """Return the record of a row or item by its text, its id and its title."""
+    text, id, title = cells
+    place = f"{task.name}#{number}"
+    return Record(text, task.where(kind, number), id or None, place, title or None)
 
 
 def read_table(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
     """Read one document per row; bad rows are counted and left out."""
-    lines = _Lines(blocks, task)
-    csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
-    rows = csv.reader(lines, delimiter=lines.delimiter)
-    number = -1
+    number = n_invalid = 0
+
+    def count_invalid() -> None:
+        nonlocal n_invalid
+        n_invalid += 1
+
+    rows = read_rows(blocks, on_invalid=count_invalid)
     try:
-        names = next(rows, [])
-        columns = choose_columns(names, task.text_column)
-        for number, row in enumerate(rows, start=1):
-            lines.n_held = 0
-            where, is_new = task.where("row", number), number > task.first and row
-            record = (row, len(names), columns, number)
-            yield number, task.take(where, _document, *record) if is_new else None
+        _, names = next(rows, (0, []))
+        text, id, title = choose_columns(names, task.text_column)
+        for number, (_, row) in enumerate(rows, start=1):
+            where = task.where("row", number)
+            if row and len(row) != len(names):
+                advice = f"it has {len(row)}, the header has {len(names)}"
+                reason = "row with another number of columns than the header"
+                yield Skip(reason, where, advice=advice)
+            elif row:
+                cells = [row[i] if i is not None else "" for i in (text, id, title)]
+                yield row_record(cells, "row", number, task)
     except BadRecordError as error:
-        where = task.file if number < 0 else task.where("row", number + 1)
-        task.skip(str(error), where, advice=error.advice)
-    except csv.Error as error:
-        task.skip(f"not a table of CSV ({error})", task.where("row", max(number, 0) + 1))
-
-
-def _document(
-    row: list[str], n_columns: int, columns: RowColumns, number: int, where: str, task: ReadTask
-) -> Document:
-    if len(row) != n_columns:
-        reason = "row with another number of columns than the header"
-        raise BadRecordError(reason, f"it has {len(row)}, the header has {n_columns}")
-    id = row[columns.id] if columns.id is not None else ""
-    title = row[columns.title] if columns.title is not None else ""
-    return row_document(row[columns.text], id, title, number, where, task)
-
-
-class _Lines:
-    """The lines of a table, decoded; what one row may hold is bounded, quotes open or not."""
-
-    def __init__(self, blocks: Iterator[bytes], task: ReadTask) -> None:
-        self._task = task
-        self.limit = task.limits.max_record_bytes
-        self.n_held = 0
-        self._too_long = False
-        self._lines = self._split(blocks)
-        self._ahead: bytes | None = next(self._lines, b"")
-        self._ahead = self._ahead.removeprefix(UTF8_MARK)
-        header = self._ahead.decode("utf-8", "replace")
-        self.delimiter = max(_DELIMITERS, key=header.count)
-
-    def _split(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        def on_long() -> None:
-            self._too_long = True
-
-        for block in read_line_blocks(in_utf8(blocks), self.limit, on_long):
-            yield from (
-                block.splitlines(keepends=True)
-                if b"\r" not in block
-                else (line + b"\n" for line in block[:-1].split(b"\n"))
-            )
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line, self._ahead = self._ahead, None
-        if line is None:
-            line = next(self._lines)
-        self.n_held += len(line)
-        if self._too_long or self.n_held > self.limit:
-            raise BadRecordError(_LONG_ROW, _LONG_ADVICE)
-        return decode_utf8(line, self._task.file, self._task.on_skip)
+        yield Skip(str(error), task.file, advice=error.advice)
+    except RowError as error:
+        is_long = error.reason.startswith("row longer")
+        advice = "a quotation mark may be missing; nothing behind it was read" if is_long else ""
+        yield Skip(error.reason, task.where("row", number + 1), advice=advice)
+    if n_invalid:
+        yield Skip("invalid UTF-8 replaced", task.file, n_invalid, kept=True)

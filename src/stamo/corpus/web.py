@@ -1,8 +1,11 @@
-"""Web archives (WARC, also WET): records one by one, past whatever is broken.
+"""Web pages and web archives (WARC, also WET): records one by one, past whatever is broken.
 
-Our own parser: with one record in forty damaged (a gzip member cut or overwritten, a wrong length,
-garbage between two) it finds all the others, where fastwarc 1.1 raises at the first one. On clean
-archives fastwarc is faster, 295 against 166 MB/s of gzip; extracting pages runs at 67 MB/s.
+A page is parsed in a process of its own, whose time and memory are bounded (`corpus.html_child`).
+
+Archives have our own parser: with one record in forty damaged (a gzip member cut or overwritten, a
+wrong length, garbage between two) it finds all the others, where fastwarc 1.1 raises at the first
+one. On clean archives fastwarc is faster, 295 against 166 MB/s of gzip; extracting pages runs at
+67 MB/s.
 """
 
 from __future__ import annotations
@@ -19,19 +22,19 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import IO, NamedTuple
 
 from stamo.corpus.reading import (
+    MAX_RECORD_BYTES,
     NO_MENTION,
     BadRecordError,
     ReadItem,
     ReadTask,
-    cut_text,
+    Record,
+    Skip,
     decode_utf8,
     read_whole,
 )
-from stamo.corpus.types import Document
 from stamo.errors import CorpusFormatError, need
 
 CPU_SECONDS = 5
@@ -48,12 +51,9 @@ BAD = "HTML that the parser fails on"
 _DETECT, _DECODED = b"D", b"T"
 _SIZES = struct.Struct(">cII")
 _CODE = "from stamo.corpus.web import serve; serve()"
-
-
-class _Reply(NamedTuple):
-    kind: bytes
-    first: bytes
-    second: bytes
+_lock = threading.Lock()
+_child: tuple[int, subprocess.Popen[bytes]] | None = None
+"""The process that extracts pages, and the process that started it."""
 
 
 class HtmlPage(NamedTuple):
@@ -76,68 +76,52 @@ def extract_html(page: bytes | str, charset: str | None = None) -> HtmlPage:
     kind = _DETECT if isinstance(page, bytes) else _DECODED
     raw = page if isinstance(page, bytes) else page.encode("utf-8", "replace")
     with _lock:
-        reply = _child_of_this_process().ask(kind, (charset or "").encode("utf-8", "replace"), raw)
-    first, second = (part.decode("utf-8", "replace") for part in reply[1:])
-    if reply.kind != b"+":
-        raise CorpusFormatError(first)
-    return HtmlPage(first, second)
+        answer, *parts = _ask(kind, (charset or "").encode("utf-8", "replace"), raw)
+    title, text = (part.decode("utf-8", "replace") for part in parts)
+    if answer != b"+":
+        raise CorpusFormatError(title)
+    return HtmlPage(title, text)
 
 
-class _Child:
-    """A process that extracts one page after the other."""
-
-    def __init__(self) -> None:
-        self.owner = os.getpid()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def ask(self, kind: bytes, charset: bytes, raw: bytes) -> _Reply:
-        """Extract a page; whatever happens to the child, there is a reply."""
-        for _ in range(2):  # an idle child may have been killed; that is not this page's fault
-            process = self._process = self._process or _start()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                _write(process.stdin, kind, charset, raw)
-            except OSError:
-                self.close()
-                continue
-            try:
-                return _receive(process.stdout, time.monotonic() + WALL_SECONDS)
-            except TimeoutError:
-                reason = TOO_LONG
-            except EOFError:
-                reason = {-signal.SIGXCPU: TOO_LONG, -signal.SIGKILL: TOO_LARGE}.get(
-                    process.wait(), BAD
-                )
-            self.close()
-            return _Reply(b"-", reason.encode(), b"")
-        return _Reply(b"-", BAD.encode(), b"")
-
-    def close(self) -> None:
-        """End the process."""
-        process, self._process = self._process, None
-        if process is not None and self.owner == os.getpid():
-            process.kill()
-            process.communicate()
+def _ask(kind: bytes, charset: bytes, raw: bytes) -> tuple[bytes, bytes, bytes]:
+    """Let the child extract a page; whatever happens to the child, there is a reply."""
+    global _child
+    for _ in range(2):  # an idle child may have been killed; that is not this page's fault
+        if _child is None or _child[0] != os.getpid():  # a fork must not talk to its parent's child
+            _child = os.getpid(), _start()
+        process = _child[1]
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            _write(process.stdin, kind, charset, raw)
+        except OSError:
+            _end_child()
+            continue
+        try:
+            return _receive(process.stdout, time.monotonic() + WALL_SECONDS)
+        except TimeoutError:
+            reason = TOO_LONG
+        except EOFError:
+            by_signal = {-signal.SIGXCPU: TOO_LONG, -signal.SIGKILL: TOO_LARGE}
+            reason = by_signal.get(process.wait(), BAD)
+        _end_child()
+        return b"-", reason.encode(), b""
+    return b"-", BAD.encode(), b""
 
 
-_lock = threading.Lock()
-_child: _Child | None = None
+def _end_child() -> None:
+    global _child
+    child, _child = _child, None
+    if child is not None and child[0] == os.getpid():
+        child[1].kill()
+        child[1].communicate()
 
 
 @atexit.register
 def close() -> None:
     """End the child of this process, if there is one; the next page starts another."""
     with _lock:
-        if _child is not None:
-            _child.close()
-
-
-def _child_of_this_process() -> _Child:
-    global _child
-    if _child is None or _child.owner != os.getpid():  # a fork must not talk to its parent's child
-        _child = _Child()
-    return _child
+        _end_child()
 
 
 def _start() -> subprocess.Popen[bytes]:
@@ -158,7 +142,7 @@ def _write(file: IO[bytes], kind: bytes, first: bytes, second: bytes) -> None:
     file.flush()
 
 
-def _receive(file: IO[bytes], deadline: float) -> _Reply:
+def _receive(file: IO[bytes], deadline: float) -> tuple[bytes, bytes, bytes]:
     with selectors.DefaultSelector() as selector:
         selector.register(file, selectors.EVENT_READ)
 
@@ -177,7 +161,7 @@ def _receive(file: IO[bytes], deadline: float) -> _Reply:
         kind, *sizes = _SIZES.unpack(read(_SIZES.size))
         if sum(sizes) > MAX_REPLY:
             raise EOFError
-        return _Reply(kind, read(sizes[0]), read(sizes[1]))
+        return kind, read(sizes[0]), read(sizes[1])
 
 
 def serve() -> None:
@@ -198,8 +182,6 @@ def serve() -> None:
         try:
             html = decode_html(raw, charset.decode()) if kind == _DETECT else raw.decode()
             answer = b"+", *(part.encode("utf-8", "replace") for part in extract_tree(html))
-        except CorpusFormatError as error:
-            answer = b"-", str(error).encode(), b""
         except MemoryError:
             answer = b"-", TOO_LARGE.encode(), b""
         except Exception:
@@ -207,36 +189,25 @@ def serve() -> None:
         _write(replies, *answer)
 
 
-def read_html(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-    """Read the page."""
-    raw = read_whole(blocks, task.limits.max_record_bytes + 1)
-    yield 1, task.take(task.file, read_page, raw) if task.first < 1 else None
+def read_page(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
+    """Read a file that is one page."""
+    try:
+        yield _page_record(read_whole(blocks, MAX_RECORD_BYTES + 1), task.file, task)
+    except CorpusFormatError as error:
+        yield Skip(str(error), task.file)
 
 
-def read_page(
-    raw: bytes, where: str, task: ReadTask, *, id: str = "", charset: str | None = None
-) -> Document:
-    """Turn one page into a document.
-
-    Args:
-        raw: The page as it was sent.
-        where: Where the page is, for a person to look up.
-        task: The file being read.
-        id: The page's own id; made from the place and the text when empty.
-        charset: The character set of the HTTP header, if any.
-
-    Raises:
-        CorpusFormatError: It is left out; the message is a short reason.
-    """
-    if len(raw) > task.limits.max_record_bytes:
+def _page_record(
+    raw: bytes, where: str, task: ReadTask, id: str = "", charset: str | None = None
+) -> Record:
+    if len(raw) > MAX_RECORD_BYTES:
         raise BadRecordError("page larger than the limit")
     if task.matcher and not task.matcher.may_be_in_html(raw):
         raise BadRecordError(NO_MENTION)
     page = extract_html(raw, charset)
     if not page.text:
         raise BadRecordError("no main content")
-    text = cut_text(page.text, task.limits, where, task.on_skip)
-    return Document(task.id_of(id, where, text), text, title=page.title or None)
+    return Record(page.text, where, id or None, title=page.title or None, is_checked=True)
 
 
 MAX_HEADER_BYTES = 1 << 16
@@ -252,8 +223,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _CHUNK_SIZE = re.compile(rb"\s*([0-9a-fA-F]{1,8})[^\n]*\n")
 
 
-@dataclass(frozen=True, slots=True)
-class WarcRecord:
+class WarcRecord(NamedTuple):
     """One record: its header fields by lower-case name, and its block."""
 
     headers: Mapping[str, str]
@@ -276,36 +246,23 @@ class _Buffer:
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
-        self._data = bytearray()
-        self._at = 0
+        self.data = bytearray()
+        self.at = 0
 
     def fill(self, size: int) -> int:
         """Hold the next `size` bytes; return how many there are, fewer only at the end."""
-        if len(self._data) - self._at < size and self._at > len(self._data) // 2:
-            del self._data[: self._at]
-            self._at = 0
-        while len(self._data) - self._at < size:
-            block = next(self._blocks, None)
-            if block is None:
-                break
-            self._data += block
-        return min(len(self._data) - self._at, size)
+        if len(self.data) - self.at < size and self.at > len(self.data) // 2:
+            del self.data[: self.at]
+            self.at = 0
+        while len(self.data) - self.at < size and (block := next(self._blocks, None)) is not None:
+            self.data += block
+        return min(len(self.data) - self.at, size)
 
     def peek(self, size: int, skip: int = 0) -> bytes:
         """Return up to `size` bytes behind the next `skip`; fewer only at the end."""
         n = self.fill(skip + size)
-        with memoryview(self._data) as view:  # a slice of the array itself would be a second copy
-            return bytes(view[self._at + skip : self._at + n])
-
-    def move(self, size: int) -> None:
-        """Move behind bytes that were looked at."""
-        self._at += size
-
-    def take(self, size: int) -> bytes:
-        """Return up to `size` next bytes and move behind them."""
-        taken = self.peek(size)
-        self._at += len(taken)
-        return taken
+        with memoryview(self.data) as view:  # a slice of the array itself would be a second copy
+            return bytes(view[self.at + skip : self.at + n])
 
     def seek(self, size: int | None = None) -> bool:
         """Move to the next start of a record, at most `size` bytes on; tell whether there is one.
@@ -317,57 +274,70 @@ class _Buffer:
             step = _STEP if left is None else min(left, _STEP)
             # Some bytes more: a mark may lie across two steps.
             n = self.fill(step + _LONGEST_MARK)
-            found = _RECORD.search(self._data, self._at, self._at + n)
-            if found and found.start() < self._at + step:
-                self._at = found.start()
+            found = _RECORD.search(self.data, self.at, self.at + n)
+            if found and found.start() < self.at + step:
+                self.at = found.start()
                 return True
             if not n:
                 return False
-            self._at += min(step, n)
+            self.at += min(step, n)
             left = None if left is None else left - step
         return False
 
     def next_start(self, size: int) -> int:
-        """Return how far the next start of a record is, behind this place; at most `size`."""
+        """Return how far the next start of a record is, behind this one; at most `size`."""
         n = self.fill(size)
-        found = _RECORD.search(self._data, self._at + 1, self._at + n)
-        return found.start() - self._at if found else n
+        found = _RECORD.search(self.data, self.at + 1, self.at + n)
+        return found.start() - self.at if found else n
 
 
 def read_records(
-    blocks: Iterator[bytes], max_record_bytes: int, on_fault: Callable[[str], None]
+    blocks: Iterator[bytes], on_fault: Callable[[str], None]
 ) -> Iterator[WarcRecord | None]:
     """Yield the records of an archive; None stands for one that was left out, and why is reported.
 
     Args:
         blocks: The decompressed archive.
-        max_record_bytes: Larger records are left out without being held in memory.
         on_fault: Called with a short reason for each record that is left out.
     """
     buffer = _Buffer(blocks)
     while True:
         headers = _read_headers(buffer)
         if headers is None:
-            if _seek_record(buffer, on_fault):
-                continue
-            return
-        length = _length(headers)
-        if length is None:
-            on_fault("WARC record without a valid length")
-            yield None
-        elif length > max_record_bytes:
-            on_fault("WARC record larger than the limit")
-            # A length this large is more often wrong than right: look for records inside.
+            if not buffer.fill(1):
+                return
+            on_fault("damaged WARC record")
+            buffer.at += 1
+            if not buffer.seek():
+                return
+            continue
+        value = headers.get("content-length", "")
+        is_number = value.isascii() and value.isdigit() and len(value) < 16
+        length = int(value) if is_number else -1
+        fault = ""
+        if not is_number:
+            fault = "WARC record without a valid length"
+        elif length > MAX_RECORD_BYTES:
+            fault = "WARC record larger than the limit"
+        elif buffer.fill(length) < length:
+            fault = "WARC record ends early"
+        elif not _ends_rightly(buffer, length):
+            fault = "WARC record of a wrong length"
+        if fault:
+            on_fault(fault)
+            # A wrong length often reaches over the next records: they are looked for inside.
             buffer.seek(length)
             yield None
         else:
-            yield _read_block(buffer, headers, length, on_fault)
+            block = buffer.peek(length)
+            buffer.at += length
+            yield WarcRecord(headers, block)
 
 
 def _read_headers(buffer: _Buffer) -> dict[str, str] | None:
     start = buffer.peek(_HEAD_BYTES)
     while lines := _EMPTY_LINES.match(start):
-        buffer.move(lines.end())
+        buffer.at += lines.end()
         # Few of them: the rest of what was looked at will do.
         start = start[lines.end() :] if lines.end() < 5 else buffer.peek(_HEAD_BYTES)
     if not _VERSION.match(start):
@@ -376,38 +346,8 @@ def _read_headers(buffer: _Buffer) -> dict[str, str] | None:
     if not size:
         # A header ends before the next record starts, so none is looked at again and again.
         head, size = split_head(buffer.peek(buffer.next_start(MAX_HEADER_BYTES)))
-    if not size:
-        return None
-    buffer.move(size)
-    return header_fields(head)
-
-
-def _length(headers: Mapping[str, str]) -> int | None:
-    value = headers.get("content-length", "")
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else None
-
-
-def _seek_record(buffer: _Buffer, on_fault: Callable[[str], None]) -> bool:
-    """Move to the next line that starts a record; tell whether there is one."""
-    if not buffer.peek(1):
-        return False
-    on_fault("damaged WARC record")
-    buffer.take(1)
-    return buffer.seek()
-
-
-def _read_block(
-    buffer: _Buffer, headers: dict[str, str], length: int, on_fault: Callable[[str], None]
-) -> WarcRecord | None:
-    if buffer.fill(length) < length:
-        on_fault("WARC record ends early")
-    elif not _ends_rightly(buffer, length):
-        on_fault("WARC record of a wrong length")
-    else:
-        return WarcRecord(headers, buffer.take(length))
-    # A length that is too long reaches over the next records; go on with those.
-    buffer.seek(length)
-    return None
+    buffer.at += size
+    return header_fields(head) if size else None
 
 
 def _ends_rightly(buffer: _Buffer, length: int) -> bool:
@@ -421,66 +361,57 @@ def _ends_rightly(buffer: _Buffer, length: int) -> bool:
 
 def read_archive(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
     """Read the pages and plain texts of an archive."""
-    n = 0
-
-    def on_fault(reason: str) -> None:
-        if n >= task.first:
-            task.skip(reason, task.where("record", n + 1))
-
-    for record in read_records(blocks, task.limits.max_record_bytes, on_fault):
-        n += 1
-        if n > task.first and record is not None:
-            yield n, task.take(task.where("record", n), _read_record, record)
-
-
-def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Document | None:
-    if record.type in ("conversion", "resource"):
-        kind = record.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return _read_payload(record.block, kind, None, record, where, task)
-    if record.type != "response":
-        return None
-    message = parse_http(record.block, task.limits.max_record_bytes + 1)
-    if message is None:
-        raise BadRecordError("response that is not HTTP")
-    if message.status != 200:
-        raise BadRecordError("HTTP status other than 200")
-    return _read_payload(message.body, message.content_type, message.charset, record, where, task)
+    faults: list[str] = []
+    number = 0
+    for number, record in enumerate(read_records(blocks, faults.append), start=1):
+        where = task.where("record", number)
+        yield from (Skip(fault, where) for fault in faults)
+        faults.clear()
+        try:
+            if record is not None:
+                yield from _read_record(record, where, task)
+        except CorpusFormatError as error:
+            yield Skip(str(error), where)
+    yield from (Skip(fault, task.where("record", number + 1)) for fault in faults)
 
 
-def _read_payload(
-    raw: bytes, kind: str, charset: str | None, record: WarcRecord, where: str, task: ReadTask
-) -> Document:
+def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Iterator[ReadItem]:
+    raw, charset = record.block, None
+    kind = media_type(record.headers)
+    if record.type == "response":
+        message = parse_http(raw, MAX_RECORD_BYTES + 1)
+        if message is None:
+            raise BadRecordError("response that is not HTTP")
+        if message.status != 200:
+            raise BadRecordError("HTTP status other than 200")
+        raw, kind = message.body, media_type(message.headers)
+        found = _CHARSET.search(message.headers.get("content-type", ""))
+        charset = found[1] if found else None
+    elif record.type not in ("conversion", "resource"):
+        return
     if kind in _PAGE_TYPES:
-        return read_page(raw, where, task, id=record.id, charset=charset)
-    if kind != "text/plain":
+        yield _page_record(raw, where, task, record.id, charset)
+    elif kind != "text/plain":
         raise BadRecordError("neither HTML nor plain text")
-    if task.matcher and not task.matcher.may_be_in_text(raw):
+    elif task.matcher and not task.matcher.may_be_in_text(raw):
         raise BadRecordError(NO_MENTION)
-    text = decode_utf8(raw, where, task.on_skip)
-    text = cut_text(text, task.limits, where, task.on_skip)
-    if not text.strip():
-        raise BadRecordError("empty text")
-    return Document(task.id_of(record.id, where, text), text)
+    else:
+        text, skips = decode_utf8(raw, where)
+        yield from skips
+        yield Record(text, where, record.id or None, is_checked=True)
 
 
-@dataclass(frozen=True, slots=True)
-class HttpMessage:
+class HttpMessage(NamedTuple):
     """The answer of a web server."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
-    @property
-    def content_type(self) -> str:
-        """Return the media type without its parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    @property
-    def charset(self) -> str | None:
-        """Return the character set of the header, if it names one."""
-        found = _CHARSET.search(self.headers.get("content-type", ""))
-        return found.group(1) if found else None
+def media_type(headers: Mapping[str, str]) -> str:
+    """Return the content type without its parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def split_head(data: bytes) -> tuple[bytes, int]:
@@ -511,11 +442,19 @@ def parse_http(block: bytes, max_bytes: int) -> HttpMessage | None:
     status = head[:64].split(None, 2)
     if not head.startswith(b"HTTP/") or len(status) < 2 or not status[1].isdigit():
         return None
-    headers = header_fields(head)
-    body = block[size:]
+    headers, body = header_fields(head), block[size:]
     if "chunked" in headers.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
-    body = _unpack(body, headers.get("content-encoding", "").lower(), max_bytes)
+    encoding = headers.get("content-encoding", "").lower()
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        # With a gzip or zlib header; what calls itself deflate may also have none. Some archives
+        # keep the header but not the coding.
+        for wbits in (47, -15) if encoding == "deflate" else (47,):
+            try:
+                body = zlib.decompressobj(wbits).decompress(body, max_bytes)
+                break
+            except zlib.error:
+                continue
     return HttpMessage(int(status[1]), headers, body)
 
 
@@ -535,16 +474,3 @@ def _join_chunks(body: bytes) -> bytes:
         chunks.append(body[found.end() : found.end() + size])
         at = found.end() + size
     return b"".join(chunks) if chunks else body
-
-
-def _unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
-    """Undo gzip and deflate up to `max_bytes`; some archives keep the header but not the coding."""
-    if encoding not in ("gzip", "x-gzip", "deflate"):
-        return body
-    # With a gzip or zlib header; what calls itself deflate may also have none.
-    for wbits in (47, -15) if encoding == "deflate" else (47,):
-        try:
-            return zlib.decompressobj(wbits).decompress(body, max_bytes)
-        except zlib.error:
-            continue
-    return body

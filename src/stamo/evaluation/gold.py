@@ -27,7 +27,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.results import LinkedDocument
 from stamo.models.store import TrainedModel
 from stamo.system.files import Float64
-from stamo.system.streams import read_blocks, read_line_blocks
+from stamo.system.streams import open_bytes, read_line_blocks
 
 MAX_NIF_BYTES = 64 << 20
 """Of a file of NIF, and of one line of ZELDA's format."""
@@ -148,7 +148,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
         raise CorpusFormatError(f"{path.name} cannot be read: {reason}; copy it again.")
 
     with path.open("rb") as file:
-        yield from read_blocks(file, refuse)
+        yield from open_bytes(file, refuse)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

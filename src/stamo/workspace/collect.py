@@ -3,8 +3,8 @@
 One automaton over all aliases rules out most of a crawl before it is parsed. What is left goes to
 the workspaces whose names it may hold, and each decides as if it were alone.
 
-Every workspace writes down how far it came: after each batch, and after so many bytes for all of
-them. A run that was killed goes on there and ends with the same documents as one that was not.
+Every workspace writes down which files it has read whole. A run that was killed goes on behind the
+last of them and ends with the same documents as one that was not.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from stamo.corpus.reading import (
     NO_MENTION,
     STDIN,
     Chunk,
-    Position,
-    Progress,
+    InputFile,
+    ReadFiles,
     SkipCounter,
-    SourceReader,
-    refuse_one_text,
+    list_files,
+    read_files,
     split_document,
 )
 from stamo.corpus.types import Document, Mention, without_overlaps
@@ -90,9 +90,13 @@ class Collected:
         return self.n_kept + sum(self.skipped.values())
 
 
+Position = tuple[int, str]
+"""The last file that was read whole: index of its source, and its name; files come so ordered."""
+
+
 @dataclass(frozen=True)
 class Reached:
-    """Reading as it was at a position from which it can go on."""
+    """Reading as it was behind a file, from where it can go on."""
 
     position: Position
     n_bytes: int = 0
@@ -126,9 +130,9 @@ class Intake:
         """The first of the sources that this collecting reads; those before it are complete."""
         self.sources: list[str] = list(state["sources"][self.begun :])
         self.text_column = str(state.get("text_column", ""))
-        position = Position.from_json(state["position"])
-        self.start = replace(position, source=position.source - self.begun)
-        """Where among the sources of this collecting it goes on."""
+        source, file = state["position"]
+        self.start: Position = (int(source) - self.begun, str(file))
+        """The last of the files of this collecting that it has read."""
         self.parts = workspace.documents
         self.aliases = frozenset(workspace.entity.aliases)
         self.matcher = AliasMatcher(workspace.entity.aliases, casefold=settings.casefold)
@@ -177,8 +181,17 @@ class Intake:
         size, most = self.settings.batch_size, self.settings.max_documents
         return len(self.waiting) >= min(size, size if most is None else max(most - self.n_kept, 1))
 
-    def flush(self, kept: list[Document], reached: Reached, *, complete: bool = False) -> None:
-        """Write down what was kept of all that waited; `reached` is the position behind it."""
+    def flush(
+        self, kept: list[Document], reached: Reached, *, is_whole: bool, complete: bool = False
+    ) -> None:
+        """Write down what was kept of all that waited.
+
+        Args:
+            kept: The documents.
+            reached: Where reading is.
+            is_whole: Whether that is the end of a file, from where an interrupted run goes on.
+            complete: Whether this is all.
+        """
         self.waiting, self.n_characters = [], 0
         if self.settings.max_documents is not None:
             kept = kept[: max(self.settings.max_documents - self.n_kept, 0)]
@@ -190,16 +203,18 @@ class Intake:
         self.n_new += len(named)
         if complete:
             self._until = reached
-        position = replace(reached.position, source=reached.position.source + self.begun)
-        state = self.state | {
-            "position": position.to_json(),
-            "n_bytes": reached.n_bytes,
-            "skipped": self._total("skipped", reached),
-            "mended": self._total("mended", reached),
-            "examples": dict(reached.examples) | self.state.get("examples", {}),
-            "decided": self._decided(reached),
-        }
-        self.parts.append(named, state=state, complete=complete)
+        if is_whole or complete:
+            state = self.state | {
+                "position": [reached.position[0] + self.begun, reached.position[1]],
+                "n_bytes": reached.n_bytes,
+                "skipped": self._total("skipped", reached),
+                "mended": self._total("mended", reached),
+                "examples": dict(reached.examples) | self.state.get("examples", {}),
+                "decided": self._decided(reached),
+            }
+            self.parts.append(named, state=state, complete=complete)
+        else:
+            self.parts.append(named)
 
     def as_it_was(self) -> Collected:
         """Say what there is where nothing is left to read."""
@@ -437,7 +452,7 @@ def collect_many(
     settings: CollectSettings = CollectSettings(),
     fresh: bool = False,
     stdin: BinaryIO | None = None,
-    reader: SourceReader = SourceReader(),
+    read: ReadFiles = read_files,
     on_progress: OnCollect = lambda progress: None,
 ) -> list[Collected]:
     """Collect the candidate documents of workspaces; each ends as if it were alone.
@@ -455,7 +470,7 @@ def collect_many(
         settings: What is kept.
         fresh: Forget what was collected before.
         stdin: What "-" reads.
-        reader: How the sources are read; by this process by default.
+        read: How files are read; by this process by default.
         on_progress: Called after each batch and from time to time.
 
     Raises:
@@ -464,7 +479,8 @@ def collect_many(
     """
     if len({workspace.path.resolve() for workspace in workspaces}) < len(workspaces):
         raise WorkspaceError("A workspace is named twice; name each one once.")
-    refuse_one_text(sources)
+    if isinstance(sources, str):
+        list_files(sources)  # refuses it
     given = [str(source) for source in sources]
     with ExitStack() as locks:
         for workspace in workspaces:
@@ -478,7 +494,7 @@ def collect_many(
         sources_of = [s for state in states for s in state["sources"][state["begun"] :]]
         if states and not sources_of:
             _refuse_collected(workspaces, states[0]["sources"])
-        reader.check(list(dict.fromkeys(sources_of)))  # before anything is changed
+        list_files(list(dict.fromkeys(sources_of)))  # before anything is changed
         if fresh:
             for workspace in workspaces:
                 workspace.documents.clear()
@@ -491,7 +507,7 @@ def collect_many(
         for group in _groups_collect(intakes):
             some = [intakes[number] for number in group]
             if some[0].sources:
-                results = _Pass(some, decider, settings, reader, on_progress).run(stdin)
+                results = _Pass(some, decider, settings, read, on_progress).run(stdin)
             else:
                 results = [intake.as_it_was() for intake in some]
             collected |= dict(zip(group, results, strict=True))
@@ -528,7 +544,7 @@ def _next_state(
             raise WorkspaceError(
                 f"There is nothing to collect from for {name!r}; name documents with --from."
             )
-        start = {"sources": sources, "begun": 0, "position": Position().to_json()}
+        start = {"sources": sources, "begun": 0, "position": [0, ""]}
         return start | origin
     if any(old.get(key) != origin[key] for key in ("kb_fingerprint", "model_fingerprint")):
         raise WorkspaceError(
@@ -548,7 +564,7 @@ def _next_state(
     return old | {
         "sources": known + more,
         "begun": len(known),
-        "position": Position(len(known)).to_json(),
+        "position": [len(known), ""],
         "n_bytes": 0,
         "text_column": origin["text_column"],
     }
@@ -562,12 +578,12 @@ class _Pass:
         intakes: Sequence[Intake],
         decider: Decider,
         settings: CollectSettings,
-        reader: SourceReader,
+        read: ReadFiles,
         on_progress: OnCollect,
     ) -> None:
         self.intakes, self.decider, self.on_progress = list(intakes), decider, on_progress
-        self.reader = reader
-        self.sources = intakes[0].sources
+        self.read = read
+        self.files = list_files(intakes[0].sources)
         names = [sorted(intake.aliases) for intake in intakes]
         union = sorted({alias for group in names for alias in group})
         stems = [intake.forms.stems if intake.forms else () for intake in intakes]
@@ -575,39 +591,40 @@ class _Pass:
             union, casefold=settings.casefold, stems=[stem for some in stems for stem in some]
         )
         self.owners = AliasGroups(names, casefold=settings.casefold, stems=stems)
-        self.n_bytes_total = reader.count([s for s in self.sources if s != STDIN])
+        self.n_bytes_total = sum(file.size for file in self.files)
         self.counter = SkipCounter()
         first = min(intakes, key=lambda intake: intake.start)
         self.reached = Reached(first.start, int(first.state.get("n_bytes", 0)))
         self.asleep = list(intakes)
         self.n_handed = self.turn = 0
-        self.n_checked = self.n_reported = self.reached.n_bytes
+        self.n_bytes = self.n_checked = self.n_reported = self.reached.n_bytes
 
     def run(self, stdin: BinaryIO | None) -> list[Collected]:
-        """Read the sources to their end."""
-        documents = self.reader.read(
-            self.sources,
-            on_skip=self.counter,
-            on_progress=self._note,
-            matcher=self.matcher,
-            start=self.reached.position,
-            stdin=stdin,
-            text_column=self.intakes[0].text_column,
-        )
+        """Read the files to their end."""
         for intake in self.intakes:
             intake.remember()
         self._wake()
-        for document in documents:
-            # `reached` covers exactly the documents before this one.
-            if sum(intake.n_characters for intake in self.intakes) > MAX_WAITING:
-                self._flush(self.intakes)
-            self._hand(document)
+        left = [f for f in self.files if (f.source, f.name) > self.reached.position]
+        files = self.read(
+            left,
+            on_skip=self.counter,
+            on_bytes=self._count_bytes,
+            matcher=self.matcher,
+            stdin=stdin,
+            text_column=self.intakes[0].text_column,
+        )
+        for file, documents in files:
+            for document in documents:
+                if sum(intake.n_characters for intake in self.intakes) > MAX_WAITING:
+                    self._flush(self.intakes)
+                self._hand(document)
+                if all(intake.done for intake in self.intakes):
+                    break
             if all(intake.done for intake in self.intakes):
                 break
-        else:
-            self.reached = self._reach(self.reached.position, self.reached.n_bytes)
+            self._end_file(file)
         self._wake(everyone=True)
-        self._flush(self.intakes, complete=True)
+        self._flush(self.intakes, is_whole=True, complete=True)
         return [intake.collected(self.reached) for intake in self.intakes]
 
     def _hand(self, document: Document) -> None:
@@ -628,18 +645,22 @@ class _Pass:
             intake.begin_at(replace(self.reached, n_handed=self.n_handed))
             self.asleep.remove(intake)
 
-    def _reach(self, position: Position, n_bytes: int) -> Reached:
+    def _reach(self, position: Position) -> None:
+        """Take down where reading is."""
         counted = {name: dict(counts) for name, counts in vars(self.counter).items()}
-        return Reached(position, n_bytes, self.n_handed, **counted)
+        self.reached = Reached(position, self.n_bytes, self.n_handed, **counted)
 
-    def _note(self, progress: Progress) -> None:
-        """Take down where reading is; all documents before it were handed out."""
-        self.reached = self._reach(progress.position, progress.n_bytes)
+    def _end_file(self, file: InputFile) -> None:
+        """Let workspaces write down that a file is read."""
+        self._reach((file.source, file.name))
         self._wake()
-        if progress.n_bytes // CHECKPOINT_BYTES > self.n_checked // CHECKPOINT_BYTES:
-            self.n_checked = progress.n_bytes
-            self._flush(self._due())
-        elif progress.n_bytes - self.n_reported >= REPORTED_BYTES:
+        if self.n_bytes // CHECKPOINT_BYTES > self.n_checked // CHECKPOINT_BYTES:
+            self.n_checked = self.n_bytes
+            self._flush(self._due(), is_whole=True)
+
+    def _count_bytes(self, n: int) -> None:
+        self.n_bytes += n
+        if self.n_bytes - self.n_reported >= REPORTED_BYTES:
             self._report()
 
     def _due(self) -> list[Intake]:
@@ -652,15 +673,19 @@ class _Pass:
         in_turn = self.intakes[self.turn]
         return [i for i in self.intakes if (i.waiting or i is in_turn) and i not in self.asleep]
 
-    def _flush(self, intakes: Sequence[Intake], *, complete: bool = False) -> None:
+    def _flush(
+        self, intakes: Sequence[Intake], *, is_whole: bool = False, complete: bool = False
+    ) -> None:
         open_ones = [intake for intake in intakes if not intake.done]
+        if not is_whole:
+            self._reach(self.reached.position)
         for intake, kept in self.decider.decide(open_ones):
-            intake.flush(kept, self.reached, complete=complete)
+            intake.flush(kept, self.reached, is_whole=is_whole, complete=complete)
         self._report(complete=complete)
 
     def _report(self, *, complete: bool = False) -> None:
-        self.n_reported = self.reached.n_bytes
-        share = min(1.0, self.reached.n_bytes / max(self.n_bytes_total, 1))
+        self.n_reported = self.n_bytes
+        share = min(1.0, self.n_bytes / max(self.n_bytes_total, 1))
         n_kept = sum(intake.n_kept for intake in self.intakes)
-        n_read = self.reached.n_handed + sum(self.reached.skipped.values())
+        n_read = self.n_handed + self.counter.skipped.total()
         self.on_progress(CollectProgress(n_kept, n_read, 1.0 if complete else share, complete))

@@ -9,21 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stamo.corpus import formats as feed
-from stamo.corpus import formats as parquet
+from stamo.corpus import formats, tables
 from stamo.corpus.aliases import AliasMatcher
-from stamo.corpus.formats import _Head, largest_page
-from stamo.corpus.reading import (
-    NO_MENTION,
-    Chunk,
-    Position,
-    ReadLimits,
-    SkipCounter,
-    Unreadable,
-    count_bytes,
-    read_chunks,
-    read_documents,
-)
+from stamo.corpus.reading import NO_MENTION, Chunk, Unreadable, read_chunks
+from tests.corpus.archives import read
 
 ROWS = [
     {"id": "a", "title": "First", "text": "Rey left Jakku,\nat night."},
@@ -64,11 +53,6 @@ ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title>
 </div></content></entry>
 <entry><title type="html">Second &amp;amp; last</title><link href="http://example.org/b"/>
 <summary>Plain words.</summary></entry></feed>"""
-
-
-def read(*sources, **options):
-    skips = SkipCounter()
-    return list(read_documents(sources, on_skip=skips, **options)), skips
 
 
 def texts(documents):
@@ -151,13 +135,11 @@ def test_bad_rows_are_counted_one_by_one(tmp_path):
 def test_an_open_quote_cannot_take_the_memory(tmp_path):
     """A quotation mark that never ends is found at the limit; what is behind it is not guessed."""
     path = tmp_path / "a.csv"
-    path.write_bytes(b'text\nfirst\n"' + b"x\n" * 50_000 + b"last\n")
-    documents, skips = read(path, limits=ReadLimits(max_record_bytes=10_000))
-    assert texts(documents) == ["first"]
-    assert skips.skipped == {"row longer than the limit": 1}
-    path.write_bytes(b"text\nfirst\n" + b"x" * 30_000 + b"\nlast\n")
-    documents, skips = read(path, limits=ReadLimits(max_record_bytes=10_000))
-    assert texts(documents) == ["first"]
+    for long in (b'"' + b"x\n" * 8_000_100, b"x" * 17_000_000 + b"\n"):
+        path.write_bytes(b"text\nfirst\n" + long + b"last\n")
+        documents, skips = read(path)
+        assert texts(documents) == ["first"]
+        assert skips.skipped == {"row longer than the limit": 1}
 
 
 def test_a_table_in_utf_16(tmp_path):
@@ -186,18 +168,6 @@ def test_a_folder_of_shards(tmp_path):
 
 
 @pytest.mark.parametrize("write", [write_csv, write_parquet])
-def test_reading_goes_on_where_it_stopped(tmp_path, write):
-    """From any position the rest is read, and the bytes are counted."""
-    rows = [{"text": f"text {i}", "id": str(i)} for i in range(20)]
-    path = write(tmp_path / f"a.{write.__name__.removeprefix('write_')}", rows)
-    rest = list(read_documents([path], start=Position(0, path.name, 15)))
-    assert [d.id for d in rest] == [str(i) for i in range(15, 20)]
-    seen = []
-    list(read_documents([path], on_progress=lambda p: seen.append(p.n_bytes)))
-    assert seen[-1] == count_bytes([path]) or write is write_parquet
-
-
-@pytest.mark.parametrize("write", [write_csv, write_parquet])
 def test_rows_without_an_alias_are_left_out(tmp_path, write):
     """To collect, only rows that may mention the entity are kept."""
     path = write(tmp_path / f"a.{write.__name__.removeprefix('write_')}")
@@ -206,7 +176,7 @@ def test_rows_without_an_alias_are_left_out(tmp_path, write):
     assert skips.skipped == {NO_MENTION: 2}
 
 
-def test_parquet_that_is_none_or_damaged(tmp_path, monkeypatch):
+def test_parquet_that_is_none_or_damaged(tmp_path):
     """What only claims to be Parquet, is cut off, has no text or unpacks to too much."""
     good = write_parquet(tmp_path / "good.parquet").read_bytes()
     (tmp_path / "a.parquet").write_text("text\nhello\n")
@@ -219,9 +189,24 @@ def test_parquet_that_is_none_or_damaged(tmp_path, monkeypatch):
     assert "damaged Parquet file" in skips.skipped
     assert "column 'text' is not text but int64" in skips.skipped
     assert len(documents) >= 3
-    monkeypatch.setattr(parquet, "MAX_COLUMN_PAGE", 10)
-    _, skips = read(tmp_path / "good.parquet")
-    assert list(skips.skipped) == ["page larger than the limit"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        (["x"] * 3_000_000, "more rows than its bytes hold"),
+        ([f"{i}" + "x" * 2_000_000 for i in range(30)], "texts larger than the limit"),
+    ],
+)
+def test_parquet_that_grows_is_refused_by_what_its_footer_says(tmp_path, texts, reason):
+    """Few bytes that stand for many rows, or for much text, are told before they are unpacked."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        pa.table({"text": texts}), path, compression="zstd", use_dictionary=len(texts) > 99
+    )
+    documents, skips = read(path)
+    assert documents == []
+    assert list(skips.skipped) == [reason]
 
 
 def test_rss(tmp_path):
@@ -272,16 +257,6 @@ def test_a_feed_in_an_encoding_that_nobody_knows_is_named(tmp_path):
     assert list(counter.skipped) == ["XML in an encoding that is not known"]
 
 
-def test_a_character_may_lie_in_two_blocks():
-    """What one block of bytes begins, the next one ends."""
-    stream = feed._FeedStream(1000)
-    head = b"<?xml version='1.0' encoding='Shift_JIS'?><rss><channel><item><title>"
-    raw = head + "東京".encode("cp932") + b"</title></item></channel></rss>"
-    cut = len(head) + 1
-    items = [*stream.items_of(raw[:cut]), *stream.items_of(raw[cut:])]
-    assert [item["title"] for item in items] == ["東京"]
-
-
 def test_atom(tmp_path):
     """Entries, also with content that is XHTML."""
     (tmp_path / "news.atom").write_text(ATOM)
@@ -317,10 +292,11 @@ def test_a_feed_that_is_cut_off_or_too_large(tmp_path, monkeypatch):
     assert len(documents) == 2
     assert skips.skipped == {"not well-formed XML": 1}
     (tmp_path / "a.rss").write_text(RSS.replace("short", "x" * 5000))
-    documents, skips = read(tmp_path, limits=ReadLimits(max_record_bytes=1000))
+    monkeypatch.setattr(formats, "MAX_RECORD_BYTES", 1000)
+    documents, skips = read(tmp_path)
     assert skips.skipped == {"item larger than the limit": 1}
     assert len(documents) == 2
-    monkeypatch.setattr(feed, "MAX_FEED_BYTES", 100)
+    monkeypatch.setattr(formats, "MAX_FEED_BYTES", 100)
     (bad,) = read_chunks([tmp_path / "a.rss"], 1000)
     assert isinstance(bad, Unreadable)
     assert "feed larger than the limit" in bad.error
@@ -352,48 +328,31 @@ def test_json_in_a_folder_with_tables(tmp_path):
     assert not skips.skipped
 
 
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("uses_dictionary", [True, False])
-def test_a_large_page_is_found_among_empty_rows(tmp_path, version, uses_dictionary):
-    """Its size is told by the heads of the pages, whatever the average of the row group."""
-    texts = ["a"] * 3000 + ["b" * 3_000_000] + [f"c {i}" for i in range(3000)]
-    path = tmp_path / "a.parquet"
-    table = pa.table({"id": [str(i) for i in range(len(texts))], "text": texts})
-    options = {"use_dictionary": uses_dictionary, "data_page_version": version}
-    pq.write_table(table, path, data_page_size=1000, write_page_index=True, **options)
-    about = pq.ParquetFile(path).metadata.row_group(0)
-    assert largest_page(path, about, ["id"]) < 2_000_000
-    assert 3_000_000 <= largest_page(path, about, ["id", "text"]) < 3_100_000
-    with path.open("rb") as file:
-        assert largest_page(file, about, ["text"]) >= 3_000_000
-
-
-def test_long_rows_are_read_a_few_at_a_time(tmp_path):
-    """A batch takes as many rows as its memory allows, and at least one."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": [f"{i} " * 500_000 for i in range(40)]}), path)
-    about = pq.ParquetFile(path).metadata.row_group(0)
-    assert 1 <= parquet._batch_rows(about, ["text"]) < 40
-    pq.write_table(pa.table({"text": ["x"] * 1000}), path)
-    about = pq.ParquetFile(path).metadata.row_group(0)
-    assert parquet._batch_rows(about, ["text"]) == 256
+def test_a_feed_is_not_followed_into_the_depth(tmp_path):
+    """Items before what is too deep are read."""
+    (tmp_path / "a.rss").write_text(RSS[: RSS.index("<item><title>R&amp;D")] + "<a>" * 1000)
+    documents, skips = read(tmp_path)
+    assert len(documents) == 1
+    assert list(skips.skipped) == ["XML of more than 512 levels"]
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("data", "line", "reason"),
     [
-        ("<a>" * 1000, "XML of more than 512 levels"),
-        ("".join(f"<a{i}/>" for i in range(60_000)), "XML of more than 50000 names"),
-        ("<a " + "b='' " * 1_500_000, "tag longer than the limit"),
+        (b"a,b\n1,caf\xe9\n", 2, "not UTF-8"),
+        (b"a,b\n1,\0\n", 2, "holds a zero byte"),
+        (b'a,b\n1,"x"y\n', 2, "is no CSV"),
+        (b"a,b\n" + b"x," * 20_000, 2, "more than 10,000 columns"),
+        (b'a\n"' + b"x\n" * 3000, 251, "is a quotation mark missing"),
     ],
 )
-def test_a_feed_cannot_make_the_parser_keep_all_of_it(tmp_path, body, reason):
-    """Items before what is too deep, too long or of too many names are read."""
-    start = RSS[: RSS.index("<item><title>R&amp;D")]
-    (tmp_path / "a.rss").write_text(start + body)
-    documents, skips = read(tmp_path)
-    assert len(documents) == 1
-    assert list(skips.skipped) == [reason]
+def test_rows_that_are_read_strictly(data, line, reason):
+    """Who needs every row of a table is told the line and what is wrong with it."""
+    rows = tables.read_rows([data], max_row_bytes=500 if b"x\n" in data else 1 << 20)
+    assert next(rows)[0] == 1
+    with pytest.raises(tables.RowError, match=reason) as error:
+        list(rows)
+    assert error.value.line == line
 
 
 @pytest.mark.parametrize(
@@ -433,12 +392,3 @@ def test_a_text_that_is_not_utf8_hides_no_other(tmp_path):
     pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
     documents, _ = read(tmp_path)
     assert texts(documents) == ["hello", "\ufffd\ufffd", "world"]
-
-
-@pytest.mark.parametrize(
-    "head", [b"\x19\xf1" + b"\xff" * 8 + b"\x7f", b"\x18" + b"\xff" * 9 + b"\x01"]
-)
-def test_a_page_whose_head_names_a_number_without_end_is_damaged(head):
-    """Neither are values counted that no file holds, nor is a place sought that none has."""
-    with pytest.raises((ValueError, OverflowError)):
-        _Head(io.BytesIO(head)).read_struct()

@@ -71,23 +71,23 @@ def embedded(small, crawl, tmp_path_factory):
 def test_same_documents_and_counts(spark, small, crawl, embedded, tmp_path):
     """Each workspace holds the same documents, in the same order, and tells the same counts."""
     spaces = make_spaces(tmp_path, small)
-    reader = spark_reader(spark, piece_bytes=PIECE)
+    read = spark_reader(spark, piece_bytes=PIECE)
     found = collect_many(
-        spaces, [str(crawl)], small.kb, small.trained, settings=SETTINGS, reader=reader
+        spaces, [str(crawl)], small.kb, small.trained, settings=SETTINGS, read=read
     )
     assert [list(space.documents) for space in spaces] == embedded[0]
     assert found == embedded[1]
     assert all(one.n_kept > 20 and one.skipped for one in found)
 
 
-def test_interrupted_collecting_goes_on(spark, small, crawl, embedded, tmp_path):
-    """A run that was killed between two parts ends with the same documents as one that was not."""
+def test_interrupted_collecting_goes_on(spark, small, crawl, embedded, tmp_path, monkeypatch):
+    """A run that was stopped ends with the same documents as one that was not."""
+    monkeypatch.setattr("stamo.workspace.collect.CHECKPOINT_BYTES", 1)
     spaces = make_spaces(tmp_path, small)
-    reader = spark_reader(spark, piece_bytes=PIECE)
-    arguments = {"settings": SETTINGS, "reader": reader}
+    arguments = {"settings": SETTINGS, "read": spark_reader(spark, piece_bytes=PIECE)}
 
     def stop(progress):
-        if progress.n_kept > 60:
+        if progress.n_kept > 160:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -102,6 +102,6 @@ def test_missing_source_changes_nothing(spark, small, tmp_path):
     spaces = make_spaces(tmp_path, small)
     with pytest.raises(CorpusFormatError, match="no file or folder"):
         collect_many(
-            spaces, [str(tmp_path / "absent")], small.kb, small.trained, reader=spark_reader(spark)
+            spaces, [str(tmp_path / "absent")], small.kb, small.trained, read=spark_reader(spark)
         )
     assert not spaces[0].documents.manifest.state

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
-from stamo.corpus.reading import read_chunks
+from stamo.corpus.reading import list_files, read_chunks
 from stamo.errors import SettingsError, WorkerError
 from stamo.integrations.spark.jobs import LinkJob, link_on_spark, task_bytes
 from stamo.integrations.spark.pieces import PIECE_BYTES, bundle, plan_pieces
@@ -81,11 +81,12 @@ def test_every_core_has_several_tasks(tmp_path, n_cores):
     line = json.dumps({"text": "x" * 9_000}) + "\n"
     for number in range(3):
         (tmp_path / f"{number}.jsonl").write_text(line * 1_500)
-    size = task_bytes([str(tmp_path)], n_cores)
-    tasks = bundle(plan_pieces([str(tmp_path)], size), size)
+    files = list_files([tmp_path])
+    size = task_bytes(files, n_cores)
+    tasks = bundle(plan_pieces(files, size), size)
     assert 3 * n_cores <= len(tasks) <= 6 * n_cores + 3
-    assert task_bytes([str(tmp_path)], 1000) == 1 << 20
-    assert task_bytes([str(tmp_path)] * 10, 1) == PIECE_BYTES
+    assert task_bytes(files, 1000) == 1 << 20
+    assert task_bytes(files * 10, 1) == PIECE_BYTES
 
 
 def test_a_run_that_was_begun_keeps_its_tasks(spark, sources, job, expected, tmp_path):
@@ -172,9 +173,10 @@ def test_task_that_always_fails_is_one_sentence(spark):
 
 def test_lines_of_pieces_keep_their_numbers(spark, sources, monkeypatch):
     """Line numbers are counted by tasks of Spark and equal those of one reader."""
-    counted_here = plan_pieces([str(sources)], 5000)
+    files = list_files([sources])
+    counted_here = plan_pieces(files, 5000)
     monkeypatch.setattr("stamo.integrations.spark.pieces.COUNTED_HERE", 0)
-    pieces = plan_pieces([str(sources)], 5000, run=SparkWorkers(spark).map)
+    pieces = plan_pieces(files, 5000, run=SparkWorkers(spark).map)
     assert pieces == counted_here
     assert sum(piece.end is not None for piece in pieces) > 10
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from stamo.corpus.aliases import AliasGroups, AliasMatcher
-from stamo.corpus.reading import count_bytes, read_documents
+from stamo.corpus.reading import list_files, read_documents
 from stamo.errors import SettingsError
 from stamo_lab.bench.usage import Say
 
@@ -46,7 +46,8 @@ def measure_passes(
     """
     if not sizes or min(sizes) < 1:
         raise SettingsError("Give at least one entity.")
-    names, n_bytes = draw_names(sources, max(sizes) * n_aliases), count_bytes(sources)
+    names = draw_names(sources, max(sizes) * n_aliases)
+    n_bytes = sum(file.size for file in list_files(sources))
     rows: list[dict[str, float]] = []
     first = first_scan = 0.0
     for size in sizes:

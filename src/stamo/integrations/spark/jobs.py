@@ -1,11 +1,12 @@
-"""Link on Spark: files in, Parquet out, the knowledge base mapped once on each machine.
+"""What Spark does: maps our functions over pieces of files, or chunks of a dump.
 
     with spark_session("local[2]") as spark:
         link_on_spark(spark, ["crawl/"], "linked", LinkJob(kb_path, model_path))
 
-Each task reads a piece of the sources with the reader and the linker of `stamo link`, so that the
-results are the same as a set. Each task writes one part, which is whole or absent: a run that was
-killed goes on with the parts that are missing.
+A build on Spark is `build_knowledge_base` with `SparkWorkers`; collecting is `collect_many` with
+`spark_reader`. To link, each task reads a piece of the files with the reader and the linker of
+`stamo link`, so that the results are the same as a set. Each task writes one part, which is whole
+or absent: a run that was killed goes on with the parts that are missing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -27,13 +29,15 @@ from pyarrow import fs
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.reading import (
+    InputFile,
     OnSkip,
-    Position,
-    Progress,
-    ReadLimits,
+    ReadChunk,
+    ReadFiles,
     ReadTask,
     Skip,
-    SourceReader,
+    cut_documents,
+    list_files,
+    tidy_documents,
 )
 from stamo.corpus.types import Document, clean_surrogates
 from stamo.errors import SettingsError
@@ -41,10 +45,8 @@ from stamo.integrations.spark.pieces import (
     PIECE_BYTES,
     FilePiece,
     bundle,
-    list_pieces,
     plan_pieces,
     read_piece,
-    read_pieces,
 )
 from stamo.integrations.spark.session import Shipment, SparkWorkers, shipped
 from stamo.kb.base import KnowledgeBase
@@ -54,10 +56,92 @@ from stamo.linking.linker import Linker, link_in_processes, open_linker
 from stamo.linking.results import LinkedDocument
 from stamo.models.store import load_model
 from stamo.system.files import to_json
-from stamo.system.processes import SpreadsWork
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def spark_reader(spark: SparkSession, *, piece_bytes: int = PIECE_BYTES) -> ReadFiles:
+    """Return what reads files on Spark, as `read_files` does.
+
+    Args:
+        spark: A session, local or of a cluster.
+        piece_bytes: What one task reads.
+    """
+    return partial(_read_files, workers=SparkWorkers(spark), piece_bytes=piece_bytes)
+
+
+def _read_files(
+    files: Sequence[InputFile],
+    *,
+    matcher: AliasMatcher,
+    on_skip: OnSkip,
+    on_bytes: Callable[[int], None],
+    stdin: BinaryIO | None,
+    text_column: str,
+    workers: SparkWorkers,
+    piece_bytes: int,
+) -> Iterator[tuple[InputFile, Iterator[Document]]]:
+    tasks = bundle(plan_pieces(files, piece_bytes, run=workers.map), piece_bytes)
+    names = tuple(matcher.aliases), matcher.casefold, matcher.stems
+    scanned = workers.map(partial(_scan_pieces, names=names, text_column=text_column), tasks)
+    pieces = chain.from_iterable(
+        zip(*pair, strict=True) for pair in zip(tasks, scanned, strict=True)
+    )
+    for file, some in groupby(pieces, key=_file_of):
+        yield file, _documents_of(some, on_skip, on_bytes)
+
+
+def _file_of(scanned: tuple[FilePiece, list[Skip | Document]]) -> InputFile:
+    return scanned[0].file
+
+
+def _documents_of(
+    scanned: Iterable[tuple[FilePiece, list[Skip | Document]]],
+    on_skip: OnSkip,
+    on_bytes: Callable[[int], None],
+) -> Iterator[Document]:
+    for piece, events in scanned:
+        for event in events:
+            if isinstance(event, Skip):
+                on_skip(event)
+            else:
+                yield event
+        on_bytes(piece.size)
+
+
+def _scan_pieces(
+    pieces: Sequence[FilePiece],
+    names: tuple[tuple[str, ...], bool, tuple[str, ...]],
+    text_column: str,
+) -> list[list[Skip | Document]]:
+    """Read pieces and keep the documents that may hold a name; runs on the executors.
+
+    Returns:
+        For each piece what was left out, and the documents, in their order.
+    """
+    matcher, found = _matcher(*names), []
+    for piece in pieces:
+        events: list[Skip | Document] = []
+        task = ReadTask(piece.file.name, piece.file.name, matcher, text_column=text_column)
+        for document in tidy_documents(read_piece(piece, task), task, partial(_note, events)):
+            events.append(document)
+        found.append(events)
+    return found
+
+
+def _note(events: list[Skip | Document], skip: Skip) -> None:
+    """Add a skip; many of one kind in a row travel as one."""
+    last = events[-1] if events else None
+    if isinstance(last, Skip) and (last.reason, last.kept) == (skip.reason, skip.kept):
+        events[-1] = replace(last, count=last.count + skip.count)
+    else:
+        events.append(skip)
+
+
+@lru_cache(maxsize=1)
+def _matcher(names: tuple[str, ...], casefold: bool, stems: tuple[str, ...]) -> AliasMatcher:
+    return AliasMatcher(names, casefold=casefold, stems=stems)
 
 
 PLAN_FILE = "_stamo_plan.json"
@@ -155,106 +239,6 @@ def _name(number: int) -> str:
     return f"part-{number:06}.parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedPiece:
-    """What reading a piece gave, in its order; all that travels back to the driver."""
-
-    events: list[Skip | tuple[int, Document]]
-    """What was left out, and documents with the number of their record."""
-    n_records: int
-    """Records of the file up to the end of the piece."""
-
-
-def spark_reader(spark: SparkSession, *, piece_bytes: int = PIECE_BYTES) -> SourceReader:
-    """Return what reads sources on Spark.
-
-    Args:
-        spark: A session, local or of a cluster.
-        piece_bytes: What one task reads.
-    """
-    return SourceReader(
-        partial(_read, workers=SparkWorkers(spark), piece_bytes=piece_bytes),
-        _check,
-        lambda sources: sum(piece.size for piece in list_pieces(sources)),
-    )
-
-
-def _check(sources: Sequence[str]) -> None:
-    list(list_pieces(sources))
-
-
-def _read(
-    sources: Sequence[str],
-    *,
-    on_skip: OnSkip,
-    on_progress: Callable[[Progress], None],
-    matcher: AliasMatcher,
-    start: Position,
-    stdin: BinaryIO | None,
-    text_column: str,
-    workers: SpreadsWork,
-    piece_bytes: int,
-) -> Iterator[Document]:
-    here = (start.source, start.file)
-    pieces = plan_pieces(sources, piece_bytes, run=workers.map)
-    left = [piece for piece in pieces if (piece.source, piece.name) >= here]
-    n_bytes = sum(piece.size for piece in pieces) - sum(piece.size for piece in left)
-    tasks = bundle(left, piece_bytes)
-    names = tuple(matcher.aliases), matcher.casefold, matcher.stems
-    scan = partial(scan_pieces, names=names, start=start, text_column=text_column)
-    for task, scanned in zip(tasks, workers.map(scan, tasks), strict=True):
-        for piece, found in zip(task, scanned, strict=True):
-            at = Position(piece.source, piece.name)
-            for event in found.events:
-                if isinstance(event, Skip):
-                    on_skip(event)
-                    continue
-                number, document = event
-                yield document
-                on_progress(Progress(replace(at, record=number), n_bytes))
-            n_bytes += piece.size
-            on_progress(Progress(replace(at, record=found.n_records), n_bytes))
-
-
-def scan_pieces(
-    pieces: Sequence[FilePiece],
-    names: tuple[tuple[str, ...], bool, tuple[str, ...]],
-    start: Position,
-    text_column: str = "",
-) -> list[ScannedPiece]:
-    """Read pieces and keep the documents that may hold a name; runs on the executors."""
-    matcher = _matcher(*names)
-    return [_scan(piece, matcher, start, text_column) for piece in pieces]
-
-
-def _scan(
-    piece: FilePiece, matcher: AliasMatcher, start: Position, text_column: str
-) -> ScannedPiece:
-    events: list[Skip | tuple[int, Document]] = []
-
-    def note(skip: Skip) -> None:
-        last = events[-1] if events else None
-        if isinstance(last, Skip) and (last.reason, last.kept) == (skip.reason, skip.kept):
-            events[-1] = replace(last, count=last.count + skip.count)
-        else:
-            events.append(skip)
-
-    is_begun = (piece.source, piece.name) == (start.source, start.file)
-    first = start.record if is_begun else 0
-    task = ReadTask(note, ReadLimits(), matcher, first=first, text_column=text_column)
-    n_records = max(first, piece.before)
-    for number, item in read_piece(piece, task):
-        n_records = max(n_records, number)
-        if isinstance(item, Document):
-            events.append((number, item))
-    return ScannedPiece(events, n_records)
-
-
-@lru_cache(maxsize=1)
-def _matcher(names: tuple[str, ...], casefold: bool, stems: tuple[str, ...]) -> AliasMatcher:
-    return AliasMatcher(names, casefold=casefold, stems=stems)
-
-
 _ROWS = 512
 LINK_TASKS_PER_CORE = 4
 """Tasks for each core, so that all are busy to the end; large inputs have more of them."""
@@ -329,8 +313,9 @@ def link_on_spark(
     open_linker(job.kb, job.model, job.packs, job.settings)  # what does not fit fails here
     workers, parts = SparkWorkers(spark), PartFolder(output)
     begun = {} if overwrite else parts.plan() or {}
-    piece_bytes = piece_bytes or begun.get("piece_bytes") or task_bytes(sources, workers.n_workers)
-    pieces = plan_pieces(sources, piece_bytes, json_lines=job.json_lines, run=workers.map)
+    files = list_files(sources)
+    piece_bytes = piece_bytes or begun.get("piece_bytes") or task_bytes(files, workers.n_workers)
+    pieces = plan_pieces(files, piece_bytes, json_lines=job.json_lines, run=workers.map)
     tasks = bundle(pieces, piece_bytes)
     plan = _plan(kb.fingerprint, trained.fingerprint, job, tasks) | {"piece_bytes": piece_bytes}
     parts.begin(plan, overwrite=overwrite)
@@ -346,9 +331,9 @@ def link_on_spark(
     return LinkRun(n_rows - n_failed, n_failed, len(tasks), n_before)
 
 
-def task_bytes(sources: Sequence[str], n_cores: int) -> int:
-    """Return how much of the sources a task reads, so that every core has several tasks."""
-    total = sum(piece.size for piece in list_pieces(sources))
+def task_bytes(files: Sequence[InputFile], n_cores: int) -> int:
+    """Return how much of the files a task reads, so that every core has several tasks."""
+    total = sum(file.size for file in files)
     return min(max(-(-total // (LINK_TASKS_PER_CORE * n_cores)), LEAST_TASK_BYTES), PIECE_BYTES)
 
 
@@ -389,14 +374,20 @@ def link_pieces(
     """Link some pieces and yield rows of `LINKED_SCHEMA`."""
     finish = partial(_row, everything=job.everything)
     waiting: list[dict[str, Any]] = []
-    parts = read_pieces(pieces, linker.window, job.text_column)
-    for rows in link_in_processes(linker, parts, finish):
+    for rows in link_in_processes(linker, _read_chunks(pieces, linker.window, job), finish):
         waiting += rows
         if len(waiting) >= _ROWS:
             yield pa.RecordBatch.from_pylist(waiting, LINKED_SCHEMA)
             waiting = []
     if waiting:
         yield pa.RecordBatch.from_pylist(waiting, LINKED_SCHEMA)
+
+
+def _read_chunks(pieces: Sequence[FilePiece], window: int, job: LinkJob) -> Iterator[ReadChunk]:
+    for piece in pieces:
+        file = piece.file
+        task = ReadTask(file.name, file.path, window=window, text_column=job.text_column)
+        yield from cut_documents(read_piece(piece, task, "lines" if job.json_lines else ""), task)
 
 
 def _row(linked: LinkedDocument, *, everything: bool) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stamo.corpus.reading import read_chunks
+from stamo.corpus.reading import ReadTask, cut_documents, list_files, read_chunks
 from stamo.errors import CorpusFormatError
-from stamo.integrations.spark.pieces import bundle, plan_pieces, read_pieces
+from stamo.integrations.spark.pieces import bundle, plan_pieces, read_piece
 
 LINES = st.lists(
     st.one_of(
@@ -23,13 +23,19 @@ LINES = st.lists(
 )
 
 
+def read_pieces(pieces, window):
+    for piece in pieces:
+        task = ReadTask(piece.file.name, piece.file.path, window=window)
+        yield from cut_documents(read_piece(piece, task), task)
+
+
 @settings(deadline=None, max_examples=60)
 @given(LINES, st.integers(1, 90), st.booleans())
-def test_lines_cut_anywhere_give_the_same_parts(tmp_path_factory, lines, size, ends):
+def test_lines_cut_anywhere_give_the_same_chunks(tmp_path_factory, lines, size, ends):
     """Whatever bytes a file is cut at, each line is read once, whole, under its own number."""
     path = tmp_path_factory.mktemp("lines") / "a.jsonl"
     path.write_text("\n".join(lines) + "\n" * ends)
-    pieces = plan_pieces([str(path)], size)
+    pieces = plan_pieces(list_files([path]), size)
     assert list(read_pieces(pieces, 1000)) == list(read_chunks([path], 1000))
 
 
@@ -46,7 +52,7 @@ def test_a_file_is_cut_into_pieces_alike(tmp_path, aim, monkeypatch):
         counted.extend(pieces)
         return map(count, pieces)
 
-    pieces = plan_pieces([str(path)], aim, run=run)
+    pieces = plan_pieces(list_files([path]), aim, run=run)
     sizes = [piece.size for piece in pieces]
     assert max(sizes) - min(sizes) < len(sizes)
     assert max(sizes) <= 1.5 * aim or len(sizes) == 1
@@ -68,7 +74,7 @@ def test_files_of_all_kinds_in_the_order_of_one_reader(tmp_path):
     expected = list(read_chunks([folder], 1000))
     assert len(expected) == 55
     for size in (1, 10_000):
-        pieces = plan_pieces([str(folder)], size)
+        pieces = plan_pieces(list_files([folder]), size)
         assert list(read_pieces(pieces, 1000)) == expected
         tasks = bundle(pieces, size)
         assert [piece for task in tasks for piece in task] == pieces
@@ -87,4 +93,4 @@ def test_files_of_all_kinds_in_the_order_of_one_reader(tmp_path):
 def test_sources_that_cannot_be_cut_are_refused(source, sentence):
     """What is missing or only this machine can read fails before any task runs."""
     with pytest.raises(CorpusFormatError, match=sentence):
-        plan_pieces([source])
+        plan_pieces(list_files([source]))
