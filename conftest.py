@@ -47,17 +47,17 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _texts_are_encoded_once(tmp_path_factory):
     """The real encoder remembers what it read: many tests learn from the same documents."""
-    from stamo.features import encoder_choice
+    from stamo.features import encoder as encoders
     from stamo.features.encoder import load_encoder
 
     nowhere = tmp_path_factory.getbasetemp() / "never written.safetensors"
 
     @lru_cache
     def load(name):
-        return encoder_choice.CachedEncoder(load_encoder(name), nowhere)
+        return encoders.CachedEncoder(load_encoder(name), nowhere)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder_choice, "_load", load)
+        patch.setattr(encoders, "_load", load)
         yield
 
 

@@ -10,17 +10,16 @@ import pytest
 import torch
 
 from stamo.corpus.types import Corpus
-from stamo.features.base import Feature, encode_features, lookup_slope
+from stamo.features.base import Feature, encode_features
 from stamo.features.pile import Sample
 from stamo.learning.learn import encode_pile
-from stamo.models.base import LinkingModel, PlainScorer, make_batch
-from stamo.models.kinds import MODELS
-from stamo.models.tables import MASKED
-from tests.synthetic import Q, make_synthetic_pile, make_tables, make_theta
+from stamo.models.base import MASKED, Frozen, Model, look_up
+from stamo.models.store import MODELS
+from tests.synthetic import Q, make_synthetic_pile, make_theta
 
 
-def implementations(package, is_one):
-    """Return the concrete classes that the modules of a package define, whatever their file."""
+def implementations(package, base):
+    """Return the concrete classes over `base` that the modules of a package define."""
     names = [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     return {
         kind
@@ -29,8 +28,8 @@ def implementations(package, is_one):
         if inspect.isclass(kind)
         and kind.__module__ == module.__name__
         and not inspect.isabstract(kind)
-        and not getattr(kind, "_is_protocol", False)
-        and is_one(kind)
+        and issubclass(kind, base)
+        and kind is not base
     }
 
 
@@ -39,138 +38,117 @@ class FeatureContract:
 
     feature: Feature
     learns = True
-    """Whether the feature has anything to learn."""
+    """Whether the feature estimates anything on labels."""
 
     @pytest.fixture(scope="class")
     @classmethod
     def sample(cls, world, world_corpus, world_kb, world_model):
         entity = world.emerging[0]
         about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
-        encoded = encode_pile([entity], Corpus(tuple(about[:40])), world_kb, world_model)
-        mentions = encode_features(encoded.pile.mentions, [cls.feature], world_kb)
-        pile = replace(encoded.pile, mentions=mentions, extra={})
-        return Sample(pile, encoded.labels, encoded.labelled.astype(np.float32))
+        pile = encode_pile([entity], Corpus(tuple(about[:40])), world_kb, world_model)
+        mentions = encode_features(pile.mentions, [cls.feature], world_kb)
+        return replace(pile, mentions=mentions, kept={}).labelled_sample()
 
-    def test_is_a_feature(self):
-        """It has a name and the three functions."""
-        assert isinstance(self.feature, Feature)
+    def test_rows_and_known_values_have_a_row_for_each_mention(self, sample):
+        """x(m) and the values of known candidates are finite; a part has the whole's columns."""
+        pile = sample.pile
         assert self.feature.name
+        known, rows = self.feature.known(pile.mentions, pile.kb), pile.rows(self.feature)
+        assert known is None or known.shape[:2] == pile.mentions.candidates.shape
+        assert known is None or np.isfinite(known).all()
+        dense, chosen = np.asarray(rows @ np.eye(rows.shape[1])), np.array([7, 0, 3])
+        assert dense.shape == (len(pile), rows.shape[1])
+        assert np.isfinite(dense).all()
+        part = pile.take(chosen).rows(self.feature)
+        np.testing.assert_array_equal(part @ np.eye(rows.shape[1]), dense[chosen])
 
-    def test_known_values_have_a_row_for_each_mention_and_candidate(self, sample, world_kb):
-        """Known candidates have finite values, one or several for each."""
-        mentions = sample.pile.mentions
-        values = self.feature.known(mentions, world_kb)
-        assert values.shape[:2] == mentions.candidates.shape
-        assert np.isfinite(values).all()
-
-    def test_estimate_is_finite_and_repeatable(self, sample, world_kb):
-        """The same labels give the same group of θ(e*), one row for each entity."""
-        first, second = (self.feature.estimate(sample, world_kb) for _ in range(2))
-        assert first.shape[0] == len(sample.pile.entities)
-        assert bool(torch.isfinite(first).all())
-        assert torch.equal(first, second)
-
-    def test_estimate_without_any_label_is_finite(self, sample, world_kb):
-        """Nothing counted, nothing broken."""
-        nothing = Sample(sample.pile, np.zeros_like(sample.weights), np.zeros_like(sample.counted))
-        assert bool(torch.isfinite(self.feature.estimate(nothing, world_kb)).all())
-
-    def test_estimate_depends_on_the_labels(self, sample, world_kb):
-        """Other labels, other parameters (unless there is nothing to learn)."""
+    def test_the_estimate_depends_on_the_labels_alone(self, sample):
+        """The same labels give the same group of θ(e*), others another; none give finite ones."""
         opposite = Sample(sample.pile, 1 - sample.weights, sample.counted)
-        a, b = (self.feature.estimate(e, world_kb) for e in (sample, opposite))
-        assert torch.equal(a, b) != self.learns
+        nothing = Sample(sample.pile, 0 * sample.weights, 0 * sample.counted)
+        first, second, other, empty = map(
+            self.feature.estimate, (sample, sample, opposite, nothing)
+        )
+        if not self.learns:
+            assert first is None
+            return
+        assert first.shape[0] == len(sample.pile.entities)
+        assert np.isfinite(first).all()
+        assert np.isfinite(empty).all()
+        np.testing.assert_array_equal(first, second)
+        assert not np.array_equal(first, other)
 
-    def test_lookup_is_differentiable_in_theta(self, sample, world_kb):
-        """Gradients of the emerging entity's values reach θ(e*)."""
-        theta = self.feature.estimate(sample, world_kb).clone().requires_grad_(self.learns)
-        values = self.feature.lookup(theta, sample.pile)
-        assert values.shape[0] == len(sample.pile)
-        assert bool(torch.isfinite(values).all())
+    def test_values_of_all_candidates_follow_theta(self, sample):
+        """NumPy and torch give the same values, and gradients reach θ(e*)."""
+        if self.feature.name not in sample.pile.mentions.known:
+            return  # no score of its own
+        group = self.feature.estimate(sample) if self.learns else np.zeros((1, 0), np.float32)
+        vector = np.ones((1, sample.pile.kb.dimensions), dtype=np.float32)
+        theta = {self.feature.name: group, "embedding": vector}
+        moving = {name: torch.tensor(v, requires_grad=True) for name, v in theta.items()}
+        values, same = (self.feature.values(t, sample.pile) for t in (theta, moving))
+        width = sample.pile.mentions.candidates.shape[1] + 1
+        assert values.shape[:2] == (len(sample.pile), width)
+        np.testing.assert_allclose(values, same.detach().numpy(), rtol=1e-5, atol=1e-6)
         if self.learns:
-            (values**2).sum().backward()
-            assert theta.grad is not None
-            assert float(theta.grad.abs().sum()) > 0
-
-    def test_the_slope_is_that_of_lookup(self, sample, world_kb):
-        """Values and gradient of a step are those of `lookup` and autograd, however they come."""
-        theta = self.feature.estimate(sample, world_kb).clone().requires_grad_(self.learns)
-        values = self.feature.lookup(theta, sample.pile)
-        same, back = lookup_slope(self.feature)(theta.detach().numpy(), sample.pile)
-        np.testing.assert_allclose(same, values.detach().numpy(), rtol=1e-5, atol=1e-6)
-        if self.learns:
-            (values**2).sum().backward()
-            np.testing.assert_allclose(back(2 * same), theta.grad.numpy(), rtol=1e-4, atol=1e-5)
+            (same**2).sum().backward()
+            assert float(moving[self.feature.name].grad.abs().sum()) > 0
 
 
 class ModelContract:
     """Inherit, set `kind`, and the model is checked on a random pile."""
 
-    kind: type[LinkingModel]
+    kind: type[Model]
 
     @pytest.fixture(params=[False, True], ids=["one entity", "a shared alias"])
     def pile(self, request):
         return make_synthetic_pile(np.random.default_rng(1), shared_alias=request.param)
 
     @pytest.fixture
-    def tables(self):
-        return make_tables(np.random.default_rng(2))
-
-    @pytest.fixture
     def model(self):
         torch.manual_seed(0)
-        return self.kind(Q).eval()
+        return self.kind(Q)
 
-    def test_can_be_named_and_saved(self):
-        """The command line and saved files know it by its name."""
-        assert MODELS[self.kind.name] is self.kind
+    def test_scores_every_candidate_and_no_padding(self, model, pile):
+        """Scores for linking are those of `psi` and `combine`; padding has its own."""
+        batch = look_up(pile.mentions, pile.tables, model.reads_each_word)
+        scores, psi = model.score_known(pile.mentions, pile.tables), model.psi(batch)
+        np.testing.assert_allclose(
+            scores[batch.mask], model.combine(psi)[batch.mask], rtol=1e-4, atol=1e-5
+        )
+        assert (scores[~batch.mask] == MASKED).all()
+        assert (abs(scores[batch.mask]) < 1e6).all()
+        assert psi.shape[2] == model.n_scores
+        assert len(model.score_names) in (0, model.n_scores)
 
-    def test_scores_every_candidate_and_no_padding(self, model, pile, tables):
-        """Each candidate has a finite score; padding has the one that no candidate reaches."""
-        batch = make_batch(pile.mentions, tables)
-        scores = model(batch)
-        assert scores.shape == batch.mask.shape
-        assert bool((scores[~batch.mask] == MASKED).all())
-        assert bool((scores[batch.mask].abs() < 1e6).all())
+    def test_the_frozen_form_gives_the_scores_of_the_plain_one(self, model, pile):
+        """The same scores, for all mentions and for some, with NumPy and with torch."""
+        theta, rows = make_theta(np.random.default_rng(3), pile), np.array([5, 0, 2])
+        frozen, plain = model.freeze(pile), Frozen(model, pile)
+        expected = plain.scores(theta)
+        tensors = {name: torch.from_numpy(values) for name, values in theta.items()}
+        for scores in (frozen.scores(theta), frozen.scores(tensors), plain.scores(tensors)):
+            np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+        part = frozen.take(rows).scores(theta)
+        np.testing.assert_allclose(part, expected[rows], rtol=1e-4, atol=1e-5)
 
-    def test_gives_the_scores_that_it_combines(self, model, pile, tables):
-        """`combine` turns what `scores` gives into what `forward` gives."""
-        batch = make_batch(pile.mentions, tables)
-        combined = model.combine(model.scores(batch)).squeeze(-1)
-        torch.testing.assert_close(combined[batch.mask], model(batch)[batch.mask])
-
-    def test_scores_known_mentions_as_forward_does(self, model, pile, tables):
-        """However it gets at them, the scores for linking are those of `forward`."""
-        with torch.no_grad():
-            expected = model(make_batch(pile.mentions, tables)).numpy()
-        np.testing.assert_allclose(model.score_known(pile.mentions, tables), expected, atol=1e-5)
-
-    def test_prepared_scores_are_those_of_forward(self, model, pile, tables):
-        """The prepared scorer and a part of it score under θ(e*) as the plain one does."""
+    def test_gradients_are_those_of_the_plain_form_and_of_differences(self, model, pile):
+        """Autograd through the frozen form finds what it finds through the plain one."""
         theta = make_theta(np.random.default_rng(3), pile)
-        rows = np.array([5, 0, 2])
-        prepared, plain = model.prepare(pile, tables), PlainScorer(model, pile, tables)
-        with torch.no_grad():
-            expected = plain(theta).numpy()
-            np.testing.assert_allclose(prepared(theta).numpy(), expected, atol=1e-5)
-            np.testing.assert_allclose(
-                prepared.take(rows)(theta).numpy(), expected[rows], atol=1e-5
-            )
-
-    def test_the_slope_is_that_of_autograd(self, model, pile, tables):
-        """Scores and gradient of a step are those of `forward` and autograd."""
-        groups = make_theta(np.random.default_rng(3), pile).groups
-        theta = {name: group.numpy() for name, group in groups.items()}
-        prepared, plain = model.prepare(pile, tables), PlainScorer(model, pile, tables)
-        scores, back = prepared.slope(theta, None)
-        expected, recorded = plain.slope(theta, None)
-        np.testing.assert_allclose(scores, expected, atol=1e-5)
-        by_score = np.where(expected > MASKED / 2, np.float32(1), np.float32(0))
-        found = back(by_score)
-        for name, gradient in recorded(by_score).items():
-            np.testing.assert_allclose(found[name], gradient, rtol=1e-3, atol=1e-4, err_msg=name)
+        found = []
+        for form in (model.freeze(pile), Frozen(model, pile)):
+            moving = {name: torch.tensor(v, requires_grad=True) for name, v in theta.items()}
+            scores = form.scores(moving)
+            torch.where(scores > MASKED / 2, scores, torch.zeros(())).sum().backward()
+            found.append({name: v.grad for name, v in moving.items() if v.grad is not None})
+        assert found[0].keys() == found[1].keys() >= {"prior", "embedding"}
+        for name, gradient in found[0].items():
+            torch.testing.assert_close(gradient, found[1][name], rtol=1e-3, atol=1e-4)
 
     def test_shares_phi_when_features_are_exchanged(self, model):
-        """A reading's model is the same φ with other estimators."""
-        other = model.with_features(model.features)
-        assert all(a is b for a, b in zip(other.parameters(), model.parameters(), strict=True))
+        """A method's model is the same φ with other estimators."""
+        other = model.with_features({"prior": replace(model.features[0], smoothing=9.0)})
+        assert other.phi is model.phi
+        assert other.features != model.features
+        assert model.with_features({}) is model
+        assert self.kind.name not in MODELS or MODELS[self.kind.name] is self.kind

@@ -1,13 +1,16 @@
 """Random piles and vectors, small enough to score by loops."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.base import FeatureParams
+from stamo.features.embedding import Tables
 from stamo.features.mentions import EncodedMentions
-from stamo.features.pile import Pile, positions
-from stamo.models.tables import Tables
+from stamo.features.pile import Pile, make_pile, positions
+from stamo.kb.words import background_vector, word_weights
 
 N_WORDS, N_ENTITIES, Q = 60, 30, 8
 
@@ -62,13 +65,14 @@ def make_synthetic_pile(rng, n_mentions=25, n_words=12, n_context=4, shared_alia
         context=positions(neighbours, context),
         groups=documents.astype(np.int64) * 2 + alias,
         occurrence=sparse.csr_matrix((n_mentions, len(neighbours))),
+        labels=np.zeros((n_mentions, len(entities)), dtype=np.float32),
+        labelled=np.zeros(n_mentions, dtype=bool),
         kb=None,
+        tables=make_tables(np.random.default_rng(2)),
     )
 
 
 def make_theta(rng, pile):
-    import torch
-
     n = len(pile.entities)
     vectors = rng.standard_normal((n, Q))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -76,28 +80,63 @@ def make_theta(rng, pile):
         "prior": rng.random((n, len(pile.aliases))) * 0.4,
         "relatedness": rng.random((n, len(pile.neighbours))),
         "embedding": vectors,
-        "surface": np.zeros((n, 0)),
     }
-    return FeatureParams({k: torch.as_tensor(v, dtype=torch.float32) for k, v in groups.items()})
+    return {name: values.astype(np.float32) for name, values in groups.items()}
 
 
-def objective(theta, scorer, gold, margin):
-    """Return O(θ(e*); L) (Eq. 12 and 13)."""
-    import torch
+def make_labelled_pile(n_labelled=8, n_unlabelled=30):
+    """A pile that features can be estimated on: half of its documents mean the new entity.
 
-    from stamo.models.train import max_margin_loss
-
-    with torch.no_grad():
-        return float(max_margin_loss(scorer(theta), torch.from_numpy(gold), margin).sum())
-
-
-def run_reading(task, reading):
-    """Learn on a task the way a reading says."""
-    from stamo.learning.loop import self_train
-
-    return self_train(reading.task(task), reading.args)
+    Their words and links are partly its own; the first ones are labelled.
+    """
+    rng = np.random.default_rng(0)
+    n, n_entities, n_words = n_labelled + n_unlabelled, 60, 2000
+    counts = (1e6 / np.arange(10, n_words + 10)).astype(np.int64)
+    words, vectors = (rng.standard_normal((k, Q)).astype(np.float32) for k in (n_words, n_entities))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    kb = SimpleNamespace(
+        n_documents=1000,
+        document_frequency=rng.integers(1, 200, n_entities).astype(np.int32),
+        word_vectors=words,
+        word_counts=counts,
+        word_weights=word_weights(counts),
+        background=background_vector(words, word_weights(counts), counts),
+        entity_vectors=lambda: vectors,
+    )
+    means_it = rng.random(n) < 0.5
+    own = (rng.random((n, 20)) < 0.3) & means_it[:, None]
+    around = np.where(own, rng.integers(50, 60, (n, 20)), rng.integers(0, n_words, (n, 20)))
+    near = (rng.random((n, 5)) < 0.4) & means_it[:, None]
+    context = np.where(near, rng.integers(0, 6, (n, 5)), rng.integers(0, n_entities, (n, 5)))
+    candidates = np.broadcast_to(np.array([3, 30, 40], dtype=np.int32), (n, 3))
+    mentions = EncodedMentions(
+        documents=np.arange(n, dtype=np.int32),
+        surfaces=np.zeros(n, dtype=np.int32),
+        gold=np.where(means_it, -2, 30).astype(np.int32),
+        words=around.astype(np.int32),
+        context=context.astype(np.int32),
+        candidates=candidates,
+        known={
+            "prior": np.full((n, 3), 1 / 3, dtype=np.float32),
+            "relatedness": (rng.random((n, 3)) * 0.2).astype(np.float32),
+        },
+        surface_table=("Name",),
+    )
+    pairs = np.unique(np.stack([np.repeat(np.arange(n), 5), context.ravel()], axis=1), axis=0)
+    tables = Tables(words, vectors)
+    pile = make_pile([EmergingEntity("New", ("Name",))], mentions, pairs, n, kb, tables)
+    labelled = np.arange(n) < n_labelled
+    labels = (means_it & labelled)[:, None].astype(np.float32)
+    return replace(pile, labels=labels, labelled=labelled)
 
 
 def assert_finite(theta):
     """Every value of θ(e*) is a number."""
-    assert all(bool(values.isfinite().all()) for values in theta.groups.values())
+    assert all(np.isfinite(values).all() for values in theta.values())
+
+
+def assert_same(theta, other):
+    """Every value of θ(e*) is that of another, to the last bit."""
+    assert theta.keys() == other.keys()
+    for name, values in theta.items():
+        np.testing.assert_array_equal(values, other[name], err_msg=name)

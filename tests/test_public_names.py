@@ -86,7 +86,8 @@ def test_importing_lists_all_names_and_loads_nothing_heavy():
 
 def test_without_torch_a_name_says_what_to_install():
     """What needs torch says so in a sentence; the other names are there."""
-    code = "import sys; sys.modules['torch'] = None; import stamo; stamo.Linker; stamo.learn"
+    code = "import sys; sys.modules['torch'] = None; import stamo; stamo.learn; "
+    code += "stamo.train_linking_model"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "stamo.learn needs the package 'torch'" in done.stderr
+    assert "stamo.train_linking_model needs the package 'torch'" in done.stderr
     assert "pip install 'stamo[torch]'" in done.stderr

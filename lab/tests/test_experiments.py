@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stamo.errors import SettingsError
-from stamo.models.kinds import MODELS
+from stamo.models.store import MODELS
 from stamo_lab.methods import METHODS
 from stamo_lab.tables import EXPERIMENTS, PRINTED, load_experiment, printed_numbers
 

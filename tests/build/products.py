@@ -6,11 +6,13 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
-from stamo.models.counted import CountedScores
 from stamo.models.store import without_training
+from stamo.models.untrained import WITHOUT_WORDS
 
 NAMES = [
     "Falcon", "Heron", "Otter", "Lynx", "Badger", "Osprey", "Marten", "Ibis", "Puffin",
@@ -152,7 +154,8 @@ def measure(vectors: Path | None, folder: Path) -> dict[str, tuple[int, int]]:
     build_knowledge_base(write_products(folder / "p.csv"), folder / name, settings)
     kb = KnowledgeBase.open(folder / name)
     with_words = without_training(kb)
-    counted = replace(with_words, source=CountedScores())
+    phi = {"weights": np.array(WITHOUT_WORDS, dtype=np.float32)}
+    counted = replace(with_words, model=with_words.model.with_phi(phi))
     return {
         label: (_n_right(Linker(kb, model), 4), _n_right(Linker(kb, model), 5))
         for label, model in (("counts alone", counted), (f"words, {name} vectors", with_words))

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from stamo.features.about import BLIND, UNKNOWN_LIKENESS, neutral_likeness
 
 from stamo.features import about
-from stamo.features.about import BLIND, UNKNOWN_LIKENESS, neutral_likeness
 
 EVEN = 0.34
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from stamo.features.views import VIEWS
+from stamo.learning.correction import combined, products
 
 from stamo.corpus.types import Corpus
 from stamo.features.base import View, unit_rows, view_mentions
-from stamo.features.encoder_choice import INSTALLED, encoder_of
-from stamo.features.views import VIEWS
+from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.features.views_names import _read
-from stamo.learning.correction import combined, products
 from stamo.learning.learn import encode_pile
 
 

@@ -1,4 +1,4 @@
-"""Learning an emerging entity of the embedded world, from documents to θ̂(e*)."""
+"""Learning an emerging entity of the embedded world, from documents to θ̂(e*) and its pack."""
 
 from dataclasses import replace
 
@@ -8,17 +8,12 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from stamo.corpus.types import Corpus, EmergingEntity, Mention
-from stamo.errors import DivergenceError, LearningError, SettingsError
-from stamo.features.base import estimate
-from stamo.features.encoder_choice import INSTALLED, encoder_of
-from stamo.features.pile import Sample
-from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.learn import encode_pile, learn, reading_named, sharing_aliases
-from stamo.learning.loop import Estimate, Reading, self_train
-from stamo.learning.paper import InterSlotArgs, IntraSlotArgs, StamoArgs, intra_slot
-from stamo.models.evidence import CorrectedScorer, mention_views
-from stamo_lab.published import QUIRKS, READINGS
-from tests.synthetic import assert_finite, objective, run_reading
+from stamo.errors import LearningError, SettingsError
+from stamo.features.encoder import INSTALLED, encoder_of
+from stamo.learning.learn import METHODS, encode_pile, learn, method_named, sharing_aliases
+from stamo.models.correction import log_odds, margins
+from stamo.packs.theta import pack_theta
+from tests.synthetic import assert_finite, assert_same
 
 
 def split(documents, entity, n_labelled):
@@ -42,156 +37,75 @@ def case(world, world_corpus):
 
 
 @pytest.fixture(scope="module")
-def task(case, world_kb, world_model):
+def run(case, world_kb, world_model):
+    """Learns the entity of the case, with something changed; without the encoder by default."""
+    entity, labelled, unlabelled, _ = case
+
+    def run(entities=entity, labelled=labelled, unlabelled=unlabelled, **given):
+        given = {"encoder": None, **given}
+        return learn(entities, labelled, unlabelled, world_model, world_kb, **given)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def pile(case, world_kb, world_model):
     entity, labelled, unlabelled, _ = case
     return encode_pile([entity], labelled | unlabelled, world_kb, world_model)
 
 
-def accuracy(learned, case, kb, trained):
-    """How often the unlabelled mentions are judged rightly as e* or not."""
-    entity, _, _, gold_documents = case
-    encoder = encoder_of(INSTALLED)
-    encoded = encode_pile([entity], Corpus(tuple(gold_documents)), kb, trained, encoder=encoder)
-    pile = encoded.pile
-    pile = replace(
-        pile,
-        vocabularies={"neighbours": learned.pile.vocabulary("neighbours")},
-        neighbours=learned.neighbours,
-        context=np.where(pile.context >= 0, pile.context, -1),
-        extra={},
-    )
-    from stamo.features.pile import positions
-
-    pile = replace(pile, context=positions(learned.neighbours, pile.mentions.context))
-    scorer = trained.model.prepare(pile, trained.tables(kb))
-    temperature = trained.calibration.temperature
-    scores = CorrectedScorer(scorer, mention_views(pile, kb), temperature, 1)(learned.theta)
-    predicted = scores.argmax(dim=1).numpy() == scores.shape[1] - 1
-    return float((predicted == (encoded.labels[:, 0] > 0.5)).mean())
-
-
-def test_the_default_beats_the_larger_class(case, world_kb, world_model):
+def test_the_default_beats_the_larger_class(case, run, world_kb, world_model):
     """Twenty labels and the pile judge the other mentions far better than always or never."""
-    entity, labelled, unlabelled, gold = case
-    (learned,) = learn(entity, labelled, unlabelled, world_model, world_kb)
-    flags = [m.entity == entity.id for d in gold for m in d.mentions if m.surface in entity.aliases]
-    share = float(np.mean(flags))
-    assert accuracy(learned, case, world_kb, world_model) > max(share, 1 - share) + 0.1
+    entity, labelled, _, gold = case
+    (learned,) = run(encoder=INSTALLED)
+    corpus = labelled | Corpus(tuple(gold))
+    answers = encode_pile([entity], corpus, world_kb, world_model, encoder=encoder_of(INSTALLED))
+    rows = ~learned.learned.pile.labelled
+    is_it = answers.labels[rows, 0] > 0.5
+    right = (learned.learned.posterior[rows, 0] > 0.5) == is_it
+    assert right.mean() > max(is_it.mean(), 1 - is_it.mean()) + 0.1
 
 
-def test_same_seed_same_bytes(case, world_kb, world_model):
-    """Two runs give the same θ̂(e*), to the last bit."""
-    entity, labelled, unlabelled, _ = case
-    first, second = (
-        learn(entity, labelled, unlabelled, world_model, world_kb)[0] for _ in range(2)
-    )
-    for name, values in first.theta.groups.items():
-        assert torch.equal(values, second.theta[name]), name
+def test_a_pack_says_what_was_learned(run, world_model):
+    """Its θ(e*) gives the log odds of learning, but for words without a weight."""
+    (learned,) = run()
+    found, pack = learned.learned, learned.to_pack(description="By hand.")
+    assert (pack.entity, pack.description, pack.encoder) == (learned.entity, "By hand.", "")
+    words = pack.vocabularies["neighbours"]
+    assert set(words) <= set(found.pile.vocabularies["neighbours"])
+    pile = replace(found.pile, vocabularies=dict(pack.vocabularies), kept={})
+    temperature = world_model.calibration.temperature
+    odds = [
+        log_odds(margins(found.model.freeze(p), t, temperature), p, t, temperature)[0]
+        for p, t in ((found.pile, found.theta), (pile, pack_theta(pack)))
+    ]
+    np.testing.assert_allclose(*odds, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("reading", ["default", "stamo"])
-def test_the_number_of_threads_changes_no_bit(case, world_kb, world_model, reading):
-    """One and two threads give the same θ̂(e*), to the last bit."""
-    entity, labelled, unlabelled, _ = case
-    before, found = torch.get_num_threads(), []
+@pytest.mark.parametrize("name", ["default", "stamo"])
+def test_neither_run_nor_threads_change_a_bit(run, world_kb, world_model, name):
+    """Two runs, with one and two threads, give the same θ̂(e*); φ and the base stay as they are."""
+    before, fingerprint, found = torch.get_num_threads(), world_model.fingerprint, []
+    method = METHODS[name].with_slots(3)
     try:
         for n_threads in (1, 2):
             torch.set_num_threads(n_threads)
             with threadpool_limits(n_threads):
-                learned = learn(
-                    entity, labelled, unlabelled, world_model, world_kb, reading=reading
-                )
-            found.append(learned[0].theta)
+                found.append(run(method=method)[0].learned.theta)
     finally:
         torch.set_num_threads(before)
-    for name, values in found[0].groups.items():
-        assert torch.equal(values, found[1][name]), name
-
-
-def test_model_and_knowledge_base_stay_as_they_are(case, world_kb, world_model):
-    """Learning changes neither φ nor a byte of the knowledge base."""
-    entity, labelled, unlabelled, _ = case
-    before = world_model.fingerprint
-    for reading in ("default", "stamo"):
-        chosen = READINGS[reading]
-        chosen = chosen.with_slots(2)
-        learn(entity, labelled, unlabelled, world_model, world_kb, reading=chosen)
-    assert world_model.fingerprint == before
+    assert_same(*found)
+    assert world_model.fingerprint == fingerprint
     world_kb.verify()
 
 
-@pytest.mark.parametrize("args", [StamoArgs(n_slots=4), CorrectedArgs(patience=None)])
-def test_gold_labels_survive_self_training(task, args):
-    """After any number of slots, every mention in L still carries its gold entity."""
-    seen = []
-    self_train(task, args, on_slot=lambda slot: seen.append(slot.pseudo_labels))
-    assert seen
-    for labels in seen:
-        np.testing.assert_array_equal(labels[task.labelled], task.labels[task.labelled])
-
-
-def test_intra_slot_lowers_the_objective_on_l(task):
-    """θ_intra fits the real labels better than the estimate it starts from."""
-    theta = estimate(task.labelled_sample, task.model.features, task.kb)
-    scorer, gold = StamoArgs().steps(task).labelled_part
-    args = IntraSlotArgs(n_epochs=30, default_rate=1e-2)
-    fitted = intra_slot(theta, scorer, gold, args)
-    assert objective(fitted, scorer, gold, args.margin) < objective(
-        theta, scorer, gold, args.margin
-    )
-
-
-def test_vanilla_self_training_estimates_on_its_own_labels(task):
-    """Without intra- and inter-slot optimisation a slot is link and estimate, nothing else."""
-    args = replace(READINGS["self-training"].args, n_slots=1)
-    one = self_train(task, args).theta
-    on_l = Estimate(estimate(task.labelled_sample, task.model.features, task.kb))
-    weights = args.steps(task).label(on_l)
-    everything = np.ones(len(task.pile), dtype=np.float32)
-    expected = estimate(Sample(task.pile, weights, everything), task.model.features, task.kb)
-    for name, values in expected.groups.items():
-        torch.testing.assert_close(one[name], values)
-
-
-@pytest.mark.parametrize("stop_after", [1, 3])
-def test_an_interrupted_run_resumes_to_the_same_bytes(task, stop_after):
-    """Going on from any slot ends where the uninterrupted run ends."""
-    args = StamoArgs(n_slots=5, patience=None)
-    slots = []
-    whole = self_train(task, args, on_slot=slots.append)
-    resumed = self_train(task, args, resume=slots[stop_after - 1])
-    assert resumed.stopped == whole.stopped
-    for name, values in whole.theta.groups.items():
-        assert torch.equal(values, resumed.theta[name]), name
-
-
-def test_a_diverging_setting_is_reported_with_slot_and_group(task):
-    """No NaN or infinity leaves a slot; the error names where it happened."""
-    wild = StamoArgs(
-        n_slots=3,
-        intra=IntraSlotArgs(n_epochs=3, learning_rate={"embedding": 1e38}, default_rate=1e38),
-        inter=InterSlotArgs(adaptive=False, eta={"embedding": 1e30}, default_eta=1e30),
-    )
-    with pytest.raises(DivergenceError, match=r"Slot \d+: the '.+' group"):
-        self_train(task, wild)
-
-
-@pytest.mark.parametrize("name", sorted(READINGS))
-def test_every_reading_learns_something_finite(task, name):
-    """Each named reading and variant runs and returns finite parameters."""
-    learned = run_reading(task, READINGS[name].with_slots(2))
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_learns_something_finite(pile, world_model, name):
+    """Each named method and variant runs and returns finite parameters, and keeps L's labels."""
+    learned = METHODS[name].with_slots(2).learn(pile, world_model)
     assert_finite(learned.theta)
-
-
-@pytest.mark.parametrize("quirk", sorted(QUIRKS))
-def test_every_quirk_is_a_switch_of_its_own(task, quirk):
-    """A quirk changes the result of the reading it is switched on over."""
-    plain = Reading("stamo", READINGS["stamo"].features, StamoArgs(n_slots=2))
-    with_quirk, without = run_reading(task, QUIRKS[quirk](plain)), run_reading(task, plain)
-    scores = [
-        o.model.prepare(task.pile, task.tables)(o.theta).detach() for o in (with_quirk, without)
-    ]
-    assert not torch.equal(*scores)
+    np.testing.assert_array_equal(learned.posterior[pile.labelled], pile.labels[pile.labelled])
+    assert learned.used_slot <= METHODS[name].args.n_slots
 
 
 def test_entities_that_share_an_alias_are_grouped():
@@ -204,74 +118,67 @@ def test_entities_that_share_an_alias_are_grouped():
     assert sorted(map(sorted, groups)) == [["A", "B", "C"], ["D"]]
 
 
-def test_strangers_learned_together_equal_each_alone(world, world_corpus, world_kb, world_model):
+def test_strangers_learned_together_equal_each_alone(run, world, world_corpus):
     """Learning several entities at once changes nothing for those that share no alias."""
     first, second = world.emerging[:2]
     parts = [split(world_corpus, entity, 20) for entity in (first, second)]
     documents = {d.id: d for labelled, _, _ in parts for d in labelled}
-    labelled = Corpus(tuple(documents.values()))
     rest = {d.id: d for _, unlabelled, _ in parts for d in unlabelled if d.id not in documents}
-    both = learn([first, second], labelled, Corpus(tuple(rest.values())), world_model, world_kb)
-    mine = [d for d in labelled if any(m.surface in first.aliases for m in d.mentions)]
-    others = [d for d in rest.values() if any(m.surface in first.aliases for m in d.mentions)]
-    (alone,) = learn(first, Corpus(tuple(mine)), Corpus(tuple(others)), world_model, world_kb)
-    for name, values in alone.theta.groups.items():
-        assert torch.equal(values, both[0].theta[name]), name
+    both = run([first, second], *(Corpus(tuple(some.values())) for some in (documents, rest)))
+    mine = (
+        Corpus(tuple(d for d in some if any(m.surface in first.aliases for m in d.mentions)))
+        for some in (documents.values(), rest.values())
+    )
+    (alone,) = run(first, *mine)
+    assert_same(alone.learned.theta, both[0].learned.theta)
 
 
-def test_priors_of_entities_that_share_an_alias_add_up(case, world_kb, world_model):
+def test_entities_that_share_an_alias_compete(case, run):
     """Two emerging entities of one name claim at most the whole mention between them."""
-    entity, labelled, unlabelled, _ = case
+    entity, *_ = case
     twin = EmergingEntity("A twin", entity.aliases)
-    both = learn([entity, twin], labelled, unlabelled, world_model, world_kb)
-    total = both[0].theta["prior"] + both[1].theta["prior"]
-    assert float(total.max()) <= 1.0 + 1e-6
-    assert float(both[1].theta["prior"].max()) < 0.2
+    first, second = run([entity, twin])
+    assert first.learned is second.learned
+    prior = first.learned.theta["prior"]
+    assert float(prior.sum(axis=0).max()) <= 1.0 + 1e-6
+    assert float(prior[1].max()) < 0.2
+    assert second.to_pack().entity == twin
 
 
-def relabel(corpus, entity, label):
-    return Corpus(
+@pytest.mark.parametrize("label", ["emerging", "other", "none of these"])
+def test_labels_of_one_class_only_give_a_sensible_result(case, run, label):
+    """With all labels alike the prior moves that way, stays inside (0, 1), and nothing breaks."""
+    entity, labelled, *_ = case
+    mentions = [m for d in labelled for m in d.mentions if m.surface in entity.aliases]
+    known = next(m.entity for m in mentions if m.entity != entity.id)
+    text = {"emerging": entity.id, "other": known, "none of these": "nothing we know"}[label]
+    alike = Corpus(
         tuple(
             replace(
                 d,
                 mentions=tuple(
-                    replace(m, entity=label) if m.surface in entity.aliases else m
+                    replace(m, entity=text) if m.surface in entity.aliases else m
                     for m in d.mentions
                 ),
             )
-            for d in corpus
+            for d in labelled
         )
     )
-
-
-@pytest.mark.parametrize("label", ["emerging", "other", "none of these"])
-def test_labels_of_one_class_only_give_a_sensible_result(case, world_kb, world_model, label):
-    """With all labels alike the prior moves that way, stays inside (0, 1), and nothing breaks."""
-    entity, labelled, unlabelled, _ = case
-    known = next(
-        m.entity
-        for d in labelled
-        for m in d.mentions
-        if m.surface in entity.aliases and m.entity != entity.id
-    )
-    text = {"emerging": entity.id, "other": known, "none of these": "nothing we know"}[label]
-    (learned,) = learn(entity, relabel(labelled, entity, text), unlabelled, world_model, world_kb)
-    prior = learned.theta["prior"]
-    assert bool(((prior > 0) & (prior < 1)).all())
+    prior = run(labelled=alike)[0].learned.theta["prior"]
+    assert ((prior > 0) & (prior < 1)).all()
     assert (float(prior.mean()) > 0.5) == (label == "emerging")
 
 
-def test_an_alias_never_seen_in_l_keeps_a_prior(case, world_kb, world_model):
+def test_an_alias_never_seen_in_l_keeps_a_prior(case, run):
     """An alias without a label takes the overall share instead of 0."""
-    entity, labelled, unlabelled, _ = case
+    entity, *_ = case
     wider = EmergingEntity(entity.id, (*entity.aliases[:2], "Nobody Wrote This"))
-    (learned,) = learn(wider, labelled, unlabelled, world_model, world_kb)
-    assert 0.05 < float(learned.theta["prior"][0, -1]) < 0.95
+    assert 0.05 < float(run(wider)[0].learned.theta["prior"][0, -1]) < 0.95
 
 
 def test_one_label_speaks_for_its_name_in_the_document(case, world_kb, world_model):
     """Other mentions of the name in a labelled document take its label; contradictions do not."""
-    entity, labelled, _, _ = case
+    entity, labelled, *_ = case
     alias = entity.aliases[0]
     text = f"{alias} one. {alias} two. {alias} three."
     starts = [i for i in range(len(text)) if text.startswith(alias, i)]
@@ -283,46 +190,35 @@ def test_one_label_speaks_for_its_name_in_the_document(case, world_kb, world_mod
 
     agreed = document("agreed", (entity.id, None, None))
     contradictory = document("contradictory", (entity.id, "something else", None))
-    encoded = encode_pile([entity], Corpus((agreed, contradictory)), world_kb, world_model)
-    assert encoded.labelled.tolist() == [True, True, True, True, True, False]
-    assert encoded.labels[:, 0].tolist() == [1, 1, 1, 1, 0, 0]
+    pile = encode_pile([entity], Corpus((agreed, contradictory)), world_kb, world_model)
+    assert pile.labelled.tolist() == [True, True, True, True, True, False]
+    assert pile.labels[:, 0].tolist() == [1, 1, 1, 1, 0, 0]
 
 
-def test_no_unlabelled_documents_is_fine(case, world_kb, world_model):
-    """With L alone learning returns what L says."""
-    entity, labelled, _, _ = case
-    (learned,) = learn(entity, labelled, Corpus(()), world_model, world_kb)
-    assert_finite(learned.theta)
-
-
-def test_documents_without_words_or_links_are_fine(case, world_kb, world_model):
-    """A document that holds nothing but the name neither helps nor breaks anything."""
-    entity, labelled, unlabelled, _ = case
+def test_little_material_is_fine(case, run):
+    """No unlabelled documents, or some that hold nothing but the name, break nothing."""
+    entity, _, unlabelled, _ = case
     alias = entity.aliases[0]
     bare = [
         replace(d, id=f"bare {i}", text=alias, mentions=(Mention(alias, 0, len(alias)),))
         for i, d in enumerate(unlabelled.documents[:5])
     ]
-    (learned,) = learn(entity, labelled, unlabelled | Corpus(tuple(bare)), world_model, world_kb)
-    assert_finite(learned.theta)
+    for documents in (Corpus(()), unlabelled | Corpus(tuple(bare))):
+        assert_finite(run(unlabelled=documents)[0].learned.theta)
 
 
-def test_a_document_that_comes_twice_is_refused(case, world_kb, world_model):
-    """Two labels for one document are a contradiction; the error names the document."""
-    entity, labelled, unlabelled, _ = case
-    twice = unlabelled | Corpus(labelled.documents[:1])
+def test_what_is_missing_is_said_before_learning_starts(case, run):
+    """Each error names what to do."""
+    _, labelled, unlabelled, _ = case
     with pytest.raises(LearningError, match="comes twice"):
-        learn(entity, labelled, twice, world_model, world_kb)
-
-
-def test_no_labels_and_no_mentions_are_clear_errors(case, world_kb, world_model):
-    """Learning says what is missing before it starts."""
-    entity, _, unlabelled, _ = case
+        run(unlabelled=unlabelled | Corpus(labelled.documents[:1]))
     with pytest.raises(LearningError, match="label about twenty"):
-        learn(entity, Corpus(()), unlabelled, world_model, world_kb)
+        run(labelled=Corpus(()))
     with pytest.raises(LearningError, match="check the spelling"):
-        learn(EmergingEntity("X", ("Qqqq",)), Corpus(()), unlabelled, world_model, world_kb)
-    with pytest.raises(SettingsError, match="no reading"):
-        reading_named("nonsense")
-    with pytest.raises(SettingsError, match="folds"):
-        CorrectedArgs(n_folds=1)
+        run(EmergingEntity("X", ("Qqqq",)))
+    with pytest.raises(SettingsError, match="no method"):
+        method_named("nonsense")
+    with pytest.raises(SettingsError, match="no decision"):
+        METHODS["stamo"].with_decision("f1")
+    assert METHODS["default"].with_decision("f1").args.decision == "f1"
+    assert METHODS["estimation"].with_slots(7).args.n_slots == 0

@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+import numpy as np
 import torch
 
 from stamo.build.build import BuildSettings, build_knowledge_base
@@ -83,15 +84,15 @@ def untrained(kb: KnowledgeBase, kind: type = DeepED, **report) -> TrainedModel:
     """A model with weights that mostly follow the prior, so that its decisions can be foretold."""
     torch.manual_seed(0)
     model = kind(kb.dimensions)
-    first, *_, last = model.combine
-    with torch.no_grad():
-        first.weight.mul_(0.01)
-        first.weight[:, 0] = first.weight[:, 0].abs() + 1.0
-        first.bias.zero_()
-        last.weight.copy_(last.weight.abs() + 0.1)
-    return TrainedModel(
-        model.eval().requires_grad_(False), kb.dimensions, kb.fingerprint, report=report
-    )
+    first, last = (0.01 * model.phi["combine.0.weight"], model.phi["combine.3.weight"])
+    first[:, 0] = abs(first[:, 0]) + 1.0
+    phi = {
+        **model.phi,
+        "combine.0.weight": first,
+        "combine.0.bias": 0 * model.phi["combine.0.bias"],
+        "combine.3.weight": abs(last) + np.float32(0.1),
+    }
+    return TrainedModel(model.with_phi(phi), kb.dimensions, kb.fingerprint, report=report)
 
 
 __all__ = ["DeepED", "Yamada", "small_kb", "untrained", "world_kb", "world_texts", "write_dump"]

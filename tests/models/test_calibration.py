@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
-
 from stamo.models.calibration import (
     Calibration,
     expected_calibration_error,

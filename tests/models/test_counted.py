@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stamo.models.counted import CountedScores
 
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.errors import ModelError
@@ -19,7 +20,6 @@ from stamo.features.mentions import (
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
-from stamo.models.counted import CountedScores
 from stamo.models.store import is_model, without_training
 from tests.linking.small import PAGES, small_kb, untrained, write_dump
 

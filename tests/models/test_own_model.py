@@ -6,12 +6,12 @@ import types
 import numpy as np
 import pytest
 import torch
+from stamo.models.tables import MASKED
 
 from stamo.linking.explain import lead_by_score
 from stamo.models import kinds
 from stamo.models.base import PlainScorer, make_batch
 from stamo.models.store import load_model
-from stamo.models.tables import MASKED
 from stamo.models.train import TrainingArgs, predict, train_linking_model
 from tests.documents import ROOT, run_blocks
 from tests.learning.test_learn import accuracy, split

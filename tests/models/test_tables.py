@@ -4,12 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from stamo.errors import SettingsError
-from stamo.kb.words import entity_directions
-from stamo.models import tables as tables_module
 from stamo.models.kinds import make_model
-from stamo.models.store import load_model
 from stamo.models.tables import (
     LocalVectors,
     WeightedWords,
@@ -18,6 +13,11 @@ from stamo.models.tables import (
     mean_rows,
     model_tables,
 )
+
+from stamo.errors import SettingsError
+from stamo.kb.words import entity_directions
+from stamo.models import tables as tables_module
+from stamo.models.store import load_model
 
 
 def test_the_mean_of_weighted_words_points_where_an_entity_of_that_context_would():

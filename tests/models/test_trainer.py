@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from stamo.models.deeped_known import KnownDeepED
 
 from stamo.errors import ArtifactMismatchError, LearningError, ModelError, SettingsError
-from stamo.models.deeped_known import KnownDeepED
 from stamo.models.store import load_model
 from stamo.models.train import TrainingArgs, max_margin_loss, train_linking_model
 

@@ -15,7 +15,7 @@ from stamo.errors import (
     SettingsError,
     UnknownEntityError,
 )
-from stamo.features import encoder_choice
+from stamo.features import encoder as encoders
 from stamo.packs import pack as pack_bytes
 from stamo.packs.folder import PackFolder, pack_file_name, refuse_twins
 from stamo.packs.pack import EntityPack
@@ -418,7 +418,7 @@ class Encoder:
 
 def test_a_pack_of_another_encoder_is_left_out(tmp_path, monkeypatch):
     """It is not added, and one that is there is listed with its problem beside those in use."""
-    monkeypatch.setattr(encoder_choice, "_load", lambda name: Encoder())
+    monkeypatch.setattr(encoders, "_load", lambda name: Encoder())
     foreign = make_pack(encoder="ee" * 32, entity=EmergingEntity("Finn", ("Finn", "FN")))
     foreign.save(tmp_path / "foreign.stamo")
     make_pack(encoder=Encoder.fingerprint).save(tmp_path / "good.stamo")
@@ -438,7 +438,7 @@ def test_a_pack_without_its_encoder_is_left_out(tmp_path, monkeypatch):
     def missing(name):
         raise MissingExtraError("tokenizers", "encoder")
 
-    monkeypatch.setattr(encoder_choice, "_load", missing)
+    monkeypatch.setattr(encoders, "_load", missing)
     make_pack(encoder="ee" * 32).save(tmp_path / "a.stamo")
     (entry,) = PackFolder(tmp_path, Base(), MODEL).entries()
     assert "pip install" in entry.problem
@@ -448,7 +448,7 @@ def test_a_pack_without_its_encoder_is_left_out(tmp_path, monkeypatch):
 @pytest.mark.parametrize("shape", [(0,), (2,), (7,)])
 def test_weights_of_sentences_fit_the_encoder(name, shape, monkeypatch):
     """Their number is told by the encoder: three readings of two dimensions."""
-    monkeypatch.setattr(encoder_choice, "_load", lambda name: Encoder())
+    monkeypatch.setattr(encoders, "_load", lambda name: Encoder())
     right = {name: np.ones(6, np.float32)}
     make_pack(encoder=Encoder.fingerprint, groups=evidence() | right).check(Base(), MODEL)
     wrong = make_pack(

@@ -136,11 +136,11 @@ def test_missing_documents_or_labels_are_said(small, kb, trained, tmp_path):
 
 def test_folds_share_no_document(labelled, kb, trained):
     """Each labelled mention is left out once, and never beside one of its own document."""
-    *_, task = read_material(labelled, kb, trained, FEW.to_reading())
-    folds = make_folds(task, 4)
+    *_, pile = read_material(labelled, kb, trained)
+    folds = make_folds(pile, 4)
     rows = np.concatenate(folds)
-    assert sorted(rows.tolist()) == np.flatnonzero(task.labelled).tolist()
-    documents = [set(task.pile.mentions.documents[fold].tolist()) for fold in folds]
+    assert sorted(rows.tolist()) == np.flatnonzero(pile.labelled).tolist()
+    documents = [set(pile.mentions.documents[fold].tolist()) for fold in folds]
     assert sum(map(len, documents)) == len(set.union(*documents))
 
 

@@ -5,20 +5,16 @@ import pytest
 from scipy.special import expit
 
 from stamo.corpus.types import Corpus, Document
-from stamo.features.base import FeatureParams
 from stamo.features.mentions import Lexicon, flatten
 from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
-from stamo.learning.loop import ALL_SLOTS, NO_CHANGE
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, score_pack
-from stamo.models.evidence import agree, log_odds, margins_under, mention_views
+from stamo.models.correction import agree, log_odds, margins
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT
 from stamo.workspace.labels import labels_fingerprint
 from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack, read_material
-from stamo_lab.published import READINGS
-from tests.synthetic import run_reading
 from tests.workspace.small_world import copy_labelled
 
 FEW = LearnSettings(n_folds=0)
@@ -40,11 +36,10 @@ def score(space, pack, kb, trained):
 def test_a_pack_scores_as_theta_did(learned, kb, trained):
     """Linking with the pack gives the log odds of θ̂(e*) on the documents it was learned on."""
     space, pack = learned
-    *_, task = read_material(space, kb, trained, FEW.to_reading(), FEW.encoder)
-    theta = run_reading(task, FEW.to_reading()).theta
-    margin = margins_under(task.scorer, theta, task.temperature)
-    odds = log_odds(margin, theta, mention_views(task.pile, kb), task.temperature)
-    expected = agree(odds, task.pile)[:, 0]
+    *_, pile = read_material(space, kb, trained, FEW.encoder)
+    theta, temperature = FEW.to_method().learn(pile, trained).theta, trained.calibration.temperature
+    margin = margins(trained.model.freeze(pile), theta, temperature)
+    expected = agree(log_odds(margin, pile, theta, temperature)[0], pile)[:, 0]
     np.testing.assert_allclose(score(space, pack, kb, trained).odds, expected, atol=1e-3)
 
 
@@ -76,17 +71,6 @@ def test_a_pack_without_evidence_links_by_the_model(learned, kb, trained):
     np.testing.assert_array_equal(best[contested], single[contested])
 
 
-def test_published_odds_become_probabilities(learned, kb, trained):
-    """A prior kept as odds is packed as the probability it stands for."""
-    space, _ = learned
-    reading = replace(READINGS["published"], args=READINGS["estimation"].args)
-    *_, task = read_material(space, kb, trained, reading)
-    learned = run_reading(task, reading)
-    odds = learned.theta.replace(prior=learned.theta["prior"] * 0 + 3.0)
-    pack = LearnedEntity(replace(learned, theta=odds), task.pile, trained).to_pack()
-    np.testing.assert_allclose(pack.priors, 0.75)
-
-
 def test_labels_fingerprint_ignores_order_and_people(learned):
     """The same choices give the same fingerprint, whoever made them in whatever order."""
     space, pack = learned
@@ -99,11 +83,10 @@ def test_labels_fingerprint_ignores_order_and_people(learned):
 def test_a_model_without_relatedness_packs_none(learned, kb, trained):
     """Where θ̂(e*) has no relatedness, the pack relates its entity to nothing."""
     space, _ = learned
-    *_, task = read_material(space, kb, trained, FEW.to_reading())
-    learned = run_reading(task, FEW.to_reading())
-    groups = {n: v for n, v in learned.theta.groups.items() if n != "relatedness"}
-    learned = replace(learned, theta=FeatureParams(groups))
-    pack = LearnedEntity(learned, task.pile, trained).to_pack()
+    *_, pile = read_material(space, kb, trained)
+    learned = FEW.to_method().learn(pile, trained)
+    groups = {n: v for n, v in learned.theta.items() if n != "relatedness"}
+    pack = LearnedEntity(replace(learned, theta=groups), trained).to_pack()
     assert len(pack.titles) == len(pack.relatedness)
     assert not pack.relatedness.any()
 
@@ -111,7 +94,7 @@ def test_a_model_without_relatedness_packs_none(learned, kb, trained):
 def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained):
     """`LearnedEntity.to_pack()` gives the workspace's pack, but for its notes, and it links."""
     space, written = learned
-    corpus, *_ = read_material(space, kb, trained, FEW.to_reading())
+    corpus, *_ = read_material(space, kb, trained)
     names = small.entity.aliases
     parts: tuple[list, list] = ([], [])
     for document in corpus:
@@ -129,4 +112,3 @@ def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained)
         m for d in packed.link_documents(texts) for m in d.mentions if m.entity == small.entity.id
     ]
     assert len(won) > 10
-    assert entity.stopped in {ALL_SLOTS, NO_CHANGE}

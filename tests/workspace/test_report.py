@@ -8,7 +8,7 @@ from markupsafe import escape as markup
 from playwright.sync_api import sync_playwright
 
 from stamo.errors import WorkspaceError
-from stamo.features import encoder_choice
+from stamo.features import encoder as encoders
 from stamo.linking.linker import Linker
 from stamo.workspace.labels import NONE
 from stamo.workspace.learn import LearnSettings, learn_pack
@@ -181,7 +181,7 @@ def test_the_same_workspace_gives_the_same_report(learned, kb, trained, tmp_path
 
 def test_a_report_reads_no_text_again(learned, kb, trained, tmp_path, monkeypatch):
     """What the encoder made of the pile when it was learned is still known."""
-    real = encoder_choice.encoder_of(encoder_choice.INSTALLED)
+    real = encoders.encoder_of(encoders.INSTALLED)
 
     class Forgetful:
         fingerprint, languages = real.fingerprint, real.languages
@@ -190,7 +190,7 @@ def test_a_report_reads_no_text_again(learned, kb, trained, tmp_path, monkeypatc
             assert list(texts) == [""], "this text was read before"
             return real.encode(texts)
 
-    monkeypatch.setattr(encoder_choice, "_load", lambda name: Forgetful())
+    monkeypatch.setattr(encoders, "_load", lambda name: Forgetful())
     again = write_report(learned[0], kb, trained, out_path=tmp_path / "other.html")
     assert again.path.read_bytes() == learned[2].path.read_bytes()
 

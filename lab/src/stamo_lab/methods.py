@@ -8,23 +8,23 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from stamo.errors import SuiteError
 from stamo.evaluation.intervals import Outcome
-from stamo.features.base import FeatureParams, estimate
+from stamo.features.base import Theta, estimate
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
-from stamo.learning.correction import EvidenceArgs, fit_correction, with_evidence
-from stamo.learning.loop import Reading, Slot, Task, self_train
-from stamo.models.base import LinkingModel, Scorer
-from stamo.models.evidence import BIAS, CorrectedScorer, margins, mention_views
+from stamo.learning.algorithm1 import Slot, StamoArgs
+from stamo.learning.default import DefaultArgs, fit_correction, stacked
+from stamo.learning.learn import Method as LearningMethod
+from stamo.models.base import MASKED, Frozen, Model
+from stamo.models.correction import BIAS, log_odds, margins
 from stamo.models.store import TrainedModel
-from stamo.models.tables import Tables
 from stamo.system.files import Bools, Float32, Float64, Int32
 from stamo_lab.baselines import keyphrase_scores, rarity
 from stamo_lab.bench.usage import timed
-from stamo_lab.published import FEATURE_QUIRKS, QUIRKS, READINGS
+from stamo_lab.published import FEATURE_QUIRKS, QUIRKS
+from stamo_lab.published import METHODS as LEARNING
 from stamo_lab.suites.cells import Method
 from stamo_lab.suites.encode import LoadedProblem, SuiteData
 from stamo_lab.suites.store import SetName
@@ -43,7 +43,6 @@ class Trial:
     loaded: LoadedProblem
     labelled: Bools
     trained: TrainedModel
-    tables: Tables
     ablated: Mapping[str, TrainedModel] = field(default_factory=dict)
     """φ trained without each feature."""
     n_slots: int = 100
@@ -60,20 +59,11 @@ class Trial:
         tests = self.loaded.tests
         return {name: vars(Outcome.of(own, tests[name].gold)) for name, own in scores.items()}
 
-    def task(self, *, all_labels: bool = False) -> Task:
-        """Return what learning works on, with the labels of L or of all of W."""
-        learning, model = self.loaded.learning, self.trained.model
-        labelled = self.labelled | all_labels
+    def pile(self, *, all_labels: bool = False) -> Pile:
+        """Return W with the labels of L or all labels."""
+        learning, labelled = self.loaded.learning, self.labelled | all_labels
         labels = (learning.is_emerging & labelled)[:, None].astype(np.float32)
-        return Task(
-            learning.pile,
-            labels,
-            labelled,
-            model,
-            self.tables,
-            self.data.kb,
-            self.trained.calibration.temperature,
-        )
+        return replace(learning.pile, labels=labels, labelled=labelled)
 
 
 @dataclass(frozen=True)
@@ -88,92 +78,95 @@ class Answer:
     pile_helped: bool | None = None
 
 
-class _Judge:
-    """Scores the test mentions of a trial under any θ(e*)."""
-
-    def __init__(self, trial: Trial, model: LinkingModel) -> None:
-        self._trial = trial
-        self._plain = {
-            n: model.prepare(t.pile, trial.tables) for n, t in trial.loaded.tests.items()
-        }
-
-    def scores(self, theta: FeatureParams) -> dict[SetName, Scores]:
-        with torch.no_grad():
-            return {name: self._scorer(name, theta)(theta).numpy() for name in self._plain}
-
-    def _scorer(self, name: SetName, theta: FeatureParams) -> Scorer | CorrectedScorer:
-        if BIAS not in theta.groups:
-            return self._plain[name]
-        views = mention_views(self._trial.loaded.tests[name].pile, self._trial.data.kb)
-        temperature = self._trial.trained.calibration.temperature
-        return CorrectedScorer(self._plain[name], views, temperature, 1)
+def _judge(trial: Trial, model: Model, theta: Theta) -> dict[SetName, Scores]:
+    """Score the test mentions of a trial under θ(e*)."""
+    temperature = trial.trained.calibration.temperature
+    tests = trial.loaded.tests.items()
+    return {n: corrected_scores(model.freeze(t.pile), theta, temperature) for n, t in tests}
 
 
-def _read(reading: Reading, trial: Trial) -> Answer:
-    """Learn the way a reading says and score the tests."""
-    task = reading.task(trial.task())
-    judge = _Judge(trial, task.model)
-    seconds, curve = [], {}
+def corrected_scores(frozen: Frozen, theta: Theta, temperature: float) -> Scores:
+    """Return scores whose last column carries the correction: e* wins exactly where f > 0."""
+    scores: Scores = frozen.scores(theta)
+    if BIAS not in theta:
+        return scores
+    best = scores[:, :-1].max(axis=1, initial=MASKED)
+    level = np.where(best > MASKED / 2, best, scores[:, -1])
+    margin = margins(frozen, theta, temperature)
+    odds, _ = log_odds(margin, frozen.pile, theta, temperature)
+    raised = level + odds[:, 0].astype(np.float32) * np.float32(temperature)
+    scores[:, -1] = np.where(scores[:, -1] > MASKED / 2, raised, scores[:, -1])
+    return scores
+
+
+def _learn(method: LearningMethod, trial: Trial) -> Answer:
+    """Learn by a method and score the tests."""
+    seconds, watched = [], dict[int, Theta]()
 
     def on_slot(slot: Slot) -> None:
-        seconds.append(slot.seconds)
+        if slot.number:
+            seconds.append(slot.seconds)
         if slot.number in trial.watch:
-            curve[str(slot.number)] = trial.outcomes(judge.scores(slot.theta))
+            watched[slot.number] = slot.theta
 
-    learned = self_train(task, reading.args.at_most(trial.n_slots), on_slot=on_slot)
+    if isinstance(method.args, StamoArgs):
+        method = method.with_slots(min(method.args.n_slots, trial.n_slots))
+    learned = method.learn(trial.pile(), trial.trained, on_slot)
+    curve = {
+        str(number): trial.outcomes(_judge(trial, learned.model, theta))
+        for number, theta in watched.items()
+    }
     slot_seconds = float(np.mean(seconds)) if seconds else 0.0
-    return Answer(
-        judge.scores(learned.theta), len(seconds), slot_seconds, curve, learned.pile_helped
-    )
+    scores = _judge(trial, learned.model, learned.theta)
+    return Answer(scores, len(seconds), slot_seconds, curve, learned.pile_helped)
 
 
-def _with_encoder(reading: Reading, trial: Trial) -> Answer:
-    """Learn the way a reading says, with the sentence encoder's view of the text."""
+def _with_encoder(method: LearningMethod, trial: Trial) -> Answer:
+    """Learn by a method, with the sentence encoder's view of the text."""
     if trial.encoder is None:
         raise SuiteError(
             "The method reads text with a sentence encoder, and there is none; install "
             "stamo[encoder] or name a folder with --encoder."
         )
-    loaded = trial.loaded.changed(lambda pile: replace(pile, encoder=trial.encoder, extra={}))
-    return _read(reading, replace(trial, loaded=loaded))
+    loaded = trial.loaded.changed(lambda pile: replace(pile, encoder=trial.encoder, kept={}))
+    return _learn(method, replace(trial, loaded=loaded))
 
 
 def _estimation_on_all(trial: Trial) -> Answer:
-    task = trial.task(all_labels=True)
-    theta = estimate(task.labelled_sample, task.model.features, task.kb)
-    return Answer(_Judge(trial, trial.trained.model).scores(theta))
+    model = trial.trained.model
+    theta = estimate(trial.pile(all_labels=True).labelled_sample(), model.features)
+    return Answer(_judge(trial, model, theta))
 
 
 def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
-    """Fit features and evidence on all labels of W: the headroom of twenty."""
-    task = trial.task(all_labels=True)
-    pile, model, kb, sample = task.pile, task.model, task.kb, task.labelled_sample
-    theta = estimate(sample, task.model.features, kb)
-    scorer, margin = model.prepare(pile, task.tables), np.zeros(len(pile))
+    """Fit features and correction on all labels of W: the headroom of twenty."""
+    model, pile = trial.trained.model, trial.pile(all_labels=True)
+    sample, frozen, margin = pile.labelled_sample(), model.freeze(pile), np.zeros(len(pile))
+    temperature = trial.trained.calibration.temperature
     order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
     for fold in range(n_folds):
         rows = np.flatnonzero(order % n_folds == fold)
-        without = estimate(sample.without(order % n_folds == fold), task.model.features, kb)
+        without = estimate(sample.without(order % n_folds == fold), model.features)
         if len(rows):
-            with torch.no_grad():
-                margin[rows] = margins(scorer.take(rows)(without), 1).numpy()[:, 0]
+            margin[rows] = margins(frozen.take(rows), without, temperature)[:, 0]
     _, vote, size = pile.votes
-    fit = fit_correction(
-        mention_views(pile, kb),
+    groups, _ = fit_correction(
+        pile,
         np.arange(len(pile)),
-        margin / trial.trained.calibration.temperature,
-        task.labels[:, 0] > 0.5,
+        margin / temperature,
+        pile.labels[:, 0] > 0.5,
         1.0 / size[vote],
-        EvidenceArgs(),
+        DefaultArgs(),
     )
-    return Answer(_Judge(trial, model).scores(with_evidence(theta, [fit])))
+    theta = {**estimate(sample, model.features), **stacked([groups])}
+    return Answer(_judge(trial, model, theta))
 
 
 def _true_prior(trial: Trial) -> Answer:
     """Link by the prior alone, counted on all labels of W."""
-    task, prior = trial.task(all_labels=True), Prior()
-    theta = prior.estimate(task.labelled_sample, task.kb)
-    return Answer({n: prior.lookup(theta, t.pile).numpy() for n, t in trial.loaded.tests.items()})
+    prior = Prior()
+    theta = {prior.name: prior.estimate(trial.pile(all_labels=True).labelled_sample())}
+    return Answer({n: prior.values(theta, t.pile) for n, t in trial.loaded.tests.items()})
 
 
 def _all_emerging(trial: Trial) -> Answer:
@@ -231,21 +224,22 @@ def _gather(table: Float64, columns: Int32, index: Mapping[int, int]) -> Scores:
     return np.concatenate([chosen, table[:, :1]], axis=1).astype(np.float32)
 
 
-def _without(feature: str, reading: Reading, trial: Trial) -> Answer:
+def _without(feature: str, method: LearningMethod, trial: Trial) -> Answer:
     """Learn without one feature, by a φ that was trained without it."""
     if feature not in trial.ablated:
         raise SuiteError(f"No model was trained without {feature}; it cannot be left out.")
-    own = reading.features[feature]
-    features = {**reading.features, feature: Absent(own, feature)}
-    reading = replace(reading, features=features, args=reading.args.without(feature))
+    features = {**method.features, feature: Absent(method.features[feature])}
+    args = method.args
+    if isinstance(args, StamoArgs):
+        rates = {**args.intra.learning_rate, feature: 0.0}
+        args = replace(args, intra=replace(args.intra, learning_rate=rates))
 
     def bare(pile: Pile) -> Pile:
-        mentions, _ = leave_out_feature(pile.mentions, trial.tables, feature)
-        return replace(pile, mentions=mentions, extra={})
+        mentions, tables = leave_out_feature(pile.mentions, pile.tables, feature)
+        return replace(pile, mentions=mentions, tables=tables, kept={})
 
-    _, tables = leave_out_feature(trial.loaded.learning.pile.mentions, trial.tables, feature)
-    loaded, trained = trial.loaded.changed(bare), trial.ablated[feature]
-    return _read(reading, replace(trial, loaded=loaded, trained=trained, tables=tables))
+    trial = replace(trial, loaded=trial.loaded.changed(bare), trained=trial.ablated[feature])
+    return _learn(replace(method, features=features, args=args), trial)
 
 
 _SLOW = {"self-training+intra", "stamo", "paper", "published", "bert"}
@@ -267,23 +261,23 @@ def _methods() -> list[Method]:
         _method("bert", _bert, **without, in_all=False),
         _method("estimation(all)", _estimation_on_all, **fixed),
         _method("supervised", _supervised, **fixed),
-        *(_method(n, partial(_read, r)) for n, r in READINGS.items() if "without" not in n),
-        *(_method(f"{n}+f1", partial(_read, _lines(n)[1][1])) for n in _LINED),
+        *(_method(n, partial(_learn, r)) for n, r in LEARNING.items() if "without" not in n),
+        *(_method(f"{n}+f1", partial(_learn, _lines(n)[1][1])) for n in _LINED),
         *(
             _method(f"{name}+encoder{line}", partial(_with_encoder, r), reads=True, in_all=False)
             for name in _LINED
             for line, r in _lines(name)
         ),
-        *(_method(name, partial(_read, READINGS[name]), ablates=True) for name in INTER_ROWS[1:]),
+        *(_method(name, partial(_learn, LEARNING[name]), ablates=True) for name in INTER_ROWS[1:]),
         *(
-            _method(f"{name} without {f}", partial(_without, f, READINGS[name]), ablates=True)
+            _method(f"{name} without {f}", partial(_without, f, LEARNING[name]), ablates=True)
             for name in ("stamo", "default")
             for f in LEARNED_FEATURES
         ),
         *(
             _method(
                 f"{name} with {quirk}",
-                partial(_read, QUIRKS[quirk](READINGS[name])),
+                partial(_learn, QUIRKS[quirk](LEARNING[name])),
                 ablates=True,
                 in_all=False,
             )
@@ -293,8 +287,8 @@ def _methods() -> list[Method]:
     ]
 
 
-def _lines(name: str) -> list[tuple[str, Reading]]:
-    return [("", READINGS[name]), ("+f1", READINGS[name].with_decision("f1"))]
+def _lines(name: str) -> list[tuple[str, LearningMethod]]:
+    return [("", LEARNING[name]), ("+f1", LEARNING[name].with_decision("f1"))]
 
 
 METHODS: Mapping[str, Method] = {method.name: method for method in _methods()}

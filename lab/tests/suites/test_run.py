@@ -16,8 +16,7 @@ from stamo.errors import (
     SettingsError,
     SuiteError,
 )
-from stamo.features.encoder import load_encoder
-from stamo.features.encoder_choice import CachedEncoder
+from stamo.features.encoder import CachedEncoder, load_encoder
 from stamo.features.prior import Prior
 from stamo_lab.cli.main import create_app
 from stamo_lab.methods import METHODS, Trial, run_method
@@ -27,7 +26,7 @@ from stamo_lab.suites.cells import read_results, results_lock, to_line
 from stamo_lab.suites.encode import load_problem
 from stamo_lab.suites.report import find_runs, write_suite_report
 from stamo_lab.suites.run import Cell, RunSettings, expand_methods, plan, run_suite
-from stamo_lab.suites.training import Absent, kb_tables, train_suite_model
+from stamo_lab.suites.training import Absent, train_suite_model
 
 CHEAP = RunSettings(
     methods=("label everything", "keyphrase", "estimation", "estimation(all)", "default"),
@@ -59,7 +58,6 @@ def trial(tmp_path_factory):
         loaded,
         labelled,
         trained,
-        kb_tables(small.kb()),
         ablated,
         n_slots=2,
         encoder=CachedEncoder(load_encoder(), path),
@@ -141,7 +139,7 @@ def test_a_model_with_a_feature_of_ones_own_runs(trial):
     """W, tests and training groups are encoded with whatever features the model has."""
     data, problem = trial.data, trial.loaded.problem
     trained = train_suite_model(data, "deeped", args=small.TRAINING, extra=["keyphrase"])
-    loaded = load_problem(data, problem, features=trained.model.encoded_features)
+    loaded = load_problem(data, problem, features=trained.model.features)
     assert set(loaded.learning.pile.mentions.known) == {"prior", "relatedness", "keyphrase"}
     own = Trial(**{**vars(trial), "loaded": loaded, "trained": trained})
     for name in ("estimation", "default"):

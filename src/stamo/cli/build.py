@@ -293,20 +293,14 @@ def train(
     out: Path = Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
     n_pairs: int = Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
     n_epochs: int = Option(12, "--epochs", help="Epochs at most."),
-    features: list[str] = Option(
-        [], "--feature", help="An extra feature: keyphrase, name (DeepED), relatedness (Yamada)."
-    ),
-    words: str = Option("weighted", help="Word vectors: weighted as entities' are, or plain."),
     seed: int = Option(0, help="Same seed, same bytes."),
     as_json: AsJson = False,
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.models.tables import check_kind
     from stamo.models.train import TrainingArgs, train_linking_model
     from stamo.system.files import check_writable
 
-    kind = check_kind(words)
     path = out or Path(f"{model}.safetensors")
     check_writable(path)
     kb = KnowledgeBase.open(kb_path)
@@ -318,9 +312,7 @@ def train(
             text = f"{title} (held-out accuracy {epoch.best_accuracy:.3f})"
             show(epoch.number, description=text)
 
-        trained = train_linking_model(
-            kb, model, args, extra=features, words=kind, on_epoch=on_epoch
-        )
+        trained = train_linking_model(kb, model, args, on_epoch=on_epoch)
         show(n_epochs)
     trained.save(path)
     report = trained.report

@@ -228,7 +228,7 @@ class _Story:
         self, workspace: Workspace, corpus: Corpus, gold: Gold, base: Artifacts, pack: EntityPack
     ) -> dict[str, Agreement]:
         """Link the documents without a label, before and after; return how far each is right."""
-        from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering
+        from stamo.features.encoder import INSTALLED, encoder_of, remembering
         from stamo.linking.linker import Linker
         from stamo.workspace.gold import compare_with_gold
         from stamo.workspace.learn import estimation_pack

@@ -34,7 +34,7 @@ HEADINGS = {"relatedness": "rel", "embedding": "emb"}
 
 def learn(
     workspaces: Folders,
-    reading: str = Option("default", help="default, paper, published or a variant of the paper."),
+    method: str = Option("default", help="default, paper, or a variant of the paper."),
     slots: int | None = Option(None, help="Slots at most."),
     folds: int = Option(5, help="Parts for cross-validation; 0 for none."),
     decision: str = Option(
@@ -59,7 +59,7 @@ def learn(
     spaces = open_all(workspaces)
     artifacts = open_artifacts(spaces, kb, model)
     settings = learning.LearnSettings(
-        method=reading,
+        method=method,
         n_slots=slots,
         n_folds=folds,
         encoder=None if encoder == "none" else encoder,

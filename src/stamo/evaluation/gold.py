@@ -204,7 +204,7 @@ def _evaluate_file(
 
     return GoldReport(
         name=path.name,
-        model=scorer.trained.source.name,
+        model=scorer.trained.model.name,
         n_documents=len(gold),
         n_mentions=sum(len(g.entities) for g in gold),
         n_in_kb=int(columns[:, 3].sum()),

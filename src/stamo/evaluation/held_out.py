@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from stamo.errors import SettingsError
 from stamo.evaluation.intervals import (
@@ -16,7 +14,9 @@ from stamo.evaluation.intervals import (
     bootstrap,
     by_document,
     difference,
+    expected_calibration_error,
     ratio,
+    reliability,
 )
 from stamo.features.base import encode_features
 from stamo.features.mentions import (
@@ -27,12 +27,9 @@ from stamo.features.mentions import (
 )
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
-from stamo.linking.explain import combine_scores, score_names
-from stamo.models.base import Batch, make_batch
-from stamo.models.calibration import expected_calibration_error, reliability
+from stamo.linking.explain import score_names
+from stamo.models.base import MASKED
 from stamo.models.store import TrainedModel
-from stamo.models.tables import Tables, blocks
-from stamo.models.train import train_again
 from stamo.system.files import Bools, Float32, Float64, Int32, Int64
 
 HARD_PRIOR = 0.9
@@ -139,6 +136,8 @@ def evaluate_in_folds(
             f"{n_documents} held-out articles cannot be divided into {n_folds} folds; give 2 or "
             "more, and no more than articles."
         )
+    from stamo.models.train import train_again  # with torch
+
     order = np.random.default_rng(0).permutation(n_documents)
     parts = []
     for fold in range(n_folds):
@@ -179,7 +178,7 @@ def score_held_out(
     mentions = held_out_mentions(kb, trained, settings)
     if not len(mentions):
         raise _nothing_to_measure(kb)
-    return score_all(trained, mentions, trained.tables(kb), kb)
+    return score_all(trained, mentions, kb)
 
 
 def _nothing_to_measure(kb: KnowledgeBase) -> SettingsError:
@@ -204,33 +203,31 @@ def held_out_mentions(
     return encode(corpus, kb, sizes, rows=rows, context_entities=entities)
 
 
-@torch.inference_mode()
 def score_all(
-    trained: TrainedModel, mentions: EncodedMentions, tables: Tables, kb: KnowledgeBase
+    trained: TrainedModel, mentions: EncodedMentions, kb: KnowledgeBase
 ) -> ScoredMentions:
     """Score all mentions by prior, by the model, and by the model without each of its scores."""
-    model = trained.model.eval()
-    mentions = encode_features(mentions, model.encoded_features, kb)
-    gold = mentions.gold_column()
-    parts = [
-        (rows, batch := make_batch(mentions.take(rows), tables), model.scores(batch))
-        for rows in blocks(mentions.mask.sum(axis=1))
-    ]
-    means = _mean_scores(parts)
+    model = trained.model
+    mentions = encode_features(mentions, model.features, kb)
+    gold, tables = mentions.gold_column(), trained.tables(kb)
+    batches = [(rows, b.mask, model.psi(b)) for rows, b in model.batches(mentions, tables)]
+    # The mean of each score over all candidates, (n,).
+    count = sum(int(mask.sum()) for _, mask, _ in batches)
+    means = sum(psi[mask].sum(axis=0) for _, mask, psi in batches) / max(count, 1)
     names = score_names(model, len(means))
-    right = {key: np.zeros(len(mentions), dtype=np.bool_) for key in ("prior alone", model.name)}
-    right |= {f"without {name}": np.zeros(len(mentions), dtype=np.bool_) for name in names}
+    ways = ("prior alone", model.name, *(f"without {name}" for name in names))
+    right = {way: np.zeros(len(mentions), dtype=np.bool_) for way in ways}
     confidence = np.zeros(len(mentions))
-    for rows, batch, psi in parts:
-        values = combine_scores(model, psi, batch)
-        confidence[rows] = trained.calibration.confidence(values.numpy())
-        right[model.name][rows] = values.argmax(dim=1).numpy() == gold[rows]
-        prior = batch.features["prior"].masked_fill(~batch.mask, -1.0)
-        right["prior alone"][rows] = prior.argmax(dim=1).numpy() == gold[rows]
+    for rows, mask, psi in batches:
+        values = np.where(mask, model.combine(psi), MASKED)
+        confidence[rows] = trained.calibration.confidence(values)
+        right[model.name][rows] = values.argmax(axis=1) == gold[rows]
+        prior = np.where(mask, mentions.known["prior"][rows, : mask.shape[1]], -1.0)
+        right["prior alone"][rows] = prior.argmax(axis=1) == gold[rows]
         for k, name in enumerate(names):
-            levelled = psi.clone()
+            levelled = psi.copy()
             levelled[..., k] = means[k]
-            best = combine_scores(model, levelled, batch).argmax(dim=1).numpy()
+            best = np.where(mask, model.combine(levelled), MASKED).argmax(axis=1)
             right[f"without {name}"][rows] = best == gold[rows]
     return ScoredMentions(
         right,
@@ -240,13 +237,6 @@ def score_all(
         mentions.mask.sum(axis=1),
         mentions.known["prior"].max(axis=1, initial=0.0),
     )
-
-
-def _mean_scores(parts: Sequence[tuple[Int64, Batch, Tensor]]) -> Tensor:
-    """Return the mean of each score over all candidates, (n,)."""
-    total = sum((psi * batch.mask[..., None]).sum(dim=(0, 1)) for _, batch, psi in parts)
-    count = sum(int(batch.mask.sum()) for _, batch, _ in parts)
-    return torch.as_tensor(total) / max(count, 1)
 
 
 @dataclass(frozen=True)

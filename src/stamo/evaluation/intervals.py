@@ -262,3 +262,23 @@ METRICS: Mapping[str, tuple[Sums, Callable[[Float64], Float64]]] = {
     "AUC": (_auc_sums, _mean),
 }
 """What each metric sums up of an entity, and how it is made of sums, (n, k)."""
+
+
+def reliability(
+    confidence: Float64, right: Bools, n_bins: int = 10
+) -> list[tuple[float, float, int]]:
+    """Return mean confidence, share of right links and size of each bin that holds a mention."""
+    place = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    bins = [place == i for i in range(n_bins)]
+    return [
+        (float(confidence[inside].mean()), float(right[inside].mean()), int(inside.sum()))
+        for inside in bins
+        if inside.any()
+    ]
+
+
+def expected_calibration_error(confidence: Float64, right: Bools) -> float:
+    """Return the mean distance between confidence and accuracy over ten bins (ECE)."""
+    rows = reliability(confidence, right)
+    total = sum(n for _, _, n in rows)
+    return sum(n * abs(c - a) for c, a, n in rows) / max(total, 1)

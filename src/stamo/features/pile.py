@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from stamo.corpus.types import EmergingEntity
-from stamo.features.mentions import UNKNOWN, EncodedMentions, Surroundings
+from stamo.features.base import Feature, Rows, encode_features
+from stamo.features.mentions import (
+    EMERGING,
+    UNKNOWN,
+    EncodedMentions,
+    EncodingSettings,
+    FlatCorpus,
+    Surroundings,
+    encode,
+)
 from stamo.kb.base import KnowledgeBase
-from stamo.system.files import Bools, Float32, Float64, Int32, Int64
+from stamo.system.files import Bools, Float32, Int32, Int64
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-T = TypeVar("T")
+    from stamo.features.embedding import Tables
 
 
 class TextEncoder(Protocol):
@@ -46,7 +55,7 @@ class TextEncoder(Protocol):
 
 @dataclass(frozen=True)
 class Pile:
-    """The candidate mentions of E emerging entities, encoded.
+    """W as arrays: the candidate mentions of E emerging entities, and the labels of some of them.
 
     Usually E is 1; entities that share an alias compete for the same mentions and are learned
     together. The non-emerging candidates are the C columns of `mentions`; the emerging entities
@@ -61,13 +70,18 @@ class Pile:
     context: Int32  # (M, K) index into neighbours, padded with -1
     groups: Int64  # (M,) document and surface: one sense per document and surface
     occurrence: sparse.csr_matrix  # (documents, R) 1 where a document links a neighbour
+    labels: Float32  # (M, E) 1 where a mention of L is the entity
+    labelled: Bools  # (M,) which mentions belong to L
     kb: KnowledgeBase = field(compare=False)  # what the neighbours' numbers belong to
-    background: Float64 | None = None  # (R + 1,) see make_pile; None: the KB's
+    tables: Tables = field(compare=False)  # the vectors that models look up
     text: Surroundings | None = field(default=None, compare=False)  # where the mentions stand
     encoder: TextEncoder | None = field(default=None, compare=False)  # reads the text, if any
-    vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """What the columns of a view of words stand for, by the view's name; see `vocabulary`."""
-    extra: dict[str, object] = field(default_factory=dict, compare=False)  # what features keep
+    vocabularies: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """What the columns of a view of words stand for, by the view's name."""
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)
+    """What was computed of the pile and no slot changes."""
+    whole: tuple[Pile, Int64] | None = field(default=None, compare=False)
+    """The pile that this one was taken from, and the rows there."""
 
     def __len__(self) -> int:
         return len(self.mentions)
@@ -77,25 +91,16 @@ class Pile:
         """Return the number of documents the pile was made of."""
         return int(self.occurrence.shape[0])
 
-    def keep(self, key: str, make: Callable[[], T]) -> T:
-        """Return what `make` makes, made once: no slot changes what a pile is."""
-        if key not in self.extra:
-            self.extra[key] = make()
-        return cast("T", self.extra[key])
-
-    def vocabulary(
-        self, view: str, make: Callable[[], Sequence[str]] | None = None
-    ) -> tuple[str, ...]:
-        """Return what a view's columns stand for: those that were given, or what `make` makes.
-
-        Without `make` nothing is made: a view that was not looked at has no words.
-        """
-        key = f"vocabulary of {view}"
-        if view in self.vocabularies:
-            return self.vocabularies[view]
-        if make is None:
-            return cast("tuple[str, ...]", self.extra.get(key, ()))
-        return self.keep(key, lambda: tuple(make()))
+    def rows(self, feature: Feature) -> Rows:
+        """Return x(m) of a feature for every mention, (M, n); computed once."""
+        key = f"rows of {feature!r}"
+        if key not in self.kept:
+            if self.whole is None:
+                self.kept[key] = feature.rows(self)
+            else:  # a part has the columns of the whole
+                pile, rows = self.whole
+                self.kept[key] = pile.rows(feature)[rows]
+        return cast("Rows", self.kept[key])
 
     @cached_property
     def is_alias(self) -> Bools:
@@ -108,17 +113,41 @@ class Pile:
         return self.is_alias.T[self.alias]
 
     @cached_property
-    def is_absent(self) -> Bools:
-        """Where no candidate stands, known or emerging, (M, C + E)."""
-        return ~np.hstack([self.mentions.mask, self.is_candidate])
-
-    @cached_property
     def votes(self) -> tuple[Int64, Int64, Int64]:
         """The votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
         _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
         return first, vote, np.bincount(vote, minlength=len(first))
 
-    def take(self, rows: Int64 | Bools) -> Pile:
+    def labelled_sample(self) -> Sample:
+        """Return L, to estimate features on."""
+        return Sample(self, self.labels, self.labelled.astype(np.float32))
+
+    def sample(self, pseudo_labels: Float32) -> Sample:
+        """Return L and U under pseudo-labels, (M, E)."""
+        return Sample(self, pseudo_labels, np.ones(len(self), dtype=np.float32))
+
+    def labelled_as(self, gold: Int32) -> Pile:
+        """Return the pile with labels, (M,): a known entity, e*, "none of these", or `UNKNOWN`.
+
+        One name has one sense in a document, so a label counts for the other mentions of its name
+        there. Where labels of one document contradict each other, they stand for themselves only.
+        """
+        _, vote, size = self.votes
+        given = np.flatnonzero(gold != UNKNOWN)
+        highest = np.full(len(size), np.iinfo(np.int64).min)
+        lowest = np.full(len(size), np.iinfo(np.int64).max)
+        np.maximum.at(highest, vote[given], gold[given])
+        np.minimum.at(lowest, vote[given], gold[given])
+        agreed = np.where(highest == lowest, highest, UNKNOWN)[vote]
+        gold = np.where(gold == UNKNOWN, agreed, gold).astype(np.int32)
+        return replace(
+            self,
+            mentions=replace(self.mentions, gold=gold),
+            labels=(gold[:, None] == EMERGING - np.arange(len(self.entities))).astype(np.float32),
+            labelled=gold != UNKNOWN,
+        )
+
+    def take(self, rows: Int64) -> Pile:
         """Return some of the mentions; columns and documents keep their numbers."""
         return replace(
             self,
@@ -126,9 +155,84 @@ class Pile:
             alias=self.alias[rows],
             context=self.context[rows],
             groups=self.groups[rows],
+            labels=self.labels[rows],
+            labelled=self.labelled[rows],
             text=None if self.text is None else self.text.take(rows),
-            extra={},
+            kept={},
+            whole=(self, rows),
         )
+
+
+class Encodes(Protocol):
+    """What is needed of a linking model to prepare mentions for it."""
+
+    @property
+    def encoding(self) -> EncodingSettings:
+        """Sizes of the contexts."""
+        ...
+
+    @property
+    def features(self) -> Sequence[Feature]:
+        """What the model reads."""
+        ...
+
+    def tables(self, kb: KnowledgeBase) -> Tables:
+        """Return the vectors that the model looks up."""
+        ...
+
+
+def prepare_pile(
+    corpus: FlatCorpus,
+    entities: Sequence[EmergingEntity],
+    kb: KnowledgeBase,
+    model: Encodes,
+    *,
+    rows: Int64 | None = None,
+    neighbours: Int32 | None = None,
+    vocabularies: Mapping[str, tuple[str, ...]] | None = None,
+    encoder: TextEncoder | None = None,
+) -> Pile:
+    """Prepare the candidate mentions of documents, to learn entities or to link with packs.
+
+    Args:
+        corpus: The documents; `corpus.entities` are the links that serve as entity context.
+        entities: The emerging entities. A mention is a candidate when its surface is an alias.
+        kb: The knowledge base.
+        model: The linking model that the mentions are prepared for.
+        rows: The candidate mentions that are looked at; all by default.
+        neighbours: The support of the relatedness rows, as a pack has it; by default every entity
+            that the documents link.
+        vocabularies: What the columns of views of words stand for, as a pack has them.
+        encoder: Reads the text around the mentions.
+    """
+    named = candidate_rows(corpus, entities)
+    rows = named if rows is None else rows
+    # The candidate mentions are what is asked; they are nobody's context.
+    context = corpus.entities.copy()
+    context[named] = UNKNOWN
+    mentions = encode(corpus, kb, model.encoding, rows=rows, context_entities=context)
+    pile = make_pile(
+        entities,
+        encode_features(mentions, model.features, kb),
+        linked_pairs(corpus.documents, context),
+        corpus.n_documents,
+        kb,
+        model.tables(kb),
+        neighbours,
+    )
+    return replace(
+        pile,
+        text=None if corpus.text is None else corpus.text.take(rows),
+        encoder=encoder,
+        vocabularies=dict(vocabularies or {}),
+    )
+
+
+def candidate_rows(corpus: FlatCorpus, entities: Sequence[EmergingEntity]) -> Int64:
+    """Return the mentions whose surface is an alias of one of the entities."""
+    aliases = {alias for entity in entities for alias in entity.aliases}
+    is_alias = np.array([surface in aliases for surface in corpus.surface_table], dtype=bool)
+    return np.flatnonzero(is_alias[corpus.surfaces]) if len(is_alias) else np.zeros(0, np.int64)
 
 
 def make_pile(
@@ -137,11 +241,10 @@ def make_pile(
     pairs: Int64,
     n_documents: int,
     kb: KnowledgeBase,
+    tables: Tables,
     neighbours: Int32 | None = None,
-    background: Float64 | None = None,
-    **text: Any,
 ) -> Pile:
-    """Arrange encoded candidate mentions for learning or for linking with what was learned.
+    """Arrange encoded candidate mentions; none is labelled yet.
 
     Args:
         entities: The emerging entities; every mention's surface is an alias of at least one.
@@ -149,10 +252,8 @@ def make_pile(
         pairs: The distinct (document, entity) pairs that the documents link, (n, 2).
         n_documents: How many documents there are.
         kb: The knowledge base that the entities belong to.
+        tables: The vectors that models look up.
         neighbours: The support of the relatedness rows; by default all entities in `pairs`.
-        background: How many documents of a background sample link each neighbour and, last, how
-            many documents the sample has, (R + 1,).
-        text: What views of the text need: `text`, `encoder` and `vocabularies` of the pile.
     """
     from scipy import sparse
 
@@ -174,26 +275,11 @@ def make_pile(
         context=positions(neighbours, mentions.context),
         groups=mentions.documents.astype(np.int64) * len(aliases) + alias,
         occurrence=sparse.csr_matrix((ones, cells), shape=(n_documents, len(neighbours))),
+        labels=np.zeros((len(mentions), len(entities)), dtype=np.float32),
+        labelled=np.zeros(len(mentions), dtype=bool),
         kb=kb,
-        background=background,
-        **text,
+        tables=tables,
     )
-
-
-def share_labels(gold: Int32, pile: Pile) -> Int32:
-    """Give the label of a mention to the other mentions of its name in its document.
-
-    One name has one sense in a document. Where labels of one document contradict
-    each other, they stand for themselves only.
-    """
-    _, vote, size = pile.votes
-    known = np.flatnonzero(gold != UNKNOWN)
-    highest = np.full(len(size), np.iinfo(np.int64).min)
-    lowest = np.full(len(size), np.iinfo(np.int64).max)
-    np.maximum.at(highest, vote[known], gold[known])
-    np.minimum.at(lowest, vote[known], gold[known])
-    agreed = np.where(highest == lowest, highest, UNKNOWN)[vote]
-    return np.where(gold == UNKNOWN, agreed, gold).astype(np.int32)
 
 
 def linked_pairs(documents: Int32, entities: Int32) -> Int64:

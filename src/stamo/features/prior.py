@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
 from stamo.errors import Ranged
-from stamo.features.base import Back
+from stamo.features.base import Array, Feature, Theta, library, like, weigh
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
-from stamo.system.files import Float32, Float64
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from stamo.system.files import Float32
 
 
 @dataclass(frozen=True)
-class Prior(Ranged):
-    """f₁(e, m) = P(e | m); the group of θ(e*) holds one probability for each alias, (E, A)."""
+class Prior(Ranged, Feature):
+    """f₁(e, m) = P(e | m); x(m) marks the alias, θ(e*) has one probability for each, (E, A)."""
 
     name = "prior"
 
@@ -39,13 +35,12 @@ class Prior(Ranged):
         """Return P(n | m) of the known candidates, (M, C)."""
         return mentions.known[self.name]
 
-    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
+    def rows(self, pile: Pile) -> Float32:
+        """Mark the alias that each mention is, (M, A)."""
+        return np.eye(len(pile.aliases), dtype=np.float32)[pile.alias]
+
+    def estimate(self, sample: Sample) -> Float32:
         """Count how often each alias means each entity (Eq. 2), (E, A)."""
-        import torch  # here, so that linking loads without it
-
-        return torch.as_tensor(self._count(sample), dtype=torch.float32)
-
-    def _count(self, sample: Sample) -> Float64:
         pile = sample.pile
         weights, counted, first = sample.vote()
         by_alias = partial(np.bincount, pile.alias[first], minlength=len(pile.aliases))
@@ -56,70 +51,20 @@ class Prior(Ranged):
         share = (count.sum(axis=1) + 1) / (votes + 2)
         divisor = total + self.smoothing
         p = (count + self.smoothing * share[:, None]) / np.where(divisor > 0, divisor, 1)
-        return np.where(pile.is_alias, p, 0.0)
+        return np.where(pile.is_alias, p, 0.0).astype(np.float32)
 
-    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+    def values(self, theta: Theta, pile: Pile) -> Array:
         """Return P(e | m) of all candidates, (M, C + E)."""
-        import torch
+        own = theta[self.name]
+        p = weigh(pile.rows(self), own * like(pile.is_alias.astype(np.float32), own))
+        return self.together(like(pile.mentions.known[self.name], own), p)
 
-        is_alias, mentioned, known = map(torch.from_numpy, self._arrays(pile))
-        return self._together(known, mentioned @ (theta * is_alias).T)
-
-    def _together(self, known: Tensor, read: Tensor) -> Tensor:
-        """Put the known candidates (M, C) and θ as each mention reads it (M, E) side by side."""
-        import torch
-
-        p = read.clamp(0.0, 1.0)
+    def together(self, known: Array, p: Array) -> Array:
+        """Put the known candidates (M, C) and what e* claims (M, E) side by side."""
+        p = p.clip(0.0, 1.0)
         if p.shape[1] > 1:
             # Entities that share an alias cannot claim more than the whole mention between them.
-            p = p / p.sum(dim=1, keepdim=True).clamp_min(1.0)
+            p = p / p.sum(1)[:, None].clip(1.0)
         if self.renormalise:
-            known = known * (1 - p.sum(dim=1, keepdim=True))
-        return torch.cat([known, p], dim=1)
-
-    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
-        """Return what `lookup` returns, and the way back from its gradient."""
-        is_alias, mentioned, known = self._arrays(pile)
-        n_known = known.shape[1]
-        raw = mentioned @ (theta * is_alias).T  # (M, E)
-        values, by_raw = self._together_slope(known, raw)
-
-        def back(by_value: Float32) -> Float32:
-            by_known, by_p = by_value[:, :n_known], by_value[:, n_known:]
-            gradient: Float32 = (by_raw(by_known, by_p).T @ mentioned) * is_alias
-            return gradient
-
-        return values, back
-
-    def _together_slope(self, known: Float32, raw: Float32) -> tuple[Float32, SplitSlope]:
-        p = raw.clip(0.0, 1.0)
-        total = np.maximum(p.sum(axis=1, keepdims=True), 1.0)
-        if p.shape[1] > 1:
-            p = p / total
-        left = 1 - p.sum(axis=1, keepdims=True)
-        values = np.hstack([known * left if self.renormalise else known, p])
-
-        def back(by_known: Float32, by_p: Float32) -> Float32:
-            if self.renormalise:
-                by_p = by_p - (by_known * known).sum(axis=1, keepdims=True)
-            if p.shape[1] > 1:
-                crowded = total > 1.0
-                by_p = (by_p - crowded * (by_p * p).sum(axis=1, keepdims=True)) / total
-            return by_p * ((raw >= 0) & (raw <= 1))
-
-        return values, back
-
-    def _arrays(self, pile: Pile) -> tuple[Float32, Float32, Float32]:
-        """Return which entity has which alias, which mention reads which, and what is known."""
-        return pile.keep(
-            f"{self.name} arrays",
-            lambda: (
-                pile.is_alias.astype(np.float32),  # (E, A)
-                np.eye(len(pile.aliases), dtype=np.float32)[pile.alias],  # (M, A)
-                pile.mentions.known[self.name],  # (M, C)
-            ),
-        )
-
-
-SplitSlope: TypeAlias = Callable[[Float32, Float32], Float32]
-"""From the gradients of the known and the emerging candidates to that of θ read by mention."""
+            known = known * (1 - p.sum(1)[:, None])
+        return library(p).concatenate([known, p], 1)

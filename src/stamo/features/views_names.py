@@ -13,7 +13,7 @@ from scipy import sparse
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
-from stamo.features.base import Term, View, named_columns, view_mentions
+from stamo.features.base import Term, View, named_columns
 from stamo.features.mentions import NextTo, Surroundings
 from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
@@ -38,12 +38,14 @@ class NextWords(View):
 
     variance: float = 12.0
 
-    def rows(self, pile: Pile, kb: KnowledgeBase) -> sparse.csr_matrix:
+    def rows(self, pile: Pile) -> sparse.csr_matrix:
         """Mark the words and kinds next to each mention; no columns where the text is not known."""
         if pile.text is None:
             return sparse.csr_matrix((len(pile), 0))
         marks = [_marks(near) for near in pile.text.next_to()]
-        vocabulary = pile.vocabulary(self.name, lambda: sorted({m for row in marks for m in row}))
+        if self.name not in pile.vocabularies:  # a pack brings its own
+            pile.vocabularies[self.name] = tuple(sorted({m for row in marks for m in row}))
+        vocabulary = pile.vocabularies[self.name]
         column = {mark: i for i, mark in enumerate(vocabulary)}
         entries = [
             (row, column[mark], value / norm)
@@ -56,10 +58,10 @@ class NextWords(View):
         shape = (len(marks), len(vocabulary))
         return sparse.csr_matrix((np.array(values, dtype=np.float64), (rows, columns)), shape=shape)
 
-    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+    def terms(self, pile: Pile, row: int) -> list[Term]:
         """Return the words and kinds next to a mention that the pile's vocabulary holds."""
-        own = view_mentions(pile, kb, (self,))[self.name][row]
-        vocabulary = pile.vocabulary(self.name)
+        own = pile.rows(self)[row]
+        vocabulary = pile.vocabularies[self.name]
         return named_columns([_read(vocabulary[column]) for column in own.indices], own)
 
 
@@ -131,18 +133,18 @@ class LongerName(View):
     another: float = -0.8
     """What a part of another name counts."""
 
-    def rows(self, pile: Pile, kb: KnowledgeBase) -> Float64:
+    def rows(self, pile: Pile) -> Float64:
         """Look for the names; no column where the text is not known."""
         if len(pile.entities) != 1 or pile.text is None:
             return np.zeros((len(pile), 0))
         entity = pile.entities[0]
         said = self._said(entity, pile.text)
-        another = _inside_another(entity, pile.text, kb) & (said < 1)
+        another = _inside_another(entity, pile.text, pile.kb) & (said < 1)
         return np.stack([said, self.another * another], axis=1)
 
-    def terms(self, pile: Pile, kb: KnowledgeBase, row: int) -> list[Term]:
+    def terms(self, pile: Pile, row: int) -> list[Term]:
         """Return which of both is said."""
-        own = np.asarray(view_mentions(pile, kb, (self,))[self.name][row])
+        own = np.asarray(pile.rows(self)[row])
         names = ("its whole name", "part of another name")
         return [(n, part) for n, part in zip(names, np.diag(own), strict=False) if part.any()]
 

@@ -1,6 +1,7 @@
-"""From documents to θ(e*): encode W once, then learn the way a reading of the paper says.
+"""The door to learning: from documents and labels to θ(e*) and its pack, by a method with a name.
 
-The default reading is here; `stamo.learning.variants` has the others.
+`default` is ours, `paper` the paper as printed. The others are the rows of the paper's tables, so
+that one run can compare them.
 """
 
 from __future__ import annotations
@@ -14,29 +15,109 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import LearningError, SettingsError
-from stamo.features.base import Feature, FeatureParams, encode_features
-from stamo.features.embedding import Embedding
-from stamo.features.encoder_choice import INSTALLED, encoder_of
-from stamo.features.mentions import (
-    EMERGING,
-    UNKNOWN,
-    CandidateSource,
-    Lexicon,
-    encode,
-    flatten,
-)
-from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile, share_labels
+from stamo.features.base import Feature
+from stamo.features.embedding import Embedding, MaxMargin
+from stamo.features.encoder import INSTALLED, encoder_of
+from stamo.features.mentions import EMERGING, Lexicon, flatten
+from stamo.features.pile import Pile, TextEncoder, prepare_pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.loop import Learned, OnSlot, Reading, Task, self_train
+from stamo.learning.algorithm1 import (
+    NO_INTRA,
+    InterSlotArgs,
+    Learned,
+    OnSlot,
+    StamoArgs,
+    ignore,
+    stamo,
+)
+from stamo.learning.default import DefaultArgs, learn_default
+from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import OWN_FIELDS, EntityPack
 from stamo.packs.theta import SHIFT
-from stamo.system.files import Int32
 from stamo.system.processes import one_thread
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to learn: which features estimate θ(e*), and by which of the two algorithms."""
+
+    name: str
+    features: Mapping[str, Feature]
+    """Features that replace the model's own of the same name."""
+    args: StamoArgs | DefaultArgs
+
+    def learn(self, pile: Pile, trained: TrainedModel, on_slot: OnSlot = ignore) -> Learned:
+        """Learn the entities of a pile."""
+        if isinstance(self.args, StamoArgs):
+            return stamo(pile, trained.model, self.features, self.args, on_slot)
+        return learn_default(
+            pile,
+            trained.model,
+            self.features,
+            self.args,
+            on_slot,
+            temperature=trained.calibration.temperature,
+        )
+
+    def with_slots(self, n_slots: int) -> Method:
+        """Return the method with another number of slots; one without any stays so."""
+        if not self.args.n_slots:
+            return self
+        return replace(self, args=replace(self.args, n_slots=n_slots))
+
+    def with_decision(self, decision: str) -> Method:
+        """Return the method with another threshold.
+
+        Raises:
+            SettingsError: It has no threshold of its own, or there is no such one.
+        """
+        if isinstance(self.args, StamoArgs):
+            raise SettingsError("This method has no decision to choose.")
+        return replace(self, args=replace(self.args, decision=decision))
+
+
+CLOSED_FORM: Mapping[str, Feature] = {
+    "prior": Prior(),
+    "relatedness": Relatedness(),
+    "embedding": Embedding(),
+}
+"""Our estimators: smoothed and renormalised prior, shrunk relatedness on one scale, closed form."""
+AS_PRINTED: Mapping[str, Feature] = {
+    "prior": Prior(smoothing=0.0, renormalise=False),
+    "relatedness": Relatedness(match_pile=False, shrinkage=0.0, missing="zero"),
+    "embedding": Embedding(max_margin=MaxMargin()),
+}
+_BIAS_ONLY = tuple(replace(view, variance=0.0) for view in VIEWS)
+_UNIT_ETA = dict.fromkeys(CLOSED_FORM, 1.0)
+_ARGS: Mapping[str, StamoArgs | DefaultArgs] = {
+    "default": DefaultArgs(),
+    "paper": StamoArgs(),
+    "estimation": StamoArgs(n_slots=0, intra=NO_INTRA),
+    "estimation+bias": DefaultArgs(n_slots=0, views=_BIAS_ONLY, scale=0.0),
+    "estimation+evidence": DefaultArgs(n_slots=0),
+    "self-training": StamoArgs(intra=NO_INTRA, inter=None),
+    "self-training+intra": StamoArgs(inter=None),
+    "self-training+inter": StamoArgs(intra=NO_INTRA),
+    "stamo": StamoArgs(),
+    "stamo without adaptive delta": StamoArgs(inter=InterSlotArgs(adaptive=False)),
+    "stamo without small eta": StamoArgs(inter=InterSlotArgs(eta=_UNIT_ETA, default_eta=1.0)),
+    "stamo without warm-up": StamoArgs(inter=InterSlotArgs(gamma=1)),
+}
+METHODS: Mapping[str, Method] = {
+    name: Method(name, AS_PRINTED if name == "paper" else CLOSED_FORM, args)
+    for name, args in _ARGS.items()
+}
+"""Every method by name; only `paper` has the paper's estimators, the others have ours."""
+
+
+def method_named(name: str) -> Method:
+    """Return a method by its name."""
+    if name not in METHODS:
+        raise SettingsError(f"There is no method {name!r}; choose one of: {', '.join(METHODS)}.")
+    return METHODS[name]
 
 
 @one_thread()
@@ -46,46 +127,22 @@ def encode_pile(
     kb: KnowledgeBase,
     trained: TrainedModel,
     *,
-    source: CandidateSource | None = None,
     encoder: TextEncoder | None = None,
-) -> Task:
-    """Encode the candidate mentions of documents, with what is known of their labels.
+) -> Pile:
+    """Prepare the candidate mentions of documents, with what is known of their labels.
 
     A mention is a candidate when its surface is an alias of one of the entities. Its label is the
     id of an emerging entity, the title of a known one, any other text for "none of these", or None
     where nobody labelled it. All other mentions are entity context.
     """
-    trained.check(kb)
-    numbers = entity_numbers(entities, corpus, kb)
-    flat = flatten(corpus.documents, Lexicon.of(kb), numbers)
-    aliases = {alias for entity in entities for alias in entity.aliases}
-    is_alias = np.array([surface in aliases for surface in flat.surface_table], dtype=bool)
-    rows = np.flatnonzero(is_alias[flat.surfaces]) if len(flat.surfaces) else np.zeros(0, int)
-    if not len(rows):
-        names = ", ".join(repr(alias) for alias in sorted(aliases))
+    flat = flatten(corpus.documents, Lexicon.of(kb), entity_numbers(entities, corpus, kb))
+    pile = prepare_pile(flat, entities, kb, trained, encoder=encoder)
+    if not len(pile):
+        names = ", ".join(repr(alias) for alias in sorted(pile.aliases))
         raise LearningError(
             f"None of the documents mentions {names}; check the spelling of the aliases."
         )
-    # The candidate mentions are what is asked; they are nobody's context.
-    context = flat.entities.copy()
-    context[rows] = UNKNOWN
-    mentions = encode(flat, source or kb, trained.encoding, rows=rows, context_entities=context)
-    mentions = encode_features(mentions, trained.source.encoded_features, kb)
-    pairs = linked_pairs(flat.documents, context)
-    text = None if flat.text is None else flat.text.take(rows)
-    pile = make_pile(
-        entities, mentions, pairs, len(corpus.documents), kb, text=text, encoder=encoder
-    )
-    gold = share_labels(mentions.gold, pile)
-    return Task(
-        pile=replace(pile, mentions=replace(mentions, gold=gold)),
-        labels=(gold[:, None] == EMERGING - np.arange(len(entities))).astype(np.float32),
-        labelled=gold != UNKNOWN,
-        model=trained.model,
-        tables=trained.tables(kb),
-        kb=kb,
-        temperature=trained.calibration.temperature,
-    )
+    return pile.labelled_as(pile.mentions.gold)
 
 
 def entity_numbers(
@@ -100,73 +157,39 @@ def entity_numbers(
 
 @dataclass(frozen=True, repr=False)
 class LearnedEntity:
-    """What was learned of one of a pile's emerging entities."""
+    """One of the entities that were learned together."""
 
     learned: Learned
-    pile: Pile
     trained: TrainedModel
     number: int = 0
     """Which of the pile's entities it is."""
 
     def __repr__(self) -> str:
-        return f"<LearnedEntity {self.entity.id!r}: {self.stopped}>"
+        return f"<LearnedEntity {self.entity.id!r}: {self.learned.stopped}>"
 
     @property
     def entity(self) -> EmergingEntity:
         """The entity."""
-        return self.pile.entities[self.number]
-
-    @property
-    def theta(self) -> FeatureParams:
-        """θ̂(e*); the first axis of every group is 1."""
-        return self.learned.theta.map(lambda values: values[self.number : self.number + 1])
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """What the prior's columns stand for."""
-        return self.pile.aliases
-
-    @property
-    def neighbours(self) -> Int32:
-        """What the relatedness row's columns stand for."""
-        return self.pile.neighbours
-
-    @property
-    def pile_helped(self) -> bool | None:
-        """Whether the unlabelled documents helped; None where the reading does not ask."""
-        return self.learned.pile_helped
-
-    @property
-    def stopped(self) -> str:
-        """Why learning ended: `max slots` or `no change`."""
-        return self.learned.stopped
+        return self.learned.pile.entities[self.number]
 
     def to_pack(self, **about: Any) -> EntityPack:
-        """Return the entity pack, ready to link with; `about` are notes and other fields of it.
+        """Return the entity pack, ready to link with; `about` are provenance and other fields.
 
         Words without a weight are left out, and so is an encoder that no group reads with.
         """
-        pile, theta = self.pile, dict(self.learned.theta.groups)
-        for feature in self.learned.model.features:
-            if hasattr(feature, "packed"):
-                theta[feature.name] = feature.packed(theta[feature.name])
-        rows = {name: values[self.number].numpy() for name, values in theta.items()}
-        reads = any(view.reads_text and f"evidence {view.name}" in rows for view in VIEWS)
-        vocabularies = {}
+        learned, pile, entity = self.learned, self.learned.pile, self.entity
+        rows = {name: group[self.number] for name, group in learned.theta.items()}
+        vocabularies, encoder = {}, ""
         for view in VIEWS:
             keys = rows.keys() & {f"evidence {view.name}", f"none {view.name}"}
             if view.has_vocabulary and keys:
                 used = np.flatnonzero(np.any([rows[key] for key in keys], axis=0))
-                words = pile.vocabulary(view.name)
+                words = pile.vocabularies[view.name]
                 vocabularies[view.name] = tuple(words[i] for i in used.tolist())
                 rows |= {key: rows[key][used] for key in keys}
-        rows[SHIFT] = np.array([self.learned.shifts[self.number]])
-        groups = {
-            name.replace(" ", "-"): values.astype(np.float32)
-            for name, values in rows.items()
-            if name not in OWN_FIELDS
-        }
-        entity = pile.entities[self.number]
+            if view.reads_text and f"evidence {view.name}" in rows and pile.encoder is not None:
+                encoder = pile.encoder.fingerprint
+        rows[SHIFT] = np.array([learned.shifts[self.number]])
         return EntityPack.project(
             entity,
             pile.kb,
@@ -176,32 +199,15 @@ class LearnedEntity:
             relatedness=rows.get("relatedness", np.zeros(len(pile.neighbours))),
             vector=rows["embedding"],
             model_fingerprint=self.trained.fingerprint,
-            groups=groups,
+            groups={
+                name.replace(" ", "-"): values.astype(np.float32)
+                for name, values in rows.items()
+                if name not in OWN_FIELDS
+            },
             vocabularies=vocabularies,
-            encoder=pile.encoder.fingerprint if reads and pile.encoder is not None else "",
+            encoder=encoder,
             **about,
         )
-
-
-CLOSED_FORM: Mapping[str, Feature] = {
-    "prior": Prior(),
-    "relatedness": Relatedness(),
-    "embedding": Embedding(),
-}
-"""Our estimators: smoothed and renormalised prior, shrunk relatedness on one scale, closed form."""
-
-DEFAULT_READING = Reading("default", CLOSED_FORM, CorrectedArgs())
-
-
-def reading_named(name: str) -> Reading:
-    """Return a reading by its name."""
-    if name == DEFAULT_READING.name:
-        return DEFAULT_READING
-    from stamo.learning.variants import READINGS  # who learns by the default needs none of them
-
-    if name not in READINGS:
-        raise SettingsError(f"There is no reading {name!r}; choose one of: {', '.join(READINGS)}.")
-    return READINGS[name]
 
 
 def learn(
@@ -211,10 +217,9 @@ def learn(
     trained: TrainedModel,
     kb: KnowledgeBase,
     *,
-    reading: str | Reading = "default",
-    source: CandidateSource | None = None,
+    method: str | Method = "default",
     encoder: TextEncoder | str | None = INSTALLED,
-    on_slot: OnSlot = lambda slot: None,
+    on_slot: OnSlot = ignore,
 ) -> list[LearnedEntity]:
     """Learn the features of emerging entities from labelled and unlabelled documents.
 
@@ -228,13 +233,12 @@ def learn(
         unlabelled: U; its candidate mentions carry no entity.
         trained: The linking model, frozen.
         kb: The knowledge base, frozen.
-        reading: How to learn: a name of `stamo.learning.variants.READINGS`, or a reading.
-        source: Gives the candidates of a name; the knowledge base by default.
+        method: How to learn: a name of `METHODS`, or a method.
         encoder: Reads the text around mentions: the one that is installed by default, a folder
             with another, or None for none.
-        on_slot: Sees every slot.
+        on_slot: Sees the labels alone as slot 0, then every slot.
     """
-    chosen = reading_named(reading) if isinstance(reading, str) else reading
+    chosen = method_named(method) if isinstance(method, str) else method
     reader, everything = encoder_of(encoder), labelled | unlabelled
     everyone = [entities] if isinstance(entities, EmergingEntity) else list(entities)
     by_id: dict[str, LearnedEntity] = {}
@@ -248,10 +252,10 @@ def learn(
                 f"The document {twice!r} comes twice; give each document once, with one label for "
                 "each mention."
             )
-        task = encode_pile(group, corpus, kb, trained, source=source, encoder=reader)
-        learned = self_train(chosen.task(task), chosen.args, on_slot=on_slot)
+        pile = encode_pile(group, corpus, kb, trained, encoder=reader)
+        learned = chosen.learn(pile, trained, on_slot)
         for i, entity in enumerate(group):
-            by_id[entity.id] = LearnedEntity(learned, task.pile, trained, i)
+            by_id[entity.id] = LearnedEntity(learned, trained, i)
     return [by_id[entity.id] for entity in everyone]
 
 

@@ -90,8 +90,6 @@ class Linker:
         """
         keep_freed_memory()
         trained = without_training(kb) if trained is None else trained
-        if settings.explain:
-            _ = trained.model  # scores one by one need all of it
         self.kb = kb
         self.trained = trained
         self.settings = settings
@@ -119,7 +117,7 @@ class Linker:
 
     def __repr__(self) -> str:
         packs = f" with {len(self.packs)} pack{'s' * (len(self.packs) != 1)}" if self.packs else ""
-        return f"<Linker of {self.kb.name!r} by {self.trained.source.name}{packs}>"
+        return f"<Linker of {self.kb.name!r} by {self.trained.model.name}{packs}>"
 
     @cached_property
     def detector(self) -> MentionDetector:
@@ -287,7 +285,7 @@ class Linker:
 
                 ranking = rank_and_explain(self.trained.model, *parts)
             else:
-                ranking = rank_by_model(self.trained.source, *parts)
+                ranking = rank_by_model(self.trained.model, *parts)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.candidates[:, 0], UNKNOWN)
         return ranking

@@ -13,14 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import torch
 from scipy.special import expit
 
-from stamo.features.base import FeatureParams, ViewRows, encode_features, view_mentions
-from stamo.features.encoder_choice import encoder_for
-from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings, encode
-from stamo.features.pile import Pile, TextEncoder, linked_pairs, make_pile
-from stamo.features.views import VIEWS
+from stamo.features.encoder import encoder_for
+from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings
+from stamo.features.pile import Pile, TextEncoder, candidate_rows, prepare_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batch import Located
 from stamo.linking.forms import CapitalNames, find_alias_forms
@@ -32,14 +29,7 @@ from stamo.linking.results import (
     PackReasons,
     Reason,
 )
-from stamo.models.evidence import (
-    BIAS,
-    SCALE,
-    agree,
-    margins_under,
-    none_odds,
-    view_weights,
-)
+from stamo.models.correction import PARTS, agree, log_odds, margins, none_odds
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import EntityPack
@@ -48,8 +38,6 @@ from stamo.system.files import Float32, Float64, Int32, Int64
 
 logger = logging.getLogger(__name__)
 
-PARTS = ("model", *(view.part for view in VIEWS), "entity's bias")
-"""The parts that add up to the log odds of a packed entity."""
 MAX_SCORED = 64
 """Mentions of one name in a text that a pack looks at."""
 MAX_EXPLAINED = 1000
@@ -110,33 +98,24 @@ def score_pack(
         most: Mentions of one name in a document that are looked at; to read around one takes some
             30 ms with an encoder. Those that follow are what the last of them is.
     """
-    aliases = set(pack.entity.aliases)
-    is_alias = np.array([s in aliases for s in corpus.surface_table], dtype=bool)
-    named = np.flatnonzero(is_alias[corpus.surfaces]) if len(is_alias) else np.zeros(0, np.int64)
+    named = candidate_rows(corpus, [pack.entity])
     if not len(named):
         return no_scores()
     first, place = first_of_each(corpus.documents[named], corpus.surfaces[named], most)
     rows = named[first]
-    # The candidate mentions are what is asked; they are nobody's context.
-    context = corpus.entities.copy()
-    context[named] = UNKNOWN
-    mentions = encode(corpus, kb, trained.encoding, rows=rows, context_entities=context)
-    mentions = encode_features(mentions, trained.model.encoded_features, kb)
-    pairs = linked_pairs(corpus.documents, context)
     if encoder is None or encoder.fingerprint != pack.encoder:
         encoder = encoder_for(pack.encoder)
-    pile = make_pile(
+    pile = prepare_pile(
+        corpus,
         [pack.entity],
-        mentions,
-        pairs,
-        corpus.n_documents,
         kb,
-        pack.neighbours,
-        text=None if corpus.text is None else corpus.text.take(rows),
-        encoder=encoder,
+        trained,
+        rows=rows,
+        neighbours=pack.neighbours,
         vocabularies=pack.vocabularies,
+        encoder=encoder,
     )
-    scores = _score(pack, pile, rows, kb, trained)
+    scores = _score(pack, pile, rows, trained)
     return scores if len(rows) == len(named) else scores.spread(named, place)
 
 
@@ -163,53 +142,27 @@ def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int
     return chosen, place.astype(np.int64)
 
 
-def _score(
-    pack: EntityPack,
-    pile: Pile,
-    rows: Int64,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-) -> PackScores:
-    theta = pack_theta(pack)
-    scorer = trained.model.prepare(pile, trained.tables(kb))
-    with torch.no_grad():
-        scores = scorer(theta)
-    temperature = trained.calibration.temperature
-    margin = margins_under(scorer, theta, temperature)[:, 0].astype(np.float64)
-    prior = np.asarray(pack.priors, dtype=np.float64)[pile.alias]
-    scaled = margin / temperature
-    views = view_mentions(pile, kb, view_weights(theta))
-    if BIAS in theta.groups:
-        parts = _parts(scaled, theta, views)
-    else:
-        parts = np.zeros((len(rows), len(PARTS)))
-        parts[:, 0] = scaled
-    odds = agree(parts.sum(axis=1)[:, None], pile)[:, 0]
-    to_none = none_odds(theta, views, len(rows))
+def _score(pack: EntityPack, pile: Pile, rows: Int64, trained: TrainedModel) -> PackScores:
+    theta, temperature = pack_theta(pack), trained.calibration.temperature
+    frozen = trained.model.freeze(pile)
+    margin = margins(frozen, theta, temperature)
+    every, by_part = log_odds(margin, pile, theta, temperature)
+    odds, parts = agree(every, pile)[:, 0], by_part[:, 0]
+    to_none = none_odds(pile, theta)
     shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
     return PackScores(
         rows=rows,
         odds=odds,
         parts=parts,
         probability=expit(odds - shift),
-        prior=prior,
+        prior=np.asarray(pack.priors, dtype=np.float64)[pile.alias],
         none=np.zeros(len(rows)) if to_none is None else expit(to_none[:, 0]),
-        scores=scores.numpy(),
+        scores=frozen.scores(theta),
         candidates=pile.mentions.candidates,
         reasons=lambda place: find_reasons(
-            pile, kb, theta, place, dict(zip(PARTS, parts[place].tolist(), strict=True))
+            pile, theta, place, dict(zip(PARTS, parts[place].tolist(), strict=True))
         ),
     )
-
-
-def _parts(scaled: Float64, theta: FeatureParams, views: ViewRows) -> Float64:
-    """Return the terms of f, (n, parts); their sum is `log_odds` of `stamo.models.evidence`."""
-    scale, bias = (float(theta[name][0, 0]) for name in (SCALE, BIAS))
-    nothing, weights = np.zeros(len(scaled)), view_weights(theta)
-    between = [
-        np.asarray(views[v.name] @ weights[v][0]) if v in weights else nothing for v in VIEWS
-    ]
-    return np.stack([scaled * (1 + scale), *between, np.full(len(scaled), bias)], axis=1)
 
 
 class PackedEntities:

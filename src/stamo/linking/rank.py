@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stamo.features.base import encode_features
+from stamo.features.embedding import Tables
 from stamo.features.mentions import (
     UNKNOWN,
     EncodedMentions,
@@ -14,9 +15,7 @@ from stamo.features.mentions import (
     surface_candidates,
 )
 from stamo.kb.base import KnowledgeBase
-from stamo.models.calibration import Calibration
-from stamo.models.store import KnownScorer
-from stamo.models.tables import Tables, blocks
+from stamo.models.base import Calibration, Model, blocks
 from stamo.system.files import Float32, Int32, Int64
 
 
@@ -58,7 +57,7 @@ def rank_by_prior(corpus: FlatCorpus, kb: KnowledgeBase, n_kept: int) -> Ranking
 
 
 def rank_by_model(
-    model: KnownScorer,
+    model: Model,
     mentions: EncodedMentions,
     tables: Tables,
     kb: KnowledgeBase,
@@ -80,7 +79,7 @@ def rank_by_model(
         rows: Which of them are scored, shape (m,).
     """
     result = ranking.opened(rows)
-    mentions = encode_features(mentions, model.encoded_features, kb)
+    mentions = encode_features(mentions, model.features, kb)
     width = (mentions.candidates >= 0).sum(axis=1)
     values = model.score_known(mentions, tables)
     for some in blocks(width):

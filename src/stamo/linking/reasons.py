@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stamo.features.base import FeatureParams
+from stamo.features.base import Theta
 from stamo.features.pile import Pile
-from stamo.kb.base import KnowledgeBase
 from stamo.linking.results import Reason
-from stamo.models.evidence import view_weights
+from stamo.models.correction import weighed_views
 
 N_REASONS = 12
 LEAST_WEIGHT = 0.01
@@ -16,8 +15,7 @@ LEAST_WEIGHT = 0.01
 
 def find_reasons(
     pile: Pile,
-    kb: KnowledgeBase,
-    theta: FeatureParams,
+    theta: Theta,
     row: int,
     parts: dict[str, float],
     n: int = N_REASONS,
@@ -26,7 +24,6 @@ def find_reasons(
 
     Args:
         pile: The mentions that were scored.
-        kb: The knowledge base.
         theta: θ(e*) of the entity.
         row: The mention.
         parts: What each part adds to its log odds; a part that has named terms is given by them.
@@ -34,8 +31,8 @@ def find_reasons(
     """
     found: list[Reason] = []
     whole = dict(parts)
-    for view, weights in view_weights(theta).items():
-        terms = view.terms(pile, kb, row)
+    for view, weights in weighed_views(theta).items():
+        terms = view.terms(pile, row)
         if terms is not None:
             whole.pop(view.part, None)
             for name, term in terms:

@@ -1,351 +1,353 @@
-"""What a linking model is: a score for every candidate, from looked-up features (Sec. 2.3)."""
+"""What a linking model is: a score for every candidate, from looked-up features (Sec. 2.3).
+
+A model has two forms. The plain one, `Model.psi`, scores a batch of mentions: to link, and to train
+φ. The frozen one, `Model.freeze`, scores one pile again and again while only e* moves: to learn an
+entity, and to link with its pack. Each formula is written once, for arrays of NumPy and tensors of
+torch; torch is loaded by those who ask for gradients.
+"""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
+from typing import ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from stamo.errors import ModelError
-from stamo.features.base import Back, Feature, FeatureParams, Lookup, lookup_slope
+from stamo.features.base import Array, Feature, Theta, append, library, like
+from stamo.features.embedding import LocalVectors, Tables, mean_rows
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile
-from stamo.models.tables import MASKED, Tables, Vectors, blocks, gather, local_tables
-from stamo.system.files import Bools, Float32, Int32, Int64
+from stamo.system.files import Bools, Float32, Float64, Int64
 
-Theta: TypeAlias = Mapping[str, Float32]
-"""θ(e*) by group, in NumPy."""
-ThetaBack: TypeAlias = Callable[[Float32], dict[str, Float32]]
-"""From the gradient of the scores to the gradients of the groups of θ(e*)."""
+MASKED = -1e9
+"""The score of padding; no real score comes near it, and it survives softmax and argmax."""
+N_HIDDEN = 100
+DROPOUT = 0.1
+"""Γ: its hidden layer, and the share of it that is left out in training (Training Details)."""
+MAX_BLOCK_MENTIONS = 128
+MAX_BLOCK_CELLS = 8192
+"""Mentions times candidates scored at once: this bounds memory at about 10 MB."""
 
-OwnBack: TypeAlias = Callable[[Float32, Float32], Float32]
-"""From the gradients of g and of Ψ to that of the unit vectors of e*."""
+
+@dataclass(frozen=True)
+class Calibration:
+    """Turns scores into probabilities.
+
+    The scores of a mention's candidates become a distribution by a softmax at `temperature`; a
+    logistic curve on the log odds of the best candidate then says how often such a link is right,
+    which also accounts for mentions whose entity is no candidate at all.
+    """
+
+    temperature: float = 1.0
+    slope: float = 1.0
+    intercept: float = 0.0
+
+    def distribution(self, scores: Float32) -> Float64:
+        """Return P(e | m, the entity is a candidate), (M, C)."""
+        scaled = scores.astype(np.float64) / self.temperature
+        odds = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    def confidence(self, scores: Float32) -> Float64:
+        """Return the probability that the best candidate is right, (M,)."""
+        return self.confidence_of(self.distribution(scores).max(axis=1))
+
+    def confidence_of(self, probability: Float64) -> Float64:
+        """Return the calibrated probability for a candidate's share of the distribution."""
+        return np.asarray(
+            1 / (1 + np.exp(-(self.slope * log_odds_of(probability) + self.intercept)))
+        )
+
+
+def log_odds_of(probability: Float64) -> Float64:
+    """Return the log odds of probabilities, which are kept away from 0 and 1."""
+    p = np.clip(probability, 1e-6, 1 - 1e-6)
+    return np.asarray(np.log(p / (1 - p)))
 
 
 @dataclass(frozen=True)
 class Batch:
     """What a model sees of B mentions with C candidates each."""
 
-    mask: Tensor  # (B, C) bool: where a candidate stands
-    vectors: Tensor  # (B, C, Q) entity embeddings f₃(e)
-    words: Tensor  # (B, H, Q) word embeddings f₄(w) of the context
-    word_mask: Tensor  # (B, H) bool
-    context: Tensor  # (B, K, Q) embeddings of the entity context
-    context_mask: Tensor  # (B, K) bool
-    features: Mapping[str, Tensor]  # name -> (B, C) or (B, C, n): prior, relatedness, ...
+    mask: Array  # (B, C) bool: where a candidate stands
+    vectors: Array  # (B, C, Q) entity embeddings f₃(e)
+    words: Array  # (B, H, Q) word embeddings f₄(w) of the context; their mean, (B, Q), for a model
+    # that does not read each word
+    word_mask: Array  # (B, H) bool
+    context: Array  # (B, Q) mean embedding of the entity context
+    features: Mapping[str, Array]  # name -> (B, C) or (B, C, n): prior, relatedness, ...
 
 
-def make_batch(mentions: EncodedMentions, tables: Tables) -> Batch:
-    """Look up everything for mentions whose candidates are all known."""
-    return Batch(
-        mask=torch.from_numpy(mentions.mask),
-        vectors=gather(tables.entities, mentions.candidates),
-        words=gather(tables.words, mentions.words),
-        word_mask=torch.from_numpy(mentions.words >= 0),
-        context=gather(tables.entities, mentions.context),
-        context_mask=torch.from_numpy(mentions.context >= 0),
-        features={name: torch.from_numpy(v) for name, v in mentions.known.items()},
-    )
-
-
-def make_emerging_batch(
-    pile: Pile, theta: FeatureParams, features: tuple[Feature, ...], tables: Tables
-) -> Batch:
-    """Look up everything for candidate mentions; θ(e*) fills the last columns, differentiably."""
-    known = make_batch(pile.mentions, tables)
-    # θ₃ may leave the unit sphere between slots; it is compared at unit norm, like all others.
-    emerging = normalize(theta["embedding"], dim=-1)[None].expand(len(pile), -1, -1)  # (M, E, Q)
-    return replace(
-        known,
-        mask=torch.cat([known.mask, torch.from_numpy(pile.is_candidate)], dim=1),
-        vectors=torch.cat([known.vectors, emerging], dim=1),
-        features={
-            f.name: f.lookup(theta[f.name], pile) for f in features if f.name in theta.groups
-        },
-    )
-
-
-class Scorer(Protocol):
-    """Scores the mentions of one pile under any θ(e*); everything else is prepared."""
-
-    @property
-    def pile(self) -> Pile:
-        """The mentions that are scored."""
-        ...
-
-    def __call__(self, theta: FeatureParams) -> Tensor:
-        """Return g(e; m) of all candidates, (M, C + E); padding scores `MASKED`."""
-        ...
-
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
-        """Return the scores and the way back from their gradient: one step of Eq. 13.
-
-        With `rng` the model's dropout is on and draws from it.
-        """
-        ...
-
-    def take(self, rows: Int64) -> Scorer:
-        """Return a scorer of some of the mentions."""
-        ...
-
-
-class LinkingModel(nn.Module, ABC):
-    """A linking model g with parameters φ.
-
-    A model implements `scores` and has a `combine`, or a `forward` of its own. Where a part of it
-    does not depend on θ(e*), `prepare` may return a faster `Scorer` that gives the same scores, and
-    so may `score_known`.
-    """
+class Model(ABC):
+    """A linking model g with parameters φ; it implements `psi`, and what it shares is here."""
 
     name: ClassVar[str]
-    features: tuple[Feature, ...]
-    scored: ClassVar[tuple[str, ...]] = ()
+    own_features: ClassVar[tuple[Feature, ...]]
+    """What it reads; the embedding is among them."""
+    scored: ClassVar[tuple[str, ...]] = ("prior", "relatedness")
     """Names of the model's own features whose values are scores Ψ as they are."""
-    extra: tuple[str, ...] = ()
-    """Names of features beyond the model's own; each one adds a score."""
-    combine: nn.Module
-    """Γ: turns the scores into one."""
+    score_names: ClassVar[tuple[str, ...]] = ()
+    """What explanations call the scores Ψ, in their order."""
+    n_scores: ClassVar[int]
+    """How many scores Ψ there are without added features."""
+    reads_each_word: ClassVar[bool] = False
+    """Whether it looks at the context words one by one, or at their mean."""
 
-    def __init__(self, dimensions: int, features: tuple[Feature, ...] = ()) -> None:
-        """Create a model for vectors of `dimensions`, with the given features."""
-        super().__init__()
-        self.features = features
-        self.extra = tuple(f.name for f in features if f.name not in {*self.scored, "embedding"})
+    def __init__(
+        self,
+        dimensions: int,
+        extra: Sequence[Feature] = (),
+        phi: Mapping[str, Array] | None = None,
+    ) -> None:
+        """Create a model.
+
+        Args:
+            dimensions: Q, the size of word and entity vectors.
+            extra: Features beyond the model's own; each one adds a score.
+            phi: The parameters by name; drawn from torch's generator by default.
+
+        Raises:
+            ModelError: An array of φ is missing, one is too much, or one has another shape.
+        """
+        self.dimensions, self.features = dimensions, (*self.own_features, *extra)
+        self.extra = tuple(feature.name for feature in extra)
+        self.phi = self.initial_phi() if phi is None else phi
+        shapes = {name: tuple(values.shape) for name, values in self.phi.items()}
+        if shapes != self.shapes():
+            raise ModelError(f"its arrays are {shapes}, expected are {self.shapes()}")
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of φ: those of Γ, by the names that saved models give them."""
+        return {
+            "combine.0.weight": (N_HIDDEN, self.n_scores + len(self.extra)),
+            "combine.0.bias": (N_HIDDEN,),
+            "combine.3.weight": (1, N_HIDDEN),
+            "combine.3.bias": (1,),
+        }
+
+    def initial_phi(self) -> dict[str, Float32]:
+        """Return φ before training: ones, and Γ as torch draws it."""
+        from torch import nn
+
+        phi = {name: np.ones(shape, dtype=np.float32) for name, shape in self.shapes().items()}
+        for name, layer in (
+            ("combine.0", nn.Linear(self.n_scores + len(self.extra), N_HIDDEN)),
+            ("combine.3", nn.Linear(N_HIDDEN, 1)),
+        ):
+            phi[f"{name}.weight"] = layer.weight.detach().numpy()
+            phi[f"{name}.bias"] = layer.bias.detach().numpy()
+        return phi
 
     @abstractmethod
-    def scores(self, batch: Batch) -> Tensor:
-        """Return the scores Ψ that `forward` combines, (B, C, n), for explanations."""
+    def psi(self, batch: Batch) -> Array:
+        """Return the scores Ψ of each candidate, (B, C, n); differentiable in the batch and in φ.
 
-    def forward(self, batch: Batch) -> Tensor:
+        All candidates are treated alike: an emerging entity is one more column.
+        """
+
+    def combine(self, psi: Array, *, dropout: bool = False) -> Array:
+        """Return Γ(Ψ): one score of each candidate, (..., n) to (...)."""
+        names = ("combine.0.weight", "combine.0.bias", "combine.3.weight", "combine.3.bias")
+        first, bias, last, last_bias = (like(self.phi[name], psi) for name in names)
+        hidden = psi.reshape(-1, psi.shape[-1]) @ first.T
+        hidden += bias
+        if dropout:
+            hidden = library(hidden).nn.functional.dropout(hidden, DROPOUT)
+        values = hidden.clip(0.0) @ last[0] + last_bias
+        return values.reshape(psi.shape[:-1])
+
+    def scores(self, batch: Batch, *, dropout: bool = False) -> Array:
         """Return g(e; m) = Γ(Ψ) (Eq. 6 and 11), (B, C); padding scores `MASKED`."""
-        scores: Tensor = self.combine(self.scores(batch)).squeeze(-1)
-        return scores.masked_fill(~batch.mask, MASKED)
+        scores = self.combine(self.psi(batch), dropout=dropout)
+        return library(scores).where(batch.mask, scores, MASKED)
 
-    def prepare(self, pile: Pile, tables: Tables) -> Scorer:
-        """Prepare to score a pile again and again under changing θ(e*)."""
-        return PlainScorer(self, pile, tables)
+    def freeze(self, pile: Pile) -> Frozen:
+        """Prepare to score a pile again and again under changing θ(e*); kept with the pile."""
+        # What is kept holds φ, so no other φ gets its number.
+        key = f"frozen for {type(self).__name__} {id(self.phi)} {self.features}"
+        if key not in pile.kept:
+            pile.kept[key] = self.frozen(pile)
+        found: Frozen = pile.kept[key]
+        return found
+
+    def frozen(self, pile: Pile) -> Frozen:
+        """Return the frozen form; a model whose scores have a part without e* has a faster one."""
+        return Frozen(self, pile)
 
     def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
         """Return g(e; m) of mentions whose candidates are all known, (M, C)."""
         scores = np.full(mentions.candidates.shape, MASKED, dtype=np.float32)
-        width = mentions.mask.sum(axis=1)
-        tables = local_tables(tables, mentions)
-        with torch.inference_mode():
-            for rows in blocks(width):
-                batch = make_batch(mentions.take(rows), tables)
-                scores[rows, : width[rows[-1]]] = self(batch).numpy()
+        for rows, batch in self.batches(mentions, tables):
+            scores[rows, : batch.mask.shape[1]] = self.scores(batch)
         return scores
 
-    @property
-    def encoded_features(self) -> tuple[Feature, ...]:
-        """Return the features that are looked up once, when mentions are encoded.
+    def batches(self, mentions: EncodedMentions, tables: Tables) -> Iterator[tuple[Int64, Batch]]:
+        """Yield the mentions that have a candidate, those of alike width together, and their rows.
 
-        Embeddings are not among them: a model gathers them from its tables.
+        The vectors of a batch are overwritten by those of the next one.
         """
-        return tuple(feature for feature in self.features if feature.name != "embedding")
-
-    @property
-    def scored_features(self) -> tuple[Feature, ...]:
-        """Return the features that are scores themselves: those of `scored`, and all extra ones."""
-        by_name = {feature.name: feature for feature in self.features}
-        return tuple(by_name[name] for name in (*self.scored, *self.extra))
-
-    @property
-    def state(self) -> dict[str, Float32]:
-        """Return φ as arrays, by the names that a saved model gives them."""
-        return {name: values.detach().numpy() for name, values in self.state_dict().items()}
-
-    def with_features(self, features: tuple[Feature, ...]) -> Self:
-        """Return the same model, sharing φ, that looks its features up in another way."""
-        if {f.name for f in features} != {f.name for f in self.features}:
-            raise ModelError(
-                f"The model {self.name!r} was trained with {_names(self.features)}; it cannot "
-                f"score {_names(features)}."
+        width = mentions.mask.sum(axis=1)
+        words = LocalVectors.of(tables.words, mentions.words)
+        word_place = words.place[mentions.words]
+        entities = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
+        candidates = entities.place[mentions.candidates]
+        context = mean_rows(entities, mentions.context)  # (M, Q)
+        # One space for the words of every batch: fresh memory costs more than copying into it.
+        size = MAX_BLOCK_MENTIONS * word_place.shape[1] * self.reads_each_word
+        space = np.empty((size, words.rows.shape[1]), np.float32)
+        means = None if self.reads_each_word else mean_rows(words, mentions.words)
+        for rows in blocks(width):
+            place = candidates[rows, : int(width[rows[-1]])]  # (b, c)
+            around = word_place[rows]  # (b, H)
+            if means is None:
+                gathered = space[: around.size]
+                # Without "clip" it is buffered.
+                words.rows.take(around.ravel(), axis=0, out=gathered, mode="clip")
+                own = gathered.reshape(*around.shape, -1)
+            else:
+                own = means[rows]
+            known = mentions.known.items()
+            yield (
+                rows,
+                Batch(
+                    mask=place < len(entities.rows) - 1,
+                    vectors=entities.rows.take(place, axis=0),
+                    words=own,
+                    word_mask=around < len(words.rows) - 1,
+                    context=context[rows],
+                    features={n: values[rows, : place.shape[1]] for n, values in known},
+                ),
             )
+
+    def gather_scores(self, values: Mapping[str, Array], *own: Array) -> Array:
+        """Put Ψ together, (B, C, n): the prior, the model's own scores, all other features."""
+        prior, *others = (values[name] for name in (*self.scored, *self.extra))
+        columns = [prior, *own]
+        for other in others:
+            columns += (
+                [other] if other.ndim == 2 else [other[..., i] for i in range(other.shape[2])]
+            )
+        return library(prior).stack(columns, -1)
+
+    def with_features(self, features: Mapping[str, Feature]) -> Self:
+        """Return the same model, sharing φ, with other estimators of its features."""
+        own = tuple(features.get(feature.name, feature) for feature in self.features)
+        if own == self.features:
+            return self
         other = copy.copy(self)
-        other.features = features
+        other.features = own
+        return other
+
+    def with_phi(self, phi: Mapping[str, Array]) -> Self:
+        """Return the same model with other parameters."""
+        other = copy.copy(self)
+        other.phi = phi
         return other
 
 
 @dataclass(frozen=True)
-class PlainScorer:
-    """The scorer any model has: look everything up and call `forward`."""
+class Frozen:
+    """Scores a pile under any θ(e*), right for every model: it looks all up and calls `psi`."""
 
-    model: LinkingModel
+    model: Model
     pile: Pile
-    tables: Tables
-    block: int = 512
 
-    def __call__(self, theta: FeatureParams) -> Tensor:
-        """Score in blocks, so that memory does not grow with the pile."""
-        if not len(self.pile):
-            n_columns = self.pile.mentions.candidates.shape[1] + len(self.pile.entities)
-            return torch.zeros(0, n_columns)
-        parts = np.split(np.arange(len(self.pile)), range(self.block, len(self.pile), self.block))
-        model, tables = self.model, self.tables
-        batches = (
-            make_emerging_batch(self.pile.take(rows), theta, model.features, tables)
-            for rows in parts
-        )
-        return torch.cat([model(batch) for batch in batches])
-
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
-        """Return the scores and what autograd finds; dropout draws from torch's generator."""
-        leaves = {name: torch.from_numpy(v).clone().requires_grad_() for name, v in theta.items()}
-        self.model.train(rng is not None)
-        scores = self(FeatureParams(leaves))
-        self.model.eval()
-
-        def back(by_score: Float32) -> dict[str, Float32]:
-            found = torch.autograd.grad(
-                scores, list(leaves.values()), torch.from_numpy(by_score), allow_unused=True
+    def psi(self, theta: Theta) -> Array:
+        """Return Ψ of all candidates, the emerging ones last, (M, C + E, n)."""
+        pile, parts = self.pile, []
+        emerging = unit(theta["embedding"])  # between slots θ₃ may leave the unit sphere
+        for start in range(0, max(len(pile), 1), 512):  # so that memory does not grow with the pile
+            part = pile.take(np.arange(start, min(start + 512, len(pile))))
+            known = look_up(part.mentions, pile.tables, self.model.reads_each_word)
+            columns = like(np.ones((len(part), 1, 1), np.float32), emerging) * emerging[None]
+            batch = Batch(
+                mask=like(np.hstack([part.mentions.mask, part.is_candidate]), emerging),
+                vectors=append(known.vectors, columns),
+                words=like(known.words, emerging),
+                word_mask=like(known.word_mask, emerging),
+                context=like(known.context, emerging),
+                features=Frozen(self.model, part).values(theta),
             )
-            pairs = zip(leaves, found, strict=True)
-            return {name: g.numpy() for name, g in pairs if g is not None}
+            parts.append(self.model.psi(batch))
+        return library(emerging).concatenate(parts, 0)
 
-        return scores.detach().numpy(), back
+    def values(self, theta: Theta) -> dict[str, Array]:
+        """Return the features that are scores themselves, (M, C + E) each, by name."""
+        names = {*self.model.scored, *self.model.extra}
+        features = (feature for feature in self.model.features if feature.name in names)
+        return {feature.name: feature.values(theta, self.pile) for feature in features}
 
-    def take(self, rows: Int64) -> PlainScorer:
-        """Return a scorer of some of the mentions."""
-        return PlainScorer(self.model, self.pile.take(rows), self.tables, self.block)
+    def scores(self, theta: Theta, *, dropout: bool = False) -> Array:
+        """Return g(e; m) of all candidates, (M, C + E); padding scores `MASKED`."""
+        scores = self.model.combine(self.psi(theta), dropout=dropout)
+        stands = like(np.hstack([self.pile.mentions.mask, self.pile.is_candidate]), scores)
+        return library(scores).where(stands, scores, MASKED)
+
+    def take(self, rows: Int64) -> Self:
+        """Return a frozen form of some of the mentions."""
+        return replace(self, pile=self.pile.take(rows))
 
 
-def _names(features: tuple[Feature, ...]) -> str:
-    return ", ".join(feature.name for feature in features)
+def look_up(mentions: EncodedMentions, tables: Tables, each_word: bool) -> Batch:
+    """Look up everything for mentions whose candidates are all known, in one batch."""
+    words = LocalVectors.of(tables.words, mentions.words)
+    entities = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
+    return Batch(
+        mask=mentions.mask,
+        vectors=entities[mentions.candidates],
+        words=words[mentions.words] if each_word else mean_rows(words, mentions.words),
+        word_mask=mentions.words >= 0,
+        context=mean_rows(entities, mentions.context),
+        features=mentions.known,
+    )
 
 
-class Combine(nn.Sequential):
-    """Γ: the layers that turn n scores into one (Training Details)."""
-
-    def __init__(self, n_scores: int) -> None:
-        super().__init__(nn.Linear(n_scores, 100), nn.Dropout(0.1), nn.ReLU(), nn.Linear(100, 1))
-
-
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Average over the second axis where the mask holds; zero where it holds nowhere.
+def blocks(width: Int64) -> Sequence[Int64]:
+    """Cut the mentions with a candidate into blocks of alike width and bounded size.
 
     Args:
-        values: Shape (B, K, Q).
-        mask: Shape (B, K).
+        width: How many candidates each mention has, (M,).
 
     Returns:
-        Shape (B, Q).
+        Rows of each block, from the narrowest to the widest mention.
     """
-    total = (values * mask[..., None]).sum(dim=1)
-    return total / mask.sum(dim=1, keepdim=True).clamp_min(1)
+    order = np.argsort(width, kind="stable")
+    order = order[width[order] > 0]
+    parts, start = [], 0
+    while start < len(order):
+        end = min(start + MAX_BLOCK_MENTIONS, len(order))
+        cells = width[order[start:end]] * np.arange(1, end - start + 1)
+        end = start + max(1, int(np.searchsorted(cells, MAX_BLOCK_CELLS, side="right")))
+        parts.append(order[start:end])
+        start = end
+    return parts
 
 
-def mean_vectors(table: Vectors, ids: Int32, block: int = 256) -> Tensor:
-    """Return the mean vector of each row of ids, (M, Q); blocks keep memory small."""
-    parts = [ids[start : start + block] for start in range(0, max(len(ids), 1), block)]
-    return torch.cat([masked_mean(gather(table, i), torch.from_numpy(i >= 0)) for i in parts])
+def unit(vectors: Array) -> Array:
+    """Return vectors (..., Q) at unit norm; zeros stay."""
+    return vectors / library(vectors).linalg.norm(vectors, 2, -1, True).clip(1e-8)
 
 
-def combine_slope(
-    layers: Combine, psi: Float32, absent: Bools, rng: np.random.Generator | None
-) -> tuple[Float32, Back]:
-    """Combine the scores Ψ (M, C + E, n) by Γ; return g and the way back to Ψ, written out."""
-    linear, dropout, _, final = cast("Iterable[Any]", layers)
-    parameters = (linear.weight, linear.bias, final.weight[0], final.bias)
-    first, first_bias, last, last_bias = (p.detach().numpy() for p in parameters)
-    flat = psi.reshape(-1, psi.shape[-1])
-    hidden: Float32 = flat @ first.T
-    hidden += first_bias
-    active = hidden > 0
-    if rng is not None:
-        active &= rng.random(active.shape, dtype=np.float32) >= dropout.p
-        last = last / np.float32(1 - dropout.p)
-    hidden *= active
-    combined: Float32 = np.matmul(hidden, last)
-    scores = (combined + last_bias).reshape(absent.shape)
-    scores[absent] = MASKED
-
-    def back(by_score: Float32) -> Float32:
-        rows = np.flatnonzero(by_score.ravel() * ~absent.ravel())
-        by_hidden = active[rows] * (by_score.ravel()[rows, None] * last)
-        by_psi = np.zeros_like(flat)
-        by_psi[rows] = by_hidden @ first
-        return by_psi.reshape(psi.shape)
-
-    return scores, back
+def softmax(values: Array) -> Array:
+    """Return the softmax of each row, (B, H)."""
+    if not isinstance(values, np.ndarray):
+        return library(values).softmax(values, 1)
+    shares: Float32 = np.exp(values - values.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares
 
 
-def unit_slope(vectors: Float32) -> tuple[Float32, Back]:
-    """Return vectors (E, Q) at unit norm, and the way back from their gradient."""
-    norm = np.maximum(np.sqrt((vectors * vectors).sum(axis=1, keepdims=True)), 1e-12)
-    unit: Float32 = vectors / norm
-
-    def back(by_unit: Float32) -> Float32:
-        along = (by_unit * unit).sum(axis=1, keepdims=True)
-        gradient: Float32 = (by_unit - along * unit) / norm
-        return gradient
-
-    return unit, back
-
-
-class PreparedScorer(ABC):
-    """What scorers with a frozen part share: the features that are scores themselves, and Γ.
-
-    Of the scores Ψ the first is the prior, two are the model's own, and all others are features.
-    """
-
-    model: Any
-    pile: Pile
-
-    @abstractmethod
-    def own_scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return Ψ₂ and Ψ₃ of all candidates, (M, C + E), for unit vectors of e*, (E, Q)."""
-
-    @abstractmethod
-    def own_slope(self, vectors: Float32, psi: Float32) -> OwnBack:
-        """Write Ψ₂ and Ψ₃ into `psi`, (M, C + E, n); return the way back to the unit vectors."""
-
-    @torch.no_grad()
-    def __call__(self, theta: FeatureParams) -> Tensor:
-        """Return g(e; m) of all candidates, (M, C + E).
-
-        The numbers of `slope` but for the last bit: NumPy's products round otherwise (up to 6e-8 of
-        a score), and packs are compared by their bytes.
-        """
-        looked_up = (f.lookup(theta[f.name], self.pile) for f in self.model.scored_features)
-        prior, *others = (s for v in looked_up for s in (v.unbind(-1) if v.ndim == 3 else (v,)))
-        psi2, psi3 = self.own_scores(normalize(theta["embedding"], dim=-1))
-        scores: Tensor = self.model.combine(torch.stack([prior, psi2, psi3, *others], dim=-1))
-        return scores.squeeze(-1).masked_fill(torch.from_numpy(self.pile.is_absent), MASKED)
-
-    def slope(self, theta: Theta, rng: np.random.Generator | None) -> tuple[Float32, ThetaBack]:
-        """Return g(e; m) of all candidates and the way back from their gradient."""
-        looked_up = [(name, *look(theta[name], self.pile)) for name, look in self.lookups.items()]
-        unit, unit_back = unit_slope(theta["embedding"])
-        columns, n = list[int | slice](), 0
-        for _, values, _ in looked_up:
-            width = values.shape[2] if values.ndim == 3 else 1
-            columns.append(slice(n, n + width) if values.ndim == 3 else n)
-            n = max(n + width, 3)
-        psi = np.empty((*self.pile.is_absent.shape, n), dtype=np.float32)
-        for (_, values, _), column in zip(looked_up, columns, strict=True):
-            psi[..., column] = values
-        own_back = self.own_slope(unit, psi)
-        scores, combined = combine_slope(self.model.combine, psi, self.pile.is_absent, rng)
-
-        def back(by_score: Float32) -> dict[str, Float32]:
-            by_psi = combined(by_score)
-            gradients = {"embedding": unit_back(own_back(by_score, by_psi))}
-            for (name, _, looked), column in zip(looked_up, columns, strict=True):
-                gradients[name] = looked(by_psi[..., column])
-            return gradients
-
-        return scores, back
-
-    @cached_property
-    def lookups(self) -> dict[str, Lookup]:
-        """Return how these features are looked up with their slope."""
-        return {f.name: lookup_slope(f) for f in self.model.scored_features}
+def highest(values: Array, n: int) -> Array:
+    """Return where the n highest values of each row stand, (B, H) bool."""
+    if not isinstance(values, np.ndarray):
+        xp = library(values)
+        none = xp.zeros(values.shape, dtype=xp.bool)
+        return none.scatter(1, values.topk(n, dim=1, sorted=False).indices, True)
+    order = np.argpartition(values, values.shape[1] - n, axis=1)
+    kept: Bools = np.ones(values.shape, dtype=np.bool_)
+    np.put_along_axis(kept, order[:, : values.shape[1] - n], False, axis=1)
+    return kept

@@ -2,263 +2,142 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from stamo.errors import SettingsError
-from stamo.features.base import Feature
-from stamo.features.embedding import Embedding
-from stamo.features.mentions import EncodedMentions
+from stamo.features.base import Array, Theta, append, library, like
+from stamo.features.embedding import Embedding, LocalVectors, mean_rows
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import (
-    Batch,
-    Combine,
-    LinkingModel,
-    OwnBack,
-    PreparedScorer,
-    masked_mean,
-    mean_vectors,
-)
-from stamo.models.deeped_known import N_ATTENDED, KnownDeepED, attend, select_words
-from stamo.models.tables import MASKED, Tables, gather
-from stamo.system.files import Bools, Float32, Int64
+from stamo.models.base import MASKED, Batch, Frozen, Model, highest, softmax, unit
+from stamo.system.files import Float32, Int64
 
 
-@dataclass(frozen=True)
-class DeepEDScorer(PreparedScorer):
-    """Scores a pile under θ(e*) by recomputing only what e* changes.
-
-    With φ and the known entities frozen, the support of the known candidates, their similarity to
-    every context word and their coherence are numbers; e* enters by two products with the distinct
-    context words and two with the contexts.
-    """
-
-    model: DeepED
-    pile: Pile
-    distinct: Float32  # (V', Q) the distinct context words of the pile
-    word: Int64  # (M, H) index into distinct
-    support: Float32  # (M, H) max over the known candidates of f₃(n)ᵀ φ₂ f₄(w)
-    similarity: Float32  # (M, C, H) f₃(n)ᵀ φ₁ f₄(w)
-    coherence: Float32  # (M, C) Ψ₃ of the known candidates
-    context: Float32  # (M, Q) mean vector of the entity context
-
-    def own_scores(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Attend to the context words (Ψ₂), and compare with the entity context (Ψ₃)."""
-        model, distinct, word = self.model, *map(torch.from_numpy, (self.distinct, self.word))
-        phi = torch.stack([model.phi2, model.phi1])[:, None]
-        by_word = (phi * vectors) @ distinct.T  # (2, E, V')
-        by_entity, similarity = by_word[..., word].unbind()  # (E, M, H) each
-        if self.not_candidate is not None:
-            by_entity = by_entity.masked_fill(torch.from_numpy(self.not_candidate), MASKED)
-        support = torch.maximum(torch.from_numpy(self.support), by_entity.amax(dim=0))
-        alpha = model.attend(support, torch.from_numpy(self.word_mask))  # (M, H)
-        known = (torch.from_numpy(self.similarity) * alpha[:, None]).sum(dim=2)  # (M, C)
-        psi2 = torch.cat([known, (similarity * alpha).sum(dim=2).T], dim=1)
-        emerging = torch.from_numpy(self.context) @ (vectors * model.phi3).T
-        return psi2, torch.cat([torch.from_numpy(self.coherence), emerging], dim=1)
-
-    def own_slope(self, vectors: Float32, psi: Float32) -> OwnBack:
-        """Write both scores; their gradient is computed only for mentions that have one.
-
-        Most of L already keeps its margin.
-        """
-        by_word = (self.phi * vectors) @ self.distinct.T  # (2, E, V')
-        by_entity, similarity = by_word.take(self.word, axis=2)  # (E, M, H) each
-        if self.not_candidate is not None:
-            by_entity = np.where(self.not_candidate, np.float32(MASKED), by_entity)
-        support = np.maximum(self.support, by_entity.max(axis=0))
-        alpha = attend(*self.model.select_array(support, self.word_mask))  # (M, H)
-        n_known = self.coherence.shape[1]
-        psi[:, :n_known, 1] = (self.similarity @ alpha[..., None])[..., 0]
-        psi[:, n_known:, 1] = (similarity * alpha).sum(axis=2).T
-        psi[:, :n_known, 2] = self.coherence
-        psi[:, n_known:, 2] = self.context @ (vectors * self.phi3).T
-
-        def back(by_score: Float32, by_psi: Float32) -> Float32:
-            rows = np.flatnonzero(by_score.any(axis=1))
-            psi2, psi3 = by_psi[rows, :, 1], by_psi[rows, :, 2]
-            at_rows = by_entity[:, rows], similarity[:, rows], alpha[rows]
-            return self._embedding_gradient(psi2, psi3, rows, *at_rows)
-
-        return back
-
-    def take(self, rows: Int64) -> DeepEDScorer:
-        """Return a scorer of some of the mentions."""
-        # Few mentions use few words; the products with e* then cost accordingly.
-        used, word = np.unique(self.word[rows], return_inverse=True)
-        return DeepEDScorer(
-            self.model,
-            self.pile.take(rows),
-            self.distinct[used],
-            word.reshape(len(rows), -1),
-            self.support[rows],
-            self.similarity[rows],
-            self.coherence[rows],
-            self.context[rows],
-        )
-
-    @cached_property
-    def phi(self) -> Float32:
-        """Return φ₂ and φ₁, (2, 1, Q), so that one product serves both."""
-        return torch.stack([self.model.phi2, self.model.phi1])[:, None].detach().numpy()
-
-    @cached_property
-    def phi3(self) -> Float32:
-        """Return φ₃, (Q,)."""
-        return self.model.phi3.detach().numpy()
-
-    @cached_property
-    def word_mask(self) -> Bools:
-        """Return where a context word stands, (M, H)."""
-        return self.pile.mentions.words >= 0
-
-    @cached_property
-    def not_candidate(self) -> Bools | None:
-        """Return where e* is no candidate, (E, M, 1), or None if it always is one."""
-        if self.pile.is_candidate.all():
-            return None
-        return ~self.pile.is_candidate.T[..., None]
-
-    def _embedding_gradient(
-        self,
-        psi2: Float32,
-        psi3: Float32,
-        rows: Int64,
-        by_entity: Float32,
-        similarity: Float32,
-        alpha: Float32,
-    ) -> Float32:
-        """Return the gradient of the unit vectors from those of Ψ₂ and Ψ₃ of some mentions."""
-        n_known = self.coherence.shape[1]
-        emerging = psi2[:, n_known:].T[..., None]  # (E, m, 1)
-        by_alpha = (psi2[:, None, :n_known] @ self.similarity[rows])[:, 0]  # (m, H)
-        by_alpha = by_alpha + (emerging * similarity).sum(axis=0)
-        by_support = alpha * (by_alpha - (alpha * by_alpha).sum(axis=1, keepdims=True))
-        # The attention depends on e* only where e* supports a word more than every other candidate.
-        leads = by_entity > self.support[rows]
-        if len(by_entity) > 1:
-            leads &= by_entity == by_entity.max(axis=0)
-        parts = np.stack([by_support * leads, emerging * alpha])  # (2, E, m, H)
-        parts = parts.reshape(2 * len(by_entity), alpha.size)
-        word = self.word[rows].ravel()
-        counts = [np.bincount(word, part, len(self.distinct)) for part in parts]
-        by_word = np.array(counts, dtype=np.float32).reshape(2, -1, len(self.distinct))
-        by_vector = (self.phi * (by_word @ self.distinct)).sum(axis=0)  # (E, Q)
-        gradient: Float32 = by_vector + (psi3[:, n_known:].T @ self.context[rows]) * self.phi3
-        return gradient
-
-
-class DeepED(LinkingModel):
+class DeepED(Model):
     """g(e; m) = Γ(Ψ₁ prior, Ψ₂ context, Ψ₃ coherence of embeddings, Ψ₄ relatedness)."""
 
-    name: ClassVar[str] = "deeped"
-    scored: ClassVar[tuple[str, ...]] = ("prior", "relatedness")
+    name = "deeped"
+    own_features = (Prior(), Relatedness(), Embedding())
+    score_names = ("prior", "context words", "coherence", "relatedness")
+    n_scores = 4
+    reads_each_word = True
+    n_attended = 50
+    """H', the context words that attention keeps."""
 
-    def __init__(
-        self,
-        dimensions: int,
-        features: tuple[Feature, ...] = (Prior(), Relatedness(), Embedding()),
-        n_attended: int = N_ATTENDED,
-    ) -> None:
-        """Create a model.
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of φ₁ to φ₃, which are diagonal, and of Γ."""
+        return {f"phi{i}": (self.dimensions,) for i in (1, 2, 3)} | super().shapes()
 
-        Args:
-            dimensions: Q, the size of word and entity vectors.
-            features: Prior, relatedness and embedding, and any others; each other one adds a score.
-            n_attended: H', the context words that attention keeps.
-        """
-        super().__init__(dimensions, features)
-        if n_attended < 1:
-            raise SettingsError(f"Attention must keep at least one word, not {n_attended}.")
-        self.n_attended = n_attended
-        self.phi1 = nn.Parameter(torch.ones(dimensions))
-        self.phi2 = nn.Parameter(torch.ones(dimensions))
-        self.phi3 = nn.Parameter(torch.ones(dimensions))
-        self.combine = Combine(4 + len(self.extra))
+    def psi(self, batch: Batch) -> Array:
+        """Return Ψ₁ to Ψ₄ and the scores of added features, (B, C, n)."""
+        xp = library(batch.vectors)
+        phi1, phi2, phi3 = (like(self.phi[f"phi{i}"], batch.vectors) for i in (1, 2, 3))
+        support = (batch.vectors * phi2) @ xp.swapaxes(batch.words, 1, 2)  # (B, C, H)
+        if not batch.mask.all():
+            support[~batch.mask] = MASKED
+        alpha = self.attend(xp.amax(support, 1), batch.word_mask)  # (B, H), u(w) of Eq. 8
+        attended = (alpha[:, None] @ batch.words)[:, 0]  # (B, Q)
+        sides = xp.stack([attended * phi1, batch.context * phi3], 2)  # (B, Q, 2)
+        own = batch.vectors @ sides  # (B, C, 2): Ψ₂ (Eq. 7) and Ψ₃
+        return self.gather_scores(batch.features, own[..., 0], own[..., 1])
 
-    def select(self, support: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Select the H' words with the highest support; padding is never selected.
+    def attend(self, support: Array, mask: Array) -> Array:
+        """Weight the H' words with the highest support (Eq. 9); padding is never among them.
 
         Args:
             support: u(w), shape (B, H).
             mask: Where a word stands, shape (B, H).
 
         Returns:
-            Support of the selected words, `MASKED` elsewhere, and which words count, (B, H) each.
-        """
-        support = support.masked_fill(~mask, MASKED)
-        if self.n_attended < support.shape[1]:
-            kept = support.topk(self.n_attended, dim=1, sorted=False)
-            support = torch.full_like(support, MASKED).scatter(1, kept.indices, kept.values)
-        return support, support > MASKED / 2
-
-    def select_array(self, support: Float32, mask: Bools) -> tuple[Float32, Bools]:
-        """Select as `select` does, in NumPy."""
-        return select_words(support, mask, self.n_attended)
-
-    def attend(self, support: Tensor, mask: Tensor) -> Tensor:
-        """Weight the selected words by their support (Eq. 9).
-
-        Returns:
             α(w), shape (B, H): zero outside the H' words, and everywhere when there is no word.
         """
-        support, counted = self.select(support, mask)
-        return torch.softmax(support, dim=1) * counted
+        where = library(support).where
+        support, kept = where(mask, support, MASKED), mask
+        if self.n_attended < support.shape[1]:
+            kept = mask & highest(support, self.n_attended)
+        return softmax(where(kept, support, MASKED)) * kept
 
-    def scores(self, batch: Batch) -> Tensor:
-        """Return Ψ₁ to Ψ₄ and the scores of added features, (B, C, n)."""
-        # Products of matrices, not einsum over three operands: linking spends its time here.
-        support = (batch.vectors * self.phi2) @ batch.words.transpose(1, 2)  # (B, C, H)
-        support = support.masked_fill(~batch.mask[..., None], MASKED)
-        alpha = self.attend(support.amax(dim=1), batch.word_mask)  # (B, H)
-        attended = (alpha[:, None] @ batch.words)[:, 0]  # (B, Q)
-        psi2 = (batch.vectors @ (self.phi1 * attended)[..., None])[..., 0]  # (B, C)
-        coherence = masked_mean(batch.context, batch.context_mask)  # (B, Q)
-        psi3 = (batch.vectors @ (self.phi3 * coherence)[..., None])[..., 0]
-        names = (*self.scored, *self.extra)
-        prior, relatedness, *extra = (batch.features[name] for name in names)
-        return torch.stack([prior, psi2, psi3, relatedness, *extra], dim=-1)
-
-    def score_known(self, mentions: EncodedMentions, tables: Tables) -> Float32:
-        """Return what `forward` gives for mentions of known entities, faster, (M, C)."""
-        known = KnownDeepED(self.state, self.extra, self.n_attended)
-        return known.score_known(mentions, tables)
-
-    @torch.no_grad()
-    def prepare(self, pile: Pile, tables: Tables) -> DeepEDScorer:
+    def frozen(self, pile: Pile) -> FrozenDeepED:
         """Compute everything that does not depend on θ(e*) once.
 
         Mentions of one surface share their candidates, so the work is two products of candidates
         and distinct words for each surface, whatever the number of mentions.
         """
-        mentions = pile.mentions
-        ids, word = np.unique(mentions.words, return_inverse=True)
-        distinct = gather(tables.words, ids)  # (V', Q), padding is a zero row
-        word_index = torch.from_numpy(word.reshape(mentions.words.shape))
-        n, n_columns = mentions.candidates.shape
-        support = torch.full(mentions.words.shape, MASKED)
-        similarity = torch.zeros(n, n_columns, mentions.words.shape[1])
-        coherence = torch.zeros(n, n_columns)
-        context = mean_vectors(tables.entities, mentions.context)
+        mentions, tables = pile.mentions, pile.tables
+        vectors = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
+        words = LocalVectors.of(tables.words, mentions.words)
+        word = words.place[mentions.words].astype(np.int64)
+        (n, n_columns), n_words = mentions.candidates.shape, word.shape[1]
+        support = np.full((n, n_words), MASKED, dtype=np.float32)
+        similarity = np.zeros((n, n_columns, n_words), dtype=np.float32)
+        coherence = np.zeros((n, n_columns), dtype=np.float32)
+        context = mean_rows(vectors, mentions.context)
+        phi1, phi2, phi3 = (self.phi[f"phi{i}"] for i in (1, 2, 3))
         for surface in np.unique(mentions.surfaces):
             rows = np.flatnonzero(mentions.surfaces == surface)
             candidates = mentions.candidates[rows[0]]
             width = int((candidates >= 0).sum())
             if not width:
                 continue
-            vectors = gather(tables.entities, candidates[:width])  # (c, Q)
-            index = torch.from_numpy(rows)
-            used, place = torch.unique(word_index[index], return_inverse=True)
-            words = (distinct if len(used) == len(distinct) else distinct[used]).T  # (Q, v)
-            support[index] = ((vectors * self.phi2) @ words).amax(dim=0)[place]
-            similarity[index, :width] = ((vectors * self.phi1) @ words)[:, place].transpose(0, 1)
-            coherence[index, :width] = context[index] @ (vectors * self.phi3).T
-        tensors = (distinct, word_index, support, similarity, coherence, context)
-        return DeepEDScorer(self, pile, *(tensor.numpy() for tensor in tensors))
+            known = vectors[candidates[:width]]  # (c, Q)
+            used, place = np.unique(word[rows], return_inverse=True)
+            place = place.reshape(len(rows), n_words)
+            around = words.rows[used].T  # (Q, v)
+            support[rows] = ((known * phi2) @ around).max(axis=0)[place]
+            similarity[rows, :width] = ((known * phi1) @ around)[:, place].transpose(1, 0, 2)
+            coherence[rows, :width] = context[rows] @ (known * phi3).T
+        return FrozenDeepED(self, pile, words.rows, word, support, similarity, coherence, context)
+
+
+@dataclass(frozen=True)
+class FrozenDeepED(Frozen):
+    """Scores a pile under θ(e*) by recomputing only what e* changes.
+
+    With φ and the known entities frozen, the support of the known candidates, their similarity to
+    every context word and their coherence are numbers; e* enters by two products with the distinct
+    context words and one with the contexts.
+    """
+
+    model: DeepED
+    distinct: Float32  # (V', Q) the distinct context words of the pile, padding among them
+    word: Int64  # (M, H) index into distinct
+    support: Float32  # (M, H) max over the known candidates of f₃(n)ᵀ φ₂ f₄(w)
+    similarity: Float32  # (M, C, H) f₃(n)ᵀ φ₁ f₄(w)
+    coherence: Float32  # (M, C) Ψ₃ of the known candidates
+    context: Float32  # (M, Q) mean vector of the entity context
+
+    def psi(self, theta: Theta) -> Array:
+        """Attend to the context words (Ψ₂), and compare with the entity context (Ψ₃)."""
+        pile, vectors = self.pile, unit(theta["embedding"])  # (E, Q)
+        xp = library(vectors)
+        phi1, phi2, phi3 = (like(self.model.phi[f"phi{i}"], vectors) for i in (1, 2, 3))
+        words, place = like(self.distinct, vectors).T, like(self.word, vectors)
+        by_entity = ((vectors * phi2) @ words)[:, place]  # (E, M, H)
+        similarity = ((vectors * phi1) @ words)[:, place]
+        if not pile.is_candidate.all():
+            is_candidate = like(pile.is_candidate.T[..., None], vectors)
+            by_entity = xp.where(is_candidate, by_entity, MASKED)
+        support = xp.maximum(like(self.support, vectors), xp.amax(by_entity, 0))
+        alpha = self.model.attend(support, like(pile.mentions.words >= 0, vectors))  # (M, H)
+        known = (like(self.similarity, vectors) @ alpha[..., None])[..., 0]  # (M, C)
+        psi2 = xp.concatenate([known, (similarity * alpha).sum(2).T], 1)
+        psi3 = append(self.coherence, like(self.context, vectors) @ (vectors * phi3).T)
+        return self.model.gather_scores(self.values(theta), psi2, psi3)
+
+    def take(self, rows: Int64) -> Self:
+        """Return a frozen form of some of the mentions."""
+        # Few mentions use few words; the products with e* then cost accordingly.
+        used, word = np.unique(self.word[rows], return_inverse=True)
+        return replace(
+            self,
+            pile=self.pile.take(rows),
+            distinct=self.distinct[used],
+            word=word.reshape(len(rows), -1),
+            support=self.support[rows],
+            similarity=self.similarity[rows],
+            coherence=self.coherence[rows],
+            context=self.context[rows],
+        )

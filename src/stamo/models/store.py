@@ -4,48 +4,64 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from stamo.errors import ArtifactMismatchError, ModelError
+from stamo.errors import ArtifactMismatchError, ModelError, SettingsError
+from stamo.features.base import Feature
+from stamo.features.embedding import Tables, WordKind, check_kind, model_tables
 from stamo.features.mentions import EncodingSettings
 from stamo.kb.base import KnowledgeBase
-from stamo.models.calibration import Calibration
-from stamo.models.counted import FITTED, WITH_WORDS, CountedScores
-from stamo.models.deeped_known import KnownDeepED
-from stamo.models.tables import Tables, WordKind, check_kind, model_tables
+from stamo.models.base import Calibration, Model
+from stamo.models.deeped import DeepED
+from stamo.models.untrained import FITTED, Untrained
+from stamo.models.yamada import Yamada
 from stamo.system.files import Float32, write_atomic
 
-if TYPE_CHECKING:
-    from stamo.models.base import LinkingModel
-
+MODELS: dict[str, type[Model]] = {DeepED.name: DeepED, Yamada.name: Yamada}
+"""The linking models that the command line and saved files know by name."""
+EXTRA_FEATURES: dict[str, Feature] = {}
+"""Features beyond a model's own that saved files may name; each one adds a score."""
 MODEL_VERSION = 1
 MAX_MODEL_BYTES = 64 * 2**20
 MODEL_SUFFIX = ".safetensors"
 _START_BYTES = 1 << 16
 CHECKSUM = "sha256"
-"""The key of a saved model's fingerprint; files of the first release have none."""
+"""The key of a saved model's fingerprint."""
 
 _KEYS = {"format", "version", "model", "extra", "dimensions", "kb", "encoding", "words"}
 _KEYS |= {"calibration", "report", CHECKSUM}
 
 
-KnownScorer: TypeAlias = "LinkingModel | KnownDeepED | CountedScores"
-"""φ: a model, the arrays of one, or what links without one; each scores known candidates."""
+def make_model(
+    name: str,
+    dimensions: int,
+    extra: Sequence[str] = (),
+    phi: Mapping[str, Float32] | None = None,
+) -> Model:
+    """Create a model by name, with extra features by name; untrained where no φ is given."""
+    if name not in MODELS:
+        raise SettingsError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
+    for feature in extra:
+        if feature not in EXTRA_FEATURES:
+            raise SettingsError(
+                f"There is no extra feature {feature!r}; add it to "
+                "`stamo.models.store.EXTRA_FEATURES` first."
+            )
+    return MODELS[name](dimensions, [EXTRA_FEATURES[feature] for feature in extra], phi)
 
 
 @dataclass(frozen=True)
 class TrainedModel:
     """A linking model with what is needed to use it."""
 
-    source: KnownScorer
+    model: Model
     dimensions: int
     kb_fingerprint: str
     encoding: EncodingSettings = field(default_factory=EncodingSettings)
@@ -55,15 +71,13 @@ class TrainedModel:
     report: Mapping[str, Any] = field(default_factory=dict)
     """How it was trained and what it reached; plain values only."""
 
-    @cached_property
-    def model(self) -> LinkingModel:
-        """The model; of one that was loaded as arrays it is made when it is first needed."""
-        if isinstance(self.source, KnownDeepED | CountedScores):
-            return self.source.to_model()
-        return self.source
-
     def __repr__(self) -> str:
-        return f"<TrainedModel {self.source.name}: {self.dimensions} dimensions>"
+        return f"<TrainedModel {self.model.name}: {self.dimensions} dimensions>"
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What the model reads."""
+        return self.model.features
 
     def check(self, kb: KnowledgeBase) -> None:
         """Refuse a knowledge base that the model was not trained with."""
@@ -77,8 +91,6 @@ class TrainedModel:
     def tables(self, kb: KnowledgeBase) -> Tables:
         """Return the vectors that the model looks up."""
         self.check(kb)
-        if isinstance(self.source, CountedScores):
-            return self.source.tables(kb)
         return model_tables(kb, self.words)
 
     @property
@@ -95,8 +107,8 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
     metadata = {
         "format": "stamo-model",
         "version": MODEL_VERSION,
-        "model": trained.source.name,
-        "extra": list(trained.source.extra),
+        "model": trained.model.name,
+        "extra": list(trained.model.extra),
         "dimensions": trained.dimensions,
         "kb": trained.kb_fingerprint,
         "encoding": asdict(trained.encoding),
@@ -105,15 +117,20 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
         "report": trained.report,
         **({CHECKSUM: checksum} if checksum else {}),
     }
-    arrays = {name: np.ascontiguousarray(v) for name, v in trained.source.state.items()}
+    arrays = {name: np.ascontiguousarray(v) for name, v in trained.model.phi.items()}
     # One key keeps the order of the bytes fixed whatever the order of the fields.
     return bytes(save(arrays, {"stamo": json.dumps(metadata, sort_keys=True)}))
 
 
 def without_training(kb: KnowledgeBase) -> TrainedModel:
     """Return what links by counts and vectors alone, for any knowledge base."""
-    scores = WITH_WORDS if kb.dimensions else CountedScores()
-    return TrainedModel(scores, kb.dimensions, kb.fingerprint, calibration=FITTED)
+    return TrainedModel(
+        Untrained(kb.dimensions),
+        kb.dimensions,
+        kb.fingerprint,
+        words="weighted" if kb.dimensions else "plain",
+        calibration=FITTED,
+    )
 
 
 def is_model(path: Path) -> bool:
@@ -174,7 +191,9 @@ def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32])
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
     try:
         return TrainedModel(
-            source=_source(metadata, state),
+            model=make_model(
+                metadata["model"], int(metadata["dimensions"]), metadata["extra"], state
+            ),
             dimensions=int(metadata["dimensions"]),
             kb_fingerprint=str(metadata["kb"]),
             encoding=EncodingSettings(**metadata["encoding"]),
@@ -182,22 +201,7 @@ def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32])
             calibration=Calibration(**metadata["calibration"]),
             report=metadata["report"],
         )
-    except (KeyError, TypeError, ValueError, RuntimeError, ModelError) as error:
+    except (KeyError, TypeError, ValueError, ModelError, SettingsError) as error:
         raise ModelError(
             f"{path.name} does not hold what a stamo model needs ({error}); train it again."
         ) from error
-
-
-def _source(metadata: dict[str, Any], state: dict[str, Float32]) -> LinkingModel | KnownDeepED:
-    """Return DeepED with its own features as arrays, any other model as it is."""
-    if metadata["model"] == KnownDeepED.name and metadata["extra"] == []:
-        arrays = KnownDeepED(state)
-        arrays.check(int(metadata["dimensions"]))
-        return arrays
-    import torch  # here, so that linking with DeepED starts without it
-
-    from stamo.models.kinds import make_model
-
-    model = make_model(metadata["model"], metadata["dimensions"], metadata["extra"])
-    model.load_state_dict({name: torch.from_numpy(values) for name, values in state.items()})
-    return model.eval().requires_grad_(False)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from stamo.errors import LearningError, SettingsError
 from stamo.features.base import encode_features
+from stamo.features.embedding import Tables, Vectors, in_memory, model_tables
 from stamo.features.mentions import (
     EncodedMentions,
     EncodingSettings,
@@ -21,12 +21,9 @@ from stamo.features.mentions import (
     most_frequent_entities,
 )
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import LinkingModel, make_batch
-from stamo.models.calibration import Calibration, fit_calibration
-from stamo.models.kinds import make_model
-from stamo.models.store import TrainedModel
-from stamo.models.tables import Tables, WordKind, in_memory, model_tables
-from stamo.system.files import Bools, Float32, Int32, Int64
+from stamo.models.base import Batch, Calibration, Model, log_odds_of
+from stamo.models.store import TrainedModel, make_model
+from stamo.system.files import Bools, Float32, Float64, Int32, Int64
 
 
 @dataclass(frozen=True)
@@ -80,22 +77,14 @@ def max_margin_loss(scores: Tensor, gold: Tensor, margin: float) -> Tensor:
     return torch.relu(scores + (margin - best)).sum(dim=1) - margin
 
 
-def max_margin_gradient(scores: Float32, gold: Int64, margin: float) -> Float32:
-    """Return the derivative of the summed `max_margin_loss` in the scores, (B, C)."""
-    rows = np.arange(len(gold))
-    active = (scores > (scores[rows, gold] - np.float32(margin))[:, None]).astype(np.float32)
-    active[rows, gold] -= active.sum(axis=1)
-    return active
-
-
 def train(
-    model: LinkingModel,
+    model: Model,
     mentions: EncodedMentions,
     tables: Tables,
     args: TrainingArgs = TrainingArgs(),
     *,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
-) -> LinkingModel:
+) -> Model:
     """Return a copy of the model trained on mentions whose gold entity is among their candidates.
 
     Some documents are kept aside; the epoch that links them best is the one returned.
@@ -110,26 +99,65 @@ def train(
         )
     fitting, validation = split_by_document(mentions.documents, usable, args)
     torch.manual_seed(args.seed)
-    model = copy.deepcopy(model)
-    rng = np.random.default_rng(args.seed)
+    phi = {n: torch.tensor(v, requires_grad=True) for n, v in model.phi.items()}
+    training, rng = model.with_phi(phi), np.random.default_rng(args.seed)
     optimiser = torch.optim.Adam(
-        model.parameters(), lr=args.learning_rate, weight_decay=args.weight_decay
+        phi.values(), lr=args.learning_rate, weight_decay=args.weight_decay
     )
     falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, args.n_epochs)
-    best, best_accuracy, since = copy.deepcopy(model.state_dict()), -1.0, 0
+    best, best_accuracy, since = _frozen(phi), -1.0, 0
     for number in range(1, args.n_epochs + 1):
-        loss = _run_epoch(model, mentions, gold, rng.permutation(fitting), tables, optimiser, args)
+        rows, total = rng.permutation(fitting), 0.0
+        for i in range(0, len(rows), args.batch_size):
+            chosen = rows[i : i + args.batch_size]
+            batch = _batch(training, mentions.take(chosen), tables)
+            scores, target = training.scores(batch, dropout=True), torch.from_numpy(gold[chosen])
+            loss = max_margin_loss(scores, target, args.margin).mean()
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            total += float(loss.detach()) * len(chosen)
         falling.step()
-        best_columns = predict(model, mentions.take(validation), tables)
+        best_columns = predict(training, mentions.take(validation), tables)
         accuracy = float((best_columns == gold[validation]).mean())
         since = 0 if accuracy > best_accuracy else since + 1
         if not since:
-            best, best_accuracy = copy.deepcopy(model.state_dict()), accuracy
-        on_epoch(Epoch(number, loss, accuracy, best_accuracy))
+            best, best_accuracy = _frozen(phi), accuracy
+        on_epoch(Epoch(number, total / len(rows), accuracy, best_accuracy))
         if since >= args.patience:
             break
-    model.load_state_dict(best)
-    return model.eval()
+    return model.with_phi(best)
+
+
+def _frozen(phi: Mapping[str, Tensor]) -> dict[str, Float32]:
+    return {name: values.detach().numpy().copy() for name, values in phi.items()}
+
+
+def _batch(model: Model, mentions: EncodedMentions, tables: Tables) -> Batch:
+    """Look up everything for some mentions, as tensors."""
+    words = _gather(tables.words, mentions.words)
+    word_mask, context_mask = (torch.from_numpy(i >= 0) for i in (mentions.words, mentions.context))
+    return Batch(
+        mask=torch.from_numpy(mentions.mask),
+        vectors=_gather(tables.entities, mentions.candidates),
+        words=words if model.reads_each_word else _mean(words, word_mask),
+        word_mask=word_mask,
+        context=_mean(_gather(tables.entities, mentions.context), context_mask),
+        features={name: torch.from_numpy(v) for name, v in mentions.known.items()},
+    )
+
+
+def _gather(table: Vectors, ids: Int32) -> Tensor:
+    """Return the vectors of ids, zero for padding, ids.shape + (Q,)."""
+    distinct, place = np.unique(ids, return_inverse=True)
+    rows = np.asarray(table[np.maximum(distinct, 0)], dtype=np.float32)
+    rows[distinct < 0] = 0.0
+    return torch.from_numpy(rows)[torch.from_numpy(place.reshape(ids.shape))]
+
+
+def _mean(vectors: Tensor, mask: Tensor) -> Tensor:
+    """Average (B, K, Q) over the second axis where the mask holds, (B, Q); 0 where nowhere."""
+    return (vectors * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp_min(1)
 
 
 def split_by_document(documents: Int32, usable: Int64, args: TrainingArgs) -> tuple[Int64, Int64]:
@@ -146,41 +174,16 @@ def split_by_document(documents: Int32, usable: Int64, args: TrainingArgs) -> tu
     return fitting, usable[is_aside]
 
 
-def _run_epoch(
-    model: LinkingModel,
-    mentions: EncodedMentions,
-    gold: Int64,
-    rows: Int64,
-    tables: Tables,
-    optimiser: torch.optim.Optimizer,
-    args: TrainingArgs,
-) -> float:
-    model.train()
-    total = 0.0
-    for i in range(0, len(rows), args.batch_size):
-        chosen = rows[i : i + args.batch_size]
-        scores = model(make_batch(mentions.take(chosen), tables))
-        loss = max_margin_loss(scores, torch.from_numpy(gold[chosen]), args.margin).mean()
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        total += float(loss.detach()) * len(chosen)
-    return total / len(rows)
-
-
 @torch.no_grad()
 def score_mentions(
-    model: LinkingModel, mentions: EncodedMentions, tables: Tables, block: int = 512
+    model: Model, mentions: EncodedMentions, tables: Tables, block: int = 512
 ) -> list[Float32]:
     """Return g(e; m) block by block; each block is as wide as its widest mention."""
-    model.eval()
-    return [
-        model(make_batch(mentions.take(slice(i, i + block)), tables)).numpy()
-        for i in range(0, len(mentions), block)
-    ]
+    parts = (mentions.take(slice(i, i + block)) for i in range(0, len(mentions), block))
+    return [model.scores(_batch(model, part, tables)).numpy() for part in parts]
 
 
-def predict(model: LinkingModel, mentions: EncodedMentions, tables: Tables) -> Int64:
+def predict(model: Model, mentions: EncodedMentions, tables: Tables) -> Int64:
     """Return the column of the best candidate of each mention, (M,)."""
     parts = [scores.argmax(axis=1) for scores in score_mentions(model, mentions, tables)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
@@ -198,7 +201,7 @@ IntArray = NDArray[np.integer]
 
 def encode_held_out(
     kb: KnowledgeBase,
-    model: LinkingModel,
+    model: Model,
     settings: EncodingSettings,
     seed: int = 0,
     *,
@@ -224,7 +227,7 @@ def encode_held_out(
     rows = np.flatnonzero((corpus.entities >= 0) & is_ambiguous)
     context = most_frequent_entities(corpus, kb)
     mentions = encode(corpus, kb, settings, rows=rows, context_entities=context)
-    mentions = encode_features(mentions, model.encoded_features, kb)
+    mentions = encode_features(mentions, model.features, kb)
     if test_documents is None:
         order = np.random.default_rng(seed).permutation(corpus.n_documents)
         test_documents = order[: round(TEST_SHARE * corpus.n_documents)]
@@ -237,7 +240,6 @@ def train_linking_model(
     args: TrainingArgs = TrainingArgs(),
     *,
     extra: Sequence[str] = (),
-    words: WordKind = "weighted",
     test_documents: IntArray | None = None,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> TrainedModel:
@@ -256,17 +258,17 @@ def train_linking_model(
         kb, model, encoding, args.seed, test_documents=test_documents
     )
     training, test = (mentions.take(np.flatnonzero(part)) for part in (~is_test, is_test))
-    tables = in_memory(model_tables(kb, words))
+    tables = in_memory(model_tables(kb, "weighted"))
     trained = train(model, training, tables, args, on_epoch=on_epoch)
     unseen = np.unique(test.documents) if test_documents is None else np.sort(test_documents)
     gold = test.gold_column()
     best = predict(trained, test, tables)
     return TrainedModel(
-        trained.requires_grad_(False),
+        trained,
         dimensions=kb.dimensions,
         kb_fingerprint=kb.fingerprint,
         encoding=EncodingSettings(),
-        words=words,
+        words="weighted",
         calibration=calibrate(trained, training, tables, args),
         report={
             "training": asdict(args),
@@ -294,13 +296,12 @@ def train_again(kb: KnowledgeBase, trained: TrainedModel, test_documents: IntArr
         trained.model.name,
         TrainingArgs(**trained.report["training"]),
         extra=trained.model.extra,
-        words=trained.words,
         test_documents=test_documents,
     )
 
 
 def calibrate(
-    model: LinkingModel, mentions: EncodedMentions, tables: Tables, args: TrainingArgs
+    model: Model, mentions: EncodedMentions, tables: Tables, args: TrainingArgs
 ) -> Calibration:
     """Fit the confidence of a model on the documents that training kept aside."""
     usable = np.flatnonzero((mentions.gold_column() >= 0) & (mentions.mask.sum(axis=1) > 1))
@@ -310,3 +311,44 @@ def calibrate(
     mentions = mentions.take(rows[:MOST_CALIBRATED])
     blocks = score_mentions(model, mentions, tables, block=max(len(mentions), 1))
     return fit_calibration(blocks[0], mentions.gold_column())
+
+
+def fit_calibration(scores: Float32, gold: Int64) -> Calibration:
+    """Fit temperature and logistic curve on held-out mentions.
+
+    Args:
+        scores: g(e; m), padding at a very low value, shape (M, C).
+        gold: Column of the gold entity, -1 where it is no candidate, shape (M,).
+    """
+    from scipy import optimize, special  # here: linking needs neither, and both load slowly
+
+    inside = gold >= 0
+    if inside.sum() < 10:
+        return Calibration()
+    spread = float(np.std(scores[scores > -1e8])) or 1.0
+
+    def loss(log_temperature: float) -> float:
+        scaled = scores[inside].astype(np.float64) / (spread * np.exp(log_temperature))
+        logs = scaled - special.logsumexp(scaled, axis=1, keepdims=True)
+        return -float(logs[np.arange(len(logs)), gold[inside]].mean())
+
+    best = optimize.minimize_scalar(loss, bounds=(-8, 4), method="bounded")
+    calibration = Calibration(temperature=spread * float(np.exp(best.x)))
+    top = calibration.distribution(scores)
+    right = top.argmax(axis=1) == gold
+    slope, intercept = fit_logistic(log_odds_of(top.max(axis=1)), right)
+    return Calibration(calibration.temperature, slope, intercept)
+
+
+def fit_logistic(x: Float64, y: Bools) -> tuple[float, float]:
+    """Fit P(y | x) = σ(a x + b), with a pull of one label towards a = 1 and b = 0."""
+    from scipy import optimize
+
+    def loss(parameters: Float64) -> float:
+        a, b = parameters
+        z = a * x + b
+        fit = np.logaddexp(0, -z)[y].sum() + np.logaddexp(0, z)[~y].sum()
+        return float(fit + ((a - 1.0) ** 2 + 0.1 * b**2))
+
+    found = optimize.minimize(loss, np.array([1.0, 0.0]), method="L-BFGS-B")
+    return float(found.x[0]), float(found.x[1])

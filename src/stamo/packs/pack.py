@@ -337,7 +337,7 @@ class EntityPack:
             raise _bad(self, f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
         if not self.encoder:
             return
-        from stamo.features.encoder_choice import encoder_for  # with torch
+        from stamo.features.encoder import encoder_for  # with torch
         from stamo.features.views_context import n_columns
 
         encoder = encoder_for(self.encoder)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
-from stamo.features.base import FeatureParams
-from stamo.models.evidence import GROUPS, NONE_GROUPS
+from stamo.models.correction import GROUPS
 from stamo.packs.pack import EntityPack
-from stamo.system.files import Int64
+from stamo.system.files import Float32, Int64
 
 SHIFT = "decision-shift"
 """The group of a pack that holds what was added to the log odds to draw the line for F1."""
 
 
-def pack_theta(pack: EntityPack) -> FeatureParams:
+def pack_theta(pack: EntityPack) -> dict[str, Float32]:
     """Return θ(e*) of a pack in the shapes that the features expect, (1, ...) each.
 
     The aliases and neighbours of a pile that it is looked up on must be the pack's own.
     """
-    names = {name.replace(" ", "-"): name for name in (*GROUPS, *NONE_GROUPS)}
+    names = {name.replace(" ", "-"): name for name in GROUPS}
     groups = {names.get(key, key): values for key, values in pack.groups.items() if key != SHIFT}
     groups |= {"prior": pack.priors, "relatedness": pack.relatedness, "embedding": pack.vector}
-    return FeatureParams({n: torch.from_numpy(np.array(v))[None] for n, v in groups.items()})
+    return {name: np.asarray(values)[None] for name, values in groups.items()}
 
 
 def strongest_neighbours(pack: EntityPack, n: int) -> list[tuple[str, float]]:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stamo.evaluation.intervals import Rates, rates
-from stamo.features.base import view_mentions
-from stamo.features.views import VIEWS
-from stamo.learning.loop import LoopArgs, Slot, Task, self_train
-from stamo.models.evidence import agree, log_odds, margins_under
+from stamo.features.pile import Pile
+from stamo.learning.algorithm1 import Slot
+from stamo.learning.learn import Method
+from stamo.models.correction import agree, log_odds, margins
+from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Float64, Int64
 from stamo.system.processes import one_thread
 
@@ -51,31 +52,33 @@ class CrossValidation:
 
 @one_thread()
 def cross_validate(
-    task: Task,
-    args: LoopArgs,
+    pile: Pile,
+    trained: TrainedModel,
+    method: Method,
     n_folds: int,
     on_fold: Callable[[int, int], None] = lambda number, n_folds: None,
 ) -> CrossValidation:
     """Learn once for each part of the labels, without it, and predict it.
 
     Args:
-        task: The pile with all labels.
-        args: How to learn.
+        pile: The candidate mentions with all labels.
+        trained: The linking model.
+        method: How to learn.
         n_folds: Parts of the labels; fewer when fewer documents are labelled, 0 for no check.
         on_fold: Called after each fold with its number and that of all folds.
     """
-    folds = make_folds(task, n_folds) if n_folds > 1 else []
-    _, vote, _ = task.pile.votes
+    folds = make_folds(pile, n_folds) if n_folds > 1 else []
+    _, vote, _ = pile.votes
     checked: list[Int64] = []
     runs: list[list[tuple[Float64, float]]] = []
     for number, left_out in enumerate(folds, start=1):
-        rest = task.labelled.copy()
+        rest = pile.labelled.copy()
         rest[left_out] = False
         if not rest.any():
             continue
         # The first mention of each name in each document is judged: the others share its label.
         checked.append(left_out[np.sort(np.unique(vote[left_out], return_index=True)[1])])
-        runs.append(_run_fold(task, args, rest, checked[-1]))
+        runs.append(_run_fold(pile, trained, method, rest, checked[-1]))
         on_fold(number, len(folds))
     if not checked:
         nothing = np.zeros((1, 0))
@@ -86,36 +89,36 @@ def cross_validate(
         last = [slots[min(t, len(slots) - 1)] for slots in runs]  # some may have stopped earlier
         odds.append(np.concatenate([values for values, _ in last]))
         shifts.append(np.concatenate([np.full(len(values), shift) for values, shift in last]))
-    return CrossValidation(rows, task.labels[rows, 0] > 0.5, np.stack(odds), np.stack(shifts))
+    return CrossValidation(rows, pile.labels[rows, 0] > 0.5, np.stack(odds), np.stack(shifts))
 
 
-def _run_fold(task: Task, args: LoopArgs, rest: Bools, rows: Int64) -> list[tuple[Float64, float]]:
+def _run_fold(
+    pile: Pile, trained: TrainedModel, method: Method, rest: Bools, rows: Int64
+) -> list[tuple[Float64, float]]:
     """Learn from the rest of the labels; return log odds of the rows and shift after each slot."""
     # As in linking, the mentions of one name in one document meet half-way.
-    _, vote, _ = task.pile.votes
+    _, vote, _ = pile.votes
     together = np.flatnonzero(np.isin(vote, vote[rows]))
     asked = np.searchsorted(together, rows)
-    part = task.scorer.take(together)
-    every = view_mentions(task.pile, task.kb, VIEWS)
-    views = {name: view[together] for name, view in every.items()}
+    part = trained.model.with_features(method.features).freeze(pile).take(together)
+    temperature = trained.calibration.temperature
     slots: list[tuple[Float64, float]] = []
 
     def predict(slot: Slot) -> None:
-        margin = margins_under(part, slot.theta, task.temperature)
-        odds = agree(log_odds(margin, slot.theta, views, task.temperature), part.pile)
-        slots.append((odds[asked, 0].astype(np.float64), slot.shifts[0]))
+        margin = margins(part, slot.theta, temperature)
+        odds, _ = log_odds(margin, part.pile, slot.theta, temperature)
+        slots.append((agree(odds, part.pile)[asked, 0], slot.shifts[0]))
 
-    labels = np.where(rest[:, None], task.labels, np.float32(0))
-    known = replace(task, labels=labels, labelled=rest)
-    self_train(known, args, on_first=predict, on_slot=predict)
+    labels = np.where(rest[:, None], pile.labels, np.float32(0))
+    method.learn(replace(pile, labels=labels, labelled=rest), trained, predict)
     return slots
 
 
-def make_folds(task: Task, n_folds: int) -> list[Int64]:
+def make_folds(pile: Pile, n_folds: int) -> list[Int64]:
     """Deal the labelled documents into folds with about the same share of each kind of label."""
-    rows = np.flatnonzero(task.labelled)
-    documents = task.pile.mentions.documents[rows]
-    is_emerging = task.labels[rows, 0] > 0.5
+    rows = np.flatnonzero(pile.labelled)
+    documents = pile.mentions.documents[rows]
+    is_emerging = pile.labels[rows, 0] > 0.5
     kinds = {int(d): bool(is_emerging[documents == d].any()) for d in np.unique(documents)}
     ordered = sorted(kinds, key=lambda d: (kinds[d], hashlib.sha256(b"%d" % d).digest()))
     fold_by_document = {d: i % n_folds for i, d in enumerate(ordered)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stamo.models.calibration import expected_calibration_error, reliability
+from stamo.evaluation.intervals import expected_calibration_error, reliability
 from stamo.system.files import Float64
 from stamo.workspace.learn import SlotRecord
 from stamo.workspace.verdict import Findings

@@ -12,23 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.special import expit
 
 from stamo.corpus.types import Corpus
 from stamo.errors import LearningError, SettingsError
 from stamo.evaluation.intervals import Rates
-from stamo.features.base import FeatureParams, view_mentions
-from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering
-from stamo.features.views import VIEWS
+from stamo.features.encoder import INSTALLED, encoder_of, remembering
+from stamo.features.pile import Pile
 from stamo.features.views_context import Sentence
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import LearnedEntity, encode_pile, reading_named
-from stamo.learning.loop import Learned, Reading, Slot, Task, self_train
-from stamo.models.evidence import agree, log_odds, margins_under
+from stamo.learning.algorithm1 import Learned, Slot
+from stamo.learning.learn import LearnedEntity, Method, encode_pile, method_named
+from stamo.models.correction import agree, log_odds, margins
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.system.files import Float64, Int64, to_json, write_atomic
+from stamo.system.files import Float32, Float64, Int64, to_json, write_atomic
 from stamo.workspace.cross_validation import CrossValidation, cross_validate
 from stamo.workspace.folder import Workspace, read_corpus
 from stamo.workspace.labels import (
@@ -69,16 +67,16 @@ class LearnSettings:
     own where nothing is said."""
 
     def __post_init__(self) -> None:
-        reading_named(self.method)
+        method_named(self.method)
         if self.n_folds < 0 or self.n_folds == 1 or (self.n_slots or 0) < 0:
             raise SettingsError("Give 0 or more slots, and 0, 2 or more folds.")
 
-    def to_reading(self) -> Reading:
+    def to_method(self) -> Method:
         """Return the method, with another number of slots where one is given."""
-        reading = reading_named(self.method)
+        method = method_named(self.method)
         if self.decision:
-            reading = reading.with_decision(self.decision)
-        return reading if self.n_slots is None else reading.with_slots(self.n_slots)
+            method = method.with_decision(self.decision)
+        return method if self.n_slots is None else method.with_slots(self.n_slots)
 
 
 @dataclass(frozen=True)
@@ -159,33 +157,32 @@ def learn_pack(
         WorkspaceError: Nothing is collected, or another process learns here.
     """
     with workspace.lock("learn"):
-        reading = settings.to_reading()
+        method = settings.to_method()
         on_progress(0.0, "Reading documents and labels")
-        corpus, events, n_stale, task = read_material(
-            workspace, kb, trained, reading, settings.encoder
-        )
+        corpus, events, n_stale, pile = read_material(workspace, kb, trained, settings.encoder)
         checked = cross_validate(
-            task,
-            reading.args,
+            pile,
+            trained,
+            method,
             settings.n_folds,
             lambda k, n: on_progress(k / (n + 1), f"Checking on left-out labels, part {k} of {n}"),
         )
         records: list[SlotRecord] = []
-        thetas: list[FeatureParams] = []
+        thetas: list[Mapping[str, Float32]] = []
 
         def note(slot: Slot) -> None:
-            thetas[:] = [*thetas[-1:], slot.theta_hat if slot.number else slot.theta]
-            records.append(_record(slot, task, thetas, checked.rates(slot.number)))
+            thetas[:] = [*thetas[-1:], slot.theta]
+            records.append(_record(slot, pile, thetas, checked.rates(slot.number)))
 
         on_progress(0.9, "Learning from all labels")
-        learned = self_train(task, reading.args, on_first=note, on_slot=note)
+        learned = method.learn(pile, trained, note)
         alarm = collapse_alarm(records[: learned.used_slot + 1])
-        findings = _find_out(task, corpus, events, learned, checked, alarm)
-        pack = LearnedEntity(learned, task.pile, trained).to_pack(
+        findings = _find_out(trained, corpus, events, learned, checked, alarm)
+        pack = LearnedEntity(learned, trained).to_pack(
             labels_fingerprint=labels_fingerprint(events),
             history=tuple(record.to_json() for record in records),
-            description=f"Learned from {int(task.labelled.sum())} labelled and "
-            f"{int((~task.labelled).sum())} unlabelled mentions.",
+            description=f"Learned from {int(pile.labelled.sum())} labelled and "
+            f"{int((~pile.labelled).sum())} unlabelled mentions.",
             notes=_notes(workspace, settings.method, learned, corpus, events),
         )
         done = LearnedPack(
@@ -206,14 +203,13 @@ def read_material(
     workspace: Workspace,
     kb: KnowledgeBase,
     trained: TrainedModel,
-    reading: Reading,
     encoder: str | None = None,
-) -> tuple[Corpus, list[LabelEvent], int, Task]:
+) -> tuple[Corpus, list[LabelEvent], int, Pile]:
     """Read and encode what a workspace learns from.
 
     Returns:
         The documents with their labels, the labels, how many of them have no mention any more,
-        and the task of learning.
+        and the pile.
 
     Raises:
         WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
@@ -235,11 +231,11 @@ def read_material(
         )
     corpus = corpus.with_labels(labels)
     reader = remembering(encoder_of(encoder), workspace.encodings_path)
-    task = reading.task(encode_pile([entity], corpus, kb, trained, encoder=reader))
+    pile = encode_pile([entity], corpus, kb, trained, encoder=reader)
     if reader is not None:
-        view_mentions(task.pile, kb, [Sentence()])
+        pile.rows(Sentence())
         reader.save()
-    return corpus, events, n_stale, task
+    return corpus, events, n_stale, pile
 
 
 def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack:
@@ -247,24 +243,23 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
 
     Nothing is written.
     """
-    reading = reading_named("estimation")
-    *_, task = read_material(workspace, kb, trained, reading)
-    return LearnedEntity(self_train(task, reading.args), task.pile, trained).to_pack()
+    *_, pile = read_material(workspace, kb, trained)
+    return LearnedEntity(method_named("estimation").learn(pile, trained), trained).to_pack()
 
 
 def _record(
-    slot: Slot, task: Task, thetas: Sequence[FeatureParams], left_out: Rates | None
+    slot: Slot, pile: Pile, thetas: Sequence[Mapping[str, Float32]], left_out: Rates | None
 ) -> SlotRecord:
     """Say what a slot did; the last of the thetas is its own, the one before of the slot before."""
-    rest = ~task.labelled
+    rest = ~pile.labelled
     threshold = float(expit(-slot.shifts[0]))
     share = float((slot.pseudo_labels[rest, 0] > threshold).mean()) if rest.any() else 0.0
     before, after = thetas[0], thetas[-1]
     moved = {}
-    for name, values in after.groups.items():
-        if len(thetas) > 1 and values.numel() and name in before.groups:
-            size = max(float(torch.linalg.vector_norm(before[name])), 1.0)
-            moved[name] = float(torch.linalg.vector_norm(values - before[name])) / size
+    for name, values in after.items():
+        if len(thetas) > 1 and values.size and name in before:
+            size = max(float(np.linalg.norm(before[name])), 1.0)
+            moved[name] = float(np.linalg.norm(values - before[name])) / size
     return SlotRecord(slot.number, share, slot.n_flipped if slot.number > 1 else 0, moved, left_out)
 
 
@@ -294,7 +289,7 @@ def collapse_alarm(records: Sequence[SlotRecord]) -> str | None:
 
 
 def _find_out(
-    task: Task,
+    trained: TrainedModel,
     corpus: Corpus,
     events: Sequence[LabelEvent],
     learned: Learned,
@@ -302,21 +297,21 @@ def _find_out(
     alarm: str | None,
 ) -> Findings:
     """Put together what the verdict needs to know, on the pile as it was encoded for learning."""
-    shift = learned.shifts[0]  # there is one entity
-    odds, decisions = checked.at(learned.used_slot, learned.pile_weight, learned.line[0])
+    pile, shift = learned.pile, learned.shifts[0]  # there is one entity
+    odds, decisions = checked.at(learned.used_slot, learned.pile_weight, learned.threshold[0])
     choices = [event.choice for event in events if event.choice != SKIP]
     n_emerging = choices.count(EMERGING_CHOICE)
     contradicted = np.flatnonzero(np.where(checked.labels, odds, -odds) < -DOUBTFUL)
-    pile_odds, rivals = _link_pile(task, learned)
-    free = ~task.labelled
+    pile_odds, rivals = _link_pile(trained, learned)
+    free = ~pile.labelled
     p = expit(pile_odds[free] - shift)
     taken = free & (pile_odds > 0)
     counts = Counter(rivals[taken].tolist())
     known = [entity for entity in counts if entity >= 0]
-    titles = dict(zip(known, task.kb.titles(np.array(known, dtype=np.int64)), strict=True))
+    titles = dict(zip(known, pile.kb.titles(np.array(known, dtype=np.int64)), strict=True))
     taken_from = [(titles.get(entity, ""), n) for entity, n in counts.items()]
     return Findings(
-        entity=task.pile.entities[0].id,
+        entity=pile.entities[0].id,
         n_emerging=n_emerging,
         n_other=len(choices) - n_emerging,
         labels=tuple(checked.labels.tolist()),
@@ -328,32 +323,30 @@ def _find_out(
         n_unsure=int(((p > UNSURE) & (p < 1 - UNSURE)).sum()),
         taken_from=tuple(sorted(taken_from, key=lambda item: (-item[1], item[0]))),
         alarm=alarm,
-        doubtful=_doubtful(task, corpus, checked.rows[contradicted]),
+        doubtful=_doubtful(pile, corpus, checked.rows[contradicted]),
     )
 
 
-def _link_pile(task: Task, learned: Learned) -> tuple[Float64, Int64]:
+def _link_pile(trained: TrainedModel, learned: Learned) -> tuple[Float64, Int64]:
     """Return the log odds of every mention as linking decides, and its best known candidate."""
-    theta = learned.theta
-    margin = margins_under(task.scorer, theta, task.temperature)
-    views = view_mentions(task.pile, task.kb, VIEWS)
-    odds = agree(log_odds(margin, theta, views, task.temperature), task.pile)[:, 0]
-    known = task.scorer(theta).detach().numpy()[:, :-1]
+    pile, theta, temperature = learned.pile, learned.theta, trained.calibration.temperature
+    frozen = learned.model.freeze(pile)
+    every, _ = log_odds(margins(frozen, theta, temperature), pile, theta, temperature)
+    odds, known = agree(every, pile)[:, 0], frozen.scores(theta)[:, :-1]
     if not known.shape[1]:
         return odds, np.full(len(odds), -1, dtype=np.int64)
-    best = np.take_along_axis(task.pile.mentions.candidates, known.argmax(axis=1)[:, None], axis=1)
+    best = np.take_along_axis(pile.mentions.candidates, known.argmax(axis=1)[:, None], axis=1)
     return odds, best[:, 0].astype(np.int64)
 
 
-def _doubtful(task: Task, corpus: Corpus, rows: Int64) -> tuple[str, ...]:
+def _doubtful(pile: Pile, corpus: Corpus, rows: Int64) -> tuple[str, ...]:
     """Describe the labels that the run without them contradicts."""
-    pile = task.pile
     if pile.text is None or not len(rows):
         return ()
     lines = []
     for row, window in zip(rows.tolist(), pile.text.take(rows).windows(60), strict=True):
         document = corpus.documents[int(pile.mentions.documents[row])]
-        said = "is" if task.labels[row, 0] > 0.5 else "is not"
+        said = "is" if pile.labels[row, 0] > 0.5 else "is not"
         lines.append(
             f"{document.id}: labelled as what {said} {pile.entities[0].id}, but "
             f"the other labels say otherwise: {' '.join(window.text.split())}"

@@ -20,15 +20,13 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
-from stamo.features.base import ViewRows
-from stamo.features.encoder_choice import INSTALLED, encoder_of, remembering
+from stamo.features.base import Rows
+from stamo.features.encoder import INSTALLED, encoder_of, remembering
 from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.corrected import CorrectedArgs
-from stamo.learning.correction import products
-from stamo.learning.learn import encode_pile
-from stamo.learning.loop import Task, self_train
-from stamo.models.evidence import mention_views
+from stamo.learning.default import DefaultArgs, learn_default, products
+from stamo.learning.learn import CLOSED_FORM, encode_pile
+from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Float64, Int32, Int64
 from stamo.workspace.folder import Workspace
@@ -51,7 +49,7 @@ N_LAST = 5
 
 def choose_documents(
     pile: Pile,
-    views: ViewRows,
+    views: Sequence[Rows],
     n: int,
     rng: np.random.Generator,
     *,
@@ -62,7 +60,7 @@ def choose_documents(
 
     Args:
         pile: The candidate mentions.
-        views: Their views, see `mention_views`.
+        views: The rows of their views.
         n: How many to choose; fewer where there are fewer documents.
         rng: Draws the mentions to stand for where the pile is large.
         chosen: Mentions that are labelled already; their documents are not asked again.
@@ -119,8 +117,8 @@ class _FairNames:
         self.given[name] += 1
 
 
-def _similarity(pile: Pile, views: ViewRows, a: Int64, b: Int64) -> Float64:
-    filled = [rows for rows in views.values() if rows.shape[1]]
+def _similarity(pile: Pile, views: Sequence[Rows], a: Int64, b: Int64) -> Float64:
+    filled = [rows for rows in views if rows.shape[1]]
     total = sum(products(rows[a], rows[b]) for rows in filled)
     like_name = np.where(pile.alias[a][:, None] == pile.alias[b], 1.0, OTHER_NAME)
     return np.asarray(np.maximum(total, 0.0) * like_name / max(len(filled), 1))
@@ -149,9 +147,11 @@ class LabelQueue:
     ) -> None:
         self.entity, self.corpus, self.kb = entity, corpus, kb
         bare = corpus.with_labels({})
-        self._unlabelled = encode_pile([entity], bare, kb, trained, encoder=encoder)
-        self.pile = self._unlabelled.pile
-        self.views = mention_views(self.pile, kb)
+        self.pile, self._trained = (
+            encode_pile([entity], bare, kb, trained, encoder=encoder),
+            trained,
+        )
+        self.views = [self.pile.rows(view) for view in VIEWS]
         self.keys: list[LabelKey] = [
             (document.id, index)
             for document in corpus
@@ -171,13 +171,13 @@ class LabelQueue:
         Behind the first `n`, each document is asked once before any is asked again.
         """
         decided = self._rows(events)
-        keys = [self.keys[row] for row in self._first(self._task(events), decided, n)]
+        keys = [self.keys[row] for row in self._first(self._labelled(events), decided, n)]
         taken = {*keys, *(self.keys[row] for row in decided.tolist())}
         return [*keys, *(key for key in one_per_document(self.keys) if key not in taken)]
 
-    def _first(self, task: Task | None, decided: Int64, n: int) -> list[int]:
+    def _first(self, pile: Pile | None, decided: Int64, n: int) -> list[int]:
         """Return the rows to ask first; where several wishes compete, they take turns."""
-        rng, wishes = np.random.default_rng(0), self._wanted(task)
+        rng, wishes = np.random.default_rng(0), self._wanted(pile)
         turns: list[list[int]] = []
         share = -(-n // len(wishes))
         for weight in wishes:
@@ -186,27 +186,27 @@ class LabelQueue:
             turns.append(rows.tolist())
         return [row for turn in zip_longest(*turns) for row in turn if row is not None][:n]
 
-    def _wanted(self, task: Task | None) -> list[Float64 | None]:
+    def _wanted(self, pile: Pile | None) -> list[Float64 | None]:
         """Return how much each mention is worth asking, by each wish; None where nothing tells."""
-        enough = task is not None and int(task.labelled.sum()) >= LEAST_LABELS
-        if task is None or not (enough or self.entity.line):
+        enough = pile is not None and int(pile.labelled.sum()) >= LEAST_LABELS
+        if pile is None or not (enough or self.entity.line):
             return [None]
-        p = self._posterior(task)
+        p = self._posterior(pile)
         unsure = np.asarray(4 * p * (1 - p) + 0.1)
-        if self._n_positive(task) < LEAST_POSITIVE:
+        if self._n_positive(pile) < LEAST_POSITIVE:
             return [np.asarray(p + 0.02), unsure]
         return [unsure]
 
-    def _n_positive(self, task: Task) -> int:
+    def _n_positive(self, pile: Pile) -> int:
         _, vote, _ = self.pile.votes
-        return len(np.unique(vote[task.labels[:, 0] > 0.5]))
+        return len(np.unique(vote[pile.labels[:, 0] > 0.5]))
 
     def advise(self, events: Sequence[LabelEvent]) -> Advice:
         """Tell whether more labels help, by what the last ones changed."""
         ordered = sorted(events, key=lambda event: event.at)
-        now = self._task(ordered)
+        now = self._labelled(ordered)
         n = 0 if now is None else int(now.labelled.sum())
-        before = self._task(ordered[:-N_LAST])
+        before = self._labelled(ordered[:-N_LAST])
         if now is None or before is None or int(before.labelled.sum()) < LEAST_LABELS:
             return Advice(None, False, f"{n} labels so far; more will help.")
         rest = ~now.labelled
@@ -230,8 +230,8 @@ class LabelQueue:
         rows = sorted(self._row_by_key[key] for key in found if key in self._row_by_key)
         return np.array(rows, dtype=np.int64)
 
-    def _task(self, events: Sequence[LabelEvent]) -> Task | None:
-        """Return the task of learning with some labels; None where no label is the entity."""
+    def _labelled(self, events: Sequence[LabelEvent]) -> Pile | None:
+        """Return the pile with some labels; None where no label is the entity."""
         found, _ = find_labelled(events, self.corpus, self.entity)
         labels = np.zeros((len(self.pile), 1), dtype=np.float32)
         labelled = np.zeros(len(self.pile), dtype=bool)
@@ -242,10 +242,16 @@ class LabelQueue:
                 labels[row, 0] = answer == self.entity.id
         if not labels.any() and not self.entity.line:
             return None
-        return replace(self._unlabelled, labels=labels, labelled=labelled)
+        return replace(self.pile, labels=labels, labelled=labelled)
 
-    def _posterior(self, task: Task) -> Float64:
-        learned = self_train(task, CorrectedArgs(n_slots=1, choose=False))
+    def _posterior(self, pile: Pile) -> Float64:
+        learned = learn_default(
+            pile,
+            self._trained.model,
+            CLOSED_FORM,
+            DefaultArgs(n_slots=1, choose=False),
+            temperature=self._trained.calibration.temperature,
+        )
         return learned.posterior[:, 0].astype(np.float64)
 
 

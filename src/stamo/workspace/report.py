@@ -18,7 +18,7 @@ import numpy as np
 from stamo.corpus.reading import read_documents
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import WorkspaceError
-from stamo.features.encoder_choice import encoder_for, remembering
+from stamo.features.encoder import encoder_for, remembering
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.forms import matcher_for
 from stamo.linking.linker import Linker

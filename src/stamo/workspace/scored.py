@@ -15,7 +15,7 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import ArtifactMismatchError, PackError
-from stamo.features.encoder_choice import encoder_for, remembering
+from stamo.features.encoder import encoder_for, remembering
 from stamo.features.mentions import Lexicon, flatten
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase

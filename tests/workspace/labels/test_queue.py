@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stamo.features.encoder_choice import INSTALLED, encoder_of
+from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.workspace.gold import label_by_gold
 from stamo.workspace.labels import SKIP, LabelTarget
 from stamo.workspace.queue import LabelQueue, choose_documents, open_queue
@@ -35,11 +35,11 @@ def clustered(n_clusters, size):
         mentions=replace(pile.mentions, documents=documents),
         alias=alias,
         groups=documents.astype(np.int64),
-        extra={},
+        kept={},
     )
     cluster = np.repeat(np.arange(n_clusters), size)
     vectors = np.eye(n_clusters)[cluster]
-    views = {"words": vectors, "entities": sparse.csr_matrix(vectors)}
+    views = [vectors, sparse.csr_matrix(vectors)]
     return pile, views, cluster
 
 

@@ -29,7 +29,6 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker, batched
 from stamo.linking.output import link_format
 from stamo.linking.results import LinkedDocument, LinkedMention
-from stamo.models.base import make_batch
 from stamo.models.store import TrainedModel, load_model
 from stamo.system.processes import one_thread, without_garbage_collection
 from stamo_lab.bench.usage import MB, Say, Usage, measure, timed
@@ -153,9 +152,8 @@ def link_plainly(linker: Linker, documents: Sequence[Document]) -> Iterator[Link
         for row in range(corpus.n_mentions):
             rows = np.array([row])
             one = encode(corpus, kb, linker.encoding, rows=rows, context_entities=context)
-            one = encode_features(one, model.encoded_features, kb)
-            with torch.inference_mode():
-                best = int(model(make_batch(one, linker.tables)).argmax())
+            one = encode_features(one, model.features, kb)
+            best = int(model.score_known(one, linker.tables).argmax())
             start, end = int(located.starts[row]), int(located.ends[row])
             title = kb.title(int(one.candidates[0, best]))
             mentions.append(LinkedMention(document.text[start:end], start, end, title, 1.0))

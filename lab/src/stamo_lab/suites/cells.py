@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
-from stamo.features.encoder_choice import INSTALLED, CachedEncoder, encoder_of
+from stamo.features.encoder import INSTALLED, CachedEncoder, encoder_of
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import append_line, whole_lines

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import SuiteError
-from stamo.features.base import Feature, encode_features, view_mentions
+from stamo.features.base import Feature, encode_features
+from stamo.features.embedding import Tables
 from stamo.features.mentions import (
     OTHER,
     UNKNOWN,
@@ -27,9 +28,9 @@ from stamo.features.mentions import (
 )
 from stamo.features.pile import Pile, linked_pairs, make_pile, positions
 from stamo.features.surface import Surface
-from stamo.features.views import VIEWS
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
+from stamo.models.correction import VIEWS
 from stamo.system.files import Bools, Float32, Int32, Int64
 from stamo_lab.baselines import Phrasebook
 from stamo_lab.suites.corpora import (
@@ -129,7 +130,8 @@ def encode_problem(
     mentions = encode_features(mentions, features, kb)
     pairs = linked_pairs(positions(numbers, flat.documents), context)
     entities = [data.entity(problem)]
-    pile = make_pile(entities, mentions, pairs, len(numbers), kb, neighbours, text=text)
+    pile = make_pile(entities, mentions, pairs, len(numbers), kb, data.tables, neighbours)
+    pile = replace(pile, text=text)
     is_emerging, width = mentions.gold == problem.group[0], mentions.candidates.shape[1]
     return EncodedProblem(pile, np.where(is_emerging, width, mentions.gold_column()))
 
@@ -372,6 +374,12 @@ class SuiteData:
         return np.unique(ids[ids >= 0]).astype(np.int32)
 
     @cached_property
+    def tables(self) -> Tables:
+        """The vectors of the knowledge base, in memory."""
+        kb = self.kb
+        return Tables(np.asarray(kb.word_vectors), np.asarray(kb.entity_vectors()))
+
+    @cached_property
     def phrasebook(self) -> Phrasebook:
         """The phrases of the knowledge base's articles."""
         web, wiki = self.corpora.web, self.corpora.wiki
@@ -399,8 +407,9 @@ def load_problem(
     neighbours = learning.pile.neighbours
     # The tests' text is looked at with the words of W: what was not learned there is not known.
     named = [view for view in VIEWS if view.has_vocabulary]
-    view_mentions(learning.pile, data.kb, named)
-    words = {view.name: learning.pile.vocabulary(view.name) for view in named}
+    for view in named:
+        learning.pile.rows(view)
+    words = learning.pile.vocabularies
     tests = {}
     for name in TEST_SETS:
         if len(problem.rows[name]):

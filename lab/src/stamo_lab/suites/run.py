@@ -17,9 +17,7 @@ import torch
 from stamo.errors import LearningError, SettingsError, SuiteError
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
-from stamo.models.kinds import MODELS
-from stamo.models.store import TrainedModel, load_model
-from stamo.models.tables import Tables
+from stamo.models.store import MODELS, TrainedModel, load_model
 from stamo_lab.bert import BertArgs, load_tuned
 from stamo_lab.figures import CONVERGENCE_ROWS
 from stamo_lab.methods import METHODS, Trial, run_method
@@ -43,7 +41,6 @@ from stamo_lab.suites.training import (
     BERT,
     LEARNED_FEATURES,
     OnModel,
-    kb_tables,
     train_models,
 )
 from stamo_lab.tables import INTER_ROWS
@@ -132,13 +129,13 @@ def _seeds(method: Method, settings: RunSettings, n_slow: int) -> range:
 
 
 @cache
-def _open(place: Place) -> tuple[SuiteData, Tables, Mapping[str, TrainedModel]]:
+def _open(place: Place) -> tuple[SuiteData, Mapping[str, TrainedModel]]:
     """Open suite, knowledge base and models once in each process."""
     torch.set_num_threads(1)
     kb = KnowledgeBase.open(place.kb_path)
     data = SuiteData.load(open_suite(place.suite_path, kb), kb)
     models = {path.stem: load_model(path) for path in sorted(place.out.glob("*.safetensors"))}
-    return data, kb_tables(kb), models
+    return data, models
 
 
 @cache
@@ -158,7 +155,7 @@ def run_work(place: Place, work: CellWork[Cell, RunSettings]) -> list[Row]:
 def _run_cells(
     place: Place, work: CellWork[Cell, RunSettings], encoder: TextEncoder | None
 ) -> list[Row]:
-    data, tables, models = _open(place)
+    data, models = _open(place)
     problem = data.suite.problems[work.number]
     loaded = _load(place, work.number)
     rows: list[Row] = []
@@ -171,7 +168,6 @@ def _run_cells(
             loaded,
             loaded.choose_labels(cell.n_labels, cell.seed),
             models[name],
-            tables,
             {f: models[k] for f in LEARNED_FEATURES if (k := f"{name}-without-{f}") in models},
             work.settings.n_slots,
             _open_reader(place) if cell.method == "bert" else None,
@@ -198,8 +194,8 @@ _NO_SLOTS: Row = {"n_slots": 0, "slot_seconds": 0.0, "pile_helped": None, "curve
 @lru_cache(maxsize=1)
 def _load(place: Place, number: int) -> LoadedProblem:
     """Encode a problem; the parts of its work follow one another."""
-    data, _, models = _open(place)
-    found = {f.name: f for t in models.values() for f in t.model.encoded_features}
+    data, models = _open(place)
+    found = {f.name: f for t in models.values() for f in t.model.features}
     return load_problem(data, data.suite.problems[number], features=tuple(found.values()))
 
 

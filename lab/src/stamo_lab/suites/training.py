@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from stamo.errors import ArtifactMismatchError, SuiteError
-from stamo.features.base import Back, Feature, lookup_slope
+from stamo.features.base import Array, Feature, Rows, Theta
+from stamo.features.embedding import Tables
 from stamo.features.mentions import UNKNOWN, EncodedMentions, EncodingSettings
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import LinkingModel
-from stamo.models.kinds import make_model
-from stamo.models.store import TrainedModel
-from stamo.models.tables import Tables
+from stamo.models.base import Model
+from stamo.models.store import TrainedModel, make_model
 from stamo.models.train import TrainingArgs, calibrate, encode_held_out, train
 from stamo.system.files import Float32
 from stamo.system.processes import Workers
@@ -57,29 +55,29 @@ def leave_out_feature(
     return replace(mentions, known=known), tables
 
 
-@dataclass
-class Absent:
+class Absent(Feature):
     """A feature that is zero for every candidate and stays so."""
 
-    feature: Feature
-    name: str
+    def __init__(self, feature: Feature) -> None:
+        self.feature, self.name = feature, feature.name
 
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Any:
+    def rows(self, pile: Pile) -> Rows:
+        """Return the rows of the feature."""
+        return pile.rows(self.feature)
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32 | None:
         """Return zeros."""
-        return np.zeros_like(self.feature.known(mentions, kb))
+        values = self.feature.known(mentions, kb)
+        return None if values is None else np.zeros_like(values)
 
-    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
+    def estimate(self, sample: Sample) -> Float32 | None:
         """Return zeros."""
-        return torch.zeros_like(self.feature.estimate(sample, kb))
+        group = self.feature.estimate(sample)
+        return None if group is None else np.zeros_like(group)
 
-    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
+    def values(self, theta: Theta, pile: Pile) -> Array:
         """Return zeros, whatever θ(e*) is."""
-        return self.feature.lookup(theta * 0, pile)
-
-    def slope(self, theta: Float32, pile: Pile) -> tuple[Float32, Back]:
-        """Return zeros, and that nothing depends on θ(e*)."""
-        values, _ = lookup_slope(self.feature)(theta * 0, pile)
-        return values, lambda by_value: np.zeros_like(theta)
+        return self.feature.values({**theta, self.name: theta[self.name] * 0}, pile)
 
 
 PHI_ARGS = TrainingArgs(n_pairs=12_000, n_epochs=12, learning_rate=3e-3)
@@ -110,10 +108,10 @@ def train_suite_model(
     model = make_model(name, kb.dimensions, extra)
     is_conflated = data.suite.kind == "conflated"
     mentions = _encode_groups(data, model) if is_conflated else _encode_names(data, model, args)
-    mentions, tables = leave_out_feature(mentions, kb_tables(kb), without)
+    mentions, tables = leave_out_feature(mentions, data.tables, without)
     trained = train(model, mentions, tables, args)
     return TrainedModel(
-        trained.requires_grad_(False),
+        trained,
         dimensions=kb.dimensions,
         kb_fingerprint=kb.fingerprint,
         calibration=calibrate(trained, mentions, tables, args),
@@ -121,15 +119,15 @@ def train_suite_model(
     )
 
 
-def _encode_groups(data: SuiteData, model: LinkingModel) -> EncodedMentions:
+def _encode_groups(data: SuiteData, model: Model) -> EncodedMentions:
     """Encode the groups kept for training; every entity of a group is a known candidate."""
     groups = (p for p in data.suite.problems if p.split == "training")
     known = (_with_dummy(group, MENTIONS_OF_A_GROUP) for group in groups)
-    encoded = (encode_problem(data, p, "W", features=model.encoded_features) for p in known)
+    encoded = (encode_problem(data, p, "W", features=model.features) for p in known)
     return concatenate([one.pile.mentions for one in encoded])
 
 
-def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> EncodedMentions:
+def _encode_names(data: SuiteData, model: Model, args: TrainingArgs) -> EncodedMentions:
     """Encode natural names of held-out articles, without the emerging entities.
 
     Neither their aliases nor any mention that could mean one of them is trained on, and the
@@ -144,11 +142,6 @@ def _encode_names(data: SuiteData, model: LinkingModel, args: TrainingArgs) -> E
     emerging = np.array([problem.group[0] for problem in data.suite.problems], dtype=np.int32)
     keep = for_phi[mentions.documents] & ~np.isin(mentions.candidates, emerging).any(axis=1)
     return mentions.take(np.flatnonzero(keep))
-
-
-def kb_tables(kb: KnowledgeBase) -> Tables:
-    """Return the vectors of a knowledge base, in memory."""
-    return Tables(np.asarray(kb.word_vectors), np.asarray(kb.entity_vectors()))
 
 
 def _with_dummy(problem: Problem, n: int) -> Problem:

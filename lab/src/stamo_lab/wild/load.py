@@ -16,10 +16,9 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, Document, LabelKey, Mention
 from stamo.features.mentions import EMERGING, OTHER, UNKNOWN
-from stamo.features.pile import Pile, TextEncoder, share_labels
+from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import encode_pile
-from stamo.learning.loop import Task
 from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Int32, Int64
 from stamo.workspace.desk import ADVISE_EVERY
@@ -45,33 +44,25 @@ LEAST_TEST = 5
 
 @dataclass(frozen=True)
 class LoadedWild:
-    """The task of one problem, without any label, and what was judged of its pile."""
+    """The pile of one problem, without any label, and what was judged of its pile."""
 
     problem: WildProblem
     corpus: Corpus
-    task: Task
+    pile: Pile
     rows: Int64  # (n,) mention of the pile that was judged
     gold: Bools  # (n,) whether it means the entity
     senses: Int32  # (n,) the emerging entity, a known candidate, or neither
     trained: TrainedModel
 
-    @property
-    def pile(self) -> Pile:
-        """The candidate mentions."""
-        return self.task.pile
-
-    def label(self, chosen: Int64) -> Task:
-        """Return the task with some of the judged mentions labelled, and all that share their vote.
+    def label(self, chosen: Int64) -> Pile:
+        """Return the pile with some of the judged mentions labelled, and all that share their vote.
 
         Args:
             chosen: Places among the judged mentions.
         """
         gold = np.full(len(self.pile), UNKNOWN, dtype=np.int32)
         gold[self.rows[chosen]] = self.senses[chosen]
-        gold = share_labels(gold, self.pile)
-        pile = replace(self.pile, mentions=replace(self.pile.mentions, gold=gold))
-        labels = (gold == EMERGING)[:, None].astype(np.float32)
-        return replace(self.task, pile=pile, labels=labels, labelled=gold != UNKNOWN)
+        return self.pile.labelled_as(gold)
 
     @cached_property
     def places(self) -> list[tuple[Document, Mention]]:
@@ -96,7 +87,7 @@ def load_wild(
     """Read and encode the pile of one problem, with or without the line about its entity."""
     problem, corpus = suite.problems[number], suite.corpus(number)
     entity = problem.entity if about else replace(problem.entity, description="")
-    task = encode_pile([entity], corpus, kb, suite.trained, encoder=encoder)
+    pile = encode_pile([entity], corpus, kb, suite.trained, encoder=encoder)
     asked = (
         (document.id, index)
         for document in corpus
@@ -107,9 +98,9 @@ def load_wild(
     rows = np.array([row_by_key[j.document, j.mention] for j in problem.judged], dtype=np.int64)
     gold = np.array([j.is_entity for j in problem.judged], dtype=bool)
     named = kb.entity_ids([j.sense for j in problem.judged])
-    known = (task.pile.mentions.candidates[rows] == named[:, None]).any(axis=1) & (named >= 0)
+    known = (pile.mentions.candidates[rows] == named[:, None]).any(axis=1) & (named >= 0)
     senses = np.where(gold, EMERGING, np.where(known, named, OTHER)).astype(np.int32)
-    return LoadedWild(problem, corpus, task, rows, gold, senses, suite.trained)
+    return LoadedWild(problem, corpus, pile, rows, gold, senses, suite.trained)
 
 
 def sentence_window(text: str, start: int, end: int, n_beside: int = 1) -> str:

@@ -12,9 +12,14 @@ from typing import Any
 import numpy as np
 
 from stamo.errors import SuiteError
-from stamo.evaluation.intervals import Interval, area_under_curve, bootstrap, wilson
+from stamo.evaluation.intervals import (
+    Interval,
+    area_under_curve,
+    bootstrap,
+    expected_calibration_error,
+    wilson,
+)
 from stamo.evaluation.tables import Table
-from stamo.models.calibration import expected_calibration_error
 from stamo.system.files import Float64
 from stamo_lab.suites.cells import Row, finite, read_results
 from stamo_lab.suites.report import write_run_report

@@ -18,12 +18,13 @@ from scipy.special import expit, logit
 
 from stamo.errors import LearningError, SettingsError
 from stamo.features.mentions import OTHER
-from stamo.features.views import VIEWS
+from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.learn import DEFAULT_READING
-from stamo.learning.loop import Learned, Reading, Task, self_train
-from stamo.learning.variants import READINGS
-from stamo.models.evidence import BIAS, margins_under, mention_views, none_odds
+from stamo.learning.algorithm1 import Learned, StamoArgs
+from stamo.learning.default import DefaultArgs
+from stamo.learning.learn import METHODS as LEARNING
+from stamo.learning.learn import Method as LearningMethod
+from stamo.models.correction import BIAS, VIEWS, margins, none_odds
 from stamo.system.files import Bools, Float32, Float64
 from stamo.workspace.cross_validation import cross_validate
 from stamo.workspace.learn import LearnSettings
@@ -62,7 +63,7 @@ class WildTrial:
     """T at most."""
 
     @cached_property
-    def task(self) -> Task:
+    def pile(self) -> Pile:
         """What learning works on."""
         return self.loaded.label(self.draw.labelled)
 
@@ -96,38 +97,39 @@ class WildAnswer:
             return cls(probability, logit(probability) + shift > 0)
 
 
-def _read(reading: Reading, trial: WildTrial) -> WildAnswer:
-    """Learn the way a reading says; the pile's own posterior answers."""
-    learned = self_train(reading.task(trial.task), reading.args.at_most(trial.n_slots))
-    rows = trial.loaded.rows
-    if BIAS not in learned.theta.groups:
-        return WildAnswer.of(_model_probability(learned, trial.task)[rows])
+def _learn(method: LearningMethod, trial: WildTrial) -> WildAnswer:
+    """Learn by a method; the pile's own posterior answers."""
+    if isinstance(method.args, StamoArgs):
+        method = method.with_slots(min(method.args.n_slots, trial.n_slots))
+    learned, rows = method.learn(trial.pile, trial.loaded.trained), trial.loaded.rows
+    if BIAS not in learned.theta:
+        temperature = trial.loaded.trained.calibration.temperature
+        return WildAnswer.of(_model_probability(learned, temperature)[rows])
     answer = WildAnswer.of(learned.posterior[rows, 0].astype(np.float64), learned.shifts[0])
-    views = mention_views(trial.task.pile, trial.task.kb)
-    odds = none_odds(learned.theta, views, len(trial.task.pile))
+    odds = none_odds(trial.pile, learned.theta)
     none = None if odds is None else odds[rows, 0] > 0
     return replace(answer, pile_helped=learned.pile_helped, none=none)
 
 
-def _check(reading: Reading, trial: WildTrial) -> WildAnswer:
+def _check(method: LearningMethod, trial: WildTrial) -> WildAnswer:
     """Learn, and cross-validate on the labels as `stamo learn` does for its verdict."""
     if not len(trial.draw.labelled):
         raise LearningError("Cross-validation needs labels; there are none.")
-    task = reading.task(trial.task)
-    learned = self_train(task, reading.args)
-    found = cross_validate(task, reading.args, LearnSettings().n_folds)
-    _, links = found.at(learned.used_slot, learned.pile_weight, learned.line[0])
+    trained = trial.loaded.trained
+    learned = method.learn(trial.pile, trained)
+    found = cross_validate(trial.pile, trained, method, LearnSettings().n_folds)
+    _, links = found.at(learned.used_slot, learned.pile_weight, learned.threshold[0])
     labels = found.labels
     counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
     answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))
     return replace(answer, left_out=counts)
 
 
-def _model_probability(learned: Learned, task: Task) -> Float64:
+def _model_probability(learned: Learned, temperature: float) -> Float64:
     """Return what the calibrated model says of each mention, averaged over each vote, (M,)."""
-    scorer = learned.model.prepare(task.pile, task.tables)
-    odds = margins_under(scorer, learned.theta, task.temperature)[:, 0] / task.temperature
-    _, vote, size = task.pile.votes
+    frozen = learned.model.freeze(learned.pile)
+    odds = margins(frozen, learned.theta, temperature)[:, 0] / temperature
+    _, vote, size = learned.pile.votes
     return np.asarray(expit((np.bincount(vote, weights=odds) / size)[vote]))
 
 
@@ -148,24 +150,24 @@ def _about(trial: WildTrial) -> WildAnswer:
 
 ABLATIONS = {
     f"default without {view.name}": replace(
-        DEFAULT_READING, args=DEFAULT_READING.args.without_view(view.name)
+        LEARNING["default"], args=DefaultArgs(views=tuple(v for v in VIEWS if v != view))
     )
     for view in VIEWS
 }
 """The default without each view of a mention."""
 _IN_ALL = {"default", "estimation+evidence", "estimation+bias", "estimation", "self-training"}
-_READ = {
-    **READINGS,
-    **{f"{n}+f1": READINGS[n].with_decision("f1") for n in ("default", "estimation+evidence")},
+_LEARNED = {
+    **LEARNING,
+    **{f"{n}+f1": LEARNING[n].with_decision("f1") for n in ("default", "estimation+evidence")},
     **ABLATIONS,
 }
 
 WILD_METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
-        *(Method(name, partial(_read, r), in_all=name in _IN_ALL) for name, r in _READ.items()),
+        *(Method(name, partial(_learn, m), in_all=name in _IN_ALL) for name, m in _LEARNED.items()),
         Method(
-            "default+check", partial(_check, READINGS["default"]), needs_labels=True, in_all=False
+            "default+check", partial(_check, LEARNING["default"]), needs_labels=True, in_all=False
         ),
         Method("minilm", _minilm, needs_labels=True),
         Method("about", _about, uses_labels=False),

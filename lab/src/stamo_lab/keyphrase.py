@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
-import torch
 from scipy import sparse
-from torch import Tensor
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import Ranged
-from stamo.features.base import append_emerging
+from stamo.features.base import Feature
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.features.relatedness import Relatedness
@@ -27,7 +25,7 @@ from stamo.system.files import Float32, Float64, Int32
 
 
 @dataclass(frozen=True)
-class Keyphrase(Ranged):
+class Keyphrase(Ranged, Feature):
     """How much of the names of related entities the context holds, weighted by relatedness.
 
     The group of θ(e*) holds a weight for each neighbour, (E, R).
@@ -57,32 +55,19 @@ class Keyphrase(Ranged):
             values[rows, c] = np.asarray(overlap[rows].multiply(chosen).sum(axis=1)).ravel()
         return values / np.float32(self.n_phrases)
 
-    def estimate(self, sample: Sample, kb: KnowledgeBase) -> Tensor:
+    def rows(self, pile: Pile) -> sparse.csr_matrix:
+        """Return which share of each neighbour's name each context holds, (M, R)."""
+        overlap = phrase_overlap(pile.mentions.words, pile.neighbours, pile.kb)
+        return (overlap / self.n_phrases).astype(np.float32)
+
+    def estimate(self, sample: Sample) -> Float32:
         """Keep the relatedness of the most related neighbours as weights, (E, R)."""
-        row = Relatedness().estimate(sample, kb)
+        row = Relatedness().estimate(sample)
         n = min(self.n_phrases, row.shape[1])
         if not n:
             return row
-        edge = row.topk(n, dim=1).values[:, -1:]
-        return torch.where(row >= edge, row, torch.zeros_like(row))
-
-    def lookup(self, theta: Tensor, pile: Pile) -> Tensor:
-        """Return the overlap of all candidates' keyphrases with the context, (M, C + E)."""
-        emerging = torch.sparse.mm(self._overlap(pile), theta.T) / self.n_phrases
-        return append_emerging(pile.mentions.known[self.name], emerging)
-
-    def _overlap(self, pile: Pile) -> Tensor:
-        """Return the neighbours' overlap with each context, (M, R)."""
-
-        def compute() -> Tensor:
-            matrix = phrase_overlap(pile.mentions.words, pile.neighbours, pile.kb).tocoo()
-            index = torch.from_numpy(np.stack([matrix.row, matrix.col]).astype(np.int64))
-            values = torch.from_numpy(matrix.data.astype(np.float32))
-            return torch.sparse_coo_tensor(
-                index, values, matrix.shape, check_invariants=True
-            ).coalesce()
-
-        return pile.keep(self.name, compute)
+        edge = np.partition(row, -n, axis=1)[:, -n, None]
+        return np.where(row >= edge, row, np.float32(0))
 
 
 def phrase_overlap(words: Int32, entities: Int32, kb: KnowledgeBase) -> sparse.csr_matrix:

@@ -1,0 +1,271 @@
+"""Algorithm 1: its steps by hand, against torch's optimisers, and its variants."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from stamo.errors import DivergenceError, SettingsError
+from stamo.features.base import estimate
+from stamo.learning.algorithm1 import (
+    ALL_SLOTS,
+    NO_CHANGE,
+    NO_INTRA,
+    InterSlotArgs,
+    IntraSlotArgs,
+    StamoArgs,
+    inter_slot,
+    intra_slot,
+    label,
+    labelled_part,
+    stamo,
+)
+from stamo.models.base import Frozen
+from stamo.models.deeped import DeepED
+from stamo.models.train import max_margin_loss
+from tests.synthetic import (
+    Q,
+    assert_finite,
+    assert_same,
+    make_labelled_pile,
+    make_synthetic_pile,
+    make_theta,
+)
+
+ETA = {"prior": 0.05, "embedding": 0.001}
+GROUPS = ("prior", "relatedness", "embedding")
+
+
+@pytest.fixture(scope="module")
+def pile():
+    return make_labelled_pile()
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    return DeepED(Q)
+
+
+def random_theta(seed):
+    rng = np.random.default_rng(seed)
+    return {
+        "prior": rng.random((1, 3)).astype(np.float32),
+        "embedding": rng.standard_normal((1, 5)).astype(np.float32),
+    }
+
+
+def step(start, target, t, args):
+    zeros = {name: np.zeros_like(group) for name, group in start.items()}
+    return inter_slot(start, target, zeros, zeros, t, args)[0]
+
+
+def test_inter_slot_step_equals_adam():
+    """Feeding δ as the gradient gives torch.optim.Adam's update with learning rate ηᵗ."""
+    args, theta = InterSlotArgs(eta=ETA, gamma=4), random_theta(0)
+    s = v = {name: np.zeros_like(group) for name, group in theta.items()}
+    reference = {name: torch.tensor(g, requires_grad=True) for name, g in theta.items()}
+    adam = torch.optim.Adam(
+        [{"params": [reference[n]], "lr": ETA[n], "name": n} for n in ETA], eps=args.epsilon
+    )
+    for t in range(1, 11):
+        theta_intra = random_theta(t)
+        for group in adam.param_groups:
+            name = group["name"]
+            group["lr"] = min(ETA[name], ETA[name] * t / 4)
+            reference[name].grad = reference[name].detach() - torch.from_numpy(theta_intra[name])
+        adam.step()
+        theta, s, v = inter_slot(theta, theta_intra, s, v, t, args)
+        for name, values in reference.items():
+            np.testing.assert_allclose(theta[name], values.detach(), rtol=1e-5, atol=1e-7)
+
+
+def test_inter_slot_steps_by_hand():
+    """η = 1 along δ is vanilla self-training; warm-up grows; unnamed groups have a rate."""
+    start, target = random_theta(0), random_theta(1)
+    raw = InterSlotArgs(eta={}, default_eta=1.0, adaptive=False, gamma=1)
+    for name, values in step(start, target, 1, raw).items():
+        np.testing.assert_allclose(values, target[name], rtol=1e-5)  # Eq. 14
+    slow = step(start, target, 2, replace(raw, gamma=5))["prior"]
+    np.testing.assert_allclose(
+        slow - start["prior"], 0.4 * (target["prior"] - start["prior"]), rtol=1e-4
+    )
+    half = step(start, target, 1, replace(raw, eta={"prior": 1.0}, default_eta=0.5))["embedding"]
+    np.testing.assert_allclose(half, (start["embedding"] + target["embedding"]) / 2, rtol=1e-5)
+
+
+def problem(*, plain=False):
+    rng = np.random.default_rng(1)
+    pile = make_synthetic_pile(rng)
+    torch.manual_seed(0)
+    model = DeepED(Q)
+    frozen = Frozen(model, pile) if plain else model.freeze(pile)
+    return make_theta(rng, pile), frozen, np.zeros(len(pile), dtype=np.int64)
+
+
+def objective(theta, frozen, gold, margin):
+    """O(θ(e*); L) (Eq. 12 and 13)."""
+    scores = torch.from_numpy(frozen.scores(theta))
+    return float(max_margin_loss(scores, torch.from_numpy(gold), margin).sum())
+
+
+def test_intra_slot_steps_equal_those_of_the_torch_optimiser():
+    """Ten epochs of ours and of `torch.optim.SGD` on the plain form end at one θ(e*)."""
+    theta, frozen, gold = problem()
+    _, plain, _ = problem(plain=True)
+    args = IntraSlotArgs(n_epochs=10, default_rate=0.05, batch_size=100)
+    ours = intra_slot(theta, frozen, gold, args)
+    moving = {name: torch.tensor(v, requires_grad=True) for name, v in theta.items()}
+    optimiser = torch.optim.SGD(moving.values(), lr=0.05)
+    for _ in range(10):
+        optimiser.zero_grad()
+        max_margin_loss(plain.scores(moving), torch.from_numpy(gold), 0.01).sum().backward()
+        optimiser.step()
+    for name in GROUPS:
+        np.testing.assert_allclose(ours[name], moving[name].detach(), rtol=1e-4, atol=1e-5)
+        assert not np.array_equal(ours[name], theta[name]), name
+
+
+def test_batches_lower_the_objective_and_rates_of_zero_keep_a_group():
+    """Shuffled batches move θ(e*) downhill, but for a group whose rate is 0."""
+    theta, frozen, gold = problem()
+    args = IntraSlotArgs(20, {"prior": 0.0}, default_rate=0.02, batch_size=8)
+    found = intra_slot(theta, frozen, gold, args)
+    assert objective(found, frozen, gold, 0.01) < objective(theta, frozen, gold, 0.01)
+    np.testing.assert_array_equal(found["prior"], theta["prior"])
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+def test_labels_that_keep_their_margin_move_nothing(dropout):
+    """Without a violated margin θ(e*) stays where it is, and what is returned is a copy."""
+    theta, frozen, gold = problem()
+    args = IntraSlotArgs(3, default_rate=0.1, margin=-1e6, dropout=dropout)
+    for kept in (intra_slot(theta, frozen, gold, args), intra_slot(theta, frozen, gold, NO_INTRA)):
+        assert_same(kept, theta)
+        assert not any(np.shares_memory(kept[name], theta[name]) for name in theta)
+
+
+def test_dropout_moves_by_the_seed():
+    """Dropout draws from the seed: the same one, the same θ(e*), another one, another."""
+    theta, frozen, gold = problem()
+    args = IntraSlotArgs(3, default_rate=0.1, dropout=True)
+    one, same = (intra_slot(theta, frozen, gold, args) for _ in range(2))
+    assert_same(one, same)
+    other = intra_slot(theta, frozen, gold, replace(args, seed=1))
+    assert not np.array_equal(one["embedding"], other["embedding"])
+
+
+def test_a_slot_without_optimisation_estimates_on_its_own_labels(pile, model):
+    """Vanilla self-training is link and estimate, nothing else."""
+    theta = estimate(pile.labelled_sample(), model.features)
+    pseudo = label(model.freeze(pile), theta)
+    expected = estimate(pile.sample(pseudo), model.features)
+    args = StamoArgs(n_slots=1, intra=NO_INTRA, inter=None)
+    assert_same(stamo(pile, model, {}, args).theta, expected)
+
+
+def test_without_slots_it_is_the_estimate_on_l(pile, model):
+    """The labels alone are slot 0 and all there is."""
+    slots = []
+    learned = stamo(pile, model, {}, StamoArgs(n_slots=0, intra=NO_INTRA), slots.append)
+    assert [slot.number for slot in slots] == [0]
+    assert (learned.used_slot, learned.stopped) == (0, ALL_SLOTS)
+    assert_same(learned.theta, estimate(pile.labelled_sample(), model.features))
+    np.testing.assert_array_equal(slots[0].pseudo_labels, learned.posterior)
+
+
+VARIANTS = {
+    "as printed": StamoArgs(n_slots=3),
+    "no intra": StamoArgs(n_slots=3, intra=NO_INTRA),
+    "no inter": StamoArgs(n_slots=3, inter=None),
+    "raw delta": StamoArgs(n_slots=3, inter=InterSlotArgs(adaptive=False)),
+    "first longer": StamoArgs(n_slots=3, first_intra=IntraSlotArgs(n_epochs=200)),
+    "prior kept": StamoArgs(n_slots=3, intra=NO_INTRA, kept=("prior",)),
+}
+
+
+@pytest.fixture(scope="module")
+def found(pile, model):
+    """What every variant gives, and what its slots did."""
+    result = {}
+    for name, args in VARIANTS.items():
+        slots = []
+        learned = stamo(pile, model, {}, replace(args, patience=None), slots.append)
+        result[name] = learned, slots
+    return result
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_runs_its_slots_and_keeps_the_labels(pile, found, name):
+    """θ̂(e*) stays finite, and each mention of L carries its gold label in every slot."""
+    learned, slots = found[name]
+    assert [slot.number for slot in slots] == [0, 1, 2, 3]
+    assert slots[1].n_flipped == len(pile)
+    assert_finite(learned.theta)
+    assert_same(learned.theta, slots[-1].theta)
+    for slot in slots:
+        np.testing.assert_array_equal(slot.pseudo_labels[pile.labelled], pile.labels[pile.labelled])
+    others = (theirs for other, (theirs, _) in found.items() if other != name)
+    assert all(
+        any(not np.array_equal(learned.theta[g], other.theta[g]) for g in GROUPS)
+        for other in others
+    )
+
+
+def test_a_kept_group_is_estimated_on_the_labels_alone(pile, model, found):
+    """It is left as it is where no optimisation moves it."""
+    alone = estimate(pile.labelled_sample(), model.features)
+    np.testing.assert_allclose(found["prior kept"][0].theta["prior"], alone["prior"], atol=1e-6)
+
+
+@pytest.mark.parametrize(("patience", "stopped"), [(2, NO_CHANGE), (None, ALL_SLOTS)])
+def test_it_says_why_it_stopped(pile, model, patience, stopped):
+    """After as many slots without a changed label as it has patience, or after all."""
+    slots = []
+    args = StamoArgs(20, patience, NO_INTRA, InterSlotArgs(eta={}, default_eta=1e-9))
+    learned = stamo(pile, model, {}, args, slots.append)
+    flips = [slot.n_flipped for slot in slots[1:]]
+    assert learned.stopped == stopped
+    assert learned.used_slot == len(flips)
+    assert flips == [len(pile), *[0] * (19 if patience is None else 2)]
+
+
+def test_mentions_whose_entity_is_no_candidate_are_no_part_of_l(pile, model):
+    """Inside a slot they teach nothing."""
+    gold = np.where(pile.labels[:, 0] > 0.5, -2, 50).astype(np.int32)  # 50 is nobody's candidate
+    changed = replace(pile, mentions=replace(pile.mentions, gold=gold), kept={})
+    part, columns = labelled_part(model.freeze(changed))
+    assert len(part.pile) == int(pile.labels.sum())
+    assert set(columns.tolist()) == {3}
+
+
+def test_a_diverging_setting_is_reported_with_slot_and_group(pile, model):
+    """No NaN or infinity leaves a slot; the error names where it happened."""
+    wild = StamoArgs(
+        n_slots=3,
+        intra=IntraSlotArgs(n_epochs=3, default_rate=1e38),
+        inter=InterSlotArgs(adaptive=False, eta={}, default_eta=1e30),
+    )
+    with (
+        pytest.raises(DivergenceError, match=r"Slot \d+: the '.+' group"),
+        np.errstate(all="ignore"),
+    ):
+        stamo(pile, model, {}, wild)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: StamoArgs(n_slots=-1),
+        lambda: IntraSlotArgs(learning_rate={"prior": -1.0}),
+        lambda: IntraSlotArgs(batch_size=0),
+        lambda: InterSlotArgs(gamma=0),
+        lambda: InterSlotArgs(beta1=1.0),
+        lambda: InterSlotArgs(eta={"prior": 0.0}),
+    ],
+)
+def test_impossible_settings_are_refused(make):
+    """Rates, decay, warm-up and slots outside their ranges are refused where they are declared."""
+    with pytest.raises(SettingsError):
+        make()
