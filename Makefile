@@ -34,8 +34,8 @@ test: check $(TOOLS)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(INSTALLED)
-	$(BIN)/ruff format --check src lab tests tools
-	$(BIN)/ruff check src lab tests tools
+	$(BIN)/ruff format --check src lab tests tools conftest.py
+	$(BIN)/ruff check src lab tests tools conftest.py
 	$(BIN)/mypy
 
 ## campaign: attack every reader, file and route with hostile input for some minutes
@@ -47,8 +47,8 @@ constraints: $(INSTALLED)
 	$(BIN)/python -m tools.constraints
 
 format: $(INSTALLED)
-	$(BIN)/ruff format src lab tests tools
-	$(BIN)/ruff check --fix src lab tests tools
+	$(BIN)/ruff format src lab tests tools conftest.py
+	$(BIN)/ruff check --fix src lab tests tools conftest.py
 
 clean:
 	rm -rf $(VENV) demo build dist compared .pytest_cache .mypy_cache .ruff_cache

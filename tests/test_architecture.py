@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parent.parent / "src" / "stamo"
 
 LAYERS = [
@@ -53,27 +51,18 @@ def imported_rooms(path: Path) -> set[str]:
     return rooms
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_point_downwards(path):
-    """A package imports only from the layers below it."""
-    here = room(path)
-    assert here in RANK, f"{here} is not a layer; add it to LAYERS where it belongs"
-    for other in imported_rooms(path) - {here, "__version__"}:
-        meets = (here, other) in SAME_LAYER_MAY_MEET
-        assert RANK[other] > RANK[here] or meets, f"{path.name} imports {other}, not below {here}"
-
-
-def test_every_layer_is_a_package():
-    """The list of layers names what is there, and nothing that is gone."""
-    rooms = {room(path) for path in MODULES}
-    assert rooms == set(RANK)
-
-
-@pytest.mark.parametrize(("here", "other"), [("linking", "learning"), ("learning", "linking")])
-def test_linking_and_learning_are_strangers(here, other):
-    """Neither imports the other: what both need lies below."""
-    met = [path.name for path in MODULES if room(path) == here and other in imported_rooms(path)]
-    assert met == []
+def test_imports_point_downwards():
+    """A package imports only from the layers below it; linking and learning are strangers."""
+    assert {room(path) for path in MODULES} == set(RANK), "LAYERS names what is there"
+    met = {(room(p), other, p.name) for p in MODULES for other in imported_rooms(p)}
+    wrong = {
+        (here, other, name)
+        for here, other, name in met
+        if other not in (here, "__version__")
+        and RANK[other] <= RANK[here]
+        and (here, other) not in SAME_LAYER_MAY_MEET
+    }
+    assert wrong == set()
 
 
 def test_the_product_does_not_know_the_laboratory():
@@ -81,29 +70,24 @@ def test_the_product_does_not_know_the_laboratory():
     assert [path.name for path in MODULES if "stamo_lab" in path.read_text()] == []
 
 
-def test_lower_layers_work_without_torch():
-    """The layers up to the embedded world never load torch, so their commands start at once."""
+def loaded_by(code: str, names: set[str]) -> str:
+    """Which of some libraries a fresh process has loaded after running code."""
+    code += f"\nimport sys; print(sorted({names!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_nothing_heavy_is_loaded_before_it_is_needed():
+    """Neither lower layers nor `stamo --help` load torch; commands import inside."""
     names = [
         "stamo." + ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         for path in MODULES
         if room(path) in WITHOUT_TORCH and path.stem != "__init__"
     ]
-    code = (
-        f"import sys, importlib\nfor name in {names!r}: importlib.import_module(name)\n"
-        "print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
-def test_command_line_starts_without_heavy_parts():
-    """`stamo --help` loads neither torch nor the numeric stack; commands import them inside."""
-    code = (
-        "import sys\nfrom stamo.cli.main import create_app\ncreate_app()\n"
-        "print(sorted({'torch', 'duckdb', 'matplotlib', 'scipy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert loaded_by("\n".join(f"import {name}" for name in names), {"torch"}) == "[]"
+    start = "from stamo.cli.main import create_app; create_app()"
+    assert loaded_by(start, {"torch", "duckdb", "matplotlib", "scipy"}) == "[]"
+    assert loaded_by("import stamo", {"numpy", "torch"}) == "[]"
 
 
 def test_every_folder_of_tests_is_collected(pytestconfig):

@@ -1,7 +1,8 @@
 """Write down the versions that the tests ran with: `make constraints`.
 
-Listed is what `stamo[dev]` needs, directly or not, as it is installed here. The file pins versions
-and says nothing of where they come from, so any index and torch's build without CUDA fit it.
+Listed is what `stamo[dev]` and `stamo-lab` need, directly or not, as it is installed here. The file
+pins versions and says nothing of where they come from, so any index and torch's build without CUDA
+fit it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ def needed(requirements: list[str], extras: frozenset[str]) -> list[Requirement]
 
 
 def closure(project: dict[str, dict[str, object]]) -> dict[str, str]:
-    """Return name and version of all that the project's `dev` needs."""
+    """Return name and version of all that the project's `dev` and the laboratory need."""
     own = project["project"]
     extras: dict[str, list[str]] = own["optional-dependencies"]  # type: ignore[assignment]
+    lab = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text())["project"]
     versions: dict[str, str] = {}
     seen = set()
-    first: list[str] = [*own["dependencies"], "stamo[dev]"]  # type: ignore[misc]
+    first: list[str] = [*own["dependencies"], *lab["dependencies"], "stamo[dev]"]  # type: ignore[misc]
     open_ones = [Requirement(text) for text in first]
     while open_ones:
         requirement = open_ones.pop()
