@@ -17,7 +17,6 @@ from stamo_lab.bert import (
     fine_tune,
     load_cross_encoder,
     load_tuned,
-    tuned_args,
 )
 
 SMALL = BertArgs(n_context=12, n_description=12, n_texts=3, n_candidates=2, batch_size=3)
@@ -85,14 +84,11 @@ def test_a_text_is_cut_evenly_around_its_mention(encoder):
     assert encoder.read([" ".join([*words, MENTION])], 3) == [[*ids[-2:], 3]]
 
 
-def test_contexts_of_an_emerging_entity_are_averaged_or_joined(encoder):
-    """Averaging scores each context on its own; joining reads some words of each as one text."""
+def test_contexts_of_an_emerging_entity_are_averaged(encoder):
+    """Each context is scored on its own."""
     texts = ("goal team late", "river bank")
     one_by_one = [encoder.link(["goal bank"], [(text,)])[0, 0] for text in texts]
     assert encoder.link(["goal bank"], [texts])[0, 0] == pytest.approx(np.mean(one_by_one))
-    encoder.args = replace(SMALL, join=True, n_description=4)
-    joined = encoder.link(["goal bank"], [texts])[0, 0]
-    assert joined == pytest.approx(encoder.link(["goal bank"], [("goal team river bank",)])[0, 0])
 
 
 def test_scores_are_in_the_order_of_the_texts(encoder):
@@ -117,54 +113,6 @@ def test_fine_tuning_lowers_the_loss(encoder):
         assert int(encoder.link([example.context], example.descriptions).argmax()) == example.gold
 
 
-def test_articles_alone_are_used_where_the_share_is_zero(encoder):
-    """With a share of 0 the first entity is described as a known one."""
-    example = Example("goal", (("late",), ("river",)), 0, known=("goal",))
-    seen = []
-    read = encoder.read_descriptions
-    encoder.read_descriptions = lambda texts: seen.extend(texts) or read(texts)
-    for share, expected in ((0.0, ("goal",)), (1.0, ("late",))):
-        seen.clear()
-        encoder.args = replace(SMALL, emerging_share=share)
-        fine_tune(encoder, [example])
-        assert set(seen) == {expected, ("river",)}
-
-
-def fake_transformers(calls):
-    def load(result):
-        def from_pretrained(source, *, local_files_only):
-            calls.append((source, local_files_only))
-            return result()
-
-        return SimpleNamespace(from_pretrained=from_pretrained)
-
-    quiet = SimpleNamespace(logging=SimpleNamespace(disable_progress_bar=lambda: None))
-    return SimpleNamespace(AutoTokenizer=load(FakeTokenizer), AutoModel=load(FakeBert), utils=quiet)
-
-
-def test_saved_encoder_scores_the_same_with_its_own_settings(encoder, tmp_path, monkeypatch):
-    """What was fine-tuned is what a later process links with."""
-    monkeypatch.setitem(sys.modules, "transformers", fake_transformers([]))
-    encoder.args = replace(SMALL, weights="somewhere", n_texts=2)
-    fine_tune(encoder, EXAMPLES)
-    path = tmp_path / "bert" / "model.safetensors"
-    encoder.save(path)
-    assert [found.name for found in path.parent.iterdir()] == [path.name]
-    again = load_tuned(path)
-    assert again.args == tuned_args(path) == encoder.args
-    texts = ([f"goal {MENTION}"], [("goal match", "late"), ("river bank",)])
-    assert np.array_equal(encoder.link(*texts), again.link(*texts))
-
-
-def test_only_a_named_bert_may_be_fetched(tmp_path, monkeypatch):
-    """A folder is read where it is; a name is left to transformers."""
-    calls = []
-    monkeypatch.setitem(sys.modules, "transformers", fake_transformers(calls))
-    load_cross_encoder(BertArgs(weights=str(tmp_path)))
-    load_cross_encoder(BertArgs(weights="bert-base-uncased"))
-    assert calls == [(str(tmp_path), True)] * 2 + [("bert-base-uncased", False)] * 2
-
-
 def test_damaged_file_says_what_to_do(tmp_path):
     """A file that is cut off is no cross-encoder."""
     path = tmp_path / "model.safetensors"
@@ -175,7 +123,7 @@ def test_damaged_file_says_what_to_do(tmp_path):
 
 def test_settings_out_of_range_are_refused():
     """Nothing to read, one candidate, or a share above 1."""
-    for wrong in ({"n_context": 0}, {"n_candidates": 1}, {"emerging_share": 1.5}):
+    for wrong in ({"n_context": 0}, {"n_candidates": 1}):
         with pytest.raises(SettingsError):
             BertArgs(**wrong)
 

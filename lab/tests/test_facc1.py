@@ -109,7 +109,7 @@ def test_mentions_that_cannot_be_placed_are_counted(tmp_path):
         + annotate(trec(1), raw, "Earth", "/m/02j71", shift=3)
         + annotate(trec(1), raw, "Rey", "/m/0dl567", occurrence=1)
         + annotate(trec(1), raw, "Rey", "/m/0unknown", occurrence=6)
-        + "a line without columns\n"
+        + f"{trec(1)}\tno columns\n"
     )
     warc, annotations = write(tmp_path, {trec(1): raw, trec(2): page("No annotations")}, tsv)
     (document,), skips = read([warc], [annotations])
@@ -119,7 +119,7 @@ def test_mentions_that_cannot_be_placed_are_counted(tmp_path):
         "mention outside the main content": 1,
         "mention of an entity without Wikipedia title": 1,
         "page without annotations": 1,
-        "annotation without TREC id": 1,
+        "annotation without eight columns": 1,
     }
 
 

@@ -5,7 +5,7 @@ the candidate. Fine-tuning minimises the cross-entropy over the candidates of ea
 
 A known entity is described by the beginning of its article, an emerging one by the contexts that
 are labelled as it. The paper joins these contexts to one description; here each one is read on its
-own by default and the scores are averaged, so that a few words of each need not do.
+own and the scores are averaged, so that a few words of each need not do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +49,6 @@ class BertArgs:
     """Tokens of a description."""
     n_texts: int = 3
     """Labelled contexts that describe an emerging entity."""
-    join: bool = False
-    """Join these contexts to one description, as the paper does, instead of averaging scores."""
-    emerging_share: float = 1.0
-    """Share of the mentions of fine-tuning in which one entity is described like an emerging one;
-    0 fine-tunes on articles alone, as the paper does."""
     n_mentions: int = 1800
     """Mentions to fine-tune on."""
     n_candidates: int = 4
@@ -71,11 +66,8 @@ class BertArgs:
         counts = (self.n_context, self.n_description, self.n_texts, self.n_mentions)
         if min(*counts, self.batch_size, self.n_epochs) < 1 or self.learning_rate <= 0:
             raise SettingsError("Fine-tuning needs tokens, mentions, a batch and a rate above 0.")
-        if self.n_candidates < 2 or self.n_frozen < 0 or not 0 <= self.emerging_share <= 1:
-            raise SettingsError(
-                f"Fine-tuning needs two candidates, no or some frozen layers and a share from 0 "
-                f"to 1, not {self.n_candidates}, {self.n_frozen} and {self.emerging_share}."
-            )
+        if self.n_candidates < 2:
+            raise SettingsError(f"Fine-tuning needs two candidates, not {self.n_candidates}.")
 
 
 @dataclass(frozen=True)
@@ -86,8 +78,6 @@ class Example:
     descriptions: tuple[Description, ...]
     """The first describes its entity as if it were emerging."""
     gold: int
-    known: Description = ()
-    """The first entity as it is described where it is known."""
 
 
 class CrossEncoder(nn.Module):
@@ -122,15 +112,8 @@ class CrossEncoder(nn.Module):
 
     def read_descriptions(self, descriptions: Sequence[Description]) -> list[list[Tokens]]:
         """Return the tokens of what is scored of each description; an empty one stays so."""
-        args, read = self.args, []
-        for texts in descriptions:
-            chosen = texts[: args.n_texts]
-            if args.join and chosen:
-                parts = self.read(chosen, args.n_description // len(chosen))
-                read.append([list(chain.from_iterable(parts))])
-            else:
-                read.append(self.read(chosen or ("",), args.n_description))
-        return read
+        n_texts, n_tokens = self.args.n_texts, self.args.n_description
+        return [self.read(texts[:n_texts] or ("",), n_tokens) for texts in descriptions]
 
     @torch.inference_mode()
     def link(self, contexts: Sequence[str], descriptions: Sequence[Description]) -> Float32:
@@ -263,9 +246,7 @@ def _loss(encoder: CrossEncoder, examples: Sequence[Example], rng: np.random.Gen
         # The right candidate first, then others by chance.
         others = rng.permutation([i for i in range(len(example.descriptions)) if i != example.gold])
         places = [example.gold, *others[: encoder.args.n_candidates - 1].tolist()]
-        is_emerging = not example.known or rng.random() < encoder.args.emerging_share
-        texts = example.descriptions if is_emerging else (example.known, *example.descriptions[1:])
-        read = encoder.read_descriptions([_shuffled(texts[i], rng) for i in places])
+        read = encoder.read_descriptions([_shuffled(example.descriptions[i], rng) for i in places])
         pairs += [(context, tokens[0]) for tokens in read]
         sizes.append(len(places))
     for scores in encoder(pairs).split(sizes):

@@ -21,7 +21,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from stamo.corpus.reading import MAX_CHARACTERS, MAX_RECORD_BYTES, OnSkip, Skip, ignore_skips
 from stamo.corpus.types import Document, Mention, clean_surrogates
@@ -115,59 +114,21 @@ def read_freebase_keys(
     return title_by_mid
 
 
-class _Run(NamedTuple):
-    """Consecutive lines of one file that annotate pages of one WARC file."""
-
-    path: Path
-    first: int
-    last: int
-
-
-class AnnotationIndex:
-    """Find a page's annotations while only those of its WARC file are held in memory."""
-
-    def __init__(self, paths: Sequence[str | Path], on_skip: OnSkip) -> None:
-        self._on_skip = on_skip
-        self._runs: dict[str, list[_Run]] = defaultdict(list)
-        for path in map(Path, paths):
-            self._scan(path)
-        self._segment = ""
-        self._held: dict[str, list[Annotation]] = {}
-
-    def of(self, trec_id: str) -> list[Annotation]:
-        """Return the annotations of one page."""
-        segment = _segment_of(trec_id)
-        if segment != self._segment:
-            self._segment, self._held = segment, self._load(segment)
-        return self._held.get(trec_id, [])
-
-    def _scan(self, path: Path) -> None:
-        for number, line in _read_lines(path, self._on_skip):
-            segment = _segment_of(line.partition("\t")[0])
-            if not segment:
-                self._on_skip(Skip("annotation without TREC id", f"{path.name} line {number}"))
-                continue
-            runs = self._runs[segment]
-            if runs and runs[-1].path == path and runs[-1].last == number - 1:
-                runs[-1] = _Run(path, runs[-1].first, number)
-            else:
-                runs.append(_Run(path, number, number))
-
-    def _load(self, segment: str) -> dict[str, list[Annotation]]:
-        found: dict[str, list[Annotation]] = defaultdict(list)
-        for run in self._runs.get(segment, ()):
-            for number, line in _read_lines(run.path, ignore_skips):
-                if number > run.last:
-                    break
-                if number < run.first:
-                    continue
+def _annotations(
+    segment: str, paths: Sequence[Path], on_skip: OnSkip
+) -> dict[str, list[Annotation]]:
+    """Return the annotations of the pages of one WARC file, by page; others are passed over."""
+    found: dict[str, list[Annotation]] = defaultdict(list)
+    for path in paths:
+        for number, line in _read_lines(path, on_skip):
+            if _segment_of(line.partition("\t")[0]) == segment:
                 try:
                     annotation = parse_annotation(line)
                 except CorpusFormatError as error:
-                    self._on_skip(Skip(str(error), f"{run.path.name} line {number}"))
+                    on_skip(Skip(str(error), f"{path.name} line {number}"))
                 else:
                     found[annotation.document].append(annotation)
-        return found
+    return found
 
 
 def _segment_of(trec_id: str) -> str:
@@ -204,10 +165,13 @@ def read_facc1(
         title_by_mid: See `read_freebase_keys`.
         on_skip: Called for every page and mention that is left out.
     """
-    index = AnnotationIndex(annotation_paths, on_skip)
+    paths, segment = [Path(path) for path in annotation_paths], ""
     for path in map(Path, warc_paths):
         for trec_id, block in _read_pages(path, on_skip):
-            annotations = index.of(trec_id)
+            if _segment_of(trec_id) != segment:  # only those of one WARC file are held in memory
+                segment = _segment_of(trec_id)
+                by_page = _annotations(segment, paths, on_skip)
+            annotations = by_page.get(trec_id, [])
             if not annotations:
                 on_skip(Skip("page without annotations", trec_id))
                 continue

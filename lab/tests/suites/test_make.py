@@ -22,8 +22,6 @@ from stamo_lab.suites.conflated import (
 )
 from stamo_lab.suites.corpora import (
     NameFinder,
-    join_flat,
-    load_corpora,
     unambiguous_names,
     write_corpora,
 )
@@ -91,24 +89,6 @@ def test_document_about_the_entity_is_left_out():
             assert small.kb().entity_ids([title])[0] != flat.entities[row]
 
 
-def test_kept_corpus_equals_flattening_again(tmp_path):
-    """Loading the kept arrays gives what the documents give."""
-    suite = small.levels()[0]
-    kept = load_corpora(suite.path / "documents.parquet", small.kb())
-    alone = tmp_path / "documents.parquet"
-    alone.write_bytes((suite.path / "documents.parquet").read_bytes())
-    again = load_corpora(alone, small.kb())
-    for name in ("web", "wiki"):
-        one, two = getattr(kept, name), getattr(again, name)
-        for array in ("words", "word_offsets", "documents", "before", "after", "entities"):
-            assert np.array_equal(getattr(one.flat, array), getattr(two.flat, array))
-        surfaces = [[c.flat.surface_table[i] for i in c.flat.surfaces] for c in (one, two)]
-        assert surfaces[0] == surfaces[1]
-        assert np.array_equal(one.counted, two.counted)
-    assert kept.web.titles == again.web.titles
-    assert kept.wiki.titles == again.wiki.titles
-
-
 def test_two_processes_make_the_same_bytes(tmp_path):
     """The number of workers changes nothing."""
     documents = list(read_documents([small.pile_path()]))[:300]
@@ -118,13 +98,6 @@ def test_two_processes_make_the_same_bytes(tmp_path):
     for name in ("documents.npz", "articles.npz"):
         with np.load(tmp_path / "1" / name) as one, np.load(tmp_path / "2" / name) as two:
             assert all(np.array_equal(one[key], two[key]) for key in one.files)
-
-
-def test_joining_nothing_is_an_empty_corpus():
-    """A suite without documents of its own has an empty corpus."""
-    flat = join_flat([])
-    assert flat.n_documents == 0
-    assert flat.n_mentions == 0
 
 
 def test_names_are_found_at_word_boundaries_only():
@@ -158,12 +131,6 @@ def test_foreign_knowledge_base_is_refused(tmp_path):
         open_suite(tmp_path, small.kb())
 
 
-def test_missing_suite_says_how_to_make_one(tmp_path):
-    """The error names the command."""
-    with pytest.raises(SuiteError, match="stamo suite make"):
-        open_suite(tmp_path, small.kb())
-
-
 def test_suite_is_not_overwritten_unasked():
     """An existing suite stays."""
     with pytest.raises(SuiteError, match="exists already"):
@@ -177,18 +144,14 @@ def test_corpus_without_names_is_an_error(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("wrong", [{"share": (0.0, 0.5)}, {"n_rivals": (0, 3)}, {"level": "odd"}])
-def test_bad_conflated_settings_are_refused(wrong):
+def test_bad_settings_are_refused():
     """Settings outside their range raise at once."""
-    with pytest.raises(SettingsError):
-        ConflatedSettings(**wrong)
-
-
-@pytest.mark.parametrize("wrong", [{"ambiguity": (0.0, 0.5)}, {"frequency": (9, 3)}])
-def test_bad_natural_settings_are_refused(wrong):
-    """Settings outside their range raise at once."""
-    with pytest.raises(SettingsError):
-        NaturalSettings(**wrong)
+    for wrong in ({"share": (0.0, 0.5)}, {"n_rivals": (0, 3)}, {"level": "odd"}):
+        with pytest.raises(SettingsError):
+            ConflatedSettings(**wrong)
+    for wrong in ({"ambiguity": (0.0, 0.5)}, {"frequency": (9, 3)}):
+        with pytest.raises(SettingsError):
+            NaturalSettings(**wrong)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Naturally ambiguous names: the paper's criteria, and nothing known of the emerging entity."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,15 +8,12 @@ from typer.testing import CliRunner
 
 from lab.tests.suites import small
 from lab.tests.test_facc1 import FILLER, annotate, trec, write
-from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.types import Document, Mention
-from stamo.errors import SettingsError, SuiteError
-from stamo.kb.base import KnowledgeBase
+from stamo.errors import SuiteError
 from stamo_lab.cli.main import create_app
 from stamo_lab.suites.encode import SuiteData, load_problem
 from stamo_lab.suites.natural import NaturalSettings, make_natural
 from stamo_lab.suites.store import open_suite
-from tests.build.dumps import make_pages, write_dump
 from tests.corpus import archives
 
 
@@ -92,44 +88,6 @@ def test_priors_leave_their_own_document_out(data):
 def _counts(kb, surface):
     found = kb.candidates(surface)
     return found.ids, found.counts
-
-
-def part_of_a_wiki(folder):
-    """Pages that call a river and a film "Brig"; the page "Brig River" lies outside the dump."""
-    meanings = ["River Brig", "Brig (film)", "River Brig", "Brig River"]
-    pages = [
-        (title, f"{text} [[{meanings[i % 4]}|Brig]]" + " [[River Brig|Brig River]]" * (i % 8 == 0))
-        for i, (title, text) in enumerate(make_pages(60))
-    ]
-    about = [("River Brig", "The river."), ("Brig (film)", "The film.")]
-    dump = write_dump(folder / "part.xml", [*about, *pages])
-    settings = BuildSettings(dimensions=8, held_out=0.2)
-    return KnowledgeBase.open(build_knowledge_base(dump, folder / "kb", settings).path)
-
-
-def test_a_page_outside_the_dump_that_bears_a_name_of_the_entity_is_hidden(tmp_path):
-    """It is most likely a redirect to it: no rival, no context, and none of the mentions."""
-    kb = part_of_a_wiki(tmp_path)
-    twin = kb.entity_id("Brig River")
-    assert not kb.has_article[twin]
-    criteria = replace(small.SMALL_NATURAL, least_documents=5, least_alias_share=0.3)
-    found = {}
-    for missing in ("drop namesakes", "keep"):
-        suite = make_natural(
-            kb, tmp_path / missing, replace(criteria, missing=missing), n_workers=1
-        )
-        data = SuiteData.load(suite, kb)
-        problem = next(p for p in data.suite.problems if p.title == "River Brig")
-        pile = load_problem(data, problem).learning.pile
-        linked = data.corpora.wiki.flat.entities[problem.rows["W"]]
-        found[missing] = (problem.hidden, twin in linked, twin in pile.mentions.candidates)
-    assert found == {"drop namesakes": ((twin,), False, False), "keep": ((), True, True)}
-
-
-def test_an_unknown_choice_for_missing_pages_is_refused():
-    """The message lists what there is."""
-    with pytest.raises(SettingsError, match="drop namesakes"):
-        NaturalSettings(missing="guess")
 
 
 def test_impossible_criteria_are_an_error(tmp_path):

@@ -43,7 +43,7 @@ MAKE_KINDS = {
     "corpus": (SuiteKind.conflated, SuiteKind.facc1, SuiteKind.wild),
     "level": (SuiteKind.conflated,),
     **dict.fromkeys(("labels", "model"), (SuiteKind.wild,)),
-    **dict.fromkeys(("frequency", "ambiguity", "missing"), _OWN_GOLD),
+    **dict.fromkeys(("frequency", "ambiguity"), _OWN_GOLD),
     **dict.fromkeys(("annotations", "freebase_keys"), (SuiteKind.facc1,)),
     **dict.fromkeys(("least_documents", "any_title", "seed"), (SuiteKind.conflated, *_OWN_GOLD)),
 }
@@ -78,9 +78,6 @@ def make(
     ambiguity: tuple[float, float] | None = Option(
         None, help="Bounds of the ambiguity rate (natural)."
     ),
-    missing: str | None = Option(
-        None, help="Links to missing pages: keep, drop namesakes or drop (natural)."
-    ),
     annotations: list[Path] | None = Option(None, help="FACC1 files that annotate the pages."),
     freebase_keys: Path | None = Option(None, help="Freebase ids with Wikipedia page ids (facc1)."),
     any_title: bool = Option(
@@ -107,7 +104,7 @@ def make(
         return
     given = _given({"n_entities": _whole_number(entities), "least_documents": least_documents})
     given |= {"any_title": any_title, "seed": seed}
-    bounds = _given({"frequency": frequency, "ambiguity": ambiguity, "missing": missing})
+    bounds = _given({"frequency": frequency, "ambiguity": ambiguity})
     with _documents_bar() as options["on_document"]:
         if kind == SuiteKind.natural:
             suites = [make_natural(base, out, NaturalSettings(**given | bounds), **options)]

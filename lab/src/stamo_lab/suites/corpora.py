@@ -25,7 +25,6 @@ from stamo.features.mentions import (
     Lexicon,
     flatten_articles,
     iterate_articles,
-    read_batch,
 )
 from stamo.features.pile import linked_pairs
 from stamo.kb.base import KnowledgeBase
@@ -226,38 +225,22 @@ def write_corpora(
             on_documents(len(titles))
         articles = _batches(iterate_articles(kb, held_out=None), DOCUMENTS_PER_BATCH)
         wiki = list(workers.map(partial(_flatten, kb.path), articles))
-    corpora = _corpora(join_flat(parts), titles, join_flat(wiki), kb)
+    flat, wiki_titles, held_out = join_flat(parts), list[str](), list[bool]()
+    for batch in kb.articles(columns=["title", "held_out"]):
+        wiki_titles += batch["title"].to_pylist()
+        held_out += batch["held_out"].to_pylist()
+    corpora = Corpora(
+        SuiteCorpus(flat, tuple(titles), np.zeros(flat.n_documents, dtype=bool)),
+        SuiteCorpus(join_flat(wiki), tuple(wiki_titles), ~np.array(held_out, dtype=bool)),
+    )
     _save_flat(directory / FLAT_DOCUMENTS, corpora.web)
     _save_flat(directory / FLAT_ARTICLES, corpora.wiki)
     return corpora
 
 
-def load_corpora(path: Path, kb: KnowledgeBase) -> Corpora:
-    """Load the flattened documents beside `documents.parquet`; flatten again where they lack."""
-    directory = path.parent
-    if (directory / FLAT_DOCUMENTS).is_file() and (directory / FLAT_ARTICLES).is_file():
-        return Corpora(*map(_load_flat, (directory / FLAT_DOCUMENTS, directory / FLAT_ARTICLES)))
-    with pq.ParquetFile(path) as file:
-        titles = file.read(["title"])["title"].to_pylist()
-        batches = file.iter_batches(DOCUMENTS_PER_BATCH, columns=["text", "mentions"])
-        linked = (article for batch in batches for article in read_batch(batch))
-        flat = flatten_articles(linked, Lexicon.of(kb))
-    articles = flatten_articles(iterate_articles(kb, held_out=None), Lexicon.of(kb))
-    return _corpora(flat, titles, articles, kb)
-
-
-def _corpora(
-    web: FlatCorpus, titles: Sequence[str], wiki: FlatCorpus, kb: KnowledgeBase
-) -> Corpora:
-    wiki_titles: list[str] = []
-    held_out: list[bool] = []
-    for batch in kb.articles(columns=["title", "held_out"]):
-        wiki_titles += batch["title"].to_pylist()
-        held_out += batch["held_out"].to_pylist()
-    return Corpora(
-        SuiteCorpus(web, tuple(titles), np.zeros(web.n_documents, dtype=bool)),
-        SuiteCorpus(wiki, tuple(wiki_titles), ~np.array(held_out, dtype=bool)),
-    )
+def load_corpora(directory: Path) -> Corpora:
+    """Load the flattened documents of a suite."""
+    return Corpora(_load_flat(directory / FLAT_DOCUMENTS), _load_flat(directory / FLAT_ARTICLES))
 
 
 def join_flat(parts: Sequence[FlatCorpus]) -> FlatCorpus:

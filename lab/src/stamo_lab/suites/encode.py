@@ -300,7 +300,7 @@ class SuiteData:
     @classmethod
     def load(cls, suite: Suite, kb: KnowledgeBase) -> SuiteData:
         """Load the documents of a suite."""
-        return cls(suite, kb, load_corpora(suite.path / DOCUMENTS, kb))
+        return cls(suite, kb, load_corpora(suite.path))
 
     def corpus(self, set_name: SetName) -> SuiteCorpus:
         """Return the documents that a set's mentions come from."""

@@ -189,11 +189,10 @@ class Texts:
         labelled = others[: rng.integers(*LABELLED_IN_TRAINING)]
         rivals = self.descriptions(problem, masked)
         contexts = self.contexts("W", labelled, masked)
-        known = self.description(problem.group[0], masked, problem.rows["test-wiki"])
         if not contexts or not all(rivals):
             return
         for context, place in zip(self.contexts("W", read, masked), gold.tolist(), strict=False):
-            yield Example(context, (tuple(contexts), *rivals), place, known)
+            yield Example(context, (tuple(contexts), *rivals), place)
 
     def _context(self, library: Library, row: int, masked: frozenset[str]) -> str:
         before, _, after = library.around(row, self.n_characters)

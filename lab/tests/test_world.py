@@ -1,0 +1,137 @@
+"""The generator of invented worlds: the embedded world byte for byte, and worlds of other sizes."""
+
+import json
+import lzma
+import random
+import re
+from importlib import resources
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from stamo.errors import SettingsError
+from stamo.world import World
+from stamo_lab.cli.main import create_app
+from stamo_lab.world import WorldSettings, generate_world
+from stamo_lab.world.catalogue import NameMaker, build_catalogue
+from stamo_lab.world.lexicon import Piece, as_sentence, load_lexicon, parse, plural, render
+from stamo_lab.world.pile import add_emerging
+
+NS = "{http://www.mediawiki.org/xml/export-0.11/}"
+
+
+def test_the_embedded_world_is_what_the_generator_makes(tmp_path):
+    """The file of the package holds the same bytes, whatever its compression."""
+    path = tmp_path / "world.tar.xz"
+    done = CliRunner().invoke(create_app(), ["world", str(path), "--packed"])
+    assert done.exit_code == 0, done.output
+    embedded = resources.files("stamo").joinpath("world.tar.xz").read_bytes()
+    assert lzma.decompress(path.read_bytes()) == lzma.decompress(embedded)
+
+
+def test_the_command_writes_a_world_and_shows_its_emerging_entities(tmp_path):
+    """Spans of the gold are exact, and wherever an alias stands, the gold says what it means."""
+    sizes = ["--articles", "260", "--emerging", "2", "--documents", "9", "--seed", "3"]
+    done = CliRunner().invoke(
+        create_app(), ["world", str(tmp_path), *sizes], env={"COLUMNS": "200"}
+    )
+    assert done.exit_code == 0, done.output
+    world = World.open(tmp_path)
+    assert all(entity.id in done.output for entity in world.emerging)
+    names = re.compile("|".join(re.escape(e.aliases[0]) for e in world.emerging))
+    files = (world.paths.pile_path, world.paths.gold_path)
+    for text, gold in zip(*(path.read_text().splitlines() for path in files), strict=True):
+        document, answers = json.loads(text), json.loads(gold)["mentions"]
+        spans = [(m["start"], m["end"]) for m in answers]
+        assert [document["text"][a:b] for a, b in spans] == [m["surface"] for m in answers]
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+        for match in names.finditer(document["text"]):
+            assert any(a <= match.start() and match.end() <= b for a, b in spans)
+
+
+def test_size_is_as_asked(tmp_path):
+    """The number of articles is exact, titles are unique, and redirects end at an article."""
+    settings = WorldSettings(n_articles=731, n_emerging=0, background_documents=3, compress=False)
+    world = generate_world(settings, tmp_path)
+    pages = ElementTree.parse(world.paths.dump_path).getroot().findall(f"{NS}page")
+    described = json.loads(world.paths.description_path.read_text())
+    titles = [page.findtext(f"{NS}title") for page in pages]
+    assert len(set(titles)) == len(titles) == described["n_pages"]
+    redirects = {
+        page.findtext(f"{NS}title"): page.find(f"{NS}redirect").get("title")
+        for page in pages
+        if page.find(f"{NS}redirect") is not None
+    }
+    main = {page.findtext(f"{NS}title") for page in pages if page.findtext(f"{NS}ns") == "0"}
+    assert len(main - redirects.keys()) == 731 + described["n_disambiguations"]
+    for target in redirects.values():
+        while target in redirects:
+            target = redirects[target]
+        assert target in main
+    assert world.emerging == ()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"n_articles": 20}, {"n_emerging": 99}, {"n_emerging": -1}, {"documents_per_entity": -1}],
+)
+def test_impossible_sizes_are_refused(values):
+    """A world that cannot be made is refused before anything is written."""
+    with pytest.raises(SettingsError):
+        WorldSettings(**values)
+
+
+@pytest.mark.parametrize("n_articles", [250, 320, 800])
+def test_any_allowed_number_of_emerging_entities_finds_rivals(n_articles):
+    """The largest number of emerging entities that the settings allow has rivals of its own."""
+    rng = random.Random(0)
+    catalogue, pools = build_catalogue(n_articles, load_lexicon(), rng)
+    emergences = add_emerging(catalogue, pools, n_articles // 50, rng)
+    rivals = [rival for emergence in emergences for rival in emergence.rivals]
+    assert len(set(rivals)) == len(rivals) >= 3 * (n_articles // 50)
+
+
+def test_names_are_new_and_pronounceable():
+    """No name repeats or equals a forbidden word, and each has a vowel and plain letters."""
+    maker = NameMaker(random.Random(3), ["harbour"])
+    names = [maker.coin("places", i) for i in range(3000)]
+    assert len(set(names)) == len(names)
+    assert "Harbour" not in names
+    assert all(name.isascii() and name.isalpha() and name.istitle() for name in names)
+    assert all(set(name.lower()) & set("aeiouy") for name in names)
+
+
+def test_templates_are_filled():
+    """Each option of a choice appears for some seed; a slot knows the text before it."""
+    filled = {
+        "".join(p.text for p in render("A [red|[dark |]green] door.", random.Random(seed), None))
+        for seed in range(60)
+    }
+    assert filled == {"A red door.", "A dark green door.", "A green door."}
+    seen = []
+    pieces = render(
+        "We met {who}.",
+        random.Random(0),
+        lambda name, before: seen.append(before) or [Piece("Orla", 4)],
+    )
+    assert (pieces, seen) == ([Piece("We met "), Piece("Orla", 4), Piece(".")], ["We met "])
+    with pytest.raises(ValueError, match="not closed"):
+        parse("[a|[b|c]")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sentence"),
+    [
+        ([Piece("a "), Piece("early start")], "An early start"),
+        ([Piece("an "), Piece("late start")], "A late start"),
+        ([Piece("it was a "), Piece("Orvale", 1)], "It was an Orvale"),
+        ([Piece("a university and an one-off")], "A university and a one-off"),
+        ([], ""),
+    ],
+)
+def test_articles_and_capitals(pieces, sentence):
+    """Sentences start with a capital and say "an" before a vowel, also across pieces."""
+    assert "".join(piece.text for piece in as_sentence(pieces)) == sentence
+    assert [plural(noun) for noun in ("penalty", "chorus")] == ["penalties", "choruses"]
