@@ -38,7 +38,6 @@ def test_a_short_campaign_finds_nothing(folder, capsys):
     assert is_well, shown
     assert "| kills, label | " in shown
     assert "| requests | " in shown
-    assert all(row.n_trials for row in rows), shown
 
 
 def test_injected_faults_are_seen(folder, monkeypatch):
@@ -51,7 +50,7 @@ def test_injected_faults_are_seen(folder, monkeypatch):
         return len(list(labels))
 
     def slow(text, site):
-        return sum(len(text[: i // 10]) for i in range(0, len(text), 40) for _ in text[: i // 50])
+        return sum(1 for i in range(0, len(text), 40) for _ in range(0, i, 40))
 
     monkeypatch.setattr(documents, "read_documents", crash)
     monkeypatch.setattr(growth.wikitext, "clean", slow)
