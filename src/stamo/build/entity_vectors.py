@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,7 @@ from stamo.build.vector_files import load_vectors, prepare
 from stamo.build.word_vectors import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import UNKNOWN_WORD, encode_words, words_in_spans
 from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
-from stamo.kb.storage import (
-    ArrayWriter,
-    StringTable,
-    VectorTable,
-    open_array,
-    save_array,
-)
+from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
 from stamo.kb.words import background_vector, entity_directions, word_weights
 from stamo.system.files import Float32, Int32, Int64
 
@@ -61,18 +56,12 @@ def write_words(
     Returns:
         The number of words and of dimensions; None where there is too little text to learn from.
     """
-    if vectors_path is not None:
-        found = load_vectors(vectors_path)
-    else:
-        try:
-            found = learn_word_vectors(
-                _counted_texts(result), dimensions, min_count=MIN_COUNT if is_dump else 1
-            )
-        except TooFewWordsError:
-            try:
-                found = learn_word_vectors(_counted_texts(result), dimensions, min_count=1)
-            except TooFewWordsError:
-                return None
+    found = None if vectors_path is None else load_vectors(vectors_path)
+    for min_count in (MIN_COUNT, 1) if is_dump else (1,):
+        with suppress(TooFewWordsError):
+            found = found or learn_word_vectors(_counted_texts(result), dimensions, min_count)
+    if found is None:
+        return None
     StringTable.build(result, _WORDS, found.words)
     save_array(result / _WORD_VECTORS, prepare(found.vectors), np.float16)
     return found.vectors.shape[0], found.vectors.shape[1]

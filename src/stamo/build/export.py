@@ -25,30 +25,16 @@ LISTED_FILE = "listed.npy"
 ARTICLES_PER_ROW_GROUP = 512
 MENTION_TYPE = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("entity", pa.int32())])
 MENTION_COLUMNS = ("document", "start", "stop", "entity", "alias")
-ARTICLE_SCHEMA = pa.schema(
-    [
-        ("document", pa.int32()),
-        ("page_id", pa.int64()),
-        ("title", pa.string()),
-        ("text", pa.string()),
-        ("mentions", pa.list_(MENTION_TYPE)),
-        ("held_out", pa.bool_()),
-    ]
-)
+_PAGE = [("document", pa.int32()), ("page_id", pa.int64()), ("title", pa.string())]
+_TEXT = [("text", pa.string()), ("mentions", pa.list_(MENTION_TYPE)), ("held_out", pa.bool_())]
+ARTICLE_SCHEMA = pa.schema([*_PAGE, *_TEXT])
 _NAME_SCHEMA = pa.schema([("name", pa.string())])
 _MENTIONS_PER_BLOCK = 1 << 14
 
+_ENTITY_FILES = {"entity_counts.npy": np.int32, "document_frequency.npy": np.int32}
 NAME_TABLES: dict[str, tuple[str, int, dict[str, type[np.generic]]]] = {
     "aliases": (counting.ALIASES_IN_ORDER, 1, {ALIAS_COUNTS: np.int32, LISTED_FILE: np.bool_}),
-    "entities": (
-        counting.ENTITIES_IN_ORDER,
-        1,
-        {
-            "entity_counts.npy": np.int32,
-            "document_frequency.npy": np.int32,
-            "has_article.npy": np.bool_,
-        },
-    ),
+    "entities": (counting.ENTITIES_IN_ORDER, 1, _ENTITY_FILES | {"has_article.npy": np.bool_}),
     "redirects": (counting.REDIRECTS_IN_ORDER, 0, {"redirect_targets.npy": np.int32}),
 }
 """Ordered queries, the place of their column of names, and the files of the columns behind it."""

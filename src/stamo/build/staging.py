@@ -36,37 +36,15 @@ PAGES_PER_CHUNK = 1 << 24
 _ROWS = 1 << 14
 _NO_BRACKETS = str.maketrans("()", "[]")
 
+_INT32, _INT64, _TEXT, _FLAG = pa.int32(), pa.int64(), pa.string(), pa.bool_()
+_PAGE = [("position", _INT64), ("page_id", _INT64), ("title", _TEXT)]
+_SPAN = [("start", _INT32), ("stop", _INT32)]
+_NAME = [("surface", _TEXT), ("target", _TEXT)]
 STAGED_TABLES = {
-    "page": pa.schema(
-        [
-            ("position", pa.int64()),
-            ("page_id", pa.int64()),
-            ("title", pa.string()),
-            ("kind", pa.string()),
-            ("target", pa.string()),
-            ("held_out", pa.bool_()),
-        ]
-    ),
-    "text": pa.schema(
-        [
-            ("position", pa.int64()),
-            ("page_id", pa.int64()),
-            ("title", pa.string()),
-            ("text", pa.string()),
-            ("held_out", pa.bool_()),
-        ]
-    ),
-    "link": pa.schema(
-        [
-            ("position", pa.int64()),
-            ("number", pa.int32()),
-            ("start", pa.int32()),
-            ("stop", pa.int32()),
-            ("surface", pa.string()),
-            ("target", pa.string()),
-        ]
-    ),
-    "name": pa.schema([("surface", pa.string()), ("target", pa.string()), ("n", pa.int64())]),
+    "page": pa.schema([*_PAGE, ("kind", _TEXT), ("target", _TEXT), ("held_out", _FLAG)]),
+    "text": pa.schema([*_PAGE, ("text", _TEXT), ("held_out", _FLAG)]),
+    "link": pa.schema([("position", _INT64), ("number", _INT32), *_SPAN, *_NAME]),
+    "name": pa.schema([*_NAME, ("n", _INT64)]),
 }
 """What a source becomes before it is counted. Names are those that a source lists for its titles
 beside those that links use, with a count of uses; a dump lists none."""

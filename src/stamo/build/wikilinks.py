@@ -54,6 +54,8 @@ ARTICLE = ""
 """The kind of a link that leads to an article of this wiki."""
 SUBPAGE = "subpage"
 """The kind of a link that is relative to the page it stands on, as in `[[/History]]`."""
+BRACKETS = "[["
+"""The kind of brackets that are no link."""
 VANISHING = frozenset({"file", "category", "language"})
 """Kinds of links that leave nothing in the running text."""
 

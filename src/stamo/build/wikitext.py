@@ -1,8 +1,8 @@
 """Wikitext to plain text, with the exact span of each link to an article.
 
-The work is done by patterns that run over the whole page: first everything is cut out that is no
-running text (`wikitext_cuts`), then links are replaced by their anchors between two marks, then
-styling is removed (`wikitext_style`), and at last the marks tell where each anchor came to stand.
+The work is done by patterns that run over the whole page, see `clean`: first everything is cut out
+that is no running text, then links are replaced by their anchors between two marks, then styling is
+removed, and at last the marks tell where each anchor came to stand.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from stamo.build.site import (
 )
 from stamo.build.wikilinks import (
     ARTICLE,
+    BRACKETS,
     CLOSE,
     OPEN,
     PLACEHOLDER,
@@ -469,39 +470,49 @@ def finish_page(
     return CleanPage(text, starts, ends, surfaces, targets, other_links, +n_dropped)
 
 
-def _mark_links(
-    text: str, site: Site, title: str, n_dropped: Counter[str]
-) -> tuple[str, list[str]]:
-    """Replace each link by what a reader sees; anchors of articles stand between marks."""
-    parts: list[Any] = link_pattern(site.language).split(text)
+def _resolve_links(parts: list[Any], site: Site, title: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield for each link its kind, its title, what is shown of it, and the letters that join it.
+
+    `parts` are a text split by `link_pattern`; brackets that are no link have no kind.
+    """
     raws = parts[1::4]
     lookup = targets_of(site)
-    targets: list[str] = []
-    pieces: list[str] = []
     links = zip(raws, simple_titles(raws, site), parts[2::4], parts[3::4], strict=True)
     for raw, simple, label, trail in links:
         if simple:
             kind, page, shown = ARTICLE, simple, raw
         elif raw is None:
-            n_dropped["broken"] += 1
-            pieces.append("[[")
+            yield BRACKETS, "", "[[", ""
             continue
         else:
             kind, page, shown = lookup[raw]
+            if kind == SUBPAGE:
+                kind, page = ARTICLE, join_subpage(title, page)
         if label is None:
             label = shown
         elif not label:
             label = pipe_trick(shown, site)
-        elif "\n" in label or "<" in label or PLACEHOLDER in label:
+        yield kind, page, label, trail
+
+
+def _mark_links(
+    text: str, site: Site, title: str, n_dropped: Counter[str]
+) -> tuple[str, list[str]]:
+    """Replace each link by what a reader sees; anchors of articles stand between marks."""
+    parts: list[Any] = link_pattern(site.language).split(text)
+    targets: list[str] = []
+    pieces: list[str] = []
+    for kind, page, label, trail in _resolve_links(parts, site, title):
+        if "\n" in label or "<" in label or PLACEHOLDER in label:
             label = _BREAK.sub(" ", label)
-            if kind in (ARTICLE, SUBPAGE) and not plain_label(label):
+            if kind == ARTICLE and not plain_label(label):
                 kind = "empty"
         if kind == ARTICLE:
             targets.append(page)
             pieces.append(f"{OPEN}{label}{trail}{CLOSE}")
-        elif kind == SUBPAGE:
-            targets.append(join_subpage(title, page))
-            pieces.append(f"{OPEN}{label}{trail}{CLOSE}")
+        elif kind == BRACKETS:
+            n_dropped["broken"] += 1
+            pieces.append(label)
         else:
             n_dropped[kind] += 1
             # The placeholder keeps a leading "#" or ":" from being read as a list.
@@ -512,14 +523,6 @@ def _mark_links(
     return "".join(whole), targets
 
 
-def _read_marks(marked: str) -> tuple[str, list[int], list[int], list[str]]:
-    """Take the marks out of the text; return it, and the starts, ends and texts of anchors."""
-    # Splitting at one sign is five times faster than at a pattern for both.
-    parts = marked.replace(CLOSE, OPEN).split(OPEN)
-    edges = list(accumulate(map(len, parts)))
-    return "".join(parts), edges[0:-1:2], edges[1::2], parts[1::2]
-
-
 def _list_links(
     cut: list[str], site: Site, title: str, n_dropped: Counter[str]
 ) -> list[tuple[str, str]]:
@@ -527,31 +530,32 @@ def _list_links(
     if not cut:
         return []
     parts: list[Any] = link_pattern(site.language).split("\n".join(cut))
-    raws = parts[1::4]
-    lookup = targets_of(site)
     found = []
-    links = zip(raws, simple_titles(raws, site), parts[2::4], parts[3::4], parts[4::4], strict=True)
-    for raw, simple, label, trail, after in links:
-        if raw is None:  # a caption with links in it, or brackets without partner
+    links = zip(_resolve_links(parts, site, title), parts[4::4], strict=True)
+    for (kind, page, label, trail), after in links:
+        if kind == BRACKETS:  # a caption with links in it, or brackets without partner
             is_file = file_pattern(site).match("[[" + after[:80])
             n_dropped["file" if is_file else "broken"] += 1
             continue
-        kind, page, shown = (ARTICLE, simple, raw) if simple else lookup[raw]
-        if kind not in (ARTICLE, SUBPAGE):
+        if kind != ARTICLE:
             n_dropped[kind] += 1
             continue
-        if label is None:
-            label = shown
-        elif not label:
-            label = pipe_trick(shown, site)
-        elif "{{" in label:
+        if "{{" in label:
             label = cut_templates(unwrap_templates(label), [])
-        surface = reveal(plain_label(label + (trail or "")))
+        surface = reveal(plain_label(label + trail))
         if surface:
-            found.append((surface, join_subpage(title, page) if kind == SUBPAGE else page))
+            found.append((surface, page))
         else:
             n_dropped["empty"] += 1
     return found
+
+
+def _read_marks(marked: str) -> tuple[str, list[int], list[int], list[str]]:
+    """Take the marks out of the text; return it, and the starts, ends and texts of anchors."""
+    # Splitting at one sign is five times faster than at a pattern for both.
+    parts = marked.replace(CLOSE, OPEN).split(OPEN)
+    edges = list(accumulate(map(len, parts)))
+    return "".join(parts), edges[0:-1:2], edges[1::2], parts[1::2]
 
 
 def find_redirect(wikitext: str, site: Site) -> str | None:

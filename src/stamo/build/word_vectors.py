@@ -1,17 +1,17 @@
-"""Learn word vectors from the corpus' own text: shifted PPMI and a truncated SVD.
+"""Learn word vectors from the corpus' own text: PPMI and a truncated SVD.
 
 For a wiki in a language or on a subject that no published vectors cover. Words that occur near
 each other more often than chance are counted, and the matrix of these associations is reduced to
 a few dimensions by subspace iteration.
 
 Everything is added up in a fixed order without BLAS, whose results change with its number of
-threads: same text and seed, same bytes.
+threads: same text, same bytes.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import IO
@@ -24,18 +24,16 @@ from stamo.corpus.tokenizer import UNKNOWN_WORD, tokenize
 from stamo.errors import VectorsError
 from stamo.system.files import Float64, Int32, Int64
 
+WINDOW = 5
+"""Words on either side that count as near; a word d away counts WINDOW + 1 - d times."""
 CONTEXT_SMOOTHING = 0.75
 """Power of the context word counts; below 1 it keeps rare contexts from looking decisive."""
-
-ASSOCIATION_SHIFT = 1.0
-"""Associations count from log(ASSOCIATION_SHIFT) on; above 1 only stronger ones are kept."""
-
 MIN_COUNT = 5
-"""Words that occur less often get no vector."""
-
+"""Words of a dump that occur less often get no vector."""
+MAX_WORDS = 50_000
+"""At most this many words get a vector, the most frequent ones."""
 N_ITERATIONS = 4
 """Rounds of subspace iteration; neighbours are at rest by then."""
-
 _BLOCK_WORDS = 1 << 20
 _MAX_PAIRS = 1 << 25
 _MAX_DISTINCT = 1 << 22
@@ -45,15 +43,7 @@ class TooFewWordsError(VectorsError):
     """A text has too few words to learn from."""
 
 
-def learn_word_vectors(
-    texts: Iterable[str],
-    dimensions: int = 100,
-    *,
-    window: int = 5,
-    min_count: int = MIN_COUNT,
-    max_words: int = 50_000,
-    seed: int = 0,
-) -> WordVectors:
+def learn_word_vectors(texts: Iterable[str], dimensions: int, min_count: int) -> WordVectors:
     """Learn word vectors from running text.
 
     The text is read once, so an iterator will do; its words wait in a temporary file of four bytes
@@ -63,10 +53,7 @@ def learn_word_vectors(
     Args:
         texts: The texts; pairs of words never reach from one into the next.
         dimensions: Length of the vectors; less when there are fewer words.
-        window: Words on either side that count as near; a word d away counts window + 1 - d times.
         min_count: Words that occur less often get no vector.
-        max_words: At most this many words get a vector, the most frequent ones.
-        seed: Decides the random start of the reduction.
 
     Returns:
         Words, most frequent first, and their vectors, neither centred nor normalised.
@@ -75,46 +62,34 @@ def learn_word_vectors(
         TooFewWordsError: There are too few words.
     """
     with tempfile.TemporaryFile() as spool:
-        words, final_ids = _read_vocabulary(texts, window, min_count, max_words, spool)
-        if len(words) < 3:
+        first_come = _store_words(texts, spool)
+        counts = np.zeros(len(first_come), dtype=np.int64)
+        for block in _stored(spool):
+            counts += np.bincount(block[block != UNKNOWN_WORD], minlength=len(counts))
+        words = list(first_come)
+        frequent = np.flatnonzero(counts >= min_count).tolist()
+        # Ties by the word itself, so that the order of the texts does not matter.
+        kept = sorted(frequent, key=lambda i: (-counts[i], words[i]))[:MAX_WORDS]
+        if len(kept) < 3:
             raise TooFewWordsError(
-                f"Only {len(words)} words occur at least {min_count} times in the text; "
+                f"Only {len(kept)} words occur at least {min_count} times in the text; "
                 "give more text, a smaller minimum count, or vectors from a file."
             )
-        blocks = (final_ids[block] for block in _stored(spool))
-        pairs = count_pairs(blocks, len(words), window)
-    rank = min(dimensions, len(words) - 1)
-    vectors = leading_directions(associate(pairs), rank, N_ITERATIONS, seed)
-    return WordVectors(words, vectors.astype(np.float32))
+        # The last one is for an unknown word.
+        final_ids = np.full(len(words) + 1, UNKNOWN_WORD, dtype=np.int32)
+        final_ids[kept] = np.arange(len(kept))
+        pairs = count_pairs((final_ids[block] for block in _stored(spool)), len(kept))
+    rank = min(dimensions, len(kept) - 1)
+    vectors = leading_directions(associate(pairs), rank, N_ITERATIONS)
+    return WordVectors([words[i] for i in kept], vectors.astype(np.float32), Counter())
 
 
-def _read_vocabulary(
-    texts: Iterable[str], window: int, min_count: int, max_words: int, spool: IO[bytes]
-) -> tuple[list[str], Int32]:
-    """Store the words of all texts under first-come ids.
-
-    Returns:
-        The words kept, by falling count, and the final id of each first-come id, -1 where it was
-        dropped and, last, for an unknown word.
-    """
-    first_come = _store_words(texts, window, spool)
-    counts = np.zeros(len(first_come), dtype=np.int64)
-    for block in _stored(spool):
-        counts += np.bincount(block[block != UNKNOWN_WORD], minlength=len(counts))
-    words = list(first_come)
-    frequent = np.flatnonzero(counts >= min_count).tolist()
-    # Ties by the word itself, so that the order of the texts does not matter.
-    kept = sorted(frequent, key=lambda i: (-counts[i], words[i]))[:max_words]
-    final_ids = np.full(len(words) + 1, UNKNOWN_WORD, dtype=np.int32)
-    final_ids[kept] = np.arange(len(kept))
-    return [words[i] for i in kept], final_ids
-
-
-def _store_words(texts: Iterable[str], window: int, spool: IO[bytes]) -> dict[str, int]:
+def _store_words(texts: Iterable[str], spool: IO[bytes]) -> dict[str, int]:
+    """Store the words of all texts under first-come ids, and return these."""
     ids: defaultdict[str, int] = defaultdict()
     ids.default_factory = ids.__len__
     # A gap as wide as the window keeps the words of two texts apart.
-    gap = np.full(window, UNKNOWN_WORD, dtype=np.int32).tobytes()
+    gap = np.full(WINDOW, UNKNOWN_WORD, dtype=np.int32).tobytes()
     for text in texts:
         words, _, _ = tokenize(text)
         is_full = len(ids) > _MAX_DISTINCT
@@ -130,13 +105,12 @@ def _stored(spool: IO[bytes]) -> Iterator[Int32]:
         yield np.frombuffer(data, dtype=np.int32)
 
 
-def count_pairs(blocks: Iterable[Int32], n_words: int, window: int) -> csr_array:
+def count_pairs(blocks: Iterable[Int32], n_words: int) -> csr_array:
     """Count how often each word stands near each other word, nearer ones counting more.
 
     Args:
         blocks: Running text as word ids, -1 for words left out; pairs across blocks are not seen.
         n_words: Size of the vocabulary V.
-        window: Words on either side that count as near.
 
     Returns:
         Symmetric counts of type int64, shape (V, V).
@@ -144,7 +118,7 @@ def count_pairs(blocks: Iterable[Int32], n_words: int, window: int) -> csr_array
     keys: Int64 = np.zeros(0, dtype=np.int64)
     counts: Int64 = np.zeros(0, dtype=np.int64)
     for ids in blocks:
-        near = [_pairs_at(ids, d, n_words, window + 1 - d) for d in range(1, window + 1)]
+        near = [_pairs_at(ids, d, n_words) for d in range(1, WINDOW + 1)]
         keys, counts = _add_up([(keys, counts), *near])
         floor = 1
         while len(keys) > _MAX_PAIRS:
@@ -155,13 +129,13 @@ def count_pairs(blocks: Iterable[Int32], n_words: int, window: int) -> csr_array
     return csr_array(upper + upper.T)
 
 
-def _pairs_at(ids: Int32, distance: int, n_words: int, weight: int) -> tuple[Int64, Int64]:
+def _pairs_at(ids: Int32, distance: int, n_words: int) -> tuple[Int64, Int64]:
     left, right = ids[:-distance], ids[distance:]
     both = (left != UNKNOWN_WORD) & (right != UNKNOWN_WORD)
     low = np.minimum(left[both], right[both]).astype(np.int64)
     keys = np.sort(low * n_words + np.maximum(left[both], right[both]))
     first = _first_of_each(keys)
-    return keys[first], weight * np.diff(first, append=len(keys))
+    return keys[first], (WINDOW + 1 - distance) * np.diff(first, append=len(keys))
 
 
 def _add_up(runs: list[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
@@ -180,43 +154,40 @@ def _first_of_each(sorted_keys: Int64) -> Int64:
     return np.flatnonzero(is_first)
 
 
-def associate(
-    pairs: csr_array, context_smoothing: float = CONTEXT_SMOOTHING, shift: float = ASSOCIATION_SHIFT
-) -> csr_array:
+def associate(pairs: csr_array) -> csr_array:
     """Weigh pairs by their positive pointwise mutual information.
 
-    PPMI(w, c) = max(0, log(n(w, c) / (n(w) p(c))) - log(shift)) with p(c) proportional to
-    n(c) to the power `context_smoothing`.
+    PPMI(w, c) = max(0, log(n(w, c) / (n(w) p(c)))) with p(c) proportional to n(c) to the power
+    `CONTEXT_SMOOTHING`.
 
     Returns:
         Positive associations, words by contexts, float64, shape (V, V).
     """
     totals = np.asarray(pairs.sum(axis=1), dtype=np.float64).ravel()
-    smoothed = totals**context_smoothing
+    smoothed = totals**CONTEXT_SMOOTHING
     smoothed /= smoothed.sum()
     found = pairs.tocoo()
     expected = totals[found.row] * smoothed[found.col]
-    strength = np.log(found.data / expected) - np.log(shift)
+    strength = np.log(found.data / expected)
     positive = strength > 0
     places = found.row[positive], found.col[positive]
     return csr_array((strength[positive], places), shape=pairs.shape)
 
 
-def leading_directions(matrix: csr_array, rank: int, n_iterations: int, seed: int) -> Float64:
+def leading_directions(matrix: csr_array, rank: int, n_iterations: int) -> Float64:
     """Find the word side of a truncated SVD, U sqrt(Σ), by subspace iteration.
 
     Args:
         matrix: Associations, shape (V, V).
         rank: Dimensions wanted, at most V.
         n_iterations: Rounds.
-        seed: Decides the start.
 
     Returns:
         Vectors by falling singular value, shape (V, rank).
     """
     width = min(rank + 20, matrix.shape[0])
     transposed = csr_array(matrix.T)
-    basis = np.random.default_rng(seed).standard_normal((matrix.shape[1], width))
+    basis = np.random.default_rng(0).standard_normal((matrix.shape[1], width))
     for _ in range(n_iterations):
         basis = orthonormalise(matrix @ basis)
         basis = orthonormalise(transposed @ basis)

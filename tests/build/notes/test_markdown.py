@@ -7,7 +7,7 @@ from stamo.build.notes import MAX_FRONT_MATTER, clean_note, split_front_matter
 
 def links_of(markdown, folder=""):
     """Return (label, target) of every link, after checking the spans."""
-    page = clean_note(markdown, folder).page
+    page, _ = clean_note(markdown, folder)
     for start, end, surface in zip(page.starts, page.ends, page.surfaces, strict=True):
         assert page.text[start:end] == surface
     return list(zip(page.surfaces, page.targets, strict=True))
@@ -63,16 +63,16 @@ def test_links_are_found(markdown, links):
 )
 def test_what_is_no_link_and_no_markup(markdown, text):
     """Embeds, code, comments and links out of the folder are none; what a reader sees is kept."""
-    page = clean_note(markdown).page
+    page, _ = clean_note(markdown)
     assert not page.targets
     assert page.text == text
 
 
 def test_text_that_names_its_note():
     """A wiki of notes may write other names into the text."""
-    note = clean_note("[[!redirects Groups]] A group. [[!include menu]]")
-    assert note.redirects == ["Groups"]
-    assert not note.page.targets
+    page, redirects = clean_note("[[!redirects Groups]] A group. [[!include menu]]")
+    assert redirects == ["Groups"]
+    assert not page.targets
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_text_that_names_its_note():
 )  # fmt: skip
 def test_hostile_notes_stay_linear(part):
     """A sign repeated 100,000 times is read like any other text; quadratic time would not end."""
-    page = clean_note(part * 100_000).page
+    page, _ = clean_note(part * 100_000)
     assert len(page.starts) == len(page.targets)
     assert "\x02" not in page.text
     assert "\x03" not in page.text
@@ -106,8 +106,7 @@ def test_hostile_notes_stay_linear(part):
 )
 def test_front_matter(head, title, aliases):
     """Titles and aliases are read in the forms that people write."""
-    found, rest = split_front_matter(f"---\n{head}\n---\nText")
-    assert (found.title, found.aliases, rest) == (title, aliases, "Text")
+    assert split_front_matter(f"---\n{head}\n---\nText") == (title, aliases, "Text")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +116,6 @@ def test_front_matter(head, title, aliases):
 )
 def test_what_is_no_front_matter_is_text(text):
     """Without an end in time nothing is taken from the note."""
-    found, rest = split_front_matter(text)
-    assert (found.title, found.aliases) == ("", [])
+    title, aliases, rest = split_front_matter(text)
+    assert (title, aliases) == ("", [])
     assert rest == text
