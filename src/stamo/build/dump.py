@@ -34,11 +34,7 @@ from xml.parsers import expat
 from stamo.build.site import Site
 from stamo.errors import DumpError
 from stamo.system.files import Closing
-from stamo.system.streams import (
-    UNSUPPORTED,
-    ByteStream,
-    compression,
-)
+from stamo.system.streams import UNSUPPORTED, ByteStream, compression
 
 CHUNK_BYTES = 2 << 20
 MAX_PAGE_BYTES = 8 << 20
@@ -211,9 +207,8 @@ def _open_stream(file: BinaryIO, name: str) -> ByteStream:
     start = stream.peek(64)
     if stream.fault:
         raise DumpError(f"{name} cannot be read: {stream.fault}.")
-    if compression(start):
-        return stream
-    if start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<") and start[1:2] != b"\0":
+    is_xml = start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+    if compression(start) or (is_xml and start[1:2] != b"\0"):
         return stream
     if not start:
         raise DumpError(f"{name} is empty; expected a MediaWiki XML dump.")

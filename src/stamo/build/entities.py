@@ -21,6 +21,7 @@ quote is escaped, so that no text can look like a row.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -50,7 +51,7 @@ from stamo.kb.base import save_external_ids
 from stamo.kb.manifest import ARTICLES_FILE
 from stamo.kb.storage import StringTable
 from stamo.system.files import Int32, Int64, explain_os_error
-from stamo.system.streams import ByteStream, in_utf8, read_line_blocks
+from stamo.system.streams import in_utf8, open_bytes, read_line_blocks
 
 MAX_LINE_BYTES = 1 << 20
 MAX_COUNT = 2**31 - 1
@@ -137,30 +138,39 @@ def read_entity_rows(path: Path, unused: Counter[str]) -> Iterator[EntityRow]:
     Raises:
         DumpError: The file or a row of it is not of the documented form.
     """
-    lines = _read_lines(path)
-    first = next(lines, "")
-    if not first.strip():
+    blocks = in_utf8(_read_blocks(path))
+    first = next(blocks, b"")
+    if not first.removeprefix(codecs.BOM_UTF8).partition(b"\n")[0].strip():
         raise DumpError(f"{path.name} has no first line; give a table of entities.")
-    is_json = first.lstrip().startswith("{")
+    is_json = first.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
+    records = (_json_records if is_json else _csv_records)(path, chain([first], blocks))
     row = None
-    for line, record in (
-        _json_records(path, chain([first], lines)) if is_json else _csv_records(path)
-    ):
-        for column in record:
-            if column not in ENTITY_COLUMNS and len(unused) < _MAX_UNUSED:
-                unused[f"column not used: {str(column)[:40]!r}"] += 1
-        row = _entity_row(path, line, record)
-        yield row
+    try:
+        for line, record in records:
+            for column in record:
+                if column not in ENTITY_COLUMNS and len(unused) < _MAX_UNUSED:
+                    unused[f"column not used: {str(column)[:40]!r}"] += 1
+            row = _entity_row(path, line, record)
+            yield row
+    except RowError as error:
+        _fail(path, error.line, str(error))
     if row is None:
         raise DumpError(f"{path.name} has headings and no entity; give one a line.")
 
 
-def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_records(path: Path, blocks: Iterator[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
+    is_long: list[bool] = []
+    line_blocks = read_line_blocks(blocks, MAX_LINE_BYTES, lambda: is_long.append(True))
+    lines = (line for block in line_blocks for line in block[:-1].split(b"\n"))
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
+        if is_long:
+            limit = f"a line has more than {MAX_LINE_BYTES >> 20} MiB"
+            raise DumpError(f"{path.name} cannot be read whole: {limit}.")
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if not text.strip():
             continue
         try:
-            record = orjson.loads(line)
+            record = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             _fail(path, number, f"is no JSON ({error})")
         if not isinstance(record, dict):
@@ -171,24 +181,20 @@ def _json_records(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, dict[
         yield number, record
 
 
-def _csv_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    rows = read_rows(_read_blocks(path), max_row_bytes=MAX_LINE_BYTES, delimiters=",\t;")
-    try:
-        headings = [heading.strip().lower() for heading in next(rows)[1]]
-        if "name" not in headings or len({*headings}) < len(headings):
-            said, expected = ", ".join(headings)[:200], ", ".join(ENTITY_COLUMNS)
-            needed = f"{expected}, each at most once, and `name` is needed"
-            _fail(path, 1, f"has the headings {said}; expected are {needed}")
-        for line, cells in rows:
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) != len(headings):
-                said = f"has {len(cells)} fields under {len(headings)} headings"
-                todo = "put quotes around fields with separators in them"
-                _fail(path, line, f"{said}; {todo}")
-            yield line, dict(zip(headings, cells, strict=True))
-    except RowError as error:
-        _fail(path, error.line, str(error))
+def _csv_records(path: Path, blocks: Iterator[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
+    rows = read_rows(blocks, max_row_bytes=MAX_LINE_BYTES, delimiters=",\t;")
+    headings = [heading.strip().lower() for heading in next(rows)[1]]
+    if "name" not in headings or len({*headings}) < len(headings):
+        said, expected = ", ".join(headings)[:200], ", ".join(ENTITY_COLUMNS)
+        needed = f"{expected}, each at most once, and `name` is needed"
+        _fail(path, 1, f"has the headings {said}; expected are {needed}")
+    for line, cells in rows:
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(headings):
+            said = f"has {len(cells)} fields under {len(headings)} headings"
+            _fail(path, line, f"{said}; put quotes around fields with separators in them")
+        yield line, dict(zip(headings, cells, strict=True))
 
 
 def _entity_row(path: Path, line: int, record: dict[str, Any]) -> EntityRow:
@@ -223,32 +229,12 @@ def _read_blocks(path: Path) -> Iterator[bytes]:
     """Yield the decompressed bytes of a file that must be whole."""
     try:
         with path.open("rb") as file:
-            stream = ByteStream(file, block_bytes=1 << 20)
+            stream = open_bytes(file, lambda fault: None)
             yield from stream
     except OSError as error:
         raise DumpError(explain_os_error(error)) from error
     if stream.fault:
         raise DumpError(f"{path.name} cannot be read whole: {stream.fault}.")
-
-
-def _read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file that must be whole, in UTF-8 or marked as UTF-16."""
-    is_long: list[bool] = []
-    number = 0
-    blocks = in_utf8(_read_blocks(path))
-    for block in read_line_blocks(blocks, MAX_LINE_BYTES, lambda: is_long.append(True)):
-        if is_long:
-            limit = f"a line has more than {MAX_LINE_BYTES >> 20} MiB"
-            raise DumpError(f"{path.name} cannot be read whole: {limit}.")
-        for line in block.splitlines(keepends=True):
-            number += 1
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                _fail(path, number, "is not UTF-8, nor is the table marked as UTF-16; convert it")
-            if "\0" in text:
-                _fail(path, number, "holds a zero byte; give a table as text")
-            yield text
 
 
 def read_ids(path: Path, site: Site) -> Iterator[IdRow]:
