@@ -169,10 +169,10 @@ INTERRUPTED = """
 import stamo.workspace.collect as collecting
 from stamo.cli.main import main
 
-def collect_many(*arguments, **options):
+def collect(*arguments, **options):
     exec("raise KeyboardInterrupt", {})  # Python remembers an interrupt that leaves `exec`
 
-collecting.collect_many = collect_many
+collecting.collect = collect
 main()
 """
 

@@ -88,7 +88,7 @@ def _make(small: SmallWorld) -> None:
     workspace = Workspace.create(
         small.folder / "collected", small.entity, created_by="ada", at=NOON
     )
-    collect(workspace, [world.paths.pile_path], small.kb, trained, origin=small.origin)
+    collect([workspace], [world.paths.pile_path], small.kb, trained, origin=small.origin)
 
 
 def copy_collected(small: SmallWorld, path: Path) -> Workspace:

@@ -1,22 +1,40 @@
+"""Many workspaces are fed in one pass, each as if it were alone; kills lose no whole file."""
+
 import json
 import subprocess
 import sys
-from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
+from stamo.corpus.reading import read_files
 from stamo.corpus.types import EmergingEntity, Mention, without_overlaps
-from stamo.errors import WorkspaceError
+from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.workspace import collect as collecting
 from stamo.workspace.collect import COPY, LONGER_NAME, CollectSettings, collect, outside_longer
 from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace
 from tests.workspace.small_world import NOON
 
-BATCH = CollectSettings(batch_size=8)
-
 
 def make(path, entity):
     return Workspace.create(path, entity, created_by="ada", at=NOON)
+
+
+def collect_one(space, sources, kb, trained, **options):
+    (found,) = collect([space], sources, kb, trained, **options)
+    return found
+
+
+def entities(small):
+    """Those of the world, one that nothing mentions, and one that shares a name."""
+    first, second = small.world.emerging
+    twin = EmergingEntity("Twin", (first.aliases[0], second.aliases[0]))
+    return [first, second, EmergingEntity("Nobody", ("Xyzzyq",)), twin]
+
+
+def make_all(folder, small):
+    return [make(folder / f"w{i}", entity) for i, entity in enumerate(entities(small))]
 
 
 def write_jsonl(path, texts, prefix="d"):
@@ -25,115 +43,148 @@ def write_jsonl(path, texts, prefix="d"):
     return path
 
 
-def test_finds_exactly_the_candidate_mentions(small, collected):
-    """Every mention with an alias of the entity is kept unlinked, and no other one."""
+@pytest.fixture(scope="module")
+def crawl(small, tmp_path_factory):
+    """The pile in five files."""
+    folder = tmp_path_factory.mktemp("crawl")
+    lines = small.world.paths.pile_path.read_text().splitlines(keepends=True)
+    size = -(-len(lines) // 5)
+    for i in range(5):
+        (folder / f"{i}.jsonl").write_text("".join(lines[i * size : (i + 1) * size]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(small, kb, trained, crawl, tmp_path_factory):
+    """The same workspaces, collected one after the other."""
+    spaces = make_all(tmp_path_factory.mktemp("alone"), small)
+    return [(space, collect_one(space, [crawl], kb, trained)) for space in spaces]
+
+
+def test_finds_exactly_the_candidate_mentions(small, kb, collected):
+    """Every mention with an alias of the entity is kept unlinked; the others are known entities."""
     mine = {
         (d.id, m.start, m.end) for d in collected.documents for m in d.mentions if m.entity is None
     }
     theirs = {
-        (name, m["start"], m["end"])
-        for line in small.world.paths.gold_path.read_text().splitlines()
-        for record in [json.loads(line)]
-        for name in [record["id"]]
+        (record["id"], m["start"], m["end"])
+        for record in map(json.loads, small.world.paths.gold_path.read_text().splitlines())
         for m in record["mentions"]
         if m["candidate_of"] == small.entity.id
     }
     assert mine == theirs
     assert len(mine) > 50
-
-
-def test_other_mentions_are_linked_to_known_entities(small, kb, collected):
-    """All mentions that are no candidates carry the title of a known entity."""
     titles = {m.entity for d in collected.documents for m in d.mentions} - {None}
     assert (kb.entity_ids(sorted(titles)) >= 0).all()
     assert len(titles) > 20
 
 
-def test_a_killed_collecting_goes_on_and_ends_with_the_same_parts(small, kb, trained, tmp_path):
-    """After kill -9 in the middle, the end is as if nothing had happened."""
-    whole = make(tmp_path / "whole", small.entity)
-    collect(whole, [small.world.paths.pile_path], kb, trained, settings=BATCH)
-    killed = make(tmp_path / "killed", small.entity)
-    script = f"""
-import os, signal
+def test_one_pass_gives_what_each_would_get_alone(small, kb, trained, crawl, alone, tmp_path):
+    """Documents and counts are the same; the sources are opened once."""
+    opened = []
+
+    def read(files, **arguments):
+        opened.append(files)
+        return read_files(files, **arguments)
+
+    spaces = make_all(tmp_path, small)
+    found = collect(spaces, [crawl], kb, trained, read=read)
+    assert len(opened) == 1
+    for space, one, (other, expected) in zip(spaces, found, alone, strict=True):
+        assert list(space.documents) == list(other.documents)
+        # What contains no alias of anybody is met elsewhere first.
+        assert replace(one, examples={}) == replace(expected, examples={})
+    assert found[0].n_kept > 20
+    assert found[2].n_kept == 0
+    n_lines = len(small.world.paths.pile_path.read_text().splitlines())
+    assert found[2].n_read == found[0].n_read == n_lines
+
+
+KILLED = """
+import os, signal, sys
 from pathlib import Path
 from tests.workspace.small_world import SmallWorld
-from tests.workspace.test_collect import BATCH
-from stamo.workspace.collect import collect
+from stamo.workspace import collect as collecting
 from stamo.workspace.folder import Workspace
-small = SmallWorld(Path({str(small.folder)!r}))
-calls = []
-def die(collected):
-    calls.append(1)
-    if len(calls) == 3:
+collecting.CHECKPOINT_BYTES = 1
+collecting.BATCH_SIZE = 4
+small, folder, crawl = (Path(argument) for argument in sys.argv[1:4])
+write, n_left = collecting.CollectingSpace.write, [int(sys.argv[4])]
+def die(*arguments, **options):
+    n_left[0] -= 1
+    if n_left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
-collect(Workspace.open({str(killed.path)!r}), [small.world.paths.pile_path], small.kb,
-        small.trained, settings=BATCH, on_progress=die)
+    write(*arguments, **options)
+collecting.CollectingSpace.write = die
+small = SmallWorld(small)
+spaces = [Workspace.open(folder / f"w{i}") for i in range(4)]
+collecting.collect(spaces, [crawl], small.kb, small.trained, origin=small.origin)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("n_written", [0, 10])
+def test_a_killed_pass_goes_on_behind_whole_files(
+    small, kb, trained, crawl, alone, tmp_path, n_written
+):
+    """After kill -9, also between two workspaces, all end as if nothing had happened."""
+    spaces = make_all(tmp_path, small)
+    arguments = [str(small.folder), str(tmp_path), str(crawl), str(n_written)]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], capture_output=True, check=False
+    )
     assert done.returncode == -9, done.stderr
-    left = killed.documents.manifest
-    assert left.n_documents == 0, "documents count when their file is read whole"
-    assert not left.complete
-    assert "interrupted" in killed.status().next_step
+    manifests = [space.documents.manifest for space in spaces]
+    assert not any(manifest.complete for manifest in manifests)
+    assert all(manifest.state["kb"] == str(small.kb_path) for manifest in manifests)
+    positions = [manifest.state.get("position") for manifest in manifests]
+    assert len({str(position) for position in positions}) == (2 if n_written else 1)
+    assert (manifests[0].n_documents > 0) == (n_written > 0)
+    assert "interrupted" in spaces[0].status().next_step
     # What the process was about to write lies around; it must not be read.
-    (killed.documents.folder / "00099.jsonl.zst").write_bytes(b"half")
-    collect(killed, [], kb, trained, settings=BATCH)
-    assert killed.documents.manifest == whole.documents.manifest
-    assert list(killed.documents) == list(whole.documents)
+    (spaces[0].documents.folder / "00099.jsonl.zst").write_bytes(b"half")
+    found = collect(spaces, [], kb, trained)
+    for space, one, (other, expected) in zip(spaces, found, alone, strict=True):
+        assert list(space.documents) == list(other.documents)
+        assert one.skipped == expected.skipped
+        assert (one.n_kept, one.n_mentions) == (expected.n_kept, expected.n_mentions)
 
 
-def test_a_failing_callback_loses_nothing(small, kb, trained, tmp_path, monkeypatch):
-    """Interruptions at any batch, again and again, give the same documents in the end."""
-    monkeypatch.setattr("stamo.workspace.collect.CHECKPOINT_BYTES", 1)
-    lines = small.world.paths.pile_path.read_text().splitlines(keepends=True)
-    pile = tmp_path / "pile"
-    pile.mkdir()
-    for i in range(5):
-        (pile / f"{i}.jsonl").write_text("".join(lines[i::5]))
-    space = make(tmp_path / "rey", small.entity)
-    for n in (1, 3, 1, 2):
-        calls = iter(range(n))
+def test_how_far_a_large_file_is_read_is_told(small, kb, trained, tmp_path):
+    """A crawl without any mention is reported while it is read; interrupted, it begins anew."""
+    source = tmp_path / "dull.jsonl"
+    source.write_text((json.dumps({"text": "nothing to see here " * 500}) + "\n") * 300)
+    space = make(tmp_path / "w", small.entity)
+    shares = []
 
-        def stop(progress, calls=calls):
-            if next(calls, None) is None:
-                raise KeyboardInterrupt
+    def stop(progress):
+        shares.append(progress.share)
+        if len(shares) == 2:
+            raise KeyboardInterrupt
 
-        with suppress(KeyboardInterrupt):
-            collect(space, [pile], kb, trained, settings=BATCH, on_progress=stop)
-        assert not space.documents.manifest.complete
-    assert space.documents.manifest.state["position"][1] > "pile/0"
-    resumed = collect(space, [pile], kb, trained, settings=BATCH)
-    other = make(tmp_path / "other", small.entity)
-    found = collect(other, [pile], kb, trained, settings=BATCH)
-    assert list(space.documents) == list(other.documents)
-    assert found.complete
-    assert found.n_read == resumed.n_read == len(lines)
-    assert found.skipped == resumed.skipped
+    settings = CollectSettings(text_column="text")
+    with pytest.raises(KeyboardInterrupt):
+        collect([space], [source], kb, trained, settings, on_progress=stop)
+    assert 0 < shares[0] <= shares[1] <= 1
+    assert "interrupted" in space.status().next_step
+    found = collect_one(space, [], kb, trained)
+    assert found.skipped == {"contains no alias": 300}
 
 
-def test_copies_are_left_out_and_counted(small, kb, trained, tmp_path):
-    """A press release that comes three times is kept once."""
+def test_copies_and_longer_names_are_left_out(small, kb, trained, tmp_path):
+    """A press release that comes three times is kept once; "Rey" in "Rey Island" is no mention."""
     alias = small.entity.aliases[0]
     words = " ".join(f"word{i}" for i in range(60))
     texts = [f"{alias} said {words}.", f"{alias} said {words}!", f"{alias} said {words}"]
-    source = write_jsonl(
-        tmp_path / "a.jsonl", [*texts, "nothing at all", f"A word of {alias} here"]
-    )
-    found = collect(make(tmp_path / "rey", small.entity), [source], kb, trained)
+    more = ["nothing at all", f"A word of {alias} here"]
+    source = write_jsonl(tmp_path / "a.jsonl", [*texts, *more])
+    found = collect_one(make(tmp_path / "rey", small.entity), [source], kb, trained)
     assert found.n_kept == 2
-    assert found.skipped[COPY] == 2
-    assert found.skipped["contains no alias"] == 1
-
-
-def test_documents_with_the_alias_only_in_longer_names_are_left_out(kb, trained, tmp_path):
-    """The alias "Rey" in the known name "Rey Island" is no candidate mention."""
+    assert found.skipped == {COPY: 2, "contains no alias": 1}
     name = next(n for n in kb.aliases(range(kb.n_aliases)) if n.count(" ") == 1 and n.isascii())
     entity = EmergingEntity("New", (name.split()[0],))
-    source = write_jsonl(tmp_path / "a.jsonl", [f"They met at {name} on Monday."])
-    found = collect(make(tmp_path / "rey", entity), [source], kb, trained)
-    assert found.n_kept == 0
-    assert found.skipped == {LONGER_NAME: 1}
+    source = write_jsonl(tmp_path / "b.jsonl", [f"They met at {name} on Monday."])
+    found = collect_one(make(tmp_path / "new", entity), [source], kb, trained)
+    assert (found.n_kept, found.skipped) == (0, {LONGER_NAME: 1})
 
 
 def test_sources_are_finished_before_others_begin(small, kb, trained, tmp_path):
@@ -144,53 +195,64 @@ def test_sources_are_finished_before_others_begin(small, kb, trained, tmp_path):
         tmp_path / "b.jsonl", [f"Here {alias} is, {i} left of it" for i in range(2)]
     )
     space = make(tmp_path / "rey", small.entity)
-    tiny = CollectSettings(batch_size=1)
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        collect(space, [first], kb, trained, settings=tiny, on_progress=_interrupt)
+        collect([space], [first], kb, trained, on_progress=interrupt)
     with pytest.raises(WorkspaceError, match="was interrupted"):
-        collect(space, [second], kb, trained)
-    collect(space, [first], kb, trained, settings=tiny)
+        collect([space], [second], kb, trained)
+    collect([space], [first], kb, trained)
     with pytest.raises(WorkspaceError, match="is collected"):
-        collect(space, [first], kb, trained)
-    collect(space, [second], kb, trained)
+        collect([space], [first], kb, trained)
+    collect([space], [second], kb, trained)
     # The ids of both files are d0, d1, ...; all five documents are there under their own.
     assert [d.id for d in space.documents] == ["d0", "d1", "d2", "d0~2", "d1~2"]
-    collect(space, [second], kb, trained, fresh=True)
+    collect([space], [second], kb, trained, fresh=True)
     assert [d.id for d in space.documents] == ["d0", "d1"]
 
 
-def _interrupt(collected):
-    raise KeyboardInterrupt
+def test_what_cannot_be_collected_changes_nothing(small, kb, trained, tmp_path):
+    """A misspelled file is refused before any workspace remembers it."""
+    space = make(tmp_path / "w", small.entity)
+    pile = small.world.paths.pile_path
+    for spaces, sources, match in (
+        ([space], [tmp_path / "none.jsonl"], "no file or folder"),
+        ([space], str(pile), "The sources are one text"),
+        ([space, space], [pile], "named twice"),
+        ([space], [], "--from"),
+    ):
+        with pytest.raises((CorpusFormatError, WorkspaceError), match=match):
+            collect(spaces, sources, kb, trained)
+        assert not space.documents.manifest.state
 
 
-def test_nothing_to_collect_is_an_error(small, kb, trained, tmp_path):
-    """Without sources and without an interrupted collecting there is nothing to do."""
-    with pytest.raises(WorkspaceError, match="--from"):
-        collect(make(tmp_path / "rey", small.entity), [], kb, trained)
+def test_workspaces_that_wait_for_different_sources(small, kb, trained, crawl, alone, tmp_path):
+    """A new one joins one that has some of it, and one that has all and stays as it is."""
+    first = write_jsonl(tmp_path / "first.jsonl", [f"{small.entity.aliases[0]} slept."], "x")
+    old, fresh, late = (make(tmp_path / name, small.entity) for name in ("old", "fresh", "late"))
+    collect([old], [first], kb, trained)
+    found = collect([old, fresh], [crawl], kb, trained)
+    assert found[0].n_kept == found[1].n_kept + 1
+    assert found[0].n_new == found[1].n_new == alone[0][1].n_kept
+    with pytest.raises(WorkspaceError, match="is collected for all 2 workspaces"):
+        collect([old, fresh], [crawl], kb, trained)
+    before = old.documents.manifest
+    again = collect([old, late], [crawl], kb, trained)
+    assert again[0] == replace(found[0], n_new=0)
+    assert old.documents.manifest == before
+    assert again[1] == alone[0][1]
 
 
-def test_a_limit_ends_collecting(small, kb, trained, tmp_path):
-    """`max_documents` stops after the batch that reaches it."""
-    settings = CollectSettings(batch_size=4, max_documents=8)
-    space = make(tmp_path / "rey", small.entity)
-    found = collect(space, [small.world.paths.pile_path], kb, trained, settings=settings)
-    assert 8 <= found.n_kept <= 12
-    assert found.complete
-
-
-def test_candidates_and_longer_names():
-    """An alias inside a longer name goes; a name that only overlaps an alias goes instead."""
-    aliases = [Mention("Rey", 0, 3), Mention("Rey", 15, 18), Mention("Old Rey", 22, 29)]
-    names = [Mention("Rey Island", 0, 10), Mention("Rey", 15, 18), Mention("Rey", 26, 29)]
-    kept = outside_longer(aliases, [(name.start, name.end) for name in names])
-    assert kept == aliases[1:]
-    assert without_overlaps(names, kept) == names[:1]
-
-
-def test_free_id():
-    """A taken id gets the first free number."""
-    assert free_id("a", {"b"}) == "a"
-    assert free_id("a", {"a", "a~2"}) == "a~3"
+def test_never_more_than_asked_for(small, kb, trained, crawl, tmp_path, monkeypatch):
+    """`max_documents` is exact, and another workspace goes on."""
+    monkeypatch.setattr(collecting, "BATCH_SIZE", 8)
+    few = CollectSettings(max_documents=5)
+    spaces = make_all(tmp_path, small)[:2]
+    found = collect(spaces, [crawl], kb, trained, few)
+    assert [one.n_kept for one in found] == [5, 5]
+    assert all(space.status().is_collected for space in spaces)
 
 
 def test_texts_in_a_column_of_another_name(small, kb, trained, tmp_path):
@@ -203,10 +265,21 @@ def test_texts_in_a_column_of_another_name(small, kb, trained, tmp_path):
     space = make(tmp_path / "rey", small.entity)
 
     def stop(progress):
-        if not progress.complete:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
-    settings = CollectSettings(text_column="body", batch_size=1)
     with pytest.raises(KeyboardInterrupt):
-        collect(space, [table], kb, trained, settings=settings, on_progress=stop)
-    assert collect(space, [], kb, trained).n_kept == 2
+        collect(
+            [space], [table], kb, trained, CollectSettings(text_column="body"), on_progress=stop
+        )
+    assert collect_one(space, [], kb, trained).n_kept == 2
+
+
+def test_candidates_longer_names_and_ids():
+    """An alias inside a longer name goes; a name that only overlaps an alias goes instead."""
+    aliases = [Mention("Rey", 0, 3), Mention("Rey", 15, 18), Mention("Old Rey", 22, 29)]
+    names = [Mention("Rey Island", 0, 10), Mention("Rey", 15, 18), Mention("Rey", 26, 29)]
+    kept = outside_longer(aliases, [(name.start, name.end) for name in names])
+    assert kept == aliases[1:]
+    assert without_overlaps(names, kept) == names[:1]
+    assert free_id("a", {"b"}) == "a"
+    assert free_id("a", {"a", "a~2"}) == "a~3"

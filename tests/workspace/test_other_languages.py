@@ -9,7 +9,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.linking.linker import Linker
 from stamo.models.store import without_training
 from stamo.packs.pack import EntityPack
-from stamo.workspace.collect import collect, collect_many
+from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import LabelTarget
 from stamo.workspace.learn import LearnSettings, learn_pack
@@ -56,7 +56,7 @@ def test_documents_are_collected_whatever_stands_behind_the_name(kb, tmp_path, e
         Workspace.create(tmp_path / name, entity, created_by="ada", at=NOON)
         for name, entity in (("a", ENTITY), ("b", EmergingEntity("Zzz", ("Zzz",))))
     )
-    found, nothing = collect_many([one, other], [pile], kb, trained)
+    found, nothing = collect([one, other], [pile], kb, trained)
     assert (found.n_kept, found.n_mentions, nothing.n_kept) == (36, 36, 0)
     for document in one.documents:
         (mention,) = [m for m in document.mentions if m.entity is None]
@@ -67,7 +67,7 @@ def test_a_pack_links_the_name_with_its_particle(kb, tmp_path):
     """Learned from labels of both meanings, applied to a new sentence of each."""
     trained = without_training(kb)
     space = Workspace.create(tmp_path / "a", ENTITY, created_by="ada", at=NOON)
-    collect(space, [write_pile(tmp_path / "pile.jsonl", escaped=False)], kb, trained)
+    collect([space], [write_pile(tmp_path / "pile.jsonl", escaped=False)], kb, trained)
     with space.open_labels() as store:
         for number, document in enumerate(list(space.documents)[:12]):
             target = LabelTarget.of(document.id, 0, document.mentions[0])
@@ -137,7 +137,7 @@ def test_a_line_alone_does_not_take_every_text_of_its_language(language, tmp_pat
     pile = tmp_path / "pile.jsonl"
     records = ({"id": str(i), "text": text} for i, text in enumerate(texts))
     pile.write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert collect(space, [pile], kb, trained).n_kept == 2
+    assert collect([space], [pile], kb, trained)[0].n_kept == 2
     learn_pack(space, kb, trained)
     pack = EntityPack.load(space.pack_path, kb)
     linker = Linker(kb, trained, [pack])
@@ -156,7 +156,7 @@ def test_a_pack_links_inflected_forms_of_its_name(tmp_path):
     pile = tmp_path / "pile.jsonl"
     records = ({"id": text, "text": text.format("Авроры")} for text in (near, far))
     pile.write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert collect(space, [pile], kb, trained).n_kept == 2
+    assert collect([space], [pile], kb, trained)[0].n_kept == 2
     learn_pack(space, kb, trained)
     pack = EntityPack.load(space.pack_path, kb)
     found = Linker(kb, trained, [pack]).link(near.format("Авроры"))

@@ -25,7 +25,7 @@ def test_pile_is_what_collecting_keeps(wild, world, world_kb, world_model, tmp_p
     workspace = Workspace.create(
         tmp_path / "own", problem.entity, created_by="test", at=datetime.now(UTC)
     )
-    collect(workspace, [world.paths.pile_path], world_kb, world_model)
+    collect([workspace], [world.paths.pile_path], world_kb, world_model)
     assert wild.corpus(0) == workspace.documents.read()
 
 

@@ -11,12 +11,11 @@ import typer
 from typer import Argument, Option
 
 from stamo.cli.output import AsJson, bare_table, command_group, print_json, print_table, tell
-from stamo.corpus.types import Corpus
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.wording import count_of
 
 if TYPE_CHECKING:
-    from stamo.workspace.folder import Workspace
+    pass
 
 
 class Form(StrEnum):
@@ -47,18 +46,12 @@ def export(
     """Write the labels of a workspace to a file, or - for standard output."""
     from stamo.system.files import write_atomic
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.label_files import export_tasks, tasks_json, to_csv, to_jsonl
+    from stamo.workspace.label_files import export_labels
 
     opened = Workspace.open(workspace)
     form = form or ENDINGS.get(file.suffix.lower(), Form.label_studio)
     with opened.read_labels() as store:
-        if form is Form.jsonl:
-            text = to_jsonl(store.events())
-        elif form is Form.csv:
-            text = to_csv(store.current())
-        else:
-            corpus = Corpus(tuple(opened.documents))
-            text = tasks_json(export_tasks(store, corpus, only_labelled=not everything))
+        text = export_labels(store, form.value, opened.documents, everything=everything)
         n = len(store.current())
     if str(file) == "-":
         typer.echo(text, nl=False)
@@ -79,6 +72,7 @@ def import_(
 ) -> None:
     """Add the labels of a file to a workspace; a file that does not fit adds nothing."""
     from stamo.workspace.folder import Workspace
+    from stamo.workspace.label_files import import_labels
 
     opened = Workspace.open(workspace)
     try:
@@ -89,7 +83,9 @@ def import_(
     except UnicodeDecodeError as error:
         raise WorkspaceError(f"{file} cannot be read as text; save it as UTF-8.") from error
     try:
-        n = _add(opened, text, form, who)
+        with opened.open_labels() as store:
+            now, kind = datetime.now(UTC), form.value if form else ""
+            n = import_labels(store, text, opened.documents, labeller=who, at=now, form=kind)
     except CorpusFormatError as error:
         said = str(error).rstrip(".")
         raise CorpusFormatError(f"{file}: {said}. Nothing was added.") from error
@@ -126,27 +122,6 @@ def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
             said = (f"{w}: {describe_choice(c, opened.entity.id)}" for w, c in d.answers.items())
             table.add_row(d.document, str(d.start), d.surface, "; ".join(said))
         print_table(table)
-
-
-def _add(opened: Workspace, text: str, form: Form | None, who: str) -> int:
-    """Add what a file says, all of it or nothing; return how many events."""
-    from stamo.workspace.label_files import (
-        add_changes,
-        detect_form,
-        from_csv,
-        from_jsonl,
-        import_tasks,
-    )
-
-    kind, now = form or Form(detect_form(text)), datetime.now(UTC)
-    with opened.open_labels() as store:
-        if kind is Form.jsonl:
-            return store.merge(from_jsonl(text))
-        corpus = Corpus(tuple(opened.documents))
-        if kind is Form.csv:
-            return add_changes(store, from_csv(text, corpus, labeller=who, at=now))
-        report = import_tasks(store, text, corpus, labeller=who, at=now)
-        return report.n_events + report.n_changes
 
 
 labels = command_group("Export, import and compare labels.", export, import_, agreement)

@@ -302,7 +302,7 @@ def new(
 ) -> None:
     """Start the workspace of an emerging entity, or those of a table."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.workspace.entities import create_workspaces, read_entities, weigh_names
+    from stamo.workspace.entities import create_workspaces, name_warnings, read_entity_list
     from stamo.workspace.folder import Workspace
 
     by, at = who or user_name(), datetime.now(UTC)
@@ -311,8 +311,8 @@ def new(
         if name is not None or alias or description or id or type or url:
             raise SettingsError("A table with --from names the entities itself; give the folder.")
         root = workspace or Path()
-        created = create_workspaces(root, read_entities(table), created_by=by, at=at)
-        spaces, n_new = [*created.made, *created.there], len(created.made)
+        new_ones, old_ones = create_workspaces(root, read_entity_list(table), created_by=by, at=at)
+        spaces, n_new = [*new_ones, *old_ones], len(new_ones)
     else:
         if workspace is None or name is None:
             raise SettingsError("Give the folder and the name: stamo new WORKSPACE NAME.")
@@ -325,7 +325,7 @@ def new(
             url=url,
         )
         spaces, n_new = [Workspace.create(workspace, entity, created_by=by, at=at)], 1
-    known = [[] if base is None else weigh_names(space.entity, base) for space in spaces]
+    known = [[] if base is None else name_warnings(space.entity, base) for space in spaces]
     if as_json:
         print_json(list(map(_record, spaces, known)))
         return
@@ -417,25 +417,25 @@ def _collect_all(
 ) -> tuple[list[Collected], list[list[str]]]:
     """Collect for workspaces, with a bar; return what was collected and what to worry about."""
     from stamo.corpus.reading import read_files
-    from stamo.workspace.collect import collect_many
-    from stamo.workspace.entities import look_at, weigh_names
+    from stamo.workspace.collect import collect as collect_documents
+    from stamo.workspace.entities import name_warnings, pile_warnings
 
     title = spaces[0].entity.id if len(spaces) == 1 else f"{len(spaces)} entities"
-    warnings = [weigh_names(space.entity, artifacts.kb) for space in spaces]
+    warnings = [name_warnings(space.entity, artifacts.kb) for space in spaces]
     with collect_view(Console(stderr=True), f"Collecting {title}") as show:
-        collected = collect_many(
+        collected = collect_documents(
             spaces,
             sources,
             artifacts.kb,
             artifacts.trained,
+            settings,
             origin=artifacts.origin,
-            settings=settings,
             fresh=fresh,
             read=reader or read_files,
             on_progress=show,
         )
     for lines, space, one in zip(warnings, spaces, collected, strict=True):
-        lines += look_at(space.entity, one)
+        lines += pile_warnings(space.entity, one)
     return collected, warnings
 
 

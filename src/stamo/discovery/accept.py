@@ -70,7 +70,7 @@ def accept(
     entity = EmergingEntity(name or entity_name(proposal, kb), proposal.aliases, proposal.about)
     workspace = Workspace.create(path, entity, created_by=by, at=at)
     places = {key: origin[key] for key in ("kb", "model")}
-    collected = collect(workspace, wanted, kb, trained, origin=places, on_progress=on_progress)
+    (collected,) = collect([workspace], wanted, kb, trained, origin=places, on_progress=on_progress)
     suggested = suggest_labels(workspace, proposal)
     fields = "document", "start", "end", "surface"
     named = [{f: getattr(s, f) for f in fields} | {"choice": EMERGING_CHOICE} for s in suggested]

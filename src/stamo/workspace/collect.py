@@ -1,23 +1,23 @@
-"""Collect the candidate documents of one or many workspaces in one pass over the sources.
+"""Collect the candidate documents of workspaces in one pass over the sources.
 
 One automaton over all aliases rules out most of a crawl before it is parsed. What is left goes to
 the workspaces whose names it may hold, and each decides as if it were alone.
 
-Every workspace writes down which files it has read whole. A run that was killed goes on behind the
-last of them and ends with the same documents as one that was not.
+Behind whole files, every 32 MB or so, the workspaces write down how far they came. A run that was
+killed goes on behind the last of these files and ends with the same documents as one that was not.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from stamo.corpus.duplicates import NearDuplicates, UInt32, minhash
 from stamo.corpus.reading import (
     NO_MENTION,
     STDIN,
-    Chunk,
     InputFile,
     ReadFiles,
     SkipCounter,
@@ -41,13 +40,26 @@ from stamo.linking.detect import LinkerSettings
 from stamo.linking.forms import find_alias_forms
 from stamo.linking.linker import Linker
 from stamo.linking.results import merge_parts
-from stamo.linking.texts import Detected
 from stamo.models.store import TrainedModel
 from stamo.workspace.documents import CollectedParts, free_id
 from stamo.workspace.folder import Workspace
 
 LONGER_NAME = "alias only inside longer names"
 COPY = "near-duplicate of a document that was kept"
+LEAST_CONFIDENCE = 0.5
+"""Other mentions linked with at least this confidence become entity context."""
+BATCH_SIZE = 64
+"""Documents of a workspace that are decided together, and stored as one part."""
+MAX_TOGETHER = 2_000_000
+"""Characters of documents after which no further workspace is added to those decided together."""
+MAX_WAITING = 32_000_000
+"""Characters of documents that wait to be decided, of all workspaces together."""
+CHECKPOINT_BYTES = 32_000_000
+"""Bytes of the sources, as they are stored, after which a file's end is written down."""
+CHECKPOINT_SPACES = 32
+"""Workspaces that write in the time of reading so many bytes; more of them write less often."""
+REPORTED_BYTES = 1_000_000
+"""After so many bytes the caller hears how far reading is."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +68,6 @@ class CollectSettings:
 
     casefold: bool = False
     """Whether an alias in another case is a candidate mention too."""
-    batch_size: int = 64
-    """Documents decided together; a part is written after each batch that kept some."""
     max_documents: int | None = None
     """Stop after so many documents were kept."""
     text_column: str = ""
@@ -90,315 +100,6 @@ class Collected:
         return self.n_kept + sum(self.skipped.values())
 
 
-Position = tuple[int, str]
-"""The last file that was read whole: index of its source, and its name; files come so ordered."""
-
-
-@dataclass(frozen=True)
-class Reached:
-    """Reading as it was behind a file, from where it can go on."""
-
-    position: Position
-    n_bytes: int = 0
-    n_handed: int = 0
-    """Documents that were handed out and looked at."""
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    mended: Mapping[str, int] = field(default_factory=dict)
-    examples: Mapping[str, str] = field(default_factory=dict)
-
-
-class Intake:
-    """One workspace while documents are read."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        state: dict[str, Any],
-        settings: CollectSettings,
-        kb: KnowledgeBase,
-    ) -> None:
-        """Take up where the workspace stands.
-
-        Args:
-            workspace: The folder.
-            state: What its manifest says about the collecting that begins or goes on.
-            settings: What is kept.
-            kb: Whose language says in which forms names are written.
-        """
-        self.entity, self.state, self.settings = workspace.entity, state, settings
-        self.begun = int(state.get("begun", 0))
-        """The first of the sources that this collecting reads; those before it are complete."""
-        self.sources: list[str] = list(state["sources"][self.begun :])
-        self.text_column = str(state.get("text_column", ""))
-        source, file = state["position"]
-        self.start: Position = (int(source) - self.begun, str(file))
-        """The last of the files of this collecting that it has read."""
-        self.parts = workspace.documents
-        self.aliases = frozenset(workspace.entity.aliases)
-        self.matcher = AliasMatcher(workspace.entity.aliases, casefold=settings.casefold)
-        self.forms = find_alias_forms(workspace.entity.aliases, kb)
-        self.copies = NearDuplicates()
-        self.ids: set[str] = set()
-        self.n_kept = self.n_new = 0
-        self.n_by_alias: Counter[str] = Counter()
-        for document in self.parts:
-            self.copies.add(document)
-            self._count(document)
-        self.decided = Counter(state.get("decided", {}))
-        self.waiting: list[tuple[Document, list[Mention]]] = []
-        self.n_characters = 0
-        self._n_taken = 0
-        self._since: Reached | None = None
-        self._until: Reached | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether it takes no more documents."""
-        return self._until is not None
-
-    def remember(self) -> None:
-        """Write down what is about to be collected, with which artifacts."""
-        self.parts.append([], state=self.state)
-
-    def begin_at(self, reached: Reached) -> None:
-        """Take documents from here on."""
-        self._since = reached
-
-    def take(self, document: Document) -> None:
-        """Let a document wait if it holds an alias."""
-        mentions = self.matcher.find(document.text)
-        if self.forms is not None:
-            more = without_overlaps(self.forms.mentions(document.text), mentions)
-            mentions = sorted([*mentions, *more], key=lambda m: m.start)
-        if mentions:
-            self._n_taken += 1
-            self.waiting.append((document, mentions))
-            self.n_characters += len(document.text)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether what waits is to be decided now."""
-        size, most = self.settings.batch_size, self.settings.max_documents
-        return len(self.waiting) >= min(size, size if most is None else max(most - self.n_kept, 1))
-
-    def flush(
-        self, kept: list[Document], reached: Reached, *, is_whole: bool, complete: bool = False
-    ) -> None:
-        """Write down what was kept of all that waited.
-
-        Args:
-            kept: The documents.
-            reached: Where reading is.
-            is_whole: Whether that is the end of a file, from where an interrupted run goes on.
-            complete: Whether this is all.
-        """
-        self.waiting, self.n_characters = [], 0
-        if self.settings.max_documents is not None:
-            kept = kept[: max(self.settings.max_documents - self.n_kept, 0)]
-            complete = complete or self.n_kept + len(kept) >= self.settings.max_documents
-        named = []
-        for document in kept:
-            named.append(self._named(document))
-            self._count(named[-1])
-        self.n_new += len(named)
-        if complete:
-            self._until = reached
-        if is_whole or complete:
-            state = self.state | {
-                "position": [reached.position[0] + self.begun, reached.position[1]],
-                "n_bytes": reached.n_bytes,
-                "skipped": self._total("skipped", reached),
-                "mended": self._total("mended", reached),
-                "examples": dict(reached.examples) | self.state.get("examples", {}),
-                "decided": self._decided(reached),
-            }
-            self.parts.append(named, state=state, complete=complete)
-        else:
-            self.parts.append(named)
-
-    def as_it_was(self) -> Collected:
-        """Say what there is where nothing is left to read."""
-        self._until = Reached(self.start)
-        return self.collected(self._until)
-
-    def collected(self, reached: Reached) -> Collected:
-        """Say what there is."""
-        reached = self._until or reached
-        skipped = Counter(self._total("skipped", reached)) + Counter(self._decided(reached))
-        return Collected(
-            n_kept=self.n_kept,
-            n_mentions=self.n_by_alias.total(),
-            skipped=dict(sorted(skipped.items(), key=lambda item: (-item[1], item[0]))),
-            mended=self._total("mended", reached),
-            examples=dict(reached.examples) | self.state.get("examples", {}),
-            n_new=self.n_new,
-            mentions_by_alias={a: self.n_by_alias[a] for a in self.entity.aliases},
-            complete=self.done,
-        )
-
-    def _total(self, what: str, reached: Reached) -> dict[str, int]:
-        """Return what was counted before this collecting, and by the reader since it began."""
-        before = Counter(self.state.get(what, {}))
-        if self._since is not None:
-            before += Counter(getattr(reached, what))
-            before -= Counter(getattr(self._since, what))
-        return dict(before)
-
-    def _decided(self, reached: Reached) -> dict[str, int]:
-        decided = self.decided.copy()
-        if self._since is not None:
-            decided[NO_MENTION] += reached.n_handed - self._since.n_handed - self._n_taken
-        return dict(+decided)
-
-    def _count(self, document: Document) -> None:
-        self.ids.add(document.id)
-        self.n_kept += 1
-        self.n_by_alias.update(m.surface for m in document.mentions if m.entity is None)
-
-    def _named(self, document: Document) -> Document:
-        """Return a document under an id that no other has."""
-        name = free_id(document.id, self.ids)
-        return document if name == document.id else replace(document, id=name)
-
-
-LEAST_CONFIDENCE = 0.5
-"""Other mentions linked with at least this confidence become entity context."""
-MAX_TOGETHER = 2_000_000
-"""Characters of documents after which no further workspace is added to those decided together."""
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A document that a workspace waits for, in parts, with all names that were found in them."""
-
-    intake: Intake
-    document: Document
-    candidates: list[Mention]
-    parts: Sequence[Chunk]
-    names: Sequence[Detected]
-
-    @cached_property
-    def spans(self) -> list[tuple[int, int]]:
-        """The places of all names in the document."""
-        return [
-            (start + part.offset, end + part.offset)
-            for part, some in zip(self.parts, self.names, strict=True)
-            for start, end in zip(some.starts.tolist(), some.ends.tolist(), strict=True)
-        ]
-
-
-class Decider:
-    """Finds and links the mentions of documents for all workspaces of a pass."""
-
-    def __init__(
-        self,
-        intakes: Sequence[Intake],
-        kb: KnowledgeBase,
-        trained: TrainedModel,
-        settings: CollectSettings,
-    ) -> None:
-        names = tuple(dict.fromkeys(a for intake in intakes for a in intake.entity.aliases))
-        choice = LinkerSettings(batch_size=settings.batch_size, mentions="detect")
-        self._linker = Linker(kb, trained, settings=choice, extra_aliases=names)
-        self._is_alias = {
-            intake: np.array([name in intake.aliases for name in names]) for intake in intakes
-        }
-
-    def decide(self, intakes: Sequence[Intake]) -> Iterator[tuple[Intake, list[Document]]]:
-        """Yield each workspace with the documents that it keeps of those that wait in it."""
-        for group in _groups(intakes):
-            kept: dict[Intake, list[Document]] = {intake: [] for intake in group}
-            wanted = list(self._without_copies(self._detect(group)))
-            for found, document in zip(wanted, self._link(wanted), strict=True):
-                kept[found.intake].append(document)
-            yield from kept.items()
-
-    def _detect(self, intakes: Sequence[Intake]) -> Iterator[_Found]:
-        """Find all names; an alias inside a longer name that is known is no candidate."""
-        waiting = [(i, document, found) for i in intakes for document, found in i.waiting]
-        cut = [list(split_document(d, self._linker.window)) for _, d, _ in waiting]
-        owners = [intake for (intake, _, _), parts in zip(waiting, cut, strict=True) for _ in parts]
-        if not owners:
-            return
-        is_alias = np.stack([self._is_alias[intake] for intake in owners])
-        names = iter(self._linker.detect([part for parts in cut for part in parts], is_alias))
-        for (intake, document, candidates), parts in zip(waiting, cut, strict=True):
-            some = list(islice(names, len(parts)))
-            found = _Found(intake, document, candidates, parts, some)
-            yield replace(found, candidates=outside_longer(candidates, found.spans))
-
-    def _without_copies(self, every: Iterator[_Found]) -> Iterator[_Found]:
-        signatures: dict[str, UInt32] = {}
-        for found in every:
-            intake, text = found.intake, found.document.text
-            intake.decided[LONGER_NAME] += not found.candidates
-            if found.candidates:
-                if text not in signatures:  # another workspace may want it too
-                    signatures[text] = minhash(text)
-                is_new = intake.copies.add(found.document, signatures[text]) is None
-                intake.decided[COPY] += not is_new
-                if is_new:
-                    yield found
-
-    def _link(self, wanted: Sequence[_Found]) -> Iterator[Document]:
-        """Link the names that are no candidates; those without a sure link are left out."""
-        parts = [part for found in wanted for part in found.parts]
-        names = [some for found in wanted for some in found.names]
-        linked = merge_parts(self._linker.link_found(parts, names))
-        for found, result in zip(wanted, linked, strict=True):
-            text = found.document.text
-            sure = [
-                Mention(text[start:end], start, end, entity)
-                for start, end, entity, confidence in result.links()
-                if entity is not None and confidence >= LEAST_CONFIDENCE
-            ]
-            others = without_overlaps(sure, found.candidates)
-            mentions = sorted([*found.candidates, *others], key=lambda m: (m.start, m.end))
-            yield replace(found.document, mentions=tuple(mentions))
-
-
-def _groups(intakes: Sequence[Intake]) -> Iterator[list[Intake]]:
-    """Put workspaces together until what waits in them is enough to be decided at once."""
-    group: list[Intake] = []
-    for intake in intakes:
-        group.append(intake)
-        if sum(one.n_characters for one in group) >= MAX_TOGETHER:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
-def outside_longer(
-    candidates: Sequence[Mention], names: Sequence[tuple[int, int]]
-) -> list[Mention]:
-    """Leave out candidates that lie inside a longer name ("Rey" in "Rey Island").
-
-    Candidates and names are in order, each free of overlaps.
-    """
-    ends = [end for _, end in names]
-
-    def is_inside(candidate: Mention) -> bool:
-        at = bisect_right(ends, candidate.start)
-        start, end = names[at] if at < len(names) else (candidate.end, candidate.end)
-        return (
-            start <= candidate.start
-            and candidate.end <= end
-            and (end - start > candidate.end - candidate.start)
-        )
-
-    return [candidate for candidate in candidates if not is_inside(candidate)]
-
-
-CHECKPOINT_BYTES = 32_000_000
-"""After so many bytes of the sources, as they are stored, all workspaces write down where they
-stand."""
-REPORTED_BYTES = 1_000_000
-"""After so many bytes the caller hears how far reading is."""
-MAX_WAITING = 32_000_000
-"""Characters of documents that wait to be decided, of all workspaces together."""
-
-
 @dataclass(frozen=True)
 class CollectProgress:
     """How far a pass over the sources has come."""
@@ -416,40 +117,13 @@ OnCollect = Callable[[CollectProgress], None]
 
 
 def collect(
-    workspace: Workspace,
-    sources: Sequence[str | Path],
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    *,
-    origin: dict[str, str] | None = None,
-    settings: CollectSettings = CollectSettings(),
-    fresh: bool = False,
-    stdin: BinaryIO | None = None,
-    on_progress: OnCollect = lambda progress: None,
-) -> Collected:
-    """Collect the candidate documents of one workspace; see `collect_many`."""
-    (collected,) = collect_many(
-        [workspace],
-        sources,
-        kb,
-        trained,
-        origin=origin,
-        settings=settings,
-        fresh=fresh,
-        stdin=stdin,
-        on_progress=on_progress,
-    )
-    return collected
-
-
-def collect_many(
     workspaces: Sequence[Workspace],
     sources: Sequence[str | Path],
     kb: KnowledgeBase,
     trained: TrainedModel,
+    settings: CollectSettings = CollectSettings(),
     *,
     origin: dict[str, str] | None = None,
-    settings: CollectSettings = CollectSettings(),
     fresh: bool = False,
     stdin: BinaryIO | None = None,
     read: ReadFiles = read_files,
@@ -466,11 +140,11 @@ def collect_many(
         sources: Files, folders or "-"; empty goes on with those of an interrupted collecting.
         kb: The knowledge base.
         trained: The linking model that links the other mentions.
-        origin: Kept with the documents: where the knowledge base and the model lie.
         settings: What is kept.
+        origin: Kept with the documents: where the knowledge base and the model lie.
         fresh: Forget what was collected before.
         stdin: What "-" reads.
-        read: How files are read; by this process by default.
+        read: Reads files as `read_files` does, on this machine or many.
         on_progress: Called after each batch and from time to time.
 
     Raises:
@@ -479,73 +153,54 @@ def collect_many(
     """
     if len({workspace.path.resolve() for workspace in workspaces}) < len(workspaces):
         raise WorkspaceError("A workspace is named twice; name each one once.")
-    if isinstance(sources, str):
-        list_files(sources)  # refuses it
+    list_files(sources)  # refuses what is missing before anything is changed
     given = [str(source) for source in sources]
+    known = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
+    known |= (origin or {}) | {"text_column": settings.text_column}
     with ExitStack() as locks:
+        groups: dict[tuple[str, tuple[str, ...]], list[tuple[Workspace, dict[str, Any]]]] = {}
         for workspace in workspaces:
             locks.enter_context(workspace.lock("collect"))
-        artifacts = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
-        known = artifacts | (origin or {}) | {"text_column": settings.text_column}
-        states = [
-            _next_state(CollectedParts() if fresh else w.documents.manifest, w, given, known)
-            for w in workspaces
-        ]
-        sources_of = [s for state in states for s in state["sources"][state["begun"] :]]
-        if states and not sources_of:
-            _refuse_collected(workspaces, states[0]["sources"])
-        list_files(list(dict.fromkeys(sources_of)))  # before anything is changed
+            manifest = CollectedParts() if fresh else workspace.documents.manifest
+            state = _next_state(manifest, workspace.entity.id, given, known)
+            group = (state["text_column"], tuple(state["sources"][state["begun"] :]))
+            groups.setdefault(group, []).append((workspace, state))
+        if groups and not any(waiting for _, waiting in groups):
+            many = f"all {len(workspaces)} workspaces"
+            whose = many if len(workspaces) > 1 else repr(workspaces[0].entity.id)
+            raise WorkspaceError(
+                f"All of {', '.join(state['sources'])} is collected for {whose}; name other "
+                "documents with --from, or start anew with --fresh."
+            )
+        files_by_group = {group: list_files(group[1]) for group in groups}
         if fresh:
             for workspace in workspaces:
                 workspace.documents.clear()
-        intakes = [
-            Intake(workspace, state, settings, kb)
-            for workspace, state in zip(workspaces, states, strict=True)
-        ]
-        decider = Decider(intakes, kb, trained, settings)
-        collected: dict[int, Collected] = {}
-        for group in _groups_collect(intakes):
-            some = [intakes[number] for number in group]
-            if some[0].sources:
-                results = _Pass(some, decider, settings, read, on_progress).run(stdin)
-            else:
-                results = [intake.as_it_was() for intake in some]
-            collected |= dict(zip(group, results, strict=True))
-        return [collected[number] for number in range(len(intakes))]
-
-
-def _refuse_collected(workspaces: Sequence[Workspace], known: Sequence[str]) -> NoReturn:
-    many = f"all {len(workspaces)} workspaces"
-    whose = many if len(workspaces) > 1 else repr(workspaces[0].entity.id)
-    raise WorkspaceError(
-        f"All of {', '.join(known)} is collected for {whose}; name other documents with "
-        "--from, or start anew with --fresh."
-    )
-
-
-def _groups_collect(intakes: Sequence[Intake]) -> list[list[int]]:
-    """Put workspaces together that read the same sources."""
-    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    for number, intake in enumerate(intakes):
-        groups.setdefault((intake.text_column, tuple(intake.sources)), []).append(number)
-    return list(groups.values())
+        names = tuple(dict.fromkeys(a for w in workspaces for a in w.entity.aliases))
+        choice = LinkerSettings(batch_size=BATCH_SIZE, mentions="detect")
+        linker = Linker(kb, trained, settings=choice, extra_aliases=names)
+        collected: dict[Path, Collected] = {}
+        for (text_column, waiting), members in groups.items():
+            spaces = [CollectingSpace(*member, names, settings, kb) for member in members]
+            if waiting:
+                files = files_by_group[text_column, waiting]
+                documents = partial(read, stdin=stdin, text_column=text_column)
+                _Pass(spaces, linker, on_progress).run(files, settings.casefold, documents)
+            collected |= {space.workspace.path: space.collected() for space in spaces}
+        return [collected[workspace.path] for workspace in workspaces]
 
 
 def _next_state(
-    manifest: CollectedParts,
-    workspace: Workspace,
-    sources: list[str],
-    origin: dict[str, str],
+    manifest: CollectedParts, name: str, sources: list[str], origin: dict[str, str]
 ) -> dict[str, Any]:
     """Return where to begin: a new state, the old one, or the old one with what it lacks."""
-    old, name = dict(manifest.state), workspace.entity.id
+    old = dict(manifest.state)
     if not old:
         if not sources:
             raise WorkspaceError(
                 f"There is nothing to collect from for {name!r}; name documents with --from."
             )
-        start = {"sources": sources, "begun": 0, "position": [0, ""]}
-        return start | origin
+        return {"sources": sources, "begun": 0, **origin}
     if any(old.get(key) != origin[key] for key in ("kb_fingerprint", "model_fingerprint")):
         raise WorkspaceError(
             f"The documents of {name!r} were collected with another knowledge base or model; use "
@@ -559,133 +214,276 @@ def _next_state(
                 f"Collecting for {name!r} from {', '.join(known[begun:])} was interrupted; finish "
                 "it without --from, or start anew with --fresh."
             )
-        return old | {"begun": begun}
+        return old
     more = [source for source in sources if source == STDIN or source not in known]
-    return old | {
-        "sources": known + more,
-        "begun": len(known),
-        "position": [len(known), ""],
-        "n_bytes": 0,
-        "text_column": origin["text_column"],
-    }
+    new = {"sources": known + more, "begun": len(known), "position": None}
+    return old | new | {"text_column": origin["text_column"]}
 
 
-class _Pass:
-    """One reading of the sources, from where the first of the workspaces stands to the end."""
+class CollectingSpace:
+    """One workspace while documents are read."""
 
     def __init__(
         self,
-        intakes: Sequence[Intake],
-        decider: Decider,
+        workspace: Workspace,
+        state: dict[str, Any],
+        names: Sequence[str],
         settings: CollectSettings,
-        read: ReadFiles,
-        on_progress: OnCollect,
+        kb: KnowledgeBase,
     ) -> None:
-        self.intakes, self.decider, self.on_progress = list(intakes), decider, on_progress
-        self.read = read
-        self.files = list_files(intakes[0].sources)
-        names = [sorted(intake.aliases) for intake in intakes]
-        union = sorted({alias for group in names for alias in group})
-        stems = [intake.forms.stems if intake.forms else () for intake in intakes]
-        self.matcher = AliasMatcher(
-            union, casefold=settings.casefold, stems=[stem for some in stems for stem in some]
+        """Take up where the workspace stands.
+
+        Args:
+            workspace: The folder.
+            state: What its manifest says about the collecting that begins or goes on.
+            names: The aliases of all workspaces of a pass.
+            settings: What is kept.
+            kb: Whose language says in which forms names are written.
+        """
+        self.workspace, self.state, self.max_documents = workspace, state, settings.max_documents
+        self.aliases = workspace.entity.aliases
+        self.is_alias = np.array([name in self.aliases for name in names])
+        self.matcher = AliasMatcher(self.aliases, casefold=settings.casefold)
+        self.forms = find_alias_forms(self.aliases, kb)
+        self.position = tuple(state.get("position") or (-1, ""))
+        """Source and name of the last file that was read to its end."""
+        self.documents = workspace.documents
+        self.copies = NearDuplicates()
+        self.ids: set[str] = set()
+        self.n_by_alias: Counter[str] = Counter()
+        self.n_new = self.n_characters = 0
+        self.waiting: list[tuple[Document, list[Mention]]] = []
+        self.skipped = Counter(state.get("skipped", {}))
+        self.mended = Counter(state.get("mended", {}))
+        self.done = False
+        """Whether it takes no more documents."""
+        for document in self.documents:
+            self.copies.add(document)
+            self._count(document)
+
+    def begin(self, counter: SkipCounter, n_handed: int) -> None:
+        """Take documents from here on; what was left out so far is not its own."""
+        self.skipped.subtract(counter.skipped)
+        self.skipped[NO_MENTION] -= n_handed
+        self.mended.subtract(counter.mended)
+
+    def take(self, document: Document) -> None:
+        """Let a document wait if it holds an alias."""
+        mentions = self.matcher.find(document.text)
+        if self.forms is not None:
+            more = without_overlaps(self.forms.mentions(document.text), mentions)
+            mentions = sorted([*mentions, *more], key=lambda m: m.start)
+        if mentions:
+            self.skipped[NO_MENTION] -= 1
+            self.waiting.append((document, mentions))
+            self.n_characters += len(document.text)
+
+    @property
+    def n_wanted(self) -> int:
+        """How many documents it may still keep; those of a batch where there is no limit."""
+        most = self.max_documents
+        return BATCH_SIZE if most is None else max(most - len(self.ids), 0)
+
+    def store(self, kept: Sequence[Document]) -> None:
+        """Store what was kept of all that waited; it counts once `write` is called."""
+        self.waiting, self.n_characters = [], 0
+        named = []
+        for document in kept[: self.n_wanted] if self.max_documents is not None else kept:
+            named.append(replace(document, id=free_id(document.id, self.ids)))
+            self._count(named[-1])
+        self.n_new += len(named)
+        self.documents.append(named)
+
+    def write(
+        self, here: tuple[int, str], counter: SkipCounter, n_handed: int, *, complete: bool = False
+    ) -> None:
+        """Write down what was kept and left out, and how far was read."""
+        self.position = here
+        skipped = Counter(self.skipped)
+        skipped.update(counter.skipped)
+        skipped[NO_MENTION] += n_handed
+        mended = Counter(self.mended)
+        mended.update(counter.mended)
+        self.state |= {
+            "position": list(self.position),
+            "skipped": dict(+skipped),
+            "mended": dict(+mended),
+            "examples": counter.examples | self.state.get("examples", {}),
+        }
+        self.documents.append([], state=self.state, complete=complete)
+        self.done = complete
+
+    def collected(self) -> Collected:
+        """Say what there is."""
+        skipped = self.state.get("skipped", {})
+        return Collected(
+            n_kept=len(self.ids),
+            n_mentions=self.n_by_alias.total(),
+            skipped=dict(sorted(skipped.items(), key=lambda item: (-item[1], item[0]))),
+            mended=dict(self.state.get("mended", {})),
+            examples=dict(self.state.get("examples", {})),
+            n_new=self.n_new,
+            mentions_by_alias={alias: self.n_by_alias[alias] for alias in self.aliases},
+            complete=True,
         )
-        self.owners = AliasGroups(names, casefold=settings.casefold, stems=stems)
-        self.n_bytes_total = sum(file.size for file in self.files)
+
+    def _count(self, document: Document) -> None:
+        self.ids.add(document.id)
+        self.n_by_alias.update(m.surface for m in document.mentions if m.entity is None)
+
+
+class _Pass:
+    """One reading of files, from where the first of the workspaces stands to their end."""
+
+    def __init__(
+        self, spaces: Sequence[CollectingSpace], linker: Linker, on_progress: OnCollect
+    ) -> None:
+        self.spaces, self.linker, self.on_progress = spaces, linker, on_progress
         self.counter = SkipCounter()
-        first = min(intakes, key=lambda intake: intake.start)
-        self.reached = Reached(first.start, int(first.state.get("n_bytes", 0)))
-        self.asleep = list(intakes)
-        self.n_handed = self.turn = 0
-        self.n_bytes = self.n_checked = self.n_reported = self.reached.n_bytes
+        self.n_handed = self.n_bytes = self.n_reported = self.n_total = 0
 
-    def run(self, stdin: BinaryIO | None) -> list[Collected]:
-        """Read the files to their end."""
-        for intake in self.intakes:
-            intake.remember()
-        self._wake()
-        left = [f for f in self.files if (f.source, f.name) > self.reached.position]
-        files = self.read(
-            left,
-            on_skip=self.counter,
-            on_bytes=self._count_bytes,
-            matcher=self.matcher,
-            stdin=stdin,
-            text_column=self.intakes[0].text_column,
+    def run(self, files: Sequence[InputFile], casefold: bool, read: ReadFiles) -> None:
+        """Read the files to their end; give each document to those whose names it may hold."""
+        names = [sorted(space.aliases) for space in self.spaces]
+        stems = [space.forms.stems if space.forms else () for space in self.spaces]
+        matcher = AliasMatcher(
+            sorted(set(chain.from_iterable(names))),
+            casefold=casefold,
+            stems=list(chain.from_iterable(stems)),
         )
-        for file, documents in files:
+        owners = AliasGroups(names, casefold=casefold, stems=stems)
+        first = min(space.position for space in self.spaces)
+        left = [file for file in files if (file.source, file.name) > first]
+        self.n_total = sum(file.size for file in files)
+        self.n_bytes = n_written = self.n_total - sum(file.size for file in left)
+        between = CHECKPOINT_BYTES * max(1, len(self.spaces) // CHECKPOINT_SPACES)
+        for space in self.spaces:  # what is about to be collected is known from here on
+            space.documents.append([], state=space.state)
+        asleep, here = list(self.spaces), first
+        for file, documents in read(
+            left, matcher=matcher, on_skip=self.counter, on_bytes=self._add_bytes
+        ):
+            here = (file.source, file.name)
+            for space in [one for one in asleep if one.position < here]:
+                space.begin(self.counter, self.n_handed)
+                asleep.remove(space)
             for document in documents:
-                if sum(intake.n_characters for intake in self.intakes) > MAX_WAITING:
-                    self._flush(self.intakes)
-                self._hand(document)
-                if all(intake.done for intake in self.intakes):
-                    break
-            if all(intake.done for intake in self.intakes):
-                break
-            self._end_file(file)
-        self._wake(everyone=True)
-        self._flush(self.intakes, is_whole=True, complete=True)
-        return [intake.collected(self.reached) for intake in self.intakes]
+                self.n_handed += 1
+                for space in map(self.spaces.__getitem__, owners.of(document.text)):
+                    if not space.done and space not in asleep:
+                        space.take(document)
+                        if len(space.waiting) >= max(min(space.n_wanted, BATCH_SIZE), 1):
+                            self._keep([space])
+                            if not space.n_wanted:
+                                space.write(here, self.counter, self.n_handed, complete=True)
+                if all(space.done for space in self.spaces):
+                    return
+                if sum(space.n_characters for space in self.spaces) > MAX_WAITING:
+                    self._keep(self.spaces)
+            if self.n_bytes - n_written >= between:
+                n_written = self.n_bytes
+                self._write([space for space in self.spaces if space not in asleep], here)
+        for space in asleep:
+            space.begin(self.counter, self.n_handed)
+        self._write(self.spaces, here, complete=True)
 
-    def _hand(self, document: Document) -> None:
-        """Give a document to the workspaces whose names it may hold."""
-        for number in self.owners.of(document.text):
-            intake = self.intakes[number]
-            if intake.done or intake in self.asleep:
-                continue
-            if intake.is_full:
-                self._flush([intake])
-            if not intake.done:
-                intake.take(document)
-        self.n_handed += 1
+    def _write(
+        self, spaces: Sequence[CollectingSpace], here: tuple[int, str], *, complete: bool = False
+    ) -> None:
+        """Decide on all that waits, and write down that files were read to their end."""
+        self._keep(spaces)
+        for space in spaces:
+            if not space.done:
+                space.write(here, self.counter, self.n_handed, complete=complete)
+        self._report(complete=complete)
 
-    def _wake(self, *, everyone: bool = False) -> None:
-        """Let those begin whose position is reached; the others had read this already."""
-        for intake in [i for i in self.asleep if everyone or i.start <= self.reached.position]:
-            intake.begin_at(replace(self.reached, n_handed=self.n_handed))
-            self.asleep.remove(intake)
+    def _keep(self, spaces: Sequence[CollectingSpace]) -> None:
+        keep([space for space in spaces if space.waiting], self.linker)
+        self._report()
 
-    def _reach(self, position: Position) -> None:
-        """Take down where reading is."""
-        counted = {name: dict(counts) for name, counts in vars(self.counter).items()}
-        self.reached = Reached(position, self.n_bytes, self.n_handed, **counted)
-
-    def _end_file(self, file: InputFile) -> None:
-        """Let workspaces write down that a file is read."""
-        self._reach((file.source, file.name))
-        self._wake()
-        if self.n_bytes // CHECKPOINT_BYTES > self.n_checked // CHECKPOINT_BYTES:
-            self.n_checked = self.n_bytes
-            self._flush(self._due(), is_whole=True)
-
-    def _count_bytes(self, n: int) -> None:
+    def _add_bytes(self, n: int) -> None:
         self.n_bytes += n
         if self.n_bytes - self.n_reported >= REPORTED_BYTES:
             self._report()
 
-    def _due(self) -> list[Intake]:
-        """Return who writes down where it stands: who has documents waiting, the others in turn.
-
-        All of them together would take longer to write than to read what lies between. Going on
-        after a kill, what was read since the oldest position is read again, but not decided again.
-        """
-        self.turn = (self.turn + 1) % len(self.intakes)
-        in_turn = self.intakes[self.turn]
-        return [i for i in self.intakes if (i.waiting or i is in_turn) and i not in self.asleep]
-
-    def _flush(
-        self, intakes: Sequence[Intake], *, is_whole: bool = False, complete: bool = False
-    ) -> None:
-        open_ones = [intake for intake in intakes if not intake.done]
-        if not is_whole:
-            self._reach(self.reached.position)
-        for intake, kept in self.decider.decide(open_ones):
-            intake.flush(kept, self.reached, is_whole=is_whole, complete=complete)
-        self._report(complete=complete)
-
     def _report(self, *, complete: bool = False) -> None:
         self.n_reported = self.n_bytes
-        share = min(1.0, self.n_bytes / max(self.n_bytes_total, 1))
-        n_kept = sum(intake.n_kept for intake in self.intakes)
+        n_kept = sum(len(space.ids) for space in self.spaces)
         n_read = self.n_handed + self.counter.skipped.total()
-        self.on_progress(CollectProgress(n_kept, n_read, 1.0 if complete else share, complete))
+        share = 1.0 if complete else min(1.0, self.n_bytes / max(self.n_total, 1))
+        self.on_progress(CollectProgress(n_kept, n_read, share, complete))
+
+
+def keep(spaces: Sequence[CollectingSpace], linker: Linker) -> None:
+    """Decide which of the documents that wait are kept; store them, other mentions linked.
+
+    An alias inside a longer name that is known is no candidate mention. A document without one is
+    left out, and so is a near-duplicate.
+    """
+    group: list[CollectingSpace] = []
+    for number, space in enumerate(spaces, start=1):
+        group.append(space)
+        if number < len(spaces) and sum(one.n_characters for one in group) < MAX_TOGETHER:
+            continue
+        waiting = [(one, document, found) for one in group for document, found in one.waiting]
+        cut = [list(split_document(document, linker.window)) for _, document, _ in waiting]
+        owners = [one for (one, _, _), chunks in zip(waiting, cut, strict=True) for _ in chunks]
+        is_alias = np.stack([one.is_alias for one in owners])
+        names = iter(linker.detect([chunk for chunks in cut for chunk in chunks], is_alias))
+        signatures: dict[str, UInt32] = {}
+        wanted = []
+        for (one, document, candidates), chunks in zip(waiting, cut, strict=True):
+            detected = list(islice(names, len(chunks)))
+            spans = [
+                (start + chunk.offset, end + chunk.offset)
+                for chunk, some in zip(chunks, detected, strict=True)
+                for start, end in zip(some.starts.tolist(), some.ends.tolist(), strict=True)
+            ]
+            candidates = outside_longer(candidates, spans)
+            if not candidates:
+                one.skipped[LONGER_NAME] += 1
+                continue
+            if document.text not in signatures:  # another workspace may want it too
+                signatures[document.text] = minhash(document.text)
+            if one.copies.add(document, signatures[document.text]) is not None:
+                one.skipped[COPY] += 1
+                continue
+            wanted.append((one, document, candidates, chunks, detected))
+        linked = linker.link_found(
+            [chunk for *_, chunks, _ in wanted for chunk in chunks],
+            [some for *_, detected in wanted for some in detected],
+        )
+        kept = defaultdict(list)
+        for (one, document, candidates, _, _), result in zip(
+            wanted, merge_parts(linked), strict=True
+        ):
+            # Names that are no candidates and have no sure link are left out.
+            sure = [
+                Mention(document.text[start:end], start, end, entity)
+                for start, end, entity, confidence in result.links()
+                if entity is not None and confidence >= LEAST_CONFIDENCE
+            ]
+            mentions = [*candidates, *without_overlaps(sure, candidates)]
+            ordered = tuple(sorted(mentions, key=lambda m: (m.start, m.end)))
+            kept[one].append(replace(document, mentions=ordered))
+        for one in group:
+            one.store(kept[one])
+        group = []
+
+
+def outside_longer(
+    candidates: Sequence[Mention], names: Sequence[tuple[int, int]]
+) -> list[Mention]:
+    """Leave out candidates that lie inside a longer name ("Rey" in "Rey Island").
+
+    Candidates and names are in order, each free of overlaps.
+    """
+    ends = [end for _, end in names]
+    kept = []
+    for candidate in candidates:
+        at = bisect_right(ends, candidate.start)
+        start, end = names[at] if at < len(names) else (candidate.end, candidate.end)
+        is_inside = start <= candidate.start and candidate.end <= end
+        if not (is_inside and end - start > candidate.end - candidate.start):
+            kept.append(candidate)
+    return kept

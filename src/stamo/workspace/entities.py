@@ -1,20 +1,18 @@
-"""Entities declared in a table: a CSV or TSV file with one new entity a line."""
+"""New entities: a table with one a line becomes workspaces, and names that will not do are told."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stamo.corpus.tables import RowError, read_rows
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import (
     CorpusFormatError,
-    KnowledgeBaseError,
     SettingsError,
     UnknownEntityError,
     WorkspaceError,
@@ -29,7 +27,6 @@ from stamo.workspace.wording import count_of
 if TYPE_CHECKING:
     from stamo.workspace.collect import Collected
 
-
 FLOOD_SHARE = 0.05
 """An alias in more than this share of the knowledge base's articles will flood the pile."""
 LEAST_LINKED = 0.05
@@ -38,7 +35,7 @@ FLOOD_MENTIONS = 10_000
 FEW_MENTIONS = 20
 
 
-def weigh_names(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
+def name_warnings(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
     """Compare a new entity with what the knowledge base knows; return sentences to consider."""
     lines = _already_there(entity, kb)
     for alias in entity.aliases:
@@ -48,62 +45,53 @@ def weigh_names(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
                 f"{alias!r} is a common word of {kb.name}; it will flood the pile: leave it out or "
                 "take a longer alias."
             )
-            continue
-        if number < 0 or not len(kb.candidates(alias).ids):
+        elif number < 0 or not len(kb.candidates(alias).ids):
             # The name of an entity is new where the entity is.
             if alias != entity.id:
                 lines.append(
                     f"No entity of {kb.name} is called {alias!r}; all its mentions will be taken "
                     "for the new entity or for none."
                 )
-            continue
-        n_articles = int(kb.alias_documents[number])
-        share = n_articles / max(kb.n_documents, 1)
-        if share > FLOOD_SHARE and float(kb.link_probability[number]) < LEAST_LINKED:
-            lines.append(
-                f"{alias!r} stands in {share:.0%} of the articles of {kb.name} and is hardly ever "
-                "a name; it will flood the pile: leave it out or take a longer alias."
-            )
+        else:
+            share = int(kb.alias_documents[number]) / max(kb.n_documents, 1)
+            if share > FLOOD_SHARE and float(kb.link_probability[number]) < LEAST_LINKED:
+                lines.append(
+                    f"{alias!r} stands in {share:.0%} of the articles of {kb.name} and is hardly "
+                    "ever a name; it will flood the pile: leave it out or take a longer alias."
+                )
     return lines
 
 
 def _is_everywhere(alias: str, number: int, kb: KnowledgeBase) -> bool:
     """Tell whether a name is not counted, and as a word stands in every article on average."""
-    if number >= 0 and kb.alias_documents[number]:
-        return False
-    try:
-        (word,) = kb.word_ids([alias.lower()]).tolist()
-    except KnowledgeBaseError:  # built without vectors, it has no words
-        return False
+    if not kb.dimensions or (number >= 0 and kb.alias_documents[number]):
+        return False  # built without vectors, it has no words
+    (word,) = kb.word_ids([alias.lower()]).tolist()
     return word >= 0 and int(kb.word_counts[word]) > kb.n_documents
 
 
 def _already_there(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
+    found, how = -1, f"with the id {entity.external_id}"
     if entity.external_id:
         (found,) = kb.entities_with_ids([entity.external_id]).tolist()
-        if found >= 0:
-            return [_known(kb, found, f"with the id {entity.external_id}")]
-    try:
-        found = kb.entity_id(entity.id)
-    except UnknownEntityError:
-        return []
-    if entity.external_id and (other := kb.external_ids([found])[0]):
-        return [
-            f"{kb.name} has {kb.title(found)!r} with the id {other}; the new one is told apart by "
-            f"its id {entity.external_id}."
-        ]
-    return [_known(kb, found, "by this name")]
+    if found < 0:
+        try:
+            found, how = kb.entity_id(entity.id), "by this name"
+        except UnknownEntityError:
+            return []
+        if entity.external_id and (other := kb.external_ids([found])[0]):
+            return [
+                f"{kb.name} has {kb.title(found)!r} with the id {other}; the new one is told apart "
+                f"by its id {entity.external_id}."
+            ]
+    n = count_of(int(kb.entity_counts[found]), "link")
+    return [
+        f"{kb.name} seems to hold the entity already {how}: {kb.title(found)!r}, {n}; see "
+        "`stamo show` before you teach it anew."
+    ]
 
 
-def _known(kb: KnowledgeBase, entity: int, how: str) -> str:
-    n = int(kb.entity_counts[entity])
-    return (
-        f"{kb.name} seems to hold the entity already {how}: {kb.title(entity)!r}, "
-        f"{count_of(n, 'link')}; see `stamo show` before you teach it anew."
-    )
-
-
-def look_at(entity: EmergingEntity, collected: Collected) -> list[str]:
+def pile_warnings(entity: EmergingEntity, collected: Collected) -> list[str]:
     """Look at what was collected; return sentences to consider."""
     lines = []
     if collected.n_kept and collected.n_mentions < FEW_MENTIONS:
@@ -131,7 +119,7 @@ _SAFE_FOLDER = re.compile(r"[\w][\w .-]{0,99}")
 
 
 @dataclass(frozen=True)
-class DeclaredEntity:
+class ListedEntity:
     """One line of a table of entities."""
 
     line: int
@@ -140,110 +128,78 @@ class DeclaredEntity:
     """The folder's name that was asked for; empty for one made from the entity's name."""
 
 
-def read_entities(path: str | Path) -> list[DeclaredEntity]:
+def read_entity_list(path: str | Path) -> list[ListedEntity]:
     """Read a table with the columns name, aliases, description, id, type, url and folder.
 
     Only `name` is needed. Aliases are separated by "|" or ";". The name itself is an alias too,
-    as `EmergingEntity.named` says.
+    as `EmergingEntity.named` says. What is wrong is told of all lines, to be repaired in one go.
 
     Raises:
         CorpusFormatError: The file or a line of it is not of this form; the message names both.
     """
-    name = Path(path).name
-    text = _read(Path(path))
-    first = text.partition("\n")[0]
-    delimiter = max(",\t;", key=first.count)
-    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    name, listed, faults = Path(path).name, [], []
     try:
-        headings = [str(h).strip().lower() for h in rows.fieldnames or []]
-        rows.fieldnames = headings
-        _check_headings(name, headings)
-        declared = _read_rows(name, rows)
-    except csv.Error as error:
-        raise CorpusFormatError(f"{name}, line {rows.line_num} is no CSV ({error}).") from error
-    if not declared:
-        raise CorpusFormatError(f"{name} declares no entity; give one a line under the headings.")
-    return declared
-
-
-def _read_rows(name: str, rows: csv.DictReader[str]) -> list[DeclaredEntity]:
-    """Read all lines; what is wrong is told of all of them, so that it is repaired in one go."""
-    declared, faults = [], []
-    for row in rows:
-        if any(str(value or "").strip() for value in row.values()):
-            try:
-                declared.append(_declared(name, rows.line_num, row))
-            except CorpusFormatError as error:
-                faults.append(str(error))
-    if faults:
-        more = [f"And {len(faults) - MAX_FAULTS} more lines."] if len(faults) > MAX_FAULTS else []
-        raise CorpusFormatError(" ".join([*faults[:MAX_FAULTS], *more]))
-    return declared
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise CorpusFormatError(explain_os_error(error)) from error
     if len(data) > MAX_BYTES:
-        raise CorpusFormatError(f"{path.name} has more than {MAX_BYTES:,} bytes; split the table.")
+        raise CorpusFormatError(f"{name} has more than {MAX_BYTES:,} bytes; split the table.")
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CorpusFormatError(f"{path.name} is not UTF-8 ({error}); convert it.") from error
-    if "\0" in text:
-        raise CorpusFormatError(f"{path.name} is a binary file; give a CSV or TSV table.")
-    return text
-
-
-def _check_headings(name: str, headings: Sequence[str]) -> None:
-    unknown = [heading for heading in headings if heading not in _HEADINGS]
-    if "name" not in headings or unknown or len(set(headings)) < len(headings):
-        said = ", ".join(headings)[:200] or "nothing"
+        rows = read_rows([data], delimiters=",\t;")
+        headings = [heading.strip().lower() for heading in next(rows, (1, []))[1]]
+        unknown = [heading for heading in headings if heading not in _HEADINGS]
+        if "name" not in headings or unknown or len(set(headings)) < len(headings):
+            said = ", ".join(headings)[:200] or "nothing"
+            raise CorpusFormatError(
+                f"{name} has the headings {said}; its first line names the columns, of "
+                f"{', '.join(_HEADINGS)}, each once, and `name` is needed."
+            )
+        for line, row in rows:
+            if any(cell.strip() for cell in row):
+                try:
+                    listed.append(_listed(line, headings, row))
+                except (CorpusFormatError, SettingsError) as error:
+                    sign = "" if isinstance(error, CorpusFormatError) else ":"
+                    faults.append(f"{name}, line {line}{sign} {error}")
+    except RowError as error:
         raise CorpusFormatError(
-            f"{name} has the headings {said}; its first line names the columns, of "
-            f"{', '.join(_HEADINGS)}, each once, and `name` is needed."
-        )
+            f"{name}, line {error.line} cannot be read ({error}); give a CSV or TSV table in UTF-8."
+        ) from error
+    if faults:
+        more = [f"And {len(faults) - MAX_FAULTS} more lines."] if len(faults) > MAX_FAULTS else []
+        raise CorpusFormatError(" ".join([*faults[:MAX_FAULTS], *more]))
+    if not listed:
+        raise CorpusFormatError(f"{name} declares no entity; give one a line under the headings.")
+    return listed
 
 
-def _declared(file: str, line: int, row: Mapping[str | None, str | None]) -> DeclaredEntity:
-    if None in row:
-        raise CorpusFormatError(
-            f"{file}, line {line} has more fields than headings; put quotes around commas."
-        )
-    fields = {column: " ".join((row.get(column) or "").split()) for column in _HEADINGS}
-    aliases = [alias.strip() for alias in re.split(r"[|;]", fields["aliases"]) if alias.strip()]
+def _listed(line: int, headings: Sequence[str], row: Sequence[str]) -> ListedEntity:
+    if len(row) > len(headings):
+        raise CorpusFormatError("has more fields than headings; put quotes around commas.")
+    given = dict(zip(headings, row, strict=False))
+    fields = {column: " ".join(given.get(column, "").split()) for column in _HEADINGS}
     if fields["folder"] and not _SAFE_FOLDER.fullmatch(fields["folder"]):
         raise CorpusFormatError(
-            f"{file}, line {line} names the folder {fields['folder']!r}; a folder has letters, "
-            "digits, spaces, dots, dashes and underscores."
+            f"names the folder {fields['folder']!r}; a folder has letters, digits, spaces, dots, "
+            "dashes and underscores."
         )
+    aliases = [alias.strip() for alias in re.split(r"[|;]", fields["aliases"]) if alias.strip()]
     known = {name: fields[name] for name in ("description", "type", "url")}
-    try:
-        entity = EmergingEntity.named(fields["name"], aliases, external_id=fields["id"], **known)
-    except SettingsError as error:
-        raise CorpusFormatError(f"{file}, line {line}: {error}") from error
-    return DeclaredEntity(line, entity, fields["folder"])
-
-
-@dataclass(frozen=True)
-class CreatedWorkspaces:
-    """The workspaces of a table."""
-
-    made: tuple[Workspace, ...]
-    there: tuple[Workspace, ...]
-    """Those that another run had made."""
+    entity = EmergingEntity.named(fields["name"], aliases, external_id=fields["id"], **known)
+    return ListedEntity(line, entity, fields["folder"])
 
 
 def create_workspaces(
-    root: str | Path, declared: Sequence[DeclaredEntity], *, created_by: str, at: datetime
-) -> CreatedWorkspaces:
+    root: str | Path, listed: Sequence[ListedEntity], *, created_by: str, at: datetime
+) -> tuple[list[Workspace], list[Workspace]]:
     """Make a workspace for each entity that has none in the folder yet.
 
     An entity has one already where its name and id are the same. Two entities of one name get
     folders of different names, by their ids.
+
+    Returns:
+        The workspaces that were made, and those of the list that were there.
 
     Raises:
         WorkspaceError: A folder is in use for something else, or an entity comes twice; nothing is
@@ -253,7 +209,7 @@ def create_workspaces(
     held = {_key(w.entity): w for w in map(Workspace.open, workspace_folders(folder))}
     taken = {path.name.casefold() for path in folder.iterdir()} if folder.is_dir() else set()
     plan: dict[tuple[str, str], tuple[str, EmergingEntity]] = {}
-    for one in declared:
+    for one in listed:
         key = _key(one.entity)
         if key in plan:
             raise WorkspaceError(
@@ -269,12 +225,11 @@ def create_workspaces(
         name = one.folder or free_folder(one.entity, taken)
         taken.add(name.casefold())
         plan[key] = (name, one.entity)
-    made = tuple(
+    made = [
         Workspace.create(folder / name, entity, created_by=created_by, at=at)
         for name, entity in plan.values()
-    )
-    there = tuple(w for one in declared if (w := held.get(_key(one.entity))) is not None)
-    return CreatedWorkspaces(made, there)
+    ]
+    return made, [held[_key(one.entity)] for one in listed if _key(one.entity) in held]
 
 
 def _key(entity: EmergingEntity) -> tuple[str, str]:

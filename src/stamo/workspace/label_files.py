@@ -1,12 +1,14 @@
-"""Labels to and from Label Studio's JSON, without losing who chose what, when, and what was undone.
+"""Labels in files: the log as JSON lines, what holds now as a table, or tasks of Label Studio.
 
-Export writes one task per document. Its annotations, one per labeller, show what holds now as
-regions with one label each: an entity's title, `@emerging`, `@none` or `@skip`. The whole log lies
-in the task's data, which Label Studio keeps as it is.
+The tasks lose nothing of who chose what, when, and what was undone. There is one task per
+document. Its annotations, one per labeller, show what holds now as regions with one label each: an
+entity's title, `@emerging`, `@none` or `@skip`. The whole log lies in the task's data, which Label
+Studio keeps as it is.
 
-Import first joins the log, then adds each region whose label differs from what holds: corrections
-made in Label Studio, or all labels of a project that was never ours. A region that was deleted in
-Label Studio does not undo a label here. Importing a file twice adds nothing the second time.
+Importing tasks first joins the log, then adds each region whose label differs from what holds:
+corrections made in Label Studio, or all labels of a project that was never ours. A region that was
+deleted in Label Studio does not undo a label here. Importing a file twice adds nothing the second
+time.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import io
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from stamo.corpus.formats import parse_json
-from stamo.corpus.types import Corpus, Document, Mention
+from stamo.corpus.tables import RowError, read_rows
+from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.system.files import bare_cell, inert_cell
 from stamo.workspace.labels import (
@@ -39,9 +42,12 @@ from stamo.workspace.labels import (
     to_timestamp,
 )
 
+LOG, TABLE, TASKS = "jsonl", "csv", "label-studio"
 MARKS = (EMERGING_CHOICE, NONE, SKIP)
 NEEDED = ("document", "start", "end", "choice")
 COLUMNS = ("document", "mention", "surface", "start", "end", "choice", "labeller", "at")
+_BETWEEN = re.compile(r"[\s,]*")
+_Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,114 @@ class ForeignLabel:
     at: datetime
     since: datetime
     """When the file first may have said so; what the log says later is known already."""
+
+
+def export_labels(
+    store: LabelStore, form: str, documents: Iterable[Document] = (), *, everything: bool = False
+) -> str:
+    """Write labels as the text of a file.
+
+    Args:
+        store: The labels.
+        form: `jsonl` is the whole log, `csv` a table of what holds now, `label-studio` tasks.
+        documents: Those of the tasks.
+        everything: Whether documents without any label become tasks too; their candidate mentions
+            are listed in the task's data, for people to label in Label Studio.
+    """
+    if form == LOG:
+        events = map(event_to_json, store.events())
+        return "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in events)
+    if form == TABLE:
+        file = io.StringIO(newline="")
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for label in store.current():
+            row = event_to_json(label)
+            # A text that a spreadsheet would take for a formula gets an apostrophe in front.
+            cells = (row[name] for name in COLUMNS)
+            writer.writerow([cell if cell in MARKS else inert_cell(cell) for cell in cells])
+        return file.getvalue()
+    events_of, labels_of = (
+        _by_document(events) for events in (store.events(), store.current_by_labeller())
+    )
+    by_id = {document.id: document for document in documents}
+    # Events of documents that are not there any more still belong to the log.
+    by_id |= {id: Document(id, "") for id in events_of if id not in by_id}
+    tasks = [
+        _task(document, events_of.get(id, []), labels_of.get(id, []))
+        for id, document in by_id.items()
+        if id in events_of or everything
+    ]
+    return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
+
+
+def import_labels(
+    store: LabelStore,
+    text: str,
+    documents: Iterable[Document],
+    *,
+    labeller: str,
+    at: datetime,
+    form: str = "",
+) -> int:
+    """Add the labels of a file, all of them or none; return how many were new.
+
+    Args:
+        store: Where they go.
+        text: What the file holds.
+        documents: The collected documents. A row of a table names one by its id, a task by its
+            `document_id` or its text.
+        labeller: Who labelled, where the file does not say.
+        at: When, where the file does not say.
+        form: See `export_labels`; told by the beginning of the file by default.
+
+    Raises:
+        CorpusFormatError: The file has another form; the message names the line or task.
+    """
+    form = form or detect_form(text)
+    if form == LOG:
+        return store.merge(_read_log(text))
+    by_id = {document.id: document for document in documents}
+    if form == TABLE:
+        return add_changes(store, _read_table(text, by_id, labeller, at))
+    tasks = parse_json(text)
+    by_text = {document.text: document for document in by_id.values()}
+    events: list[LabelEvent] = []
+    choices: list[ForeignLabel] = []
+    for number, task in enumerate(tasks if isinstance(tasks, list) else [tasks], start=1):
+        try:
+            data = _expect(task, "data", dict, "a task")
+            events += map(event_from_json, _expect(data, "stamo_events", list, "data", []))
+            document = by_id.get(data.get("document_id", "")) or by_text.get(data.get("text", ""))
+            choices += _read_choices(task, data, document, labeller, at)
+        except (CorpusFormatError, TypeError) as error:
+            line = _line_of_task(text, number)
+            raise CorpusFormatError(
+                f"Task {number} (line {line}) cannot be imported: {error}"
+            ) from error
+    with store.together():
+        return store.merge(events) + add_changes(store, choices)
+
+
+def detect_form(text: str) -> str:
+    """Tell what a file of labels is: `label-studio`, `jsonl` (the log) or `csv`.
+
+    Raises:
+        CorpusFormatError: None of them.
+    """
+    start = text.lstrip()
+    head = start.partition("\n")[0]
+    if start.startswith("["):
+        return TASKS
+    if start.startswith("{"):
+        # A log has one event on a line; a single task of Label Studio is an object with data.
+        return LOG if '"uid"' in head or '"data"' not in start else TASKS
+    if "document" in head and "choice" in head:
+        return TABLE
+    raise CorpusFormatError(
+        f"It begins with {head[:60]!r}: neither a log of labels, nor a table with the columns "
+        f"{', '.join(NEEDED)}, nor Label Studio's JSON."
+    )
 
 
 def add_changes(store: LabelStore, labels: Iterable[ForeignLabel]) -> int:
@@ -74,6 +188,67 @@ def add_changes(store: LabelStore, labels: Iterable[ForeignLabel]) -> int:
                 holds[place] = choice
                 n_changes += 1
         return n_changes
+
+
+def _place(labeller: str, target: LabelTarget) -> tuple[str, str, int, int]:
+    return labeller, target.document, target.start, target.end
+
+
+def _read_log(text: str) -> Iterator[LabelEvent]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield event_from_json(parse_json(line))
+            except CorpusFormatError as error:
+                raise CorpusFormatError(f"Line {number} holds no label event: {error}") from error
+
+
+def _read_table(
+    text: str, documents: Mapping[str, Document], labeller: str, at: datetime
+) -> Iterator[ForeignLabel]:
+    """Read a table: ours, or any with the columns document, start, end and choice."""
+    number = 1
+    try:
+        rows = read_rows([text.encode("utf-8", "replace")], delimiters=",;\t")
+        _, headings = next(rows, (1, []))
+        for name in NEEDED:
+            if name not in headings:
+                raise CorpusFormatError(
+                    f"the table has no column {name!r}; it needs {', '.join(NEEDED)}."
+                )
+        for line, row in rows:
+            if row:
+                number = line
+                cells = dict(zip(headings, map(bare_cell, row), strict=False))
+                yield _read_row(cells, documents, labeller, at)
+    except RowError as error:
+        raise CorpusFormatError(f"Line {error.line}: {error}") from error
+    except CorpusFormatError as error:
+        raise CorpusFormatError(f"Line {number}: {error}") from error
+
+
+def _read_row(
+    row: Mapping[str, str], documents: Mapping[str, Document], labeller: str, at: datetime
+) -> ForeignLabel:
+    name = row.get("document", "")
+    if name not in documents:
+        raise CorpusFormatError(f"there is no collected document {name[:80]!r}.")
+    try:
+        start, end = int(row.get("start", "")), int(row.get("end", ""))
+        when = datetime.fromisoformat(row["at"]) if row.get("at") else at
+    except ValueError as error:
+        raise CorpusFormatError(
+            f"start and end must be whole numbers and the time in ISO form ({error})."
+        ) from error
+    target = find_target(documents[name], start, end)
+    if (row.get("surface") or target.surface) not in target.surface:
+        raise CorpusFormatError(f"the mention there is {target.surface!r}, not {row['surface']!r}.")
+    who, choice = row.get("labeller") or labeller, row.get("choice", "")
+    check_label(target, choice, who)
+    to_timestamp(when)
+    if choice == UNDO:
+        raise CorpusFormatError("a table cannot take labels back; import the log.")
+    return ForeignLabel(target, choice, who, when, when)
 
 
 def find_target(document: Document, start: int, end: int) -> LabelTarget:
@@ -97,207 +272,40 @@ def find_target(document: Document, start: int, end: int) -> LabelTarget:
     )
 
 
-def _place(labeller: str, target: LabelTarget) -> tuple[str, str, int, int]:
-    return labeller, target.document, target.start, target.end
+def _by_document(events: Iterable[LabelEvent]) -> dict[str, list[LabelEvent]]:
+    found: dict[str, list[LabelEvent]] = defaultdict(list)
+    for event in events:
+        found[event.target.document].append(event)
+    return found
 
 
-def detect_form(text: str) -> str:
-    """Tell what a file of labels is: `label-studio`, `jsonl` (the log) or `csv`.
-
-    Raises:
-        CorpusFormatError: None of them.
-    """
-    start = text.lstrip()
-    head = start.partition("\n")[0]
-    if start.startswith("["):
-        return "label-studio"
-    if start.startswith("{"):
-        # A log has one event on a line; a single task of Label Studio is an object with data.
-        return "jsonl" if '"uid"' in head or '"data"' not in start else "label-studio"
-    if "document" in head and "choice" in head:
-        return "csv"
-    raise CorpusFormatError(
-        f"It begins with {head[:60]!r}: neither a log of labels, nor a table with the columns "
-        f"{', '.join(NEEDED)}, nor Label Studio's JSON."
-    )
-
-
-def to_jsonl(events: Iterable[LabelEvent]) -> str:
-    """Write events as JSON lines; `from_jsonl` reads them back unchanged."""
-    return "".join(json.dumps(event_to_json(e), ensure_ascii=False) + "\n" for e in events)
-
-
-def from_jsonl(text: str) -> list[LabelEvent]:
-    """Read events that `to_jsonl` wrote.
-
-    Raises:
-        CorpusFormatError: A line has another form; the message names it.
-    """
-    events = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            events.append(event_from_json(parse_json(line)))
-        except CorpusFormatError as error:
-            raise CorpusFormatError(f"Line {number} holds no label event: {error}") from error
-    return events
-
-
-def to_csv(labels: Iterable[LabelEvent]) -> str:
-    """Write labels as a table, for instance those of `LabelStore.current`.
-
-    A text that a spreadsheet would take for a formula gets an apostrophe in front.
-    """
-    file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    writer.writerow(COLUMNS)
+def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]) -> _Record:
+    results: dict[str, list[_Record]] = defaultdict(list)
     for label in labels:
-        row = asdict(label.target) | {"choice": label.choice, "labeller": label.labeller}
-        row["at"] = to_timestamp(label.at)
-        writer.writerow([v if v in MARKS else inert_cell(v) for v in map(row.__getitem__, COLUMNS)])
-    return file.getvalue()
-
-
-def from_csv(text: str, corpus: Corpus, *, labeller: str, at: datetime) -> list[ForeignLabel]:
-    """Read a table of labels: ours, or any with the columns document, start, end and choice.
-
-    Args:
-        text: The table; commas, semicolons or tabs divide its columns.
-        corpus: The documents that it speaks of.
-        labeller: Who labelled, where no column says so.
-        at: When, where no column says so.
-
-    Raises:
-        CorpusFormatError: A line does not fit; the message names it.
-    """
-    head = text.partition("\n")[0]
-    delimiter = max(",;\t", key=head.count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        headings = reader.fieldnames or ()
-    except csv.Error as error:
-        raise CorpusFormatError(f"Line 1: {error}") from error
-    missing = [name for name in NEEDED if name not in headings]
-    if missing:
-        raise CorpusFormatError(
-            f"Line 1: the table has no column {missing[0]!r}; it needs {', '.join(NEEDED)}."
-        )
-    documents = {document.id: document for document in corpus}
-    labels = []
-    try:
-        for row in reader:
-            plain = {
-                name: bare_cell(value) for name, value in row.items() if isinstance(value, str)
+        results[label.labeller].append(
+            {
+                "id": label.uid[:16],
+                "type": "labels",
+                "from_name": "label",
+                "to_name": "text",
+                "value": _marked(label.target) | {"labels": [label.choice]},
+                "meta": {"labeller": label.labeller, "at": to_timestamp(label.at)},
             }
-            labels.append(_row_label(plain, documents, labeller, at))
-    except (CorpusFormatError, csv.Error) as error:
-        raise CorpusFormatError(f"Line {reader.line_num}: {error}") from error
-    return labels
+        )
+    return {
+        "data": {
+            "text": document.text,
+            "document_id": document.id,
+            "title": document.title or "",
+            "candidates": [_marked(m) for m in document.mentions if m.entity is None],
+            "stamo_events": [event_to_json(event) for event in events],
+        },
+        "annotations": [{"result": regions} for regions in results.values()],
+    }
 
 
-def _row_label(
-    row: dict[str, str], documents: dict[str, Document], labeller: str, at: datetime
-) -> ForeignLabel:
-    name = row.get("document", "")
-    document = documents.get(name)
-    if document is None:
-        raise CorpusFormatError(f"there is no collected document {name[:80]!r}.")
-    try:
-        start, end = int(row.get("start", "")), int(row.get("end", ""))
-        when = datetime.fromisoformat(row["at"]) if row.get("at") else at
-    except ValueError as error:
-        raise CorpusFormatError(
-            f"start and end must be whole numbers and the time in ISO form ({error})."
-        ) from error
-    target = find_target(document, start, end)
-    if (row.get("surface") or target.surface) not in target.surface:
-        raise CorpusFormatError(f"the mention there is {target.surface!r}, not {row['surface']!r}.")
-    who = row.get("labeller") or labeller
-    check_label(target, row.get("choice", ""), who)
-    to_timestamp(when)
-    if row["choice"] == UNDO:
-        raise CorpusFormatError("a table cannot take labels back; import the log.")
-    return ForeignLabel(target, row["choice"], who, when, when)
-
-
-_BETWEEN = re.compile(r"[\s,]*")
-FROM_NAME, TO_NAME = "label", "text"
-_Record = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ImportReport:
-    """What an import added."""
-
-    n_tasks: int
-    n_events: int
-    """Events of the log that were not here yet."""
-    n_changes: int
-    """Labels that were chosen or corrected in Label Studio."""
-
-
-def export_tasks(store: LabelStore, corpus: Corpus, *, only_labelled: bool = True) -> list[_Record]:
-    """Write labels as Label Studio tasks.
-
-    Args:
-        store: The labels.
-        corpus: The documents.
-        only_labelled: Leave out documents without any event; their candidate mentions are listed
-            in the task's data, for people to label in Label Studio.
-    """
-    events, labels = _by_document(store.events()), _by_document(store.current_by_labeller())
-    documents = {document.id: document for document in corpus}
-    # Events of documents that are not there any more still belong to the log.
-    documents |= {id: Document(id, "") for id in events if id not in documents}
-    return [
-        _task(document, events.get(document.id, []), labels.get(document.id, []))
-        for document in documents.values()
-        if document.id in events or not only_labelled
-    ]
-
-
-def tasks_json(tasks: list[_Record]) -> str:
-    """Write tasks as the text of a JSON file."""
-    return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
-
-
-def import_tasks(
-    store: LabelStore, text: str, corpus: Corpus, *, labeller: str, at: datetime
-) -> ImportReport:
-    """Add the labels of a Label Studio export.
-
-    Args:
-        store: Where they go.
-        text: The exported JSON.
-        corpus: The documents; a task is matched by its `document_id`, else by its text.
-        labeller: Who labelled, where the file does not say.
-        at: When, where the file does not say.
-
-    Raises:
-        CorpusFormatError: The file has another form; the message names the task, nothing is added.
-    """
-    tasks = parse_json(text)
-    tasks = tasks if isinstance(tasks, list) else [tasks]
-    by_id = {document.id: document for document in corpus}
-    by_text = {document.text: document for document in corpus}
-    events: list[LabelEvent] = []
-    choices: list[ForeignLabel] = []
-    for number, task in enumerate(tasks, start=1):
-        try:
-            data = _expect(task, "data", dict, "a task")
-            events += map(event_from_json, _expect(data, "stamo_events", list, "data", []))
-            document = by_id.get(data.get("document_id", "")) or by_text.get(data.get("text", ""))
-            choices += _read_choices(task, data, document, labeller, at)
-        except (CorpusFormatError, TypeError) as error:
-            line = _line_of_task(text, number)
-            raise CorpusFormatError(
-                f"Task {number} (line {line}) cannot be imported: {error}"
-            ) from error
-    with store.together():
-        n_events = store.merge(events)
-        n_changes = add_changes(store, choices)
-    return ImportReport(len(tasks), n_events, n_changes)
+def _marked(part: Mention | LabelTarget) -> _Record:
+    return {"start": part.start, "end": part.end, "text": part.surface}
 
 
 def _line_of_task(text: str, number: int) -> int:
@@ -309,45 +317,6 @@ def _line_of_task(text: str, number: int) -> int:
         start = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
         place = json.JSONDecoder().raw_decode(text, start)[1]
     return text.count("\n", 0, start) + 1
-
-
-def _by_document(events: Iterable[LabelEvent]) -> dict[str, list[LabelEvent]]:
-    found: dict[str, list[LabelEvent]] = defaultdict(list)
-    for event in events:
-        found[event.target.document].append(event)
-    return found
-
-
-def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]) -> _Record:
-    labellers = dict.fromkeys(label.labeller for label in labels)
-    return {
-        "data": {
-            "text": document.text,
-            "document_id": document.id,
-            "title": document.title or "",
-            "candidates": [_marked(m) for m in document.mentions if m.entity is None],
-            "stamo_events": [event_to_json(event) for event in events],
-        },
-        "annotations": [
-            {"result": [_region(label) for label in labels if label.labeller == labeller]}
-            for labeller in labellers
-        ],
-    }
-
-
-def _region(label: LabelEvent) -> _Record:
-    return {
-        "id": label.uid[:16],
-        "type": "labels",
-        "from_name": FROM_NAME,
-        "to_name": TO_NAME,
-        "value": _marked(label.target) | {"labels": [label.choice]},
-        "meta": {"labeller": label.labeller, "at": to_timestamp(label.at)},
-    }
-
-
-def _marked(part: Mention | LabelTarget) -> _Record:
-    return {"start": part.start, "end": part.end, "text": part.surface}
 
 
 def _read_choices(
@@ -381,14 +350,21 @@ def _read_region(
     chosen = _expect(value, part["type"], list, "a region's value")
     if len(chosen) != 1:
         raise CorpusFormatError(f"a region has {len(chosen)} labels; each needs exactly one.")
-    start, end = _span(value, document)
-    target = find_target(document, start, end)
+    target = find_target(document, *_span(value, document))
     meta = part["meta"] if isinstance(part.get("meta"), dict) else {}
-    who = meta.get("labeller") or _user(annotation) or labeller
+    user = annotation.get("completed_by")
+    user = user.get("email", user.get("id")) if isinstance(user, dict) else user
+    who = meta.get("labeller") or ("" if user is None else str(user)) or labeller
     check_label(target, chosen[0], who)
-    edited = _time(annotation.get("updated_at") or annotation.get("created_at"))
-    first = _time(meta.get("at"))
-    times = [time for time in (edited, first) if time is not None] or [at]
+    times = []
+    for stamp in (annotation.get("updated_at") or annotation.get("created_at"), meta.get("at")):
+        if stamp:
+            try:
+                times.append(datetime.fromisoformat(str(stamp)))
+            except ValueError as error:
+                raise CorpusFormatError(f"its time {stamp!r} is not in ISO form.") from error
+            to_timestamp(times[-1])
+    times = times or [at]
     return ForeignLabel(target, chosen[0], who, times[0], min(times))
 
 
@@ -405,23 +381,6 @@ def _span(value: _Record, document: Document) -> tuple[int, int]:
     if any((m.start, m.end, m.surface) == (start, end, text) for m in document.mentions):
         return start, end
     raise CorpusFormatError(f"its region {start}-{end} does not stand in the text as {text!r}.")
-
-
-def _user(annotation: _Record) -> str:
-    user = annotation.get("completed_by")
-    user = user.get("email", user.get("id")) if isinstance(user, dict) else user
-    return "" if user is None else str(user)
-
-
-def _time(stamp: object) -> datetime | None:
-    if not stamp:
-        return None
-    try:
-        time = datetime.fromisoformat(str(stamp))
-    except ValueError as error:
-        raise CorpusFormatError(f"its time {stamp!r} is not in ISO form.") from error
-    to_timestamp(time)
-    return time
 
 
 def _expect(record: Any, name: str, kind: type, what: str, default: Any = None) -> Any:

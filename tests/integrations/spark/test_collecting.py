@@ -10,13 +10,12 @@ import pytest
 from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError
 from stamo.integrations.spark.jobs import spark_reader
-from stamo.workspace.collect import CollectSettings, collect_many
+from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace
 from tests.workspace.small_world import NOON, make_small_world
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = CollectSettings(batch_size=8)
 PIECE = 20_000
 
 
@@ -64,7 +63,7 @@ def make_spaces(folder, small):
 @pytest.fixture(scope="module")
 def embedded(small, crawl, tmp_path_factory):
     spaces = make_spaces(tmp_path_factory.mktemp("embedded"), small)
-    found = collect_many(spaces, [str(crawl)], small.kb, small.trained, settings=SETTINGS)
+    found = collect(spaces, [str(crawl)], small.kb, small.trained)
     return [list(space.documents) for space in spaces], found
 
 
@@ -72,9 +71,7 @@ def test_same_documents_and_counts(spark, small, crawl, embedded, tmp_path):
     """Each workspace holds the same documents, in the same order, and tells the same counts."""
     spaces = make_spaces(tmp_path, small)
     read = spark_reader(spark, piece_bytes=PIECE)
-    found = collect_many(
-        spaces, [str(crawl)], small.kb, small.trained, settings=SETTINGS, read=read
-    )
+    found = collect(spaces, [str(crawl)], small.kb, small.trained, read=read)
     assert [list(space.documents) for space in spaces] == embedded[0]
     assert found == embedded[1]
     assert all(one.n_kept > 20 and one.skipped for one in found)
@@ -84,16 +81,17 @@ def test_interrupted_collecting_goes_on(spark, small, crawl, embedded, tmp_path,
     """A run that was stopped ends with the same documents as one that was not."""
     monkeypatch.setattr("stamo.workspace.collect.CHECKPOINT_BYTES", 1)
     spaces = make_spaces(tmp_path, small)
-    arguments = {"settings": SETTINGS, "read": spark_reader(spark, piece_bytes=PIECE)}
+    monkeypatch.setattr("stamo.workspace.collect.BATCH_SIZE", 8)
+    arguments = {"read": spark_reader(spark, piece_bytes=PIECE)}
 
     def stop(progress):
         if progress.n_kept > 160:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        collect_many(spaces, [str(crawl)], small.kb, small.trained, on_progress=stop, **arguments)
+        collect(spaces, [str(crawl)], small.kb, small.trained, on_progress=stop, **arguments)
     assert 0 < len(list(spaces[0].documents)) < len(embedded[0][0])
-    collect_many(spaces, [], small.kb, small.trained, **arguments)
+    collect(spaces, [], small.kb, small.trained, **arguments)
     assert [list(space.documents) for space in spaces] == embedded[0]
 
 
@@ -101,7 +99,7 @@ def test_missing_source_changes_nothing(spark, small, tmp_path):
     """A source that is not there is refused before anything is written."""
     spaces = make_spaces(tmp_path, small)
     with pytest.raises(CorpusFormatError, match="no file or folder"):
-        collect_many(
+        collect(
             spaces, [str(tmp_path / "absent")], small.kb, small.trained, read=spark_reader(spark)
         )
     assert not spaces[0].documents.manifest.state

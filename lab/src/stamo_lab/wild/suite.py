@@ -22,7 +22,7 @@ from stamo.errors import CorpusFormatError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model
 from stamo.system.processes import Workers
-from stamo.workspace.collect import collect_many
+from stamo.workspace.collect import collect
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.folder import Workspace
 from stamo_lab.suites.store import OpenedSuite, new_suite, read_manifest, write_manifest
@@ -252,7 +252,7 @@ def _collect_some(
             )
             for number, given, _ in jobs
         ]
-        collect_many(workspaces, sources, kb, trained)
+        collect(workspaces, sources, kb, trained)
         return [
             _keep_pile(directory, job, workspace.documents.read())
             for job, workspace in zip(jobs, workspaces, strict=True)
