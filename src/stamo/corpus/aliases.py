@@ -205,7 +205,7 @@ class AliasRuns:
         before = _IS_ALNUM[codes[starts - 1]] & (starts > 0) & plain
         behind = _IS_ALNUM[codes[np.minimum(ends, last)]] & (ends <= last)
         cut = before & self._is_whole[0][anchors] | behind & self._is_whole[1][anchors]
-        follows = self._fits[anchors, 0, codes[starts - 2]] | (starts < 2) | ~plain
+        follows = self._fits[anchors, 0, codes[np.maximum(starts - 2, 0)]] | (starts < 2) | ~plain
         is_escaped = codes[np.minimum(ends, last)] == _BACKSLASH
         leads = self._fits[anchors, 1, codes[np.minimum(ends + 1, last)]] | is_escaped
         good = ~cut & follows & leads
@@ -345,8 +345,13 @@ class AliasMatcher:
         return longest_mentions(spans)
 
     def _is_plain(self, match: re.Match[str], needle: bytes) -> bool:
-        # Ignoring case, "k" also matches the Kelvin sign; the tests on raw bytes would miss that.
-        return not self.casefold or needle in match.group().encode("utf-8", "replace").lower()
+        # Ignoring case, "k" also matches the Kelvin sign, and "ß" "\u1e9e"; the tests on raw bytes
+        # would miss that.
+        if not self.casefold:
+            return True
+        if not needle:
+            return match.group().startswith(tuple(self._firsts))
+        return needle in match.group().encode("utf-8", "replace").lower()
 
     def may_be_in_text(self, raw: bytes) -> bool:
         """Tell whether UTF-8 text may contain an alias."""

@@ -18,7 +18,6 @@ import re
 import shutil
 import tempfile
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,10 +52,9 @@ def bare_cell(text: str) -> str:
     return text[1:] if text[:1] == "'" and text[1:].startswith(FORMULA_SIGNS) else text
 
 
-class Closing(ABC):
+class Closing:
     """Closed at the end of a `with`, whatever happened in it."""
 
-    @abstractmethod
     def close(self) -> None:
         """Let go of what is held."""
 
@@ -68,12 +66,8 @@ class Closing(ABC):
 
 
 MAX_JSON_BYTES = 64_000_000
-LOCK_FILE = "lock"
 RESULT_DIR = "result"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -115,31 +109,43 @@ def _beside(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def in_use(path: Path) -> Iterator[None]:
-    """Keep `sweep` from taking a file or folder for a leftover."""
-    with _opened(path) as descriptor:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-
-
-@contextmanager
 def _opened(path: Path, flags: int = 0) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | flags)
+    descriptor = os.open(path, os.O_RDONLY | flags, 0o666)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
+def try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Lock an open file or folder, until it is closed; tell whether nobody else holds it.
+
+    Where the file system has no locks, nobody does.
+    """
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@contextmanager
+def in_use(path: Path) -> Iterator[None]:
+    """Keep `sweep` from taking a file or folder for a leftover."""
+    with _opened(path) as descriptor:
+        try_lock(descriptor)
+        yield
+
+
 def sweep(folder: Path, pattern: str = ".*.tmp") -> None:
     """Remove what killed processes left in a folder; what is in use stays."""
     for leftover in sorted(folder.glob(pattern)):
         with suppress(OSError), _opened(leftover, os.O_NOFOLLOW) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if leftover.is_dir():
+            if try_lock(descriptor) and leftover.is_dir():
                 shutil.rmtree(leftover)
-            else:
+            elif try_lock(descriptor):
                 leftover.unlink()
 
 
@@ -168,8 +174,11 @@ def check_writable(path: Path) -> None:
 def explain_os_error(error: OSError) -> str:
     """Say in one sentence what the system refused, on which file, and what to do."""
     name = error.filename2 or error.filename
-    is_named = isinstance(name, str | bytes)
-    place = f" at {_wanted(Path(os.fsdecode(name)))!r}" if is_named else ""
+    place = ""
+    if isinstance(name, str | bytes):
+        path = Path(os.fsdecode(name))
+        beside = re.fullmatch(r"\.(.+)\.\d+-\d+\.tmp", path.name)  # the file that was wanted
+        place = f" at {str(path.with_name(beside[1]) if beside else path)!r}"
     if error.errno in DISK_FULL:
         unchanged = "what was there before is unchanged. Free some space and try again."
         return f"The disk is full{place}; {unchanged}"
@@ -179,12 +188,6 @@ def explain_os_error(error: OSError) -> str:
         return f"The system does not permit this{place}; check who owns it and its permissions."
     reason = error.strerror or str(error) or type(error).__name__
     return f"The system refused{place}: {reason}; check the path and the disk."
-
-
-def _wanted(path: Path) -> str:
-    """Return the file that is being written where a path is that of its first form."""
-    beside = re.fullmatch(r"\.(.+)\.\d+-\d+\.tmp", path.name)
-    return str(path.with_name(beside[1]) if beside else path)
 
 
 def _flush(path: Path) -> None:
@@ -218,14 +221,19 @@ def staged_directory(target: Path, kind: DirectoryKind, *, overwrite: bool) -> I
             making it, or the disk is full.
     """
     _check_target(target, kind, overwrite=overwrite)
+    prefix = f".{target.name}.stamo-build-"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(target, kind)
-        work = Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent))
+        sweep(target.parent, f"{glob.escape(prefix)}*")
+        left = target.parent.glob(f"{glob.escape(prefix)}*")
+        if any(path.is_dir() and not path.is_symlink() for path in left):
+            raise kind.error(
+                f"Another process is making {str(target)!r}; wait for it or choose another name."
+            )
+        work = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
         result = work / RESULT_DIR
         try:
-            with (work / LOCK_FILE).open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with in_use(work):
                 result.mkdir()
                 yield work
                 for path in (*sorted(result.iterdir()), result):
@@ -257,48 +265,24 @@ def _check_target(target: Path, kind: DirectoryKind, *, overwrite: bool) -> None
         )
 
 
-def _remove_leftovers(target: Path, kind: DirectoryKind) -> None:
-    for leftover in target.parent.glob(f"{_prefix(target)}*"):
-        if leftover.is_symlink() or not leftover.is_dir():
-            continue
-        with suppress(FileNotFoundError), (leftover / LOCK_FILE).open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise kind.error(
-                    f"Another process is making {str(target)!r}; wait for it or choose another "
-                    "name."
-                ) from error
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _prefix(target: Path) -> str:
-    return f".{target.name}.stamo-build-"
-
-
 def _move_into_place(result: Path, target: Path) -> None:
     if not target.exists():
         result.rename(target)
-    elif not _exchange(result, target):
-        # No atomic exchange on this system: the target is absent between these two renames.
-        old = result.with_name("old")
-        target.rename(old)
+    else:
         try:
-            result.rename(target)
-        except OSError:
-            old.rename(target)
-            raise
+            exchange = ctypes.CDLL(None, use_errno=True).renameat2
+            # AT_FDCWD and RENAME_EXCHANGE of Linux: both are swapped in one step.
+            swapped = not exchange(-100, os.fsencode(result), -100, os.fsencode(target), 2)
+        except (AttributeError, OSError):
+            swapped = False
+        if not swapped:  # the target is absent between these two renames
+            old = target.rename(result.with_name("old"))
+            try:
+                result.rename(target)
+            except OSError:
+                old.rename(target)
+                raise
     _flush(target.parent)
-
-
-def _exchange(first: Path, second: Path) -> bool:
-    """Swap two directories in one step; return False where the system cannot."""
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):
-        return False
-    status = rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
-    return bool(status == 0)
 
 
 def to_json(value: Any) -> bytes:
@@ -332,31 +316,21 @@ def append_line(path: Path, line: str) -> None:
     What a killed process left without its end is taken away: nobody was told that it is there.
     """
     data = line.encode("utf-8", "replace") + b"\n"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
+    with path.open("a+b", buffering=0) as file:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        end = _whole_bytes(descriptor)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        end = file.seek(0, os.SEEK_END)
+        while end and os.pread(file.fileno(), 1, end - 1) != b"\n":
+            start = max(end - (1 << 16), 0)
+            end = start + os.pread(file.fileno(), end - start, start).rfind(b"\n") + 1
+        file.truncate(end)
         try:
-            if os.write(descriptor, data) < len(data):
+            if file.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            os.fsync(descriptor)
+            os.fsync(file.fileno())
         except OSError:
-            os.ftruncate(descriptor, end)
+            file.truncate(end)
             raise
-    finally:
-        os.close(descriptor)
-
-
-def _whole_bytes(descriptor: int) -> int:
-    """Cut off what has no end of a line; return the size that is left."""
-    size = end = os.fstat(descriptor).st_size
-    while end and os.pread(descriptor, 1, end - 1) != b"\n":
-        start = max(end - (1 << 16), 0)
-        end = start + os.pread(descriptor, end - start, start).rfind(b"\n") + 1
-    if end < size:
-        os.ftruncate(descriptor, end)
-    return end
 
 
 def whole_lines(path: Path) -> list[bytes]:

@@ -16,9 +16,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -29,20 +28,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _is_inside: ContextVar[bool] = ContextVar("_is_inside", default=False)
 
 
-@dataclass
-class _Limit:
-    """What all threads share that compute in one thread each.
-
-    The first to come notes what was set, the last to leave sets it again.
-    """
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    n_inside: int = 0
-    n_torch: int = 0
-    restore: ExitStack = field(default_factory=ExitStack)
-
-
-_limit = _Limit()
+_lock = threading.Lock()
+_inside: list[int] = []
+"""What torch was set to, once for each thread that computes in one thread now."""
+_restore = ExitStack()
 
 
 @cache
@@ -55,28 +44,29 @@ def _controller(has_torch: bool) -> Any:
 def one_thread() -> Iterator[None]:
     """Compute in one thread: sums then have one order, and a θ(e*) is too small to share.
 
-    Inside of another one nothing is set and nothing restored.
+    The first of several threads that come notes what was set, the last to leave sets it again;
+    inside of another one nothing is set.
     """
     if _is_inside.get():
         yield
         return
     token, torch = _is_inside.set(True), sys.modules.get("torch")
-    with _limit.lock:
-        _limit.n_inside += 1
-        if _limit.n_inside == 1:
-            _limit.n_torch = torch.get_num_threads() if torch is not None else 0
-            _limit.restore.enter_context(_controller(torch is not None).limit(limits=1))
+    with _lock:
+        before = _inside[0] if _inside else torch.get_num_threads() if torch is not None else 0
+        if not _inside:
+            _restore.enter_context(_controller(torch is not None).limit(limits=1))
+        _inside.append(before)
         if torch is not None:
             torch.set_num_threads(1)  # torch keeps it thread by thread
     try:
         yield
     finally:
-        with _limit.lock:
-            _limit.n_inside -= 1
-            if not _limit.n_inside:
-                _limit.restore.close()  # numpy's products
-            if _limit.n_torch:
-                sys.modules["torch"].set_num_threads(_limit.n_torch)
+        with _lock:
+            _inside.pop()
+            if not _inside:
+                _restore.close()  # numpy's products
+            if before:
+                sys.modules["torch"].set_num_threads(before)
         _is_inside.reset(token)
 
 
@@ -165,18 +155,6 @@ Result = TypeVar("Result")
 
 IN_FLIGHT_PER_WORKER = 4
 """Items that wait, run or are done but not yet taken, for each worker: this bounds memory."""
-
-
-class SpreadsWork(Protocol):
-    """What runs functions elsewhere: processes of this machine, or tasks of a cluster."""
-
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield `function(item)` for each item, in the order of the items."""
-        ...
-
-    def start(self, function: Callable[..., Result], *args: Any) -> Callable[[], Result]:
-        """Run `function(*args)`; return what waits for its result."""
-        ...
 
 
 class Workers(Closing):
@@ -289,16 +267,14 @@ def _one_thread_each() -> Iterator[None]:
     The processes fill the cores; threads of their own would wait for each other, which made small
     products ten times slower.
     """
-    before = {name: os.environ.get(name) for name in _THREADS}
+    before = {name: os.environ.pop(name, None) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in _THREADS:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -132,11 +132,6 @@ class SparkWorkers:
             found: list[Result] = tasks.mapPartitions(partial(_each, function)).collect()
         return found
 
-    def start(self, function: Callable[..., Result], *args: Any) -> Callable[[], Result]:
-        """Run `function(*args)` here, at once; return what gives its result."""
-        result = function(*args)
-        return lambda: result
-
 
 @contextmanager
 def _task_errors() -> Iterator[None]:
