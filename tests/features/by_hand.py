@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stamo.corpus.types import EmergingEntity
+from stamo.features.embedding import Tables
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Sample, make_pile
 from stamo.kb.relatedness import Incidence, wlm
@@ -64,7 +65,6 @@ def pile_of(
     n_documents=5,
     candidates=(A, B, -1),
     prior=(0.6, 0.4, 0.0),
-    background=None,
 ):
     """Arrange mentions, each (document, surface, context words, context entities)."""
     kb = kb or FiveDocuments()
@@ -84,8 +84,8 @@ def pile_of(
         surface_table=table,
     )
     linked = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    background = None if background is None else np.array(background, dtype=np.float64)
-    return make_pile(entities, encoded, linked, n_documents, kb, background=background)
+    tables = Tables(kb.word_vectors, kb.entity_vectors())
+    return make_pile(entities, encoded, linked, n_documents, kb, tables)
 
 
 def label(pile, weights, counted=None):

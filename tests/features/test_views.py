@@ -1,18 +1,24 @@
-"""Every view passes the shared contract."""
+"""Views: the contract of all, those of the text by hand, and likeness in other languages."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import sparse
-from stamo.features.views import VIEWS
-from stamo.learning.correction import combined, products
 
-from stamo.corpus.types import Corpus
-from stamo.features.base import View, unit_rows, view_mentions
+from stamo.corpus.types import Corpus, EmergingEntity
+from stamo.features import views_context
+from stamo.features.base import View, unit_rows
 from stamo.features.encoder import INSTALLED, encoder_of
-from stamo.features.views_names import _read
+from stamo.features.mentions import Surroundings
+from stamo.features.views_context import BLIND, UNKNOWN_LIKENESS, About, Sentence, neutral_likeness
+from stamo.features.views_names import LongerName, NextWords, _read
+from stamo.learning.default import products
 from stamo.learning.learn import encode_pile
+from stamo.models.correction import VIEWS
+from tests.features.by_hand import pile_of
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +26,7 @@ def pile(world, world_corpus, world_kb, world_model):
     entity = replace(world.emerging[0], description="a new thing that the documents speak of")
     about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
     corpus, encoder = Corpus(tuple(about[:40])), encoder_of(INSTALLED)
-    return encode_pile([entity], corpus, world_kb, world_model, encoder=encoder).pile
+    return encode_pile([entity], corpus, world_kb, world_model, encoder=encoder)
 
 
 def dense(rows):
@@ -36,21 +42,20 @@ class TestViews:
         assert isinstance(view, View)
         assert view.variance >= 0
 
-    def test_rows_are_finite_and_say_something(self, view, pile, world_kb):
+    def test_rows_are_finite_and_say_something(self, view, pile):
         """Each mention has one row; at unit norm or zero, but for a likeness, which is a number."""
-        rows = dense(view.rows(pile, world_kb))
+        rows = dense(view.rows(pile))
         assert len(rows) == len(pile)
         assert np.isfinite(rows).all()
         norm = np.linalg.norm(rows, axis=1)
         assert view.mean or np.all((np.abs(norm - 1) < 1e-6) | (norm < 1e-6))
         assert (norm > 0).any()
 
-    def test_rows_depend_on_nothing_but_their_mention(self, view, pile, world_kb):
+    def test_rows_depend_on_nothing_but_their_mention(self, view, pile):
         """The mentions of some documents have the same rows as among all of them."""
         some = np.flatnonzero(pile.mentions.documents % 3 == 0)
-        whole = view.rows(pile, world_kb)
-        words = {v.name: pile.vocabulary(v.name) for v in VIEWS if v.has_vocabulary}
-        part = view.rows(replace(pile.take(some), vocabularies=words), world_kb)
+        whole = view.rows(pile)
+        part = view.rows(pile.take(some))
         np.testing.assert_allclose(dense(part), dense(whole)[some], atol=1e-6)
 
 
@@ -59,30 +64,23 @@ def test_names_and_parts_are_distinct():
     assert len({view.name for view in VIEWS}) == len({v.part for v in VIEWS}) == len(VIEWS)
 
 
-def test_views_are_computed_once(pile, world_kb):
-    """A pile keeps its views."""
-    first, second = (view_mentions(pile, world_kb, VIEWS) for _ in range(2))
-    assert all(first[name] is second[name] for name in first)
-
-
-def test_sparse_and_dense_rows_count_alike():
-    """Products and sums of rows do not depend on how the rows are stored."""
-    rng = np.random.default_rng(0)
-    rows = unit_rows(rng.standard_normal((5, 3)))
-    for view in (rows, sparse.csr_matrix(rows)):
-        np.testing.assert_allclose(products(view, view, 2.0), 2 * rows @ rows.T)
-        np.testing.assert_allclose(combined(view, np.arange(5.0), 2.0), 2 * np.arange(5) @ rows)
+def test_rows_are_computed_once_and_products_count_alike(pile):
+    """A pile keeps its rows; sparse and dense ones give the same products."""
+    assert all(pile.rows(view) is pile.rows(view) for view in VIEWS)
+    rows = unit_rows(np.random.default_rng(0).standard_normal((5, 3)))
+    for stored in (rows, sparse.csr_matrix(rows)):
+        np.testing.assert_allclose(products(stored, stored, 2.0), 2 * rows @ rows.T)
 
 
 @pytest.mark.parametrize(
     "view", [v for v in VIEWS if type(v).terms is not View.terms], ids=lambda view: view.name
 )
-def test_named_terms_add_up_to_the_row(view, pile, world_kb):
+def test_named_terms_add_up_to_the_row(view, pile):
     """What explanations name is all that a view says of a mention."""
-    rows = dense(view_mentions(pile, world_kb, (view,))[view.name])
+    rows = dense(pile.rows(view))
     named = set()
     for row in range(len(pile)):
-        terms = view.terms(pile, world_kb, row)
+        terms = view.terms(pile, row)
         total = np.sum([part for _, part in terms], axis=0) if terms else np.zeros(rows.shape[1])
         np.testing.assert_allclose(total, rows[row], atol=1e-5)
         named |= {name for name, _ in terms}
@@ -96,3 +94,228 @@ def test_marks_read_as_words():
     assert _read("_ . crest") == "“crest” two words after it"
     assert _read("<Capital> _") == "a capital before it"
     assert _read("_ <edge>") == "nothing after it"
+
+
+TEXTS = (
+    "Hurricane Sandy hit the coast.",
+    "Sandy Hook is a place.",
+    "We met Sandy in 2012.",
+    "We met Sandy in 1999.",
+)
+
+
+class LetterEncoder:
+    """Reads two numbers off a text: how often it says "coast" and "met"."""
+
+    fingerprint = "0" * 16
+    languages = frozenset({"en"})
+
+    def encode(self, texts):
+        rows = np.array([[t.count("coast") + 0.1, t.count("met") + 0.1] for t in texts])
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    def encode_spans(self, texts, starts, ends):
+        return self.encode(texts), self.encode(
+            [t[s:e] for t, s, e in zip(texts, starts, ends, strict=True)]
+        )
+
+
+def sandy(texts=TEXTS, about="", encoder=None, name="Sandy (hurricane)", **text):
+    entity = EmergingEntity(name, ("Sandy",), about)
+    mentions = [(d, "Sandy", (0, 1), (-1,)) for d in range(len(texts))]
+    pile = pile_of(mentions, entities=(entity,), n_documents=len(texts))
+    starts = np.array([t.index("Sandy") for t in texts], dtype=np.int32)
+    documents = np.arange(len(texts), dtype=np.int32)
+    surroundings = Surroundings(texts, documents, starts, starts + np.int32(5))
+    return replace(pile, text=surroundings, encoder=encoder, **text)
+
+
+def test_the_words_next_to_a_name_are_columns():
+    """Each mention marks the words beside it and their kinds; rows have unit norm."""
+    pile = sandy()
+    rows = NextWords().rows(pile).toarray()
+    words = pile.vocabularies["neighbours"]
+    marked = {words[i] for i in np.flatnonzero(rows[0])}
+    assert {"hurricane _", "_ hit", "<Capital> _", "_ <small>", "_ . the"} <= marked
+    assert {words[i] for i in np.flatnonzero(rows[1])} >= {"_ hook", "_ <Capital>", "<edge> _"}
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+
+
+def test_a_given_vocabulary_keeps_its_columns_and_the_norm():
+    """Looked up with the words of a pack, a row has the same values in the same columns."""
+    whole = sandy()
+    rows = NextWords().rows(whole).toarray()
+    words = whole.vocabularies["neighbours"]
+    some = ("_ hit", "hurricane _", "never met")
+    pile = sandy(vocabularies={"neighbours": some})
+    small = NextWords().rows(pile).toarray()
+    np.testing.assert_allclose(small[:, :2], rows[:, [words.index(w) for w in some[:2]]])
+    assert not small[:, 2].any()
+
+
+def test_without_text_or_encoder_a_view_has_no_columns():
+    """A pile of numbers only is learned by the other views."""
+    pile = replace(sandy(), text=None)
+    assert NextWords().rows(pile).shape == (4, 0)
+    assert Sentence().rows(sandy()).shape == (4, 0)
+    nameless = sandy(name="Sandy")
+    assert About().rows(nameless).shape == (4, 0)
+
+
+def test_without_a_description_the_brackets_speak_by_half():
+    """What stands in brackets behind the name is a description that counts less."""
+    encoder = LetterEncoder()
+    written = replace(sandy(about="coast", encoder=encoder, name="Sandy"), kb=_Words())
+    rows = About().rows(written)
+    named = replace(sandy(encoder=encoder, name="Sandy (coast)"), kb=_Words())
+    np.testing.assert_allclose(About().rows(named), 0.5 * rows)
+    np.testing.assert_allclose(About(by_name=1.0).rows(named), rows)
+
+
+def test_brackets_of_unknown_words_say_nothing():
+    """Without an encoder a word that no vector knows neither speaks for a mention nor against."""
+    named = replace(sandy(name="Sandy (qwxyz)"), kb=_Words())
+    assert About().rows(named).shape == (4, 0)
+    written = replace(sandy(about="qwxyz", name="Sandy"), kb=_Words())
+    assert not About().rows(written).any()
+
+
+def test_sentences_are_three_encodings_side_by_side():
+    """The window, the words near the mention, and the phrase alone: unit rows of three times d."""
+    pile = sandy(encoder=LetterEncoder())
+    rows = Sentence().rows(pile)
+    assert rows.shape == (4, 6)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+    assert rows[2] @ rows[3] > rows[2] @ rows[0]
+
+
+@pytest.mark.parametrize("encoder", [None, LetterEncoder()])
+def test_a_word_of_the_description_beside_the_name_speaks_for_it(encoder):
+    """Of all mentions "Hurricane Sandy" is most like the description, whatever compares."""
+    pile = sandy(about="a Hurricane at the coast", encoder=encoder)
+    pile = replace(pile, kb=_Words())
+    (column,) = About().rows(pile).T
+    assert column.argmax() == 0
+    assert column[0] - column[2] > 0.12  # one rare word beside the name, in any encoder
+
+
+def test_the_whole_name_speaks_for_the_entity_and_another_name_against_it():
+    """Inside "Hurricane Sandy", in a document that says it elsewhere, inside "Sandy Hook"."""
+    texts = (*TEXTS[:3], "Sandy came. That was HURRICANE  SANDY.", "The Sandys.")
+    pile = replace(sandy(texts, name="Hurricane Sandy"), kb=_Words())
+    said, another = LongerName().rows(pile).T
+    np.testing.assert_allclose(said, [1, 0, 0, 0.5, 0])
+    np.testing.assert_array_equal(another != 0, [False, True, False, False, True])
+    assert (another <= 0).all()
+
+
+def test_a_name_that_no_alias_shortens_says_nothing():
+    """What stands in brackets is not a part of the name as texts write it."""
+    pile = replace(sandy(), kb=_Words())
+    said, _ = LongerName().rows(pile).T
+    assert not said.any()
+
+
+def test_a_name_without_case_is_found_with_what_is_written_on_to_it():
+    """Korean particles follow a name without a space; a cased name must end with its word."""
+    texts = ("서울시청은 크다. Sandy", "Sandy Perryman")
+    korean = replace(sandy(texts, name="서울시청"), kb=_Words())
+    assert LongerName().rows(korean)[:, 0].tolist() == [0.0, 0.0]  # no shorter alias
+    entity = EmergingEntity("서울시청", ("시청",))
+    korean = replace(korean, entities=(entity,))
+    assert LongerName().rows(korean)[:, 0].tolist() == [0.5, 0.0]
+    perry = replace(sandy(texts, name="Sandy Perry"), kb=_Words())
+    assert not LongerName().rows(perry)[:, 0].any()
+
+
+class _Words(type(pile_of([(0, "Star", (0, 1), (-1,))]).kb)):
+    """The hand-made knowledge base, seen as one that can find words."""
+
+    dimensions = 2
+    language = "en"
+
+    @property
+    def words(self):
+        return self
+
+    def find_many(self, words):
+        return np.full(len(words), -1, dtype=np.int32)
+
+
+class Spans(list):
+    """Places that may be looked up and not gone through."""
+
+    def __iter__(self):
+        raise AssertionError("every mention would look at every place")
+
+
+def test_a_name_among_many_is_looked_up():
+    """A text that says the whole name a thousand times takes no million steps."""
+    view, spans = LongerName(), Spans((10 * i, 10 * i + 8) for i in range(1000))
+    assert view._weight(5000, 5003, spans) == 1.0
+    assert view._weight(5005, 5008, spans) == 1.0
+    assert view._weight(5007, 5010, spans) == view.elsewhere
+    assert view._weight(3, 4, Spans([(5, 8)])) == view.elsewhere
+    assert view._weight(3, 4, Spans()) == 0.0
+
+
+EVEN = 0.34
+
+
+class Alike:
+    """An encoder that finds every text as much like the description."""
+
+    languages = frozenset({"en"})
+
+    def __init__(self, cosine):
+        self.fingerprint = f"alike {cosine}"
+        self.cosine, self.n_read = cosine, 0
+
+    def encode(self, texts):
+        self.n_read += len(texts)
+        rows = [(1.0, 0.0) if t == "line" else (self.cosine, 1 - self.cosine**2) for t in texts]
+        return np.array(rows, dtype=np.float32)
+
+
+def wiki(language, texts):
+    batch = pa.record_batch({"text": pa.array(texts, pa.string())})
+    return SimpleNamespace(
+        language=language, fingerprint=f"{language} {texts}", articles=lambda columns: iter([batch])
+    )
+
+
+@pytest.mark.parametrize(
+    ("cosine", "expected"),
+    [(0.02, EVEN), (0.1, EVEN), (0.2, 0.44), (0.4, 0.64), (0.7, 0.82), (0.9, 0.94)],
+)
+def test_what_says_nothing_rises_with_what_any_text_is_like(cosine, expected):
+    encoder = Alike(cosine)
+    kb = wiki("fr", ["un texte", "", "un autre texte"])
+    assert neutral_likeness("line", encoder, kb, EVEN) == pytest.approx(expected, abs=1e-6)
+    n_read = encoder.n_read
+    assert neutral_likeness("line", encoder, kb, EVEN) == pytest.approx(expected, abs=1e-6)
+    assert encoder.n_read == n_read == 3  # two texts and the description, once
+
+
+def test_english_is_read_as_ever():
+    encoder = Alike(0.9)
+    assert neutral_likeness("line", encoder, wiki("en", ["some text"]), EVEN) == EVEN
+    assert encoder.n_read == 0
+
+
+def test_without_texts_a_usual_likeness_is_assumed():
+    found = neutral_likeness("line", Alike(0.0), wiki("fr", []), EVEN)
+    assert found == pytest.approx(UNKNOWN_LIKENESS + 0.4 * (1 - UNKNOWN_LIKENESS))
+    assert found < BLIND
+
+
+def test_a_script_without_letters_is_seen_as_such():
+    assert neutral_likeness("line", Alike(0.99), wiki("th", ["x"]), EVEN) >= BLIND
+
+
+def test_what_is_remembered_is_bounded(monkeypatch):
+    monkeypatch.setattr(views_context, "_MAX_REMEMBERED", 2)
+    kb = wiki("fr", ["x"])
+    for cosine in (0.3, 0.31, 0.32, 0.33):
+        neutral_likeness("line", Alike(cosine), kb, EVEN)
+    assert len(views_context._background) <= 2

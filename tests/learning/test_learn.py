@@ -60,16 +60,16 @@ def test_the_default_beats_the_larger_class(case, run, world_kb, world_model):
     (learned,) = run(encoder=INSTALLED)
     corpus = labelled | Corpus(tuple(gold))
     answers = encode_pile([entity], corpus, world_kb, world_model, encoder=encoder_of(INSTALLED))
-    rows = ~learned.learned.pile.labelled
+    rows = ~learned.pile.labelled
     is_it = answers.labels[rows, 0] > 0.5
-    right = (learned.learned.posterior[rows, 0] > 0.5) == is_it
+    right = (learned.posterior[rows, 0] > 0.5) == is_it
     assert right.mean() > max(is_it.mean(), 1 - is_it.mean()) + 0.1
 
 
 def test_a_pack_says_what_was_learned(run, world_model):
     """Its θ(e*) gives the log odds of learning, but for words without a weight."""
     (learned,) = run()
-    found, pack = learned.learned, learned.to_pack(description="By hand.")
+    found, pack = learned, learned.to_pack(description="By hand.")
     assert (pack.entity, pack.description, pack.encoder) == (learned.entity, "By hand.", "")
     words = pack.vocabularies["neighbours"]
     assert set(words) <= set(found.pile.vocabularies["neighbours"])
@@ -91,7 +91,7 @@ def test_neither_run_nor_threads_change_a_bit(run, world_kb, world_model, name):
         for n_threads in (1, 2):
             torch.set_num_threads(n_threads)
             with threadpool_limits(n_threads):
-                found.append(run(method=method)[0].learned.theta)
+                found.append(run(method=method)[0].theta)
     finally:
         torch.set_num_threads(before)
     assert_same(*found)
@@ -130,7 +130,7 @@ def test_strangers_learned_together_equal_each_alone(run, world, world_corpus):
         for some in (documents.values(), rest.values())
     )
     (alone,) = run(first, *mine)
-    assert_same(alone.learned.theta, both[0].learned.theta)
+    assert_same(alone.theta, both[0].theta)
 
 
 def test_entities_that_share_an_alias_compete(case, run):
@@ -138,8 +138,7 @@ def test_entities_that_share_an_alias_compete(case, run):
     entity, *_ = case
     twin = EmergingEntity("A twin", entity.aliases)
     first, second = run([entity, twin])
-    assert first.learned is second.learned
-    prior = first.learned.theta["prior"]
+    prior = first.theta["prior"]
     assert float(prior.sum(axis=0).max()) <= 1.0 + 1e-6
     assert float(prior[1].max()) < 0.2
     assert second.to_pack().entity == twin
@@ -164,7 +163,7 @@ def test_labels_of_one_class_only_give_a_sensible_result(case, run, label):
             for d in labelled
         )
     )
-    prior = run(labelled=alike)[0].learned.theta["prior"]
+    prior = run(labelled=alike)[0].theta["prior"]
     assert ((prior > 0) & (prior < 1)).all()
     assert (float(prior.mean()) > 0.5) == (label == "emerging")
 
@@ -173,7 +172,7 @@ def test_an_alias_never_seen_in_l_keeps_a_prior(case, run):
     """An alias without a label takes the overall share instead of 0."""
     entity, *_ = case
     wider = EmergingEntity(entity.id, (*entity.aliases[:2], "Nobody Wrote This"))
-    assert 0.05 < float(run(wider)[0].learned.theta["prior"][0, -1]) < 0.95
+    assert 0.05 < float(run(wider)[0].theta["prior"][0, -1]) < 0.95
 
 
 def test_one_label_speaks_for_its_name_in_the_document(case, world_kb, world_model):
@@ -204,7 +203,7 @@ def test_little_material_is_fine(case, run):
         for i, d in enumerate(unlabelled.documents[:5])
     ]
     for documents in (Corpus(()), unlabelled | Corpus(tuple(bare))):
-        assert_finite(run(unlabelled=documents)[0].learned.theta)
+        assert_finite(run(unlabelled=documents)[0].theta)
 
 
 def test_what_is_missing_is_said_before_learning_starts(case, run):

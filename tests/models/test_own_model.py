@@ -1,4 +1,4 @@
-"""The model of docs/add-your-own-model.md, exactly as it is printed there."""
+"""The model of docs/architecture.md, exactly as it is printed there."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.learning.test_learn import split
 from tests.models.test_models import candidates_of, contexts_of, cosine
 from tests.synthetic import Q, make_synthetic_pile, make_theta
 
-PAGE = ROOT / "docs" / "add-your-own-model.md"
+PAGE = ROOT / "docs" / "architecture.md"
 ARGS = TrainingArgs(n_pairs=2000, n_epochs=4, batch_size=64)
 LINEAR = run_blocks(PAGE, {"__name__": "own_linear_model"}, 0, 1)["Linear"]
 
@@ -76,7 +76,7 @@ def test_training_helps_and_parts_add_up(page, world_kb):
 def test_it_learns_an_emerging_entity_and_links(page, case):
     """Twenty labels and the pile judge the other mentions better than always or never."""
     entity, _, _, gold = case
-    learned = page["learned"].learned
+    learned = page["learned"]
     is_it = np.array(
         [m.entity == entity.id for d in gold for m in d.mentions if m.surface in entity.aliases]
     )

@@ -155,30 +155,34 @@ def entity_numbers(
     return numbers | {entity.id: EMERGING - i for i, entity in enumerate(entities)}
 
 
-@dataclass(frozen=True, repr=False)
-class LearnedEntity:
-    """One of the entities that were learned together."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LearnedEntity(Learned):
+    """What was learned of one of the entities that were learned together."""
 
-    learned: Learned
     trained: TrainedModel
     number: int = 0
     """Which of the pile's entities it is."""
 
+    @classmethod
+    def of(cls, learned: Learned, trained: TrainedModel, number: int = 0) -> LearnedEntity:
+        """Return one of the entities that a run learned."""
+        return cls(**vars(learned), trained=trained, number=number)
+
     def __repr__(self) -> str:
-        return f"<LearnedEntity {self.entity.id!r}: {self.learned.stopped}>"
+        return f"<LearnedEntity {self.entity.id!r}: {self.stopped}>"
 
     @property
     def entity(self) -> EmergingEntity:
         """The entity."""
-        return self.learned.pile.entities[self.number]
+        return self.pile.entities[self.number]
 
     def to_pack(self, **about: Any) -> EntityPack:
         """Return the entity pack, ready to link with; `about` are provenance and other fields.
 
         Words without a weight are left out, and so is an encoder that no group reads with.
         """
-        learned, pile, entity = self.learned, self.learned.pile, self.entity
-        rows = {name: group[self.number] for name, group in learned.theta.items()}
+        pile, entity = self.pile, self.entity
+        rows = {name: group[self.number] for name, group in self.theta.items()}
         vocabularies, encoder = {}, ""
         for view in VIEWS:
             keys = rows.keys() & {f"evidence {view.name}", f"none {view.name}"}
@@ -189,7 +193,7 @@ class LearnedEntity:
                 rows |= {key: rows[key][used] for key in keys}
             if view.reads_text and f"evidence {view.name}" in rows and pile.encoder is not None:
                 encoder = pile.encoder.fingerprint
-        rows[SHIFT] = np.array([learned.shifts[self.number]])
+        rows[SHIFT] = np.array([self.shifts[self.number]])
         return EntityPack.project(
             entity,
             pile.kb,
@@ -255,7 +259,7 @@ def learn(
         pile = encode_pile(group, corpus, kb, trained, encoder=reader)
         learned = chosen.learn(pile, trained, on_slot)
         for i, entity in enumerate(group):
-            by_id[entity.id] = LearnedEntity(learned, trained, i)
+            by_id[entity.id] = LearnedEntity.of(learned, trained, i)
     return [by_id[entity.id] for entity in everyone]
 
 

@@ -178,7 +178,7 @@ def learn_pack(
         learned = method.learn(pile, trained, note)
         alarm = collapse_alarm(records[: learned.used_slot + 1])
         findings = _find_out(trained, corpus, events, learned, checked, alarm)
-        pack = LearnedEntity(learned, trained).to_pack(
+        pack = LearnedEntity.of(learned, trained).to_pack(
             labels_fingerprint=labels_fingerprint(events),
             history=tuple(record.to_json() for record in records),
             description=f"Learned from {int(pile.labelled.sum())} labelled and "
@@ -244,7 +244,7 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     Nothing is written.
     """
     *_, pile = read_material(workspace, kb, trained)
-    return LearnedEntity(method_named("estimation").learn(pile, trained), trained).to_pack()
+    return LearnedEntity.of(method_named("estimation").learn(pile, trained), trained).to_pack()
 
 
 def _record(

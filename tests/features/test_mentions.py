@@ -1,4 +1,4 @@
-"""Windows of words, the entity context, and candidates of encoded mentions."""
+"""Windows of words, the entity context, candidates of mentions, and where they stand in texts."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from stamo.features.mentions import (
     OTHER,
     UNKNOWN,
     EncodingSettings,
+    Surroundings,
     context_words,
     encode,
     entity_context,
@@ -151,3 +152,40 @@ def test_settings_out_of_range_are_refused(settings):
     """A context has a word on either side and an entity; a mention a candidate."""
     with pytest.raises(SettingsError):
         EncodingSettings(**settings)
+
+
+TEXTS = ("The probe Dawn left Vesta, and Dawn French laughed.", "Dawn")
+
+
+def places(*spans):
+    documents, starts, ends = zip(*spans, strict=True)
+    return Surroundings(TEXTS, *(np.array(x, dtype=np.int32) for x in (documents, starts, ends)))
+
+
+def test_next_to_gives_the_nearest_first():
+    """Words and signs on either side, also at the edges of a text."""
+    first, second, alone = places((0, 10, 14), (0, 31, 35), (1, 0, 4)).next_to()
+    assert first == (("probe", "The"), ("left", "Vesta"))
+    assert second == (("and", ","), ("French", "laughed"))
+    assert alone == ((), ())
+
+
+def test_windows_cut_between_words():
+    """A window holds whole words and says where the mention stands in it."""
+    (window,) = places((0, 10, 14)).windows(3)
+    assert window.text == "probe Dawn left"
+    assert window.text[window.start : window.end] == "Dawn"
+
+
+def test_a_text_without_spaces_does_not_grow_a_window_for_ever():
+    """Where nothing separates words, a window ends at twice its size."""
+    text = "x" * 5000
+    one = Surroundings((text,), *(np.array([n], dtype=np.int32) for n in (0, 2000, 2004)))
+    (window,) = one.windows(100)
+    assert len(window.text) <= 4 * 100 + 4
+
+
+def test_some_mentions_keep_their_texts():
+    """What is taken of many mentions stands where it stood."""
+    every = places((0, 10, 14), (0, 31, 35), (1, 0, 4))
+    assert every.take(np.array([2])).next_to() == [((), ())]
