@@ -16,7 +16,7 @@ from stamo.cli.output import parse_sizes
 from stamo.errors import SettingsError, SuiteError
 from stamo_lab.bench.build import measure_builds, write_copies
 from stamo_lab.bench.collect import draw_names
-from stamo_lab.bench.learn import LearnBenchArgs, generate_knowledge_base, generate_task
+from stamo_lab.bench.learn import LearnBenchArgs, generate_knowledge_base, generate_pile
 from stamo_lab.bench.usage import Usage, measure, one_after_the_other, tree_memory
 from stamo_lab.cli.main import create_app
 
@@ -80,12 +80,12 @@ def test_learning_is_measured_by_slot():
 def test_generated_work_has_the_size_of_the_papers():
     """20 labelled and the unlabelled documents, 12 candidates, 300 dimensions, both classes."""
     args = LearnBenchArgs(n_unlabelled=50, n_kb_entities=500, n_words=2000)
-    task, again = (generate_task(args, generate_knowledge_base(args), 0) for _ in "ab")
-    assert (len(task.pile), task.labelled.sum()) == (70, 20)
+    task, again = (generate_pile(args, generate_knowledge_base(args), 0) for _ in "ab")
+    assert (len(task), task.labelled.sum()) == (70, 20)
     assert 0 < task.labels.sum() < 20
-    assert task.pile.mentions.candidates.shape[1] == 12
+    assert task.mentions.candidates.shape[1] == 12
     assert task.tables.words.shape[1] == 300
-    assert (again.pile.mentions.words == task.pile.mentions.words).all()
+    assert (again.mentions.words == task.mentions.words).all()
 
 
 def test_one_pass_for_many_entities_is_measured(tmp_path):

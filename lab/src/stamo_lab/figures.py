@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stamo.evaluation.intervals import Summary
+from stamo_lab.metrics import Summary
 from stamo_lab.suites.store import SetName
 from stamo_lab.tables import INTER_ROWS, Results, outcome_of, shared_sizes, size_summary
 

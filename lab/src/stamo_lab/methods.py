@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from stamo.errors import SuiteError
-from stamo.evaluation.intervals import Outcome
 from stamo.features.base import Theta, estimate
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
@@ -23,6 +22,7 @@ from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Float32, Float64, Int32
 from stamo_lab.baselines import keyphrase_scores, rarity
 from stamo_lab.bench.usage import timed
+from stamo_lab.metrics import Outcome
 from stamo_lab.published import FEATURE_QUIRKS, QUIRKS
 from stamo_lab.published import METHODS as LEARNING
 from stamo_lab.suites.cells import Method

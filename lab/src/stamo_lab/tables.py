@@ -12,14 +12,9 @@ from typing import Any
 import numpy as np
 
 from stamo.errors import SettingsError
-from stamo.evaluation.intervals import (
-    METRICS,
-    Interval,
-    Outcome,
-    Summary,
-    bootstrap_metric,
-)
+from stamo.evaluation.intervals import Interval
 from stamo.evaluation.tables import Table
+from stamo_lab.metrics import METRICS, Outcome, Summary, bootstrap_metric
 from stamo_lab.suites.store import TEST_SETS, SetName
 
 EXPERIMENTS = Path(__file__).parent / "experiments"

@@ -18,7 +18,9 @@ from stamo.errors import (
 )
 from stamo.features.encoder import CachedEncoder, load_encoder
 from stamo.features.prior import Prior
+from stamo.models.store import EXTRA_FEATURES
 from stamo_lab.cli.main import create_app
+from stamo_lab.keyphrase import Keyphrase
 from stamo_lab.methods import METHODS, Trial, run_method
 from stamo_lab.suites import run as run_module
 from stamo_lab.suites import training as training_module
@@ -135,8 +137,9 @@ def test_methods_without_labels_ignore_the_draw(trial):
         assert first == second
 
 
-def test_a_model_with_a_feature_of_ones_own_runs(trial):
+def test_a_model_with_a_feature_of_ones_own_runs(trial, monkeypatch):
     """W, tests and training groups are encoded with whatever features the model has."""
+    monkeypatch.setitem(EXTRA_FEATURES, "keyphrase", Keyphrase())
     data, problem = trial.data, trial.loaded.problem
     trained = train_suite_model(data, "deeped", args=small.TRAINING, extra=["keyphrase"])
     loaded = load_problem(data, problem, features=trained.model.features)
@@ -151,18 +154,15 @@ def test_a_model_with_a_feature_of_ones_own_runs(trial):
 
 def test_absent_prior_is_zero_whatever_theta_is(trial):
     """Neither the estimate nor any later value of θ reaches a score, and no gradient flows."""
-    absent = Absent(Prior(), "prior")
-    pile = trial.loaded.learning.pile
+    absent, pile = Absent(Prior()), trial.loaded.learning.pile
     known = {**pile.mentions.known, "prior": np.zeros(pile.mentions.candidates.shape, np.float32)}
-    pile = replace(pile, mentions=replace(pile.mentions, known=known), extra={})
+    pile = replace(pile, mentions=replace(pile.mentions, known=known), kept={})
     theta = torch.full((1, 1), 0.7, requires_grad=True)
-    values = absent.lookup(theta, pile)
+    values = absent.values({"prior": theta}, pile)
     values.sum().backward()
     assert not values.any()
     assert not theta.grad.any()
-    same, back = absent.slope(np.full((1, 1), 0.7, np.float32), pile)
-    assert not same.any()
-    assert not back(np.ones_like(same)).any()
+    assert not absent.values({"prior": np.full((1, 1), 0.7, np.float32)}, pile).any()
 
 
 def test_method_that_diverges_does_not_stop_the_others(trial):
@@ -254,8 +254,8 @@ def test_model_does_not_depend_on_what_its_process_did_before():
     for seed in (3, 4):
         torch.manual_seed(seed)
         trained = train_suite_model(small.easy_data(), "yamada", args=small.TRAINING)
-        states.append(trained.model.state_dict())
-    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+        states.append(trained.model.phi)
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
 
 
 def test_results_of_another_suite_are_not_mixed(models, tmp_path):

@@ -135,7 +135,7 @@ class FrozenDeepED(Frozen):
             self,
             pile=self.pile.take(rows),
             distinct=self.distinct[used],
-            word=word.reshape(len(rows), -1),
+            word=word.reshape(len(rows), self.word.shape[1]),
             support=self.support[rows],
             similarity=self.similarity[rows],
             coherence=self.coherence[rows],

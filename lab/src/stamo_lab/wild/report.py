@@ -14,13 +14,13 @@ import numpy as np
 from stamo.errors import SuiteError
 from stamo.evaluation.intervals import (
     Interval,
-    area_under_curve,
     bootstrap,
     expected_calibration_error,
     wilson,
 )
 from stamo.evaluation.tables import Table
 from stamo.system.files import Float64
+from stamo_lab.metrics import area_under_curve
 from stamo_lab.suites.cells import Row, finite, read_results
 from stamo_lab.suites.report import write_run_report
 from stamo_lab.wild.load import ADVISOR, IN_HALF

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stamo.evaluation.intervals import (
+from stamo_lab.metrics import (
     Outcome,
     Summary,
     area_under_curve,
