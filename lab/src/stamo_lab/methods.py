@@ -243,7 +243,7 @@ def _without(feature: str, method: LearningMethod, trial: Trial) -> Answer:
 
 
 _SLOW = {"self-training+intra", "stamo", "paper", "published", "bert"}
-_LINED = ("estimation+evidence", "default")
+_LINED = ("estimation+correction", "default")
 """Labels alone and labels with the pile: their line is at even odds, or where F1 is best."""
 
 

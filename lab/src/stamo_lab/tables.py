@@ -81,9 +81,9 @@ MAIN_ROWS = (
     "true prior",
     "estimation",
     "estimation+bias",
-    "estimation+evidence",
-    "estimation+evidence+f1",
-    "estimation+evidence+encoder",
+    "estimation+correction",
+    "estimation+correction+f1",
+    "estimation+correction+encoder",
     "estimation(all)",
     "self-training",
     "self-training+intra",
@@ -113,7 +113,7 @@ BESIDE = ("F1", "AUC")
 COMPARED = (
     "estimation",
     "estimation+bias",
-    "estimation+evidence",
+    "estimation+correction",
     "estimation(all)",
     "stamo",
     "paper",
@@ -329,7 +329,7 @@ def pile_table(results: Results, model: str) -> Table:
     pairs: dict[str, tuple[str, str, int | None]] = {}
     for way in ("", "+f1", "+encoder", "+encoder+f1"):
         for n_labels in sizes:
-            first, second = f"default{way}", f"estimation+evidence{way}"
+            first, second = f"default{way}", f"estimation+correction{way}"
             pairs[f"{n_labels} labels, {first} - {second}"] = first, second, n_labels
     title = f"Points gained by the pile, paired bootstrap over entities (95 %), {model}"
     return _differences(results, model, title, pairs, "labels and methods", METRICS)

@@ -37,7 +37,7 @@ from stamo_lab.wild.report import (
 from stamo_lab.wild.run import WildSettings, expand_wild_methods, run_wild, wild_cells
 from stamo_lab.wild.suite import open_wild
 
-CHEAP = WildSettings(methods=("default", "estimation+evidence", "estimation"), sizes=(0, 8))
+CHEAP = WildSettings(methods=("default", "estimation+correction", "estimation"), sizes=(0, 8))
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +253,7 @@ def test_report_shows_every_method_and_gain(results):
     shown = [row[0] for row in tables[place].rows]
     assert shown[: len(CHEAP.methods)] == list(CHEAP.methods)
     assert [row[0] for row in tables[place + 1].rows][:2] == [
-        "default - estimation+evidence",
+        "default - estimation+correction",
         "default - estimation",
     ]
     text = (results / "report.md").read_text()
@@ -319,7 +319,7 @@ def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, 
     lines = (
         f"make wild --kb {world_kb.path} --model {tmp_path / 'model.safetensors'} --entities "
         f"{entities} --labels {labels} --corpus {world.paths.pile_path} --out {made} --workers 1",
-        f"run {made} --kb {world_kb.path} --out {out} --methods estimation+evidence --seeds 1 "
+        f"run {made} --kb {world_kb.path} --out {out} --methods estimation+correction --seeds 1 "
         "--sizes 6 --labels-by advisor --workers 1",
         f"report {out}",
     )

@@ -164,7 +164,7 @@ class About(View):
     """
 
     name = "about"
-    part = "line about it"
+    part = "description"
     reads_text = True
 
     variance: float = 8.0

@@ -97,7 +97,7 @@ _ARGS: Mapping[str, StamoArgs | DefaultArgs] = {
     "paper": StamoArgs(),
     "estimation": StamoArgs(n_slots=0, intra=NO_INTRA),
     "estimation+bias": DefaultArgs(n_slots=0, views=_BIAS_ONLY, scale=0.0),
-    "estimation+evidence": DefaultArgs(n_slots=0),
+    "estimation+correction": DefaultArgs(n_slots=0),
     "self-training": StamoArgs(intra=NO_INTRA, inter=None),
     "self-training+intra": StamoArgs(inter=None),
     "self-training+inter": StamoArgs(intra=NO_INTRA),

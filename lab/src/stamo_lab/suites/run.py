@@ -51,10 +51,10 @@ LABEL_SIZES = (5, 10, 20, 50, 100, 250)
 SIZED_METHODS = (
     "estimation",
     "estimation+bias",
-    "estimation+evidence",
+    "estimation+correction",
     "stamo",
     "default",
-    "estimation+evidence+encoder",
+    "estimation+correction+encoder",
     "default+encoder",
 )
 WATCHED = (*range(1, 11), *range(15, 101, 5))

@@ -155,10 +155,10 @@ ABLATIONS = {
     for view in VIEWS
 }
 """The default without each view of a mention."""
-_IN_ALL = {"default", "estimation+evidence", "estimation+bias", "estimation", "self-training"}
+_IN_ALL = {"default", "estimation+correction", "estimation+bias", "estimation", "self-training"}
 _LEARNED = {
     **LEARNING,
-    **{f"{n}+f1": LEARNING[n].with_decision("f1") for n in ("default", "estimation+evidence")},
+    **{f"{n}+f1": LEARNING[n].with_decision("f1") for n in ("default", "estimation+correction")},
     **ABLATIONS,
 }
 
