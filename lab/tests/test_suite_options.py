@@ -43,7 +43,7 @@ def test_making_refuses_options_of_other_suites(tmp_path, kind, option):
         ("wild", "--bert"),
         ("wild", "--split all"),
         ("conflated", "--labels-by advisor"),
-        ("natural", "--no-about"),
+        ("natural", "--no-description"),
     ],
 )
 def test_running_refuses_options_of_other_suites(tmp_path, kind, option):

@@ -149,9 +149,9 @@ def rarity(kb: KnowledgeBase) -> Float64:
     return np.asarray(-np.log(counts / counts.sum()))
 
 
-ABOUT_THRESHOLD = 0.31
+THRESHOLD = 0.31
 """Cosine above which a context is about the entity: the best on the development entities."""
-ABOUT_SLOPE = 25.0
+SLOPE = 25.0
 """Log odds by which a whole unit of cosine counts; it orders nothing and decides nothing."""
 
 
@@ -178,11 +178,11 @@ def regression_probabilities(vectors: Float32, labelled: Bools, positive: Bools)
     return np.asarray(model.predict_proba(vectors)[:, 1], dtype=np.float64)
 
 
-def about_probabilities(vectors: Float32, about: Float32) -> Float64:
-    """Return how likely each context is about what one line says, by a fixed threshold.
+def description_probabilities(vectors: Float32, description: Float32) -> Float64:
+    """Return how likely each context is about what a description says, by a fixed threshold.
 
     Args:
         vectors: Contexts of unit length, (n, d).
-        about: The line about the entity, of unit length, (d,).
+        description: The description of the entity, of unit length, (d,).
     """
-    return np.asarray(expit(ABOUT_SLOPE * ((vectors @ about).astype(np.float64) - ABOUT_THRESHOLD)))
+    return np.asarray(expit(SLOPE * ((vectors @ description).astype(np.float64) - THRESHOLD)))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from stamo.errors import SettingsError, StamoError
 from stamo.features.mentions import EMERGING, OTHER
-from stamo_lab.baselines import about_probabilities, regression_probabilities
+from stamo_lab.baselines import description_probabilities, regression_probabilities
 from stamo_lab.cli.main import create_app
 from stamo_lab.suites.cells import LOCK, read_results, results_lock
 from stamo_lab.wild.load import (
@@ -275,11 +275,11 @@ def test_regression_learns_from_labelled_vectors():
     assert regression_probabilities(vectors, labelled & ~positive, positive).max() == 0
 
 
-def test_about_links_what_is_close_to_the_line():
+def test_what_is_close_to_the_description_is_linked():
     """The line is crossed at the threshold."""
     about = np.array([1, 0], dtype=np.float32)
     vectors = np.array([[0.9, 0.43], [0.2, 0.98]], dtype=np.float32)
-    assert (about_probabilities(vectors, about) > 0.5).tolist() == [True, False]
+    assert (description_probabilities(vectors, about) > 0.5).tolist() == [True, False]
 
 
 def test_window_is_the_sentence_with_one_on_each_side():
@@ -298,15 +298,15 @@ def test_settings_are_checked():
     for wrong in ({"methods": ("guess",)}, {"n_draws": 0}, {"labels_by": ("dice",)}):
         with pytest.raises(SettingsError):
             WildSettings(**wrong)
-    assert {"default", "minilm", "about"} <= set(expand_wild_methods(["all"]))
+    assert {"default", "minilm", "description"} <= set(expand_wild_methods(["all"]))
     assert expand_wild_methods(["paper", "paper"]) == ("paper",)
 
 
 def test_methods_without_labels_run_once():
-    """No draw changes what `about` says, and a regression needs labels."""
-    cells = wild_cells(WildSettings(methods=("about", "minilm"), sizes=(0, 5), n_draws=3))
-    assert [c.method for c in cells] == ["about", "minilm", "minilm", "minilm"]
-    cells = wild_cells(WildSettings(methods=("about",), labels_by=(ADVISOR,)))
+    """No draw changes what `description` says, and a regression needs labels."""
+    cells = wild_cells(WildSettings(methods=("description", "minilm"), sizes=(0, 5), n_draws=3))
+    assert [c.method for c in cells] == ["description", "minilm", "minilm", "minilm"]
+    cells = wild_cells(WildSettings(methods=("description",), labels_by=(ADVISOR,)))
     assert cells == []
 
 
@@ -338,18 +338,18 @@ def test_wild_suite_names_what_it_needs(world_kb, tmp_path):
     assert "--entities" in str(done.exception)
 
 
-def test_readings_are_kept_beside_the_suite(wild, world_kb, tmp_path):
+def test_encodings_are_kept_beside_the_suite(wild, world_kb, tmp_path):
     """A second run reads nothing again and says the same; without line and encoder it says else."""
-    settings = WildSettings(methods=("default", "default+f1", "about"), sizes=(8,), n_draws=1)
+    settings = WildSettings(methods=("default", "default+f1", "description"), sizes=(8,), n_draws=1)
     settings = replace(settings, n_problems=1)
     rows = []
     for name in ("first", "second"):
         run_wild(wild, world_kb, tmp_path / name, settings, n_workers=1)
         rows.append([without_time(row) for row in read_results(tmp_path / name)])
     assert rows[0] == rows[1]
-    assert (wild.path / "readings" / "0000.safetensors").is_file()
+    assert (wild.path / "encodings" / "0000.safetensors").is_file()
     assert open_wild(wild.path, world_kb).checksum == wild.checksum
-    bare = replace(settings, encoder=None, about=False)
+    bare = replace(settings, encoder=None, description=False)
     run_wild(wild, world_kb, tmp_path / "bare", bare, n_workers=1)
     default, _, about = read_results(tmp_path / "bare")
     assert default["probability"] != rows[0][0]["probability"]

@@ -240,7 +240,7 @@ _LINKED = (SuiteKind.conflated, SuiteKind.natural, SuiteKind.facc1)
 _ONLY_LINKED = ("models", "slow_seeds", "labels", "split", "experiment", "bert", "bert_weights")
 RUN_KINDS = {
     **dict.fromkeys(_ONLY_LINKED, _LINKED),
-    **dict.fromkeys(("labels_by", "about"), (SuiteKind.wild,)),
+    **dict.fromkeys(("labels_by", "description"), (SuiteKind.wild,)),
 }
 """The suites that an option of `run` is for, where it is not for all."""
 
@@ -267,7 +267,9 @@ def run(
     encoder: str = Option(
         "installed", help="A folder with a sentence encoder, installed, or none."
     ),
-    about: bool = Option(True, help="Learn with the line about each entity of a wild suite."),
+    description: bool = Option(
+        True, help="Learn with the description of each entity of a wild suite."
+    ),
     split: str = Option("held-out", help="development, held-out or all."),
     slots: int = Option(100, help="Slots T at most."),
     entities: int | None = Option(None, help="Emerging entities at most; all by default."),
@@ -294,7 +296,7 @@ def run(
     kind = kind_of(_suites(suite)[0])
     refuse_foreign(context, RUN_KINDS, kind, "suite")
     if kind == SuiteKind.wild:
-        given["about"] = about
+        given["description"] = description
         settings = _wild_settings(methods, sizes, seeds, labels_by, given)
         _run_suites(suite, kb, out, settings, workers, as_json)
         return

@@ -28,8 +28,8 @@ from stamo.system.processes import Workers
 from stamo_lab.suites.store import OpenedSuite
 
 RESULTS, RUN, LOCK = "results.jsonl", "run.json", ".run.lock"
-KEPT_READINGS = "readings"
-"""Where a suite keeps what the sentence encoder read; it may be deleted."""
+ENCODINGS = "encodings"
+"""Where a suite keeps what the sentence encoder made of its texts; it may be deleted."""
 
 Row = dict[str, Any]
 OnProblem = Callable[[int, int], None]
@@ -68,16 +68,16 @@ def read_results(out: Path) -> list[Row]:
 
 
 @contextmanager
-def kept_readings(encoder: str | None, suite: Path, number: int) -> Iterator[TextEncoder | None]:
+def kept_encodings(encoder: str | None, suite: Path, number: int) -> Iterator[TextEncoder | None]:
     """Yield the encoder that reads one problem; what it read stays beside the suite if it can."""
     reader = encoder_of(encoder)
     if reader is None:
         yield None
         return
-    kept = CachedEncoder(reader, suite / KEPT_READINGS / f"{number:04d}.safetensors")
+    kept = CachedEncoder(reader, suite / ENCODINGS / f"{number:04d}.safetensors")
     yield kept
     with suppress(OSError):  # a suite that may only be read is read again
-        (suite / KEPT_READINGS).mkdir(exist_ok=True)
+        (suite / ENCODINGS).mkdir(exist_ok=True)
         kept.save()
 
 
@@ -170,78 +170,70 @@ class Place:
     out: Path
 
 
-@dataclass(frozen=True)
-class CellRun(Generic[C, S]):
-    """Everything that is run in one directory of results."""
+def run_cells(
+    suite: OpenedSuite[Any],
+    kb: KnowledgeBase,
+    out: Path,
+    settings: S,
+    cells: Sequence[C],
+    problems: Mapping[int, str],
+    run: Callable[[Place, CellWork[C, S]], Sequence[Row]],
+    fixed: Mapping[str, Any],
+    *,
+    part: Callable[[C], Hashable] = lambda cell: None,
+    prepare: Callable[[], None] = lambda: None,
+    n_workers: int | None,
+    on_problem: OnProblem,
+) -> Path:
+    """Run what has no result yet in a directory of results; return the path of the results.
 
-    suite: OpenedSuite[Any]
-    kb: KnowledgeBase
-    out: Path
-    settings: S
-    cells: Sequence[C]
-    """What is run on each problem."""
-    problems: Mapping[int, str]
-    """The title of each problem, by its place in the suite."""
-    run: Callable[[Place, CellWork[C, S]], Sequence[Row]]
-    """Runs in worker processes."""
-    fixed: Mapping[str, Any]
-    """What else the results in one directory have in common."""
-    part: Callable[[C], Hashable] = lambda cell: None
-    """Cells of a problem with the same part are run together."""
+    Args:
+        suite: The suite.
+        kb: The knowledge base it was made with.
+        out: The directory.
+        settings: What is run.
+        cells: What is run on each problem.
+        problems: The title of each problem, by its place in the suite.
+        run: Runs some cells of a problem, in worker processes.
+        fixed: What else the results in one directory have in common.
+        part: Cells of a problem with the same part are run together.
+        prepare: Called when the directory is ours, before anything runs.
+        n_workers: Processes; by default one for each core.
+        on_problem: Called with the problems done so far and their total.
 
-    def start(
-        self,
-        n_workers: int | None,
-        on_problem: OnProblem,
-        prepare: Callable[[], None] = lambda: None,
-    ) -> Path:
-        """Run what has no result yet; return the path of the results.
-
-        Raises:
-            SuiteError: Another run writes there.
-            ArtifactMismatchError: Results of another suite or other settings are there.
-        """
-        out, n = self.out, len(self.problems)
-        with results_lock(out):
-            self._claim()
-            prepare()
-            works = self.missing(read_results(out))
-            left = Counter(work.number for work in works)
-            on_problem(n - len(left), n)
-            n_workers = min(n_workers or os.cpu_count() or 1, max(len(left), 1))
-            with Workers(n_workers) as workers:
-                place = Place(self.suite.path, self.kb.path, out)
-                done = workers.map(partial(self.run, place), works)
-                for work, rows in zip(works, done, strict=True):
-                    for row in rows:
-                        append_line(out / RESULTS, to_line(row))
-                    left -= Counter({work.number: 1})
-                    on_problem(n - len(left), n)
-        return out / RESULTS
-
-    def _claim(self) -> None:
-        """Note what is run; refuse results of another suite or other settings that change them."""
-        path, settings, suite = self.out / RUN, self.settings, self.suite
-        fixed = {"n_slots": settings.n_slots, "encoder": settings.encoder, **self.fixed}
-        fixed["suite"] = suite.checksum
-        if path.is_file() and read_run(self.out).get("fixed") != fixed:
+    Raises:
+        SuiteError: Another run writes there.
+        ArtifactMismatchError: Results of another suite or other settings are there.
+    """
+    with results_lock(out):
+        shared = {"n_slots": settings.n_slots, "encoder": settings.encoder, **fixed}
+        shared["suite"] = suite.checksum
+        if (out / RUN).is_file() and read_run(out).get("fixed") != shared:
             raise ArtifactMismatchError(
-                f"{self.out} holds results of another suite or with other settings; choose another "
+                f"{out} holds results of another suite or with other settings; choose another "
                 "directory."
             )
-        about = {"fixed": fixed, "settings": asdict(settings), "suite": suite.name}
+        about = {"fixed": shared, "settings": asdict(settings), "suite": suite.name}
         about["problems"] = suite.manifest.get("counts", {})
-        path.write_text(json.dumps(about, indent=1, sort_keys=True))
-
-    def missing(self, rows: Iterable[Row]) -> list[CellWork[C, S]]:
-        """Return what has no result among some rows."""
-        names = list(vars(self.cells[0])) if self.cells else []
-        done = {(row["problem"], *(row[name] for name in names)) for row in rows}
-        works = []
-        for number, title in self.problems.items():
+        (out / RUN).write_text(json.dumps(about, indent=1, sort_keys=True))
+        prepare()
+        names = list(vars(cells[0])) if cells else []
+        done = {(r["problem"], *(r[name] for name in names)) for r in read_results(out)}
+        works: list[CellWork[C, S]] = []
+        for number, title in problems.items():
             parts: dict[Hashable, list[C]] = {}
-            for cell in self.cells:
+            for cell in cells:
                 if (title, *vars(cell).values()) not in done:
-                    parts.setdefault(self.part(cell), []).append(cell)
-            works += [CellWork(number, tuple(part), self.settings) for part in parts.values()]
-        return works
+                    parts.setdefault(part(cell), []).append(cell)
+            works += [CellWork(number, tuple(chosen), settings) for chosen in parts.values()]
+        left, n = Counter(work.number for work in works), len(problems)
+        on_problem(n - len(left), n)
+        n_workers = min(n_workers or os.cpu_count() or 1, max(len(left), 1))
+        with Workers(n_workers) as workers:
+            results = workers.map(partial(run, Place(suite.path, kb.path, out)), works)
+            for work, rows in zip(works, results, strict=True):
+                for row in rows:
+                    append_line(out / RESULTS, to_line(row))
+                left -= Counter({work.number: 1})
+                on_problem(n - len(left), n)
+    return out / RESULTS

@@ -23,7 +23,6 @@ from stamo_lab.figures import CONVERGENCE_ROWS
 from stamo_lab.methods import METHODS, Trial, run_method
 from stamo_lab.published import QUIRKS
 from stamo_lab.suites.cells import (
-    CellRun,
     CellSettings,
     CellWork,
     Method,
@@ -32,7 +31,8 @@ from stamo_lab.suites.cells import (
     Row,
     check_names,
     expand_names,
-    kept_readings,
+    kept_encodings,
+    run_cells,
 )
 from stamo_lab.suites.encode import LoadedProblem, SuiteData, load_problem
 from stamo_lab.suites.store import Suite, open_suite
@@ -148,7 +148,7 @@ def run_work(place: Place, work: CellWork[Cell, RunSettings]) -> list[Row]:
     """Run the cells of one problem; runs in worker processes."""
     reads = any(METHODS[cell.method].reads for cell in work.cells)
     encoder = work.settings.encoder if reads else None
-    with kept_readings(encoder, place.suite_path, work.number) as reader:
+    with kept_encodings(encoder, place.suite_path, work.number) as reader:
         return _run_cells(place, work, reader)
 
 
@@ -232,7 +232,7 @@ def run_suite(
     }
     if not chosen:
         raise SuiteError(f"The suite has no problems in the split {settings.split!r}.")
-    run = CellRun(
+    return run_cells(
         suite,
         kb,
         out,
@@ -240,11 +240,11 @@ def run_suite(
         plan(settings),
         dict(list(chosen.items())[: settings.n_problems]),
         run_work,
-        {"bg": False},  # the neighbours' frequencies are those of the knowledge base
-        lambda cell: (cell.model, METHODS[cell.method].is_slow and cell.method),
-    )
-    return run.start(
-        n_workers, on_problem, partial(train_models, suite, kb, out, settings, on_model, n_workers)
+        {},
+        part=lambda cell: (cell.model, METHODS[cell.method].is_slow and cell.method),
+        prepare=partial(train_models, suite, kb, out, settings, on_model, n_workers),
+        n_workers=n_workers,
+        on_problem=on_problem,
     )
 
 

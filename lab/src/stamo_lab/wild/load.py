@@ -82,11 +82,11 @@ def load_wild(
     kb: KnowledgeBase,
     encoder: TextEncoder | None = None,
     *,
-    about: bool = True,
+    description: bool = True,
 ) -> LoadedWild:
-    """Read and encode the pile of one problem, with or without the line about its entity."""
+    """Read and encode the pile of one problem, with or without the description of its entity."""
     problem, corpus = suite.problems[number], suite.corpus(number)
-    entity = problem.entity if about else replace(problem.entity, description="")
+    entity = problem.entity if description else replace(problem.entity, description="")
     pile = encode_pile([entity], corpus, kb, suite.trained, encoder=encoder)
     asked = (
         (document.id, index)

@@ -28,9 +28,8 @@ from stamo.models.correction import BIAS, VIEWS, margins, none_odds
 from stamo.system.files import Bools, Float32, Float64
 from stamo.workspace.cross_validation import cross_validate
 from stamo.workspace.learn import LearnSettings
-from stamo_lab.baselines import about_probabilities, regression_probabilities
+from stamo_lab.baselines import description_probabilities, regression_probabilities
 from stamo_lab.suites.cells import (
-    CellRun,
     CellSettings,
     CellWork,
     Method,
@@ -39,7 +38,8 @@ from stamo_lab.suites.cells import (
     Row,
     check_names,
     expand_names,
-    kept_readings,
+    kept_encodings,
+    run_cells,
 )
 from stamo_lab.wild.load import (
     ADVISOR,
@@ -142,10 +142,11 @@ def _minilm(trial: WildTrial) -> WildAnswer:
     return WildAnswer.of(regression_probabilities(vectors, labelled, gold))
 
 
-def _about(trial: WildTrial) -> WildAnswer:
-    """Compare the context with one line about the entity."""
-    about = trial.encode([trial.loaded.problem.about])[0]
-    return WildAnswer.of(about_probabilities(trial.encode(trial.loaded.windows(1)), about))
+def _description(trial: WildTrial) -> WildAnswer:
+    """Compare the context with the description of the entity."""
+    description = trial.encode([trial.loaded.problem.about])[0]
+    contexts = trial.encode(trial.loaded.windows(1))
+    return WildAnswer.of(description_probabilities(contexts, description))
 
 
 ABLATIONS = {
@@ -170,7 +171,7 @@ WILD_METHODS: Mapping[str, Method] = {
             "default+check", partial(_check, LEARNING["default"]), needs_labels=True, in_all=False
         ),
         Method("minilm", _minilm, needs_labels=True),
-        Method("about", _about, uses_labels=False),
+        Method("description", _description, uses_labels=False),
     )
 }
 """Every method by name; `all` leaves out those with many slots, and the ablations."""
@@ -187,8 +188,8 @@ class WildSettings(CellSettings):
     """|L|; none asks what is known before any label."""
     n_draws: int = 5
     labels_by: tuple[str, ...] = (RANDOM,)
-    about: bool = True
-    """Whether learning sees the line about each entity; the baseline `about` always does."""
+    description: bool = True
+    """Whether learning sees the description of each entity; the baseline of that name does."""
 
     def __post_init__(self) -> None:
         check_names("methods", self.methods, WILD_METHODS)
@@ -234,8 +235,8 @@ def _open(place: Place) -> tuple[KnowledgeBase, WildSuite]:
 def run_wild_work(place: Place, work: CellWork[WildCell, WildSettings]) -> list[Row]:
     """Run the cells of one entity; runs in worker processes."""
     kb, suite = _open(place)
-    with kept_readings(work.settings.encoder, place.suite_path, work.number) as encoder:
-        loaded = load_wild(suite, work.number, kb, encoder, about=work.settings.about)
+    with kept_encodings(work.settings.encoder, place.suite_path, work.number) as encoder:
+        loaded = load_wild(suite, work.number, kb, encoder, description=work.settings.description)
         trials = _trials(work, loaded)
         about = {"problem": loaded.problem.title}
         return [about | vars(cell) | _attempt(cell, trial) for cell, trial in trials]
@@ -300,9 +301,18 @@ def run_wild(
         on_problem: Called with the entities done so far and their total.
     """
     titles = {i: problem.title for i, problem in enumerate(suite.problems[: settings.n_problems])}
-    cells, fixed = wild_cells(settings), {"about": settings.about}
-    run = CellRun(suite, kb, out, settings, cells, titles, run_wild_work, fixed)
-    return run.start(n_workers, on_problem)
+    return run_cells(
+        suite,
+        kb,
+        out,
+        settings,
+        wild_cells(settings),
+        titles,
+        run_wild_work,
+        {"description": settings.description},
+        n_workers=n_workers,
+        on_problem=on_problem,
+    )
 
 
 def expand_wild_methods(names: Sequence[str]) -> tuple[str, ...]:
