@@ -5,7 +5,6 @@ A name in a sentence is marked as a link; what is inside the brackets is the spa
 """
 
 import re
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,9 +12,8 @@ from pathlib import Path
 
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.detect import DetectionSettings, MentionDetector
+from stamo.linking.detect import MentionDetector
 from stamo.linking.texts import join_texts
-from tests.linking.more_sentences import MORE_SENTENCES
 from tests.linking.small import write_dump
 
 WIKIS = {
@@ -189,46 +187,22 @@ def build_wiki(
     return KnowledgeBase.open(build_knowledge_base(path, folder / language, settings).path)
 
 
-def found_spans(language: str, text: str, *, word_forms: bool = True) -> dict[Span, str]:
+def found_spans(language: str, text: str) -> dict[Span, str]:
     """Detect names in a text; return what each most often means, by span."""
     kb = wiki_kb(language)
-    detector = MentionDetector(kb, DetectionSettings(word_forms=word_forms))
-    joined = join_texts([text])
-    found = detector.detect(joined)
+    found = MentionDetector(kb).detect(join_texts([text]))
     spans = zip(found.starts.tolist(), found.ends.tolist(), strict=True)
     meant = kb.by_alias.batch(found.aliases, 1)[0][:, 0]
     return dict(zip(spans, kb.titles(meant), strict=True))
 
 
 def recall_and_precision(
-    language: str,
-    *,
-    word_forms: bool,
-    sentences: Mapping[str, Sequence[str]] = SENTENCES,
+    language: str, sentences: Mapping[str, Sequence[str]] = SENTENCES
 ) -> tuple[float, float]:
     """Measure detection on new sentences of a language."""
     hits, n_gold, n_found = 0, 0, 0
     for sentence in sentences[language]:
         text, gold = unmark(sentence)
-        found = set(found_spans(language, text, word_forms=word_forms))
+        found = set(found_spans(language, text))
         hits, n_gold, n_found = hits + len(gold & found), n_gold + len(gold), n_found + len(found)
     return hits / n_gold, hits / max(n_found, 1)
-
-
-def table() -> list[str]:
-    """Return recall and precision before and after as rows of a Markdown table."""
-    rows = []
-    for code in WIKIS:
-        numbers = []
-        for sentences in (SENTENCES, MORE_SENTENCES):
-            before, after = (
-                recall_and_precision(code, word_forms=forms, sentences=sentences)
-                for forms in (False, True)
-            )
-            numbers += [before[0], after[0], before[1], after[1]]
-        rows.append(f"| {code} | {' | '.join(f'{x:.2f}' for x in numbers)} |")
-    return rows
-
-
-if __name__ == "__main__":
-    sys.stdout.write("\n".join(table()) + "\n")

@@ -1,110 +1,104 @@
 """Names are found as whole words, in the right case, the longest first."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.errors import SettingsError
-from stamo.linking.detect import DetectionSettings, MentionDetector, is_searchable, resolve_overlaps
-from stamo.linking.texts import join_texts
+from stamo.linking import detect
+from stamo.linking.detect import MentionDetector, is_searchable, resolve_overlaps
+from stamo.linking.linker import Linker
+from stamo.linking.texts import compose, join_texts
+from tests.linking.genres import GENRES, genre_kb, measure
 from tests.linking.small import small_kb
 
-ALL = DetectionSettings(least_link_probability=0.0, least_link_probability_small=0.0)
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_letters_are_names_too():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(detect, "LEAST_FOR_SMALL", 0.0)
+        yield
 
 
 @pytest.fixture(scope="module")
 def detector():
-    return MentionDetector(small_kb(), ALL, extra_aliases=["Rey Skywalker", "rey"])
+    return MentionDetector(small_kb(), 0.0, extra_aliases=["Rey Skywalker", "rey"])
 
 
 def found(detector, *texts):
+    """Return the text of each mention, at its place in the text as it was given."""
     joined = join_texts(texts)
     mentions = detector.detect(joined)
     documents = joined.document_of(mentions.starts)
-    starts = joined.local(documents, mentions.starts)
-    ends = joined.local(documents, mentions.ends)
+    starts, ends = (joined.local(documents, p) for p in (mentions.starts, mentions.ends))
     rows = zip(documents.tolist(), starts.tolist(), ends.tolist(), strict=True)
     return [texts[d][a:b] for d, a, b in rows]
 
 
-def names(detector, text):
-    """The aliases behind the mentions of a text."""
-    mentions = detector.detect(join_texts([text]))
-    return [small_kb().alias(a) if a >= 0 else None for a in mentions.aliases.tolist()]
+@pytest.mark.parametrize(
+    ("text", "mentions"),
+    [
+        # The longest name wins; of two that cross, the longer one.
+        ("She left New York City for York.", ["New York City", "York"]),
+        ("York City Hall", ["York City"]),
+        # Whole words only, with the signs that belong to a name.
+        ("Javanese Yorkshire Sumatran", []),
+        ("They wrote C++, not Java.", ["C++", "Java"]),
+        ("Java's and China's", ["Java"]),
+        # Scripts without spaces, and from right to left.
+        ("私は東京に住んでいます。", ["東京"]),
+        ("ביקרתי אתמול ירושלים היפה", ["ירושלים"]),
+        # A sentence's start loses its capital.
+        *(
+            (f"{before}Monetary policy failed.", ["Monetary policy"])
+            for before in ("It rained. ", "¿", "Really? ¡", "«‹", "Անձրև է։ ")
+        ),
+        # Beside names with capitals one in small letters is not found.
+        ("the city of new york and york, not Java", ["Java"]),
+        ("We drank java in Indonesia.", ["Indonesia"]),
+        # White space, typography and composed characters do not hide a name; a paragraph does.
+        ("New\n  York and O’Neill", ["New\n  York", "O’Neill"]),
+        ("New\n\nYork City", ["York City"]),
+        ("Cafés in Sa\u0303o Paulo", ["Sa\u0303o Paulo"]),
+        # Texts without capitals are read with them.
+        ("going 2 indonesia, i love sumatra", ["indonesia", "sumatra"]),
+        ("so back in são paulo lol", ["são paulo"]),
+        ("the united states of america and java!!", ["united states of america", "java"]),
+        ("I am in sun microsystems now", ["sun microsystems"]),
+        ("about monetary policy", ["monetary policy"]),
+        # Tags are cut where a capital begins; the sign is not in the span.
+        ("Watching #NewYorkCity with @SunMicrosystems!", ["NewYorkCity", "SunMicrosystems"]),
+        ("Rain in #java, says @sumatra.", ["java", "sumatra"]),
+        ("Such a nice view #LoveNewYork", ["NewYork"]),
+        ("#UnitedStatesOfAmerica Day", ["UnitedStatesOfAmerica"]),
+        ("No tag: NewYorkCity, a@b, # Java", ["Java"]),
+        ("#XNewYorkY #YorkA #A", ["NewYork", "York"]),
+    ],
+)
+def test_names_are_found_where_they_stand(detector, text, mentions):
+    assert found(detector, text) == mentions
 
 
-def test_longest_name_wins(detector):
-    """The name "New York City" is one mention, not "New York", "York" or "York City"."""
-    assert found(detector, "She left New York City for York.") == ["New York City", "York"]
-
-
-def test_crossing_names_are_resolved_by_length(detector):
-    """Of "York City" and "City Hall" the longer one wins, and what is left stays free."""
-    assert found(detector, "York City Hall") == ["York City"]
-
-
-def test_only_whole_words_match(detector):
-    """A name inside a longer word is no mention."""
-    assert found(detector, "Javanese Yorkshire Sumatran") == []
-
-
-def test_signs_belong_to_names(detector):
-    """The name "C++" is found with its signs and at the end of a sentence."""
-    assert found(detector, "They wrote C++, not Java.") == ["C++", "Java"]
-
-
-def test_scripts_without_spaces(detector):
-    """A name is found inside a run of Han characters."""
-    assert found(detector, "私は東京に住んでいます。") == ["東京"]
-
-
-def test_right_to_left_text(detector):
-    """Hebrew names are found at their logical offsets."""
-    assert found(detector, "ביקרתי אתמול ירושלים היפה") == ["ירושלים"]
-
-
-@pytest.mark.parametrize("before", ["It rained. ", "¿", "Really? ¡", "«‹", "Անձրև է։ "])
-def test_sentence_start_loses_its_capital(detector, before):
-    """A name like "Monetary policy" at the start of a sentence is found in its small form."""
-    assert found(detector, f"{before}Monetary policy failed.") == ["Monetary policy"]
-
-
-def test_exact_case_comes_first(detector):
-    """The alias as written wins over a case variant of the same span."""
-    assert names(detector, "Java is hot.") == ["Java"]
-
-
-def test_capitals_hide_title_case(detector):
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Java is hot.", ["Java"]),
+        ("UNITED STATES OF AMERICA AND NEW YORK", ["United States of America", "New York"]),
+    ],
+)
+def test_the_name_as_written_comes_first(detector, text, names):
     """A headline in capitals is read in title case, also with short words small."""
-    text = "UNITED STATES OF AMERICA AND NEW YORK"
-    assert names(detector, text) == ["United States of America", "New York"]
-
-
-def test_lower_case_is_not_guessed(detector):
-    """Beside names with capitals one in small letters is not found: "york" is no mention."""
-    assert found(detector, "the city of new york and york, not Java") == ["Java"]
-
-
-def test_white_space_and_typography_are_folded(detector):
-    """Line ends, several spaces and a typographic apostrophe do not hide a name."""
-    assert found(detector, "New\n  York and O’Neill") == ["New\n  York", "O’Neill"]
-
-
-def test_paragraphs_separate(detector):
-    """A name does not reach over the end of a paragraph."""
-    assert found(detector, "New\n\nYork City") == ["York City"]
-
-
-def test_decomposed_text_keeps_its_offsets(detector):
-    """Names are found in NFD text, and the spans are those of the text as given."""
-    text = "Cafés in Sa\u0303o Paulo"
-    assert found(detector, text) == ["Sa\u0303o Paulo"]
+    aliases = detector.detect(join_texts([text])).aliases
+    assert small_kb().aliases(aliases) == names
 
 
 def test_batches_do_not_mix(detector):
-    """A name does not reach from one text into the next, and empty texts are harmless."""
+    """A name does not reach from one text into the next; empty texts do no harm."""
     assert found(detector, "New", "York", "", "...") == ["York"]
+    texts = "We drank java in Indonesia.", "she lives on java"
+    assert found(detector, *texts) == ["Indonesia", "java"]
 
 
 def test_extra_aliases_are_always_found(detector):
@@ -135,19 +129,13 @@ def test_extra_aliases_may_count_in_some_texts_only():
         ]
 
 
-def test_link_probability_keeps_names_out():
-    """A name below the threshold is not looked for, unless it is an extra alias."""
-    strict = DetectionSettings(least_link_probability=1.0, least_link_probability_small=1.0)
-    rare = MentionDetector(small_kb(), strict)
+def test_link_probability_keeps_names_out(monkeypatch):
+    """A name below it is not looked for, unless it is an extra alias; common nouns need more."""
     assert small_kb().link_probability[small_kb().alias_id("Java")] < 1
-    assert found(rare, "on Java") == []
-    assert found(MentionDetector(small_kb(), strict, ["Java"]), "on Java") == ["Java"]
-
-
-def test_thresholds_are_shares():
-    """A link probability above one is refused."""
-    with pytest.raises(SettingsError, match="from 0 to 1"):
-        DetectionSettings(least_link_probability=1.5)
+    assert found(MentionDetector(small_kb(), 1.0), "on Java") == []
+    assert found(MentionDetector(small_kb(), 1.0, ["Java"]), "on Java") == ["Java"]
+    monkeypatch.setattr(detect, "LEAST_FOR_SMALL", 1.0)
+    assert found(MentionDetector(small_kb()), "about monetary policy and java") == ["java"]
 
 
 @pytest.mark.parametrize(
@@ -177,3 +165,90 @@ def test_resolved_spans_are_greedy(spans):
             taken.append(i)
     pairs = [(int(starts[i]), int(ends[i]), priority[i]) for i in chosen]
     assert pairs == sorted((int(starts[i]), int(ends[i]), priority[i]) for i in taken)
+
+
+# Texts end to end
+
+
+def test_places_are_those_of_the_original_text():
+    """A text that is composed, and one with a sign of ours, keep the places of their words."""
+    texts = ["cafe\u0301 Paris", "a\x03b Rome", "plain"]
+    joined = join_texts(texts)
+    for document, (text, word) in enumerate(zip(texts, ["Paris", "Rome", "plain"], strict=True)):
+        place = np.array([joined.text.index(word)])
+        assert joined.document_of(place).tolist() == [document]
+        (start,) = joined.local(np.array([document]), place)
+        assert text[start : start + len(word)] == word
+    words = join_texts(["Ada met bob", "", "Émile"])
+    assert words.word_documents.tolist() == [0, 0, 0, 2]
+    assert words.is_raised.tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize("text", ["কোচ", "கொச்சி", "ಕೋಟೆ", "ශෝ", "ဦး", "Hà Nội", "서울", "й", "ড়"])
+def test_whatever_unicode_composes_is_composed(text):
+    """Also vowel signs that are two characters, of which neither is a combining one."""
+    whole, apart = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+    composed, places = compose(apart)
+    assert composed == whole
+    assert len(places) == len(whole) + 1
+    assert join_texts([apart]).text[:-1] == whole
+
+
+@pytest.mark.parametrize("text", ["“Élan” – Ärzte, Москва, 日本", "\u212b \u0958 \u2000x"])
+def test_texts_are_composed_only_where_that_changes_them(text):
+    joined = join_texts([text])
+    assert joined.text[:-1] == unicodedata.normalize("NFC", text)
+    assert bool(joined.moved) == (not unicodedata.is_normalized("NFC", text))
+
+
+# Short forms of names that stand before them
+
+
+def short(text):
+    """Return each mention of the small wiki of genres with the alias behind it."""
+    mentions = MentionDetector(genre_kb()).detect(joined := join_texts([text]))
+    spans = zip(mentions.starts.tolist(), mentions.ends.tolist(), strict=True)
+    surfaces = [joined.text[a:b] for a, b in spans]
+    return list(zip(surfaces, genre_kb().aliases(mentions.aliases), strict=True))
+
+
+@pytest.mark.parametrize("genre", GENRES)
+def test_names_of_every_genre_are_found_and_common_words_are_not(genre: str):
+    """Short forms, possessives, capitals, tags and small letters; the entity is the right one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(detect, "LEAST_FOR_SMALL", 0.5)
+        n_found, n_right, n_taken, faults = measure(Linker(genre_kb()), GENRES[genre])
+    assert (n_found, n_right, n_taken) == (1.0, 1.0, 0.0), faults
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        # Before the full name, and without it, nobody is meant.
+        ("Today Federer won. Roger Federer is old.", []),
+        ("Roger Federer won. So Federer is glad.", [("Federer", "Roger Federer")]),
+        # Beside another word with a capital, or in other case, it is part of another name.
+        ("Roger Federer won. Maria Federer won.", []),
+        ("Roger Federer won. The Federer Cup is new.", []),
+        ("Roger Federer won. Anti-Federer songs.", []),
+        ("Roger Federer won. Some federer or other.", []),
+        ("Roger Federer won. FEDERER!", []),
+        # Titles and common words before it do no harm.
+        ("Roger Federer won. Mr. Federer won.", [("Federer", "Roger Federer")]),
+        ("Roger Federer won. Who Federer met is open.", [("Federer", "Roger Federer")]),
+        ("Roger Federer won. (Federer)", [("Federer", "Roger Federer")]),
+        ("Roger Federer won. Federer's", [("Federer", "Roger Federer")]),
+        # The nearest full name counts; initials need a link that shows them.
+        ("George W. Bush came. So Bush left.", [("Bush", "George W. Bush")]),
+        ("General Motors fell. Then GM rose.", [("GM", "GM")]),
+        ("British Airways fell. Then BA rose.", []),
+    ],
+)
+def test_short_forms_are_names_after_the_full_one(text, more):
+    assert short(text)[1:] == more
+
+
+def test_a_short_form_belongs_to_its_own_document():
+    texts = ["Roger Federer won.", "So Federer is glad."]
+    mentions = MentionDetector(genre_kb()).detect(joined := join_texts(texts))
+    assert joined.document_of(mentions.starts).tolist() == [0]

@@ -1,22 +1,24 @@
 """Text in, entities out: decisions, explanations, bad input."""
 
+import pickle
+
 import numpy as np
 import pytest
+import torch
 
+from stamo.corpus.reading import Chunk, Unreadable
 from stamo.corpus.types import Document, Mention
 from stamo.errors import ArtifactMismatchError, SettingsError
-from stamo.linking.detect import DetectionSettings
-from stamo.linking.linker import Linker, LinkerSettings
-from stamo.linking.names import known_names
+from stamo.linking.linker import Linker, LinkerSettings, batched, map_batches
 from stamo.models.store import TrainedModel
 from tests.linking.small import DeepED, Yamada, small_kb, untrained
-
-ALL = DetectionSettings(least_link_probability=0.0, least_link_probability_small=0.0)
 
 
 def make_linker(kind=DeepED, **settings):
     kb = small_kb()
-    return Linker(kb, untrained(kb, kind), settings=LinkerSettings(detection=ALL, **settings))
+    return Linker(
+        kb, untrained(kb, kind), settings=LinkerSettings(link_probability=0.0, **settings)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -161,16 +163,9 @@ def test_model_of_another_knowledge_base():
 
 def test_settings_are_checked():
     """Settings outside their range are refused with a sentence."""
-    for wrong in ({"threshold": 2.0}, {"n_passes": 0}, {"window": 10}, {"max_candidates": 0}):
-        with pytest.raises(SettingsError):
+    for wrong in ({"threshold": 2.0}, {"n_passes": 0}, {"window": 10}, {"link_probability": 1.5}):
+        with pytest.raises(SettingsError, match=r"from 0 to 1|at least one|too little"):
             LinkerSettings(**wrong)
-
-
-def test_surfaces_fall_back_to_known_names():
-    """Possessives, quotes, articles and case lead to the known name; unknown ones stay."""
-    surfaces = ["Java's", '"Sumatra"', "the Indonesia", "NEW YORK", "o’neill", "Zork"]
-    expected = ["Java", "Sumatra", "Indonesia", "New York", "O'Neill", "Zork"]
-    assert known_names(small_kb(), surfaces) == expected
 
 
 def test_half_a_character_in_a_given_mention_names_nothing():
@@ -182,3 +177,76 @@ def test_half_a_character_in_a_given_mention_names_nothing():
     first, second = linker.link_documents([odd, Document("good", "Java is an island.")])
     assert [m.entity for m in first.mentions] == [None, "Java"]
     assert second.mentions
+
+
+def test_records_need_no_values():
+    """Short records come from the columns of a batch and are those of the values."""
+    kb = small_kb()
+    linker = Linker(kb, untrained(kb), settings=LinkerSettings(threshold=0.3))
+    texts = ["Java and Sumatra, York", "nothing", "the code of Java in New York"]
+    for linked in linker.link_batch([Chunk(Document(t, t)) for t in texts]):
+        values = [m.to_record(all_candidates=False) for m in linked.mentions]
+        assert linked.to_record(all_candidates=False)["mentions"] == values
+        assert pickle.loads(pickle.dumps(linked)) == linked
+
+
+def test_explanations_stay_in_short_records():
+    """A linker that explains does so with and without candidates."""
+    kb = small_kb()
+    linker = Linker(kb, untrained(kb), settings=LinkerSettings(explain=True))
+    (linked,) = linker.link_batch([Chunk(Document("a", "Java and Sumatra"))])
+    first = linked.to_record(all_candidates=False)["mentions"][0]
+    assert first["why"] == linked.to_record()["mentions"][0]["why"]
+    assert "candidates" not in first
+
+
+def test_linking_leaves_the_threads_of_torch_alone(monkeypatch):
+    """Scores are computed in one thread, whatever the user has set, and that setting stays."""
+    kb = small_kb()
+    linker, before, seen = Linker(kb, untrained(kb)), torch.get_num_threads(), []
+    model = linker.trained.model
+    score = model.score_known
+
+    def noted(*args):
+        seen.append(torch.get_num_threads())
+        return score(*args)
+
+    monkeypatch.setattr(model, "score_known", noted)
+    torch.set_num_threads(2)
+    try:
+        linker.link("Java and Sumatra")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]
+
+
+def test_workers_change_nothing():
+    """Two processes give the records of one, in the same order, bad documents among them."""
+    linker = make_linker(batch_size=3)
+    sources = [Chunk(Document(str(i), "Java and Sumatra " * i)) for i in range(14)]
+    sources.insert(5, Unreadable("bad", "it is bad"))
+    alone, together = (
+        [one.to_record() for batch in batches for one in batch]
+        for batches in (map_batches(linker.link_batch, sources, linker.settings, n) for n in (1, 2))
+    )
+    assert together == alone
+    assert alone[5] == {"id": "bad", "error": "it is bad"}
+    assert [r["id"] for r in alone[:5]] == list("01234")
+
+
+def fail(batch):
+    raise ValueError(f"cannot finish {batch[0].id}")
+
+
+def test_an_error_in_a_worker_is_raised():
+    """An exception in a worker reaches the caller."""
+    with pytest.raises(ValueError, match="cannot finish a"):
+        list(map_batches(fail, [Chunk(Document("a", "x"))], LinkerSettings(), 2))
+
+
+def test_batches_are_bounded_by_characters():
+    """A batch ends when it has enough documents or enough characters."""
+    parts = [Chunk(Document(str(i), "x" * 500)) for i in range(9)]
+    assert [len(batch) for batch in batched(parts, 4, 1000)] == [4, 4, 1]
+    assert [len(batch) for batch in batched(parts, 100, 500)] == [2, 2, 2, 2, 1]

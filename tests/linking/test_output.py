@@ -1,100 +1,149 @@
-"""Linked documents in several processes and in a terminal."""
+"""Linked documents for other programs and in a terminal."""
 
+import csv
 import io
-import pickle
+import json
+from html.parser import HTMLParser
 
 import pytest
-import torch
 from rich.console import Console
 
-from stamo.corpus.reading import Chunk, Unreadable
-from stamo.corpus.types import Document
-from stamo.linking.linker import Linker, LinkerSettings, batched, link_in_processes
+from stamo.corpus.nif import EMERGING_IRI, NOT_IN_KB, parse_nif
+from stamo.errors import SettingsError
+from stamo.linking.output import LINK_COLUMNS, link_format, to_arrow, to_pandas
 from stamo.linking.render import legend, render_document, render_text
 from stamo.linking.results import LinkedDocument, LinkedMention, ScoredCandidate
-from tests.linking.small import small_kb, untrained
+
+HOSTILE = '<script>alert(1)</script> & "Rey"'
+TEXT = f"Rey met Finn and Zork, {HOSTILE}."
+CANDIDATES = (ScoredCandidate("Rey (film)", 0.75, 1.0, 0.5), ScoredCandidate("Rey", 0.2, 0.5, 0.5))
+LINKED = LinkedDocument(
+    "a, b\n",
+    TEXT,
+    (
+        LinkedMention("Rey", 0, 3, "Rey (film)", 0.75, CANDIDATES),
+        LinkedMention("Finn", 8, 12, "Finn <b>", 0.5),
+        LinkedMention("Zork", 17, 21, None, 0.0),
+    ),
+)
+PART = LinkedDocument("long", TEXT[8:], (LINKED.mentions[1],), part=1, offset=8)
+FAILED = LinkedDocument("bad", "", error='it is "bad"\nand long')
+LONE = LinkedDocument("lone \ud800", "Rey \udfff", (LinkedMention("Rey", 0, 3, "Rey", 1.0),))
+
+
+def write(name, *documents):
+    form = link_format(name, ["Rey (film)"])
+    return form.head + b"".join(map(form.render, documents)) + form.tail
+
+
+def test_json_lines():
+    """A line each, with what `to_record` gives, short or with all candidates."""
+    lines = write("jsonl", LINKED, FAILED, LONE).splitlines()
+    short = [document.to_record(all_candidates=False) for document in (LINKED, FAILED)]
+    assert [json.loads(line) for line in lines[:2]] == short
+    everything = link_format("jsonl", all_candidates=True).render(LINKED)
+    assert json.loads(everything) == LINKED.to_record(all_candidates=True)
+    assert json.loads(lines[2])["id"] == LONE.id
+
+
+def test_csv_has_a_row_for_each_mention():
+    """Rows of one table, quoted where needed; what failed is a row too."""
+    text = write("csv", LINKED, PART, FAILED, LONE).decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert tuple(rows[0]) == LINK_COLUMNS
+    assert (rows[0]["id"], rows[0]["entity"], rows[0]["runner_up"]) == (
+        "a, b\n",
+        "Rey (film)",
+        "Rey",
+    )
+    assert rows[2]["entity"] == ""
+    assert (rows[3]["id"], rows[3]["start"]) == ("long", "8")
+    assert (rows[4]["id"], rows[4]["error"]) == ("bad", FAILED.error)
+    assert len(rows) == 6
+
+
+def test_nif_names_known_emerging_and_no_entities():
+    """The three kinds of entity have namespaces of their own; parts and failures stay valid."""
+    first, lone, part = sorted(
+        parse_nif(write("nif", LINKED, FAILED, PART, LONE)), key=lambda d: d.id
+    )
+    assert first.text == TEXT
+    assert [m.entity for m in first.mentions] == [
+        f"{EMERGING_IRI}Rey_(film)",
+        "Finn <b>",
+        f"{NOT_IN_KB}Zork",
+    ]
+    assert [(m.start, m.end, m.surface) for m in part.mentions] == [(0, 4, "Finn")]
+    assert lone.text == "Rey \ufffd"
+
+
+class Reader(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs).get("class")))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_html_shows_entities_and_runs_nothing():
+    """The text stands as it is, entities inline; markup in it stays text."""
+    page = write("html", LINKED, PART, FAILED, LONE).decode()
+    reader = Reader()
+    reader.feed(page)
+    assert [c for tag, c in reader.tags if tag == "mark"][:3] == ["emerging", "known", "nil"]
+    assert "script" not in {tag for tag, _ in reader.tags}
+    assert HOSTILE in reader.text
+    assert "ReyRey (film) 0.75 met FinnFinn <b> 0.50" in reader.text
+    assert "default-src 'none'" in page
+    assert page.endswith("</html>\n")
+
+
+def test_tables_of_arrow_and_pandas():
+    """One row each, with types; an empty result has the same columns."""
+    table = to_arrow([LINKED, FAILED])
+    assert table.column_names == list(LINK_COLUMNS)
+    assert table["entity"].to_pylist() == ["Rey (film)", "Finn <b>", None, None]
+    assert str(table.schema.field("start").type) == "int64"
+    assert to_arrow([]).schema == table.schema
+    frame = to_pandas([LINKED])
+    assert list(frame.columns) == list(LINK_COLUMNS)
+    assert frame["confidence"].tolist() == [0.75, 0.5, 0.0]
+
+
+def test_an_unknown_format_is_a_sentence():
+    """The formats are listed."""
+    with pytest.raises(SettingsError, match="jsonl, csv, nif, html"):
+        link_format("xml")
+
+
+def test_a_spreadsheet_computes_nothing():
+    """A name that begins as a formula does is a text in CSV; numbers stay numbers."""
+    mention = LinkedMention("@Rey", 0, 4, "=1+1", 0.5)
+    (row,) = csv.DictReader(
+        io.StringIO(write("csv", LinkedDocument("-d", "@Rey", (mention,))).decode())
+    )
+    assert (row["id"], row["surface"], row["entity"]) == ("'-d", "'@Rey", "'=1+1")
+    assert (row["start"], row["confidence"]) == ("0", "0.5")
+
+
+def test_what_was_declared_of_a_packed_entity_travels():
+    """Type and address stand beside id where a pack's entity won, and nowhere else."""
+    sandy = ScoredCandidate("Hurricane Sandy", 0.9, 1.0, 0.5, "Q1535", "event", "https://a.org/s")
+    known = ScoredCandidate("Sandy, Utah", 0.1, 0.2, 0.5)
+    mention = LinkedMention("Sandy", 0, 5, "Hurricane Sandy", 0.9, (sandy, known), in_pack=True)
+    record = mention.to_record(all_candidates=False)
+    assert (record["id"], record["type"], record["url"]) == ("Q1535", "event", "https://a.org/s")
+    other = mention._replace(entity="Sandy, Utah").to_record(all_candidates=False)
+    assert (other["id"], "type" in other, "url" in other) == (None, False, False)
+
 
 MENTION = LinkedMention(
     "Java", 3, 7, "Java (language)", 0.93, (ScoredCandidate("Java (language)", 0.93, 1.2, 0.4),)
 )
-
-
-def to_record(linked):
-    return linked.to_record()
-
-
-def test_workers_change_nothing():
-    """Two processes give the records of one, in the same order, bad documents among them."""
-    kb = small_kb()
-    linker = Linker(kb, untrained(kb), settings=LinkerSettings(batch_size=3))
-    sources = [Chunk(Document(str(i), "Java and Sumatra " * i)) for i in range(14)]
-    sources.insert(5, Unreadable("bad", "it is bad"))
-    alone = [r for batch in link_in_processes(linker, sources, to_record) for r in batch]
-    together = [r for batch in link_in_processes(linker, sources, to_record, 2) for r in batch]
-    assert together == alone
-    assert alone[5] == {"id": "bad", "error": "it is bad"}
-    assert [r["id"] for r in alone[:5]] == list("01234")
-
-
-def test_records_need_no_values():
-    """Short records come from the columns of a batch and are those of the values."""
-    kb = small_kb()
-    linker = Linker(kb, untrained(kb), settings=LinkerSettings(threshold=0.3))
-    texts = ["Java and Sumatra, York", "nothing", "the code of Java in New York"]
-    for linked in linker.link_batch([Chunk(Document(t, t)) for t in texts]):
-        values = [m.to_record(all_candidates=False) for m in linked.mentions]
-        assert linked.to_record(all_candidates=False)["mentions"] == values
-        assert pickle.loads(pickle.dumps(linked)) == linked
-
-
-def test_explanations_stay_in_short_records():
-    """A linker that explains does so with and without candidates."""
-    kb = small_kb()
-    linker = Linker(kb, untrained(kb), settings=LinkerSettings(explain=True))
-    (linked,) = linker.link_batch([Chunk(Document("a", "Java and Sumatra"))])
-    first = linked.to_record(all_candidates=False)["mentions"][0]
-    assert first["why"] == linked.to_record()["mentions"][0]["why"]
-    assert "candidates" not in first
-
-
-def test_linking_leaves_the_threads_of_torch_alone(monkeypatch):
-    """Scores are computed in one thread, whatever the user has set, and that setting stays."""
-    kb = small_kb()
-    linker, before, seen = Linker(kb, untrained(kb)), torch.get_num_threads(), []
-    model = linker.trained.model
-    score = model.score_known
-
-    def noted(*args):
-        seen.append(torch.get_num_threads())
-        return score(*args)
-
-    monkeypatch.setattr(model, "score_known", noted)
-    torch.set_num_threads(2)
-    try:
-        linker.link("Java and Sumatra")
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert seen == [1]
-
-
-def fail(linked):
-    raise ValueError(f"cannot finish {linked.id}")
-
-
-def test_an_error_in_a_worker_is_raised():
-    """An exception in a worker reaches the caller."""
-    kb = small_kb()
-    linker = Linker(kb, untrained(kb))
-    with pytest.raises(ValueError, match="cannot finish a"):
-        list(link_in_processes(linker, [Chunk(Document("a", "x"))], fail, 2))
-
-
-def test_batches_are_bounded_by_characters():
-    """A batch ends when it has enough documents or enough characters."""
-    parts = [Chunk(Document(str(i), "x" * 500)) for i in range(9)]
-    assert [len(batch) for batch in batched(parts, 4, 1000)] == [4, 4, 1]
-    assert [len(batch) for batch in batched(parts, 100, 500)] == [2, 2, 2, 2, 1]
 
 
 def rendered(renderable):

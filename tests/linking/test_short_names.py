@@ -13,7 +13,7 @@ from stamo.features.mentions import surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
-from stamo.linking.names import NameReadings, in_documents, short_forms, shortened, spelled_alike
+from stamo.linking.names import NameFormFinder, in_documents, short_forms, shortened, spelled_alike
 from tests.linking.small import untrained, write_dump
 
 PAGES = {
@@ -129,21 +129,21 @@ def test_a_name_with_another_capital_is_not_cut():
 
 
 def test_own_links_outweigh_other_forms():
-    found = NameReadings(names_kb()).of(["Cardiff"])
+    found = NameFormFinder(names_kb()).of(["Cardiff"])
     kb = names_kb()
     weights = dict(zip(kb.aliases(found.aliases), found.weights.tolist(), strict=True))
     assert weights["Cardiff"] > weights["Cardiff University"]
 
 
-def test_readings_are_the_same_when_they_are_remembered(monkeypatch: pytest.MonkeyPatch):
+def test_forms_are_the_same_when_they_are_remembered(monkeypatch: pytest.MonkeyPatch):
     """Also where some were forgotten, and where a name was fixed the first time."""
     names = ["Cardiff", "Perry", "cardiff", "Nobody", "Cardiff", "x" * 5000]
-    first = NameReadings(names_kb()).of(names)
+    first = NameFormFinder(names_kb()).of(names)
     for most in (2, 100):
         monkeypatch.setattr("stamo.linking.names.MAX_REMEMBERED", most)
-        readings = NameReadings(names_kb())
-        readings.of(names, frozenset({"Cardiff"}))
-        for again in (readings.of(names), readings.of(names)):
+        finder = NameFormFinder(names_kb())
+        finder.of(names, frozenset({"Cardiff"}))
+        for again in (finder.of(names), finder.of(names)):
             assert again.names.tolist() == first.names.tolist()
             assert again.aliases.tolist() == first.aliases.tolist()
             assert again.weights.tolist() == first.weights.tolist()
@@ -155,10 +155,35 @@ def test_names_of_packs_keep_their_own_candidates():
     assert list(candidates(document, extra=("Perry",))[1]) == ["Luke Perry"]
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("Jean Luc Godard", "Jean-Luc Godard"),
+        ("MPEG4", "MPEG-4"),
+        ("Pink Panther", "The Pink Panther"),
+        ("US Virgin Islands", "U.S. Virgin Islands"),
+        ("AO Scott", "A. O. Scott"),
+        ("Tulsa Oklahoma", "Tulsa, Oklahoma"),
+        ("Fortune magazine", "Fortune (magazine)"),
+        ("Bachelor of Arts (Honours)", "Bachelor of Arts"),
+        ("Geneva University", "University of Geneva"),
+        ("St. Patricks Day", "St. Patrick's Day"),
+        ("Radio Shack", "RadioShack"),
+        ("Java's", "Java"),
+        ('"Sumatra"', "Sumatra"),
+        ("the Indonesia", "Indonesia"),
+        ("NEW YORK", "New York"),
+        ("o’neill", "O'Neill"),
+    ],
+)
+def test_given_names_are_looked_for_in_other_spellings(written: str, name: str):
+    assert name in set(spelled_alike(written))
+
+
 def test_spellings_of_hostile_names_end():
     for name in ("", " ", "'s", "-" * 50, "S" * 2000, "the the the"):
         assert len(list(spelled_alike(name))) < 200
-    assert len(NameReadings(names_kb()).of(["", "'s", "\ud800", "x" * 5000]).names) == 0
+    assert len(NameFormFinder(names_kb()).of(["", "'s", "\ud800", "x" * 5000]).names) == 0
 
 
 def test_a_short_name_is_not_hidden_by_the_same_letters_in_another_case():

@@ -99,7 +99,7 @@ def link(
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.reading import read_chunks
-    from stamo.linking.detect import DetectionSettings, LinkerSettings
+    from stamo.linking.detect import LinkerSettings
     from stamo.linking.linker import open_linker
     from stamo.linking.output import write_links
     from stamo.models.store import is_model
@@ -111,7 +111,7 @@ def link(
         explain=explain,
         batch_size=batch_size,
         window=window,
-        detection=DetectionSettings(least_link_probability=link_probability),
+        link_probability=link_probability,
     )
     everything = all_candidates or explain
     files = files or []
@@ -158,12 +158,13 @@ def _say_failures(n_linked: int, n_failed: int) -> None:
 
 def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) -> tuple[int, int]:
     from stamo.cli.output import Console
-    from stamo.linking.linker import link_in_processes
+    from stamo.linking.linker import map_batches
     from stamo.linking.render import legend, render_document
 
     console = Console(highlight=False, soft_wrap=True)
     counts = [0, 0]
-    for documents in link_in_processes(linker, sources, lambda linked: linked, n_workers):
+    linker.warm_up()
+    for documents in map_batches(linker.link_batch, sources, linker.settings, n_workers):
         for linked in documents:
             console.print(render_document(linked, explain=linker.settings.explain))
             counts[linked.error is not None] += 1
@@ -197,7 +198,7 @@ def evaluate(
     from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
     from stamo.evaluation.held_out import evaluate_held_out, evaluate_in_folds
     from stamo.evaluation.tables import save_reliability
-    from stamo.linking.detect import DetectionSettings, LinkerSettings
+    from stamo.linking.detect import LinkerSettings
 
     if not held_out and not folds and not zelda and not nif:
         raise SettingsError(
@@ -207,7 +208,7 @@ def evaluate(
     settings = LinkerSettings(
         threshold=threshold,
         n_passes=passes,
-        detection=DetectionSettings(least_link_probability=link_probability),
+        link_probability=link_probability,
     )
     report = None
     if folds:

@@ -18,16 +18,16 @@ from typing import BinaryIO
 from stamo.corpus.reading import Chunk, ReadChunk, read_chunks, split_document
 from stamo.corpus.types import Document
 from stamo.discovery.meanings import ContextReader
-from stamo.discovery.names import Seen, Tally, last_year
+from stamo.discovery.names import Tally, last_year
 from stamo.discovery.observe import Observer
 from stamo.discovery.proposals import Proposal
 from stamo.discovery.propose import Past, ProposeSettings, propose
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
-from stamo.linking.linker import Linker, batched
+from stamo.linking.linker import Linker, map_batches
 from stamo.models.store import TrainedModel
-from stamo.system.processes import Workers, one_thread, without_garbage_collection
+from stamo.system.processes import without_garbage_collection
 
 COMPARED_ARTICLES = 20_000
 """Articles of the knowledge base that the stream is compared with."""
@@ -96,32 +96,15 @@ def _count(
     observer: Observer, parts: Iterable[ReadChunk], n_workers: int, on_seen: OnSeen
 ) -> Tally:
     tally, n = Tally(), 0
-    for seen in see_in_processes(observer, parts, n_workers):
+    if n_workers > 1:
+        observer.warm_up()
+    for seen in map_batches(observer.see, parts, observer.linker.settings, n_workers):
         with without_garbage_collection():
             for one in seen:
                 tally.add(one)
         n += len(seen)
         on_seen(n)
     return tally
-
-
-def see_in_processes(
-    observer: Observer, parts: Iterable[ReadChunk], n_workers: int
-) -> Iterator[list[Seen]]:
-    """See the names of a stream batch by batch, in order."""
-    linker = observer.linker
-    batches = batched(parts, linker.settings.batch_size, linker.window)
-
-    def see(batch: Sequence[ReadChunk]) -> list[Seen]:
-        with without_garbage_collection(), one_thread():
-            return observer.see(batch)
-
-    if n_workers == 1:
-        yield from map(see, batches)
-        return
-    observer.warm_up()
-    with Workers(n_workers, inherited=see) as workers:
-        yield from workers.map(see, batches)
 
 
 def article_parts(kb: KnowledgeBase, window: int) -> Iterator[ReadChunk]:

@@ -37,7 +37,7 @@ from stamo.discovery.names import (
 )
 from stamo.features.mentions import FlatCorpus, context_words
 from stamo.linking.linker import Linker
-from stamo.linking.rank import Ranking
+from stamo.linking.rank import N_SHOWN, Ranking
 from stamo.linking.texts import join_texts
 from stamo.system.files import Bools, Float64, Int32, Int64
 
@@ -72,7 +72,7 @@ class Observer:
     @cached_property
     def _is_ambiguous(self) -> Bools:
         """Whether the linker leaves out candidates of each name, and -1 has none."""
-        many = self.linker.kb.by_alias.n_candidates > self.linker.settings.n_shown
+        many = self.linker.kb.by_alias.n_candidates > N_SHOWN
         return np.append(many, False)
 
     def warm_up(self) -> None:

@@ -27,7 +27,7 @@ from stamo.features.mentions import (
 )
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
-from stamo.linking.explain import score_names
+from stamo.linking.rank import MAX_CANDIDATES, score_names
 from stamo.models.base import MASKED
 from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Float32, Float64, Int32, Int64
@@ -199,7 +199,7 @@ def held_out_mentions(
     if unseen is not None:
         rows = rows[np.isin(corpus.documents, np.asarray(unseen, dtype=np.int64))]
     rows = rows[corpus.entities[rows] >= 0]
-    sizes = replace(trained.encoding, n_candidates=settings.max_candidates)
+    sizes = replace(trained.encoding, n_candidates=MAX_CANDIDATES)
     return encode(corpus, kb, sizes, rows=rows, context_entities=entities)
 
 

@@ -9,26 +9,21 @@ from itertools import pairwise
 import numpy as np
 
 from stamo.corpus.reading import ReadChunk, Unreadable
-from stamo.corpus.types import Document
+from stamo.corpus.types import Mention
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Lexicon
-from stamo.kb.base import KnowledgeBase
 from stamo.linking.names import (
     MAX_REMEMBERED_LENGTH,
-    NO_READINGS,
-    NameReadings,
+    NO_FORMS,
+    NameFormFinder,
     known_names,
     mix_surfaces,
 )
 from stamo.linking.texts import Detected, JoinedTexts
-from stamo.system.files import Bools, Int32, Int64
+from stamo.system.files import Int32, Int64
 
 MAX_CACHED_WORDS = 250_000
 """Words whose ids are remembered, of some hundred bytes each: not those that are longer than names,
 for what a page holds besides text (keys, images) is one word of any length."""
-_NONE = np.zeros(0, dtype=np.int64)
-TakenMentions = tuple[Int64, Int64, list[str]]
-"""Places and surfaces of mentions that documents bring."""
-NOTHING_TAKEN: TakenMentions = (_NONE, _NONE, [])
 
 
 @dataclass(frozen=True)
@@ -107,10 +102,10 @@ def split_found(joined: JoinedTexts, found: Detected, n_documents: int) -> list[
 def locate(
     joined: JoinedTexts,
     found: Detected,
-    readings: NameReadings,
+    forms: NameFormFinder,
     words: ContentWords,
     extras: Sequence[str] = (),
-    taken: TakenMentions = NOTHING_TAKEN,
+    given: Sequence[tuple[int, Sequence[Mention]]] = (),
     fixed: frozenset[str] = frozenset(),
 ) -> Located:
     """Flatten a batch with its mentions.
@@ -118,68 +113,48 @@ def locate(
     Args:
         joined: The texts.
         found: The mentions that were detected.
-        readings: Knows the names.
+        forms: Finds other forms of given names.
         words: The vocabulary.
         extras: The extra aliases of the detector.
-        taken: The mentions that documents bring.
+        given: Documents that bring their mentions, by number.
         fixed: Names whose candidates are those of the knowledge base and no others.
     """
-    kb = readings.kb
-    starts, ends = np.concatenate([taken[0], found.starts]), np.concatenate([taken[1], found.ends])
-    surfaces, names, aliases, n_taken = _surface_table(kb, taken[2], found, extras)
-    related = readings.of(names[:n_taken], fixed) if n_taken else NO_READINGS
-    place_of = joined.document_of(starts)
-    surfaces, name_of, mixed = mix_surfaces(kb, names, aliases, place_of, surfaces, related, fixed)
-    table = tuple(map(names.__getitem__, name_of.tolist()))
-    order = np.argsort(starts, kind="stable")
-    starts, ends, surfaces = starts[order], ends[order], surfaces[order]
-    corpus = flatten_joined(joined, starts, ends, surfaces, table, words)
-    corpus = replace(corpus, aliases=aliases[name_of], mixed=mixed)
-    return Located(
-        corpus.documents,
-        joined.local(corpus.documents, starts),
-        joined.local(corpus.documents, ends),
-        corpus,
-    )
-
-
-def take_over(joined: JoinedTexts, documents: Sequence[Document], given: Bools) -> TakenMentions:
-    """Take the mentions of the documents whose own ones are `given`."""
-    starts, ends, surfaces = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
-    for i, document in enumerate(documents):
-        if given[i] and document.mentions:
-            mentions = document.mentions
-            spans = np.array([(m.start, m.end) for m in mentions], dtype=np.int32)
-            starts.append(joined.joined(i, spans[:, 0]))
-            ends.append(joined.joined(i, spans[:, 1]))
-            surfaces += [m.surface for m in mentions]
-    return np.concatenate(starts), np.concatenate(ends), surfaces
-
-
-def _surface_table(
-    kb: KnowledgeBase, taken: list[str], found: Detected, extras: Sequence[str]
-) -> tuple[Int32, tuple[str, ...], Int32, int]:
-    """Number the distinct names of all mentions, those taken over first.
-
-    Returns:
-        The number of each mention's name; the names; their aliases; how many were taken over.
-    """
+    kb = forms.kb
+    starts, ends, surfaces = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], list[str]()
+    for i, mentions in given:
+        spans = np.array([(m.start, m.end) for m in mentions], dtype=np.int32)
+        starts.append(joined.joined(i, spans[:, 0]))
+        ends.append(joined.joined(i, spans[:, 1]))
+        surfaces += [m.surface for m in mentions]
+    # The distinct names of all mentions are numbered, given ones first.
     index: dict[str, int] = {}
-    distinct = list(dict.fromkeys(taken))
-    name_by_surface = dict(zip(distinct, known_names(kb, distinct) if taken else (), strict=True))
-    numbers = [index.setdefault(name_by_surface[s], len(index)) for s in taken]
-    n_taken = len(index)
-    # Names known to the knowledge base are numbered by alias, the others by extra alias.
+    distinct = list(dict.fromkeys(surfaces))
+    name_of_given = dict(zip(distinct, known_names(kb, distinct) if distinct else (), strict=True))
+    given_numbers = [index.setdefault(name_of_given[s], len(index)) for s in surfaces]
+    n_given = len(index)
+    # Names known to the knowledge base are told apart by alias, the others by extra alias.
     keys = np.where(found.aliases >= 0, found.aliases, -1 - found.extras)
     used, place = np.unique(keys, return_inverse=True)
-    names = [extras[-1 - key] for key in used[used < 0].tolist()] + kb.aliases(used[used >= 0])
-    number_by_key = np.array([index.setdefault(name, len(index)) for name in names], np.int32)
-    surfaces = number_by_key[place] if len(used) else np.zeros(0, np.int32)
-    aliases = np.full(len(index), UNKNOWN, dtype=np.int32)
+    texts = [extras[-1 - key] for key in used[used < 0].tolist()] + kb.aliases(used[used >= 0])
+    number_by_key = np.array([index.setdefault(name, len(index)) for name in texts], np.int32)
+    numbers = np.append(np.array(given_numbers, np.int32), number_by_key[place])
+    names = tuple(index)
+    aliases = np.full(len(names), UNKNOWN, dtype=np.int32)
     aliases[number_by_key] = np.maximum(used, UNKNOWN)  # detection knows them already
-    if n_taken:
-        aliases[:n_taken] = kb.alias_ids(list(index)[:n_taken])
-    return np.concatenate([np.array(numbers, np.int32), surfaces]), tuple(index), aliases, n_taken
+    if n_given:
+        aliases[:n_given] = kb.alias_ids(names[:n_given])
+    related = forms.of(names[:n_given], fixed) if n_given else NO_FORMS
+    begin, end = np.concatenate([*starts, found.starts]), np.concatenate([*ends, found.ends])
+    numbers, name_of, mixed = mix_surfaces(
+        kb, names, aliases, joined.document_of(begin), numbers, related, fixed
+    )
+    order = np.argsort(begin, kind="stable")
+    begin, end = begin[order], end[order]
+    table = tuple(map(names.__getitem__, name_of.tolist()))
+    corpus = flatten_joined(joined, begin, end, numbers[order], table, words)
+    corpus = replace(corpus, aliases=aliases[name_of], mixed=mixed)
+    documents = corpus.documents
+    return Located(documents, joined.local(documents, begin), joined.local(documents, end), corpus)
 
 
 def flatten_joined(

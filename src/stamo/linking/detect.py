@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -27,9 +27,9 @@ from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.candidates import normalise_surface
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
-from stamo.linking.haystack import Haystack, make_haystack
+from stamo.linking.haystack import make_haystack
 from stamo.linking.names import RepeatedNames
-from stamo.linking.texts import NOTHING_DETECTED, CodeArray, Detected, JoinedTexts
+from stamo.linking.texts import CodeArray, Detected, JoinedTexts
 from stamo.system.files import Bools, Float64, Int32, Int64
 
 if TYPE_CHECKING:
@@ -40,29 +40,6 @@ LEFT_ALONE = frozenset({"en", "simple"})
 """Languages whose names are written the same wherever they stand."""
 
 MentionChoice = Literal["auto", "given", "detect"]
-
-
-@dataclass(frozen=True)
-class DetectionSettings:
-    """Which names are looked for in a text."""
-
-    least_link_probability: float = 0.1
-    """A name is detected when at least this share of the articles that contain it link it."""
-    least_link_probability_small: float = 0.5
-    """The same for names that begin with a small letter: a common noun is a name less often."""
-
-    word_forms: bool = True
-    """Find names inside words and in other letters, in languages that write them so."""
-
-    repeated: bool = True
-    """Find short forms of names that stand before them in the same document."""
-
-    def __post_init__(self) -> None:
-        for share in (self.least_link_probability, self.least_link_probability_small):
-            if not 0 <= share <= 1:
-                raise SettingsError(
-                    f"The least link probability is {share}; it is a share from 0 to 1."
-                )
 
 
 @dataclass(frozen=True)
@@ -77,34 +54,35 @@ class LinkerSettings:
     n_passes: int = 2
     """The first pass links by prior; each further one scores all candidates, with the confident
     links of the pass before as entity context. 1 is linking by prior alone."""
-    max_candidates: int | None = 100
-    """Candidates kept by prior; None keeps all."""
-    n_shown: int = 3
-    """Candidates reported for a mention, the best first; at least 2, for the runner-up."""
     explain: bool = False
     """Report why: what each score adds to the lead of the best candidate."""
     batch_size: int = 64
     """Documents linked together."""
     window: int = 100_000
     """Characters linked together; longer texts are cut at the ends of paragraphs or sentences."""
-    detection: DetectionSettings = field(default_factory=DetectionSettings)
+    link_probability: float = 0.1
+    """A name is detected when at least this share of the articles that contain it link it."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
             raise SettingsError(f"The threshold is {self.threshold}; it is a share from 0 to 1.")
-        if min(self.n_passes, self.batch_size) < 1 or self.n_shown < 2:
+        if min(self.n_passes, self.batch_size) < 1:
             raise SettingsError(
-                "Linking needs at least one pass, one document in a batch and two candidates "
-                f"shown, not {self.n_passes}, {self.batch_size} and {self.n_shown}."
+                "Linking needs at least one pass and one document in a batch, not "
+                f"{self.n_passes} and {self.batch_size}."
             )
-        if self.max_candidates is not None and self.max_candidates < 1:
-            raise SettingsError(f"Keep at least one candidate, not {self.max_candidates}.")
         if self.window < 1000:
             raise SettingsError(
                 f"A window of {self.window} characters gives too little context; use 1000 or more."
             )
+        if not 0 <= self.link_probability <= 1:
+            raise SettingsError(
+                f"The least link probability is {self.link_probability}; it is a share from 0 to 1."
+            )
 
 
+LEAST_FOR_SMALL = 0.5
+"""The least link probability of names that begin with a small letter: common nouns mostly."""
 EXTRA_PRIORITY = 2.0
 """Above every link probability."""
 EXTRA_FORM_PRIORITY = 3.5
@@ -123,138 +101,108 @@ class MentionDetector:
     """Finds the names of a knowledge base, and extra ones, in texts."""
 
     def __init__(
-        self,
-        kb: KnowledgeBase,
-        settings: DetectionSettings = DetectionSettings(),
-        extra_aliases: Sequence[str] = (),
+        self, kb: KnowledgeBase, link_probability: float = 0.1, extra_aliases: Sequence[str] = ()
     ) -> None:
         """Prepare the search.
 
         Args:
             kb: Its aliases are looked for, those with a sufficient link probability.
-            settings: Which of them.
+            link_probability: What is sufficient.
             extra_aliases: Names that are always looked for.
         """
-        self.settings = settings
-        self._kb = kb
+        self._kb, self._least = kb, link_probability
         undecided = np.append(np.zeros(kb.n_aliases, np.uint8), np.uint8(_UNWANTED))
         self._wanted = _Verdicts(self._is_mention, undecided)
         self._fit_for_small_letters = _Verdicts(
             partial(fit_for_small_letters, kb), undecided.copy()
         )
-        self._forms: WordForms | None = None
+        self._repeated = RepeatedNames(kb)
         self._letters: tuple[CodeArray, ...] = ()
+        self._forms: WordForms | None = None
         self._name_starts: NameStarts | None = None
-        if settings.word_forms and kb.language not in LEFT_ALONE:
-            from stamo.linking.forms import WordForms, learn_name_starts
+        self._extra_forms: AliasForms | None = None
+        if kb.language not in LEFT_ALONE:
+            from stamo.linking.forms import WordForms, find_alias_forms, learn_name_starts
             from stamo.linking.letters import form_rules, other_letters
 
             self._forms, self._letters = WordForms(kb, form_rules(kb)), other_letters(kb.language)
             self._name_starts = learn_name_starts(kb)
-        self._repeated = RepeatedNames(kb) if settings.repeated else None
-        self.extra_aliases = tuple(extra_aliases)
+            self._extra_forms = find_alias_forms(extra_aliases, kb)
         self._extras: NameMatcher | None = None
-        self._extra_forms: AliasForms | None = None
-        if self.extra_aliases:
-            self._extra_ids = kb.alias_ids(self.extra_aliases)
-            plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in self.extra_aliases]
+        if extra_aliases:
+            self._extra_ids = kb.alias_ids(extra_aliases)
+            plain = [normalise_surface(name).translate(PLAIN_SIGNS) for name in extra_aliases]
             self._extras = NameMatcher.build(plain)
             self._extras_wanted = np.array([bool(tokenize(name)[0]) for name in plain], np.bool_)
-        if self.extra_aliases and self._forms is not None:
-            from stamo.linking.forms import find_alias_forms
 
-            self._extra_forms = find_alias_forms(self.extra_aliases, kb)
-
-    def detect(self, joined: JoinedTexts, extras: Bools | None = None) -> Detected:
+    def detect(self, joined: JoinedTexts, counting: Bools | None = None) -> Detected:
         """Find the mentions of a batch of texts.
 
         Args:
             joined: The texts.
-            extras: Which extra aliases count in each text, shape (texts, extra aliases); by
+            counting: Which extra aliases count in each text, shape (texts, extra aliases); by
                 default all do in all.
         """
         haystack = make_haystack(joined, self._letters, dotted_i=self._kb.language in DOTTED_I)
-        begin, end, aliases, named, priority = self._matches(haystack, joined, extras)
+        found = self._kb.matcher.find_all(haystack.tokens, self._wanted)
+        begin, end, aliases = found.starts, found.ends, found.names
+        named = np.full(len(aliases), -1, np.int32)
+        priority = self._kb.link_probability[aliases].astype(np.float64)
+        if self._extras is not None:
+            more = self._extras.find_all(haystack.tokens, self._extras_wanted)
+            first, last, names = more.starts, more.ends, more.names
+            # An extra alias that the knowledge base knows too is found once, as an extra one.
+            known = np.flatnonzero(np.isin(aliases, self._extra_ids))
+            if counting is not None:
+                counts = counting[joined.document_of(haystack.origin[first]), names]
+                first, last, names = first[counts], last[counts], names[counts]
+                texts = joined.document_of(haystack.origin[begin[known]])
+                same = self._extra_ids == aliases[known][:, None]  # (known, extra aliases)
+                known = known[(same & counting[texts]).any(axis=1)]
+            other = np.delete(np.arange(len(aliases)), known)
+            begin, end = np.append(begin[other], first), np.append(end[other], last)
+            aliases = np.append(aliases[other], self._extra_ids[names])
+            named = np.append(named[other], names)
+            priority = np.append(priority[other], np.full(len(names), EXTRA_PRIORITY))
         starts, ends = haystack.origin[begin], haystack.origin[end - 1] + 1
         # With its first letter made small, a sentence's start is only good for names at its start.
         misplaced = haystack.is_sentence[begin] & (starts != haystack.variant_at[begin])
-        exact = haystack.variant_at[begin] < 0
         small = np.flatnonzero(haystack.is_small[begin])
         if len(small):
             misplaced[small] = ~self._fit_for_small_letters[aliases[small]]
         if self._name_starts is not None:
             misplaced |= self._name_starts.begin_inside(joined, starts, ends, named >= 0)
         rows = np.flatnonzero(~misplaced)
-        priority = priority + 2.0 * exact
-        found = Detected(starts, ends, aliases, named).take(rows)
-        if self._forms is None:
-            found = found.take(resolve_overlaps(found.starts, found.ends, priority[rows]))
-        else:
-            found = self._with_forms(self._forms, joined, found, priority[rows], extras)
-        return found if self._repeated is None else self._repeated.add_to(joined, found)
-
-    def _with_forms(
-        self,
-        forms: WordForms,
-        joined: JoinedTexts,
-        found: Detected,
-        priority: Float64,
-        counting: Bools | None,
-    ) -> Detected:
-        """Choose among names as they are written and names inside words.
-
-        Those of the knowledge base come last; a form of an extra alias is before whatever else the
-        word may be, but the alias itself.
-        """
-        inside = forms.find(joined)
-        inside = inside.take(self._wanted[inside.aliases])
-        last = self._kb.link_probability[inside.aliases] - 1.0
-        extra = NOTHING_DETECTED if self._extra_forms is None else self._extra_forms.find(joined)
-        if counting is not None and len(extra):
-            extra = extra.take(counting[joined.document_of(extra.starts), extra.extras])
-        every = Detected.join([found, inside, extra])
-        ranks = np.concatenate([priority, last, np.full(len(extra), EXTRA_FORM_PRIORITY)])
-        return every.take(resolve_overlaps(every.starts, every.ends, ranks))
-
-    def _matches(
-        self, haystack: Haystack, joined: JoinedTexts, counting: Bools | None
-    ) -> tuple[Int32, Int32, Int32, Int32, Float64]:
-        """Return begin, end, alias, extra alias and priority of everything found."""
-        found = self._kb.matcher.find_all(haystack.tokens, self._wanted)
-        aliases, none = found.names, np.full(len(found.names), -1, np.int32)
-        priority = self._kb.link_probability[aliases].astype(np.float64)
-        if self._extras is None:
-            return found.starts, found.ends, aliases, none, priority
-        more = self._extras.find_all(haystack.tokens, self._extras_wanted)
-        begin, end, names = more.starts, more.ends, more.names
-        # An extra alias that the knowledge base knows too is found once, as an extra one.
-        known = np.flatnonzero(np.isin(aliases, self._extra_ids))
-        if counting is not None:
-            counts = counting[joined.document_of(haystack.origin[begin]), names]
-            begin, end, names = begin[counts], end[counts], names[counts]
-            texts = joined.document_of(haystack.origin[found.starts[known]])
-            same = self._extra_ids == aliases[known][:, None]  # (known, extra aliases)
-            known = known[(same & counting[texts]).any(axis=1)]
-        other = np.delete(np.arange(len(aliases)), known)
-        return (
-            np.concatenate([found.starts[other], begin]),
-            np.concatenate([found.ends[other], end]),
-            np.concatenate([aliases[other], self._extra_ids[names]]),
-            np.concatenate([none[other], names]),
-            np.concatenate([priority[other], np.full(len(names), EXTRA_PRIORITY)]),
-        )
+        exact = haystack.variant_at[begin] < 0
+        priority = (priority + 2.0 * exact)[rows]
+        every = Detected(starts, ends, aliases, named).take(rows)
+        if self._forms is not None:
+            # Names of the knowledge base inside words come last; a form of an extra alias is before
+            # whatever else the word may be, but the alias itself.
+            inside = self._forms.find(joined)
+            inside = inside.take(self._wanted[inside.aliases])
+            parts, ranks = [every, inside], [self._kb.link_probability[inside.aliases] - 1.0]
+            if self._extra_forms is not None:
+                extra = self._extra_forms.find(joined)
+                if counting is not None:
+                    extra = extra.take(counting[joined.document_of(extra.starts), extra.extras])
+                parts.append(extra)
+                ranks.append(np.full(len(extra), EXTRA_FORM_PRIORITY))
+            every, priority = Detected.join(parts), np.concatenate([priority, *ranks])
+        every = every.take(resolve_overlaps(every.starts, every.ends, priority))
+        return self._repeated.add_to(joined, every)
 
     def _is_mention(self, aliases: Int32) -> Bools:
         """Tell which names are mentions wherever they stand as whole words."""
-        kb, least = self._kb, self.settings.least_link_probability
-        result = kb.link_probability[aliases] >= least
+        kb = self._kb
+        result = kb.link_probability[aliases] >= self._least
         likely = aliases[result]
         names = kb.aliases(likely)
         owned = np.flatnonzero([name.endswith(_POSSESSIVE) for name in names])
         owners = kb.alias_ids([names[i].removesuffix(_POSSESSIVE) for i in owned.tolist()])
         counts = np.where(owners >= 0, kb.alias_counts[owners], 0)
         small = np.fromiter(map(begins_small, names), bool, len(names))
-        least_small = np.where(small, self.settings.least_link_probability_small, 0.0)
+        least_small = np.where(small, LEAST_FOR_SMALL, 0.0)
         searchable = np.fromiter(map(is_searchable, names), bool, len(names))
         searchable[owned] &= kb.alias_counts[likely[owned]] >= counts
         result[result] = searchable & (kb.link_probability[likely] >= least_small)

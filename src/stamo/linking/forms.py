@@ -6,8 +6,8 @@ word with them (`[[서울]]은`), and which endings piped links change (`[[Ло�
 of particles and a stemmer help where a wiki is too small to teach them.
 
 Affixes stay outside the span, as in the wiki's own links; an inflected form is the span as it is.
-English, which hardly does any of this to names, is left alone and pays nothing. Words are read as
-names of the knowledge base; those of new entities are found by `linking.alias_forms`.
+English, which hardly does any of this to names, is left alone and pays nothing. `WordForms`
+finds names of the knowledge base, `AliasForms` those of new entities.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class AliasForms:
                 self._starting.setdefault(alias.words[0], []).append(number)
         self._forms = WordForms(GivenWords(list(self._numbers)), rules)
         self._begun = tuple({begun for word in self._numbers for begun in _begun(word, rules)})
-        self._readings: dict[str, WordReading | None] = {}
+        self._known: dict[str, WordForm | None] = {}
         self._is_other_name: dict[tuple[str, int], bool] = {}
         self._name_by_form: dict[str, str] = {}
         stems = [stem for alias in aliases for stem in _stems_of(alias, rules)]
@@ -191,13 +191,13 @@ class AliasForms:
 
     def find(self, joined: JoinedTexts) -> Detected:
         """Find the forms of names in texts; `extras` are numbers of the given names."""
-        readings = [self._reading(word) for word in joined.words]
+        forms = [self._form(word) for word in joined.words]
         found = [
             (start, end, number)
-            for row, reading in enumerate(readings)
-            if reading is not None
-            for number in self._starting.get(reading[2], ())
-            for start, end in self._spans(joined, readings, row, number)
+            for row, form in enumerate(forms)
+            if form is not None
+            for number in self._starting.get(form[2], ())
+            for start, end in self._spans(joined, forms, row, number)
         ]
         table = np.array(found, dtype=np.int64).reshape(-1, 3)
         numbers = table[:, 2].astype(np.int32)
@@ -226,23 +226,23 @@ class AliasForms:
                 self._name_by_form[surface] = name
         return name
 
-    def _reading(self, word: str) -> WordReading | None:
+    def _form(self, word: str) -> WordForm | None:
         try:
-            return self._readings[word]
+            return self._known[word]
         except KeyError:
             spellings = [word, *_rewritten(word, self._letters)]
             numbers = [self._numbers[s] for s in spellings if s in self._numbers]
             found = (0, 0, numbers[0]) if numbers else None
             if found is None and any(begun in word for begun in self._begun):
-                found = self._forms.reading(word)
-            if len(self._readings) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
-                self._readings[word] = found
+                found = self._forms.form(word)
+            if len(self._known) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
+                self._known[word] = found
             return found
 
     def _spans(
         self,
         joined: JoinedTexts,
-        readings: Sequence[WordReading | None],
+        forms: Sequence[WordForm | None],
         row: int,
         number: int,
     ) -> list[tuple[int, int]]:
@@ -253,7 +253,7 @@ class AliasForms:
         """
         alias = self._aliases[number]
         n = len(alias.words)
-        some = readings[row : row + n]
+        some = forms[row : row + n]
         cuts = [(r[0], r[1]) for r, w in zip(some, alias.words, strict=False) if r and r[2] == w]
         if (
             len(cuts) < n
@@ -405,7 +405,7 @@ MIN_NAME = 2
 MAX_CACHED = 500_000
 MAX_SAME_STEM = 50
 
-WordReading = tuple[int, int, int]
+WordForm = tuple[int, int, int]
 """Letters to leave out at the front, at the end, and the alias of the rest."""
 
 
@@ -439,7 +439,7 @@ class WordForms:
         self._id, self._with_prefix = names.alias_id, names.names_with_prefix
         self._counts = names.alias_counts
         self._rules, self._affixes, self._stem = rules, rules.affixes, rules.stem
-        self._readings: dict[str, WordReading | None] = {}
+        self._known: dict[str, WordForm | None] = {}
 
     def find(self, joined: JoinedTexts) -> Detected:
         """Find names inside the words of texts, at most one in each."""
@@ -450,7 +450,7 @@ class WordForms:
             for i, is_raised in enumerate(joined.is_raised.tolist())
             if is_raised or not _has_case(words[i][0])
         ]
-        found = [(i, *r) for i in looked_at if (r := self.reading(words[i])) is not None]
+        found = [(i, *r) for i in looked_at if (r := self.form(words[i])) is not None]
         rows, front, back, aliases = np.array(found, dtype=np.int64).reshape(-1, 4).T
         starts, ends = joined.starts[rows] + front, joined.ends[rows] - back
         if self._rules.accents_move:
@@ -472,27 +472,27 @@ class WordForms:
                     if lowered.startswith(plain, start) and stop in stops:
                         yield start, stop, self._id(name)
 
-    def reading(self, word: str) -> WordReading | None:
-        """Return the best way to read a word as a form of a name, None if there is none."""
+    def form(self, word: str) -> WordForm | None:
+        """Return what a word is best taken for as a form of a name, None if it is none."""
         try:
-            return self._readings[word]
+            return self._known[word]
         except KeyError:
             found = self._best(word) if len(word) > MIN_NAME else None
-            if len(self._readings) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
-                self._readings[word] = found
+            if len(self._known) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
+                self._known[word] = found
             return found
 
-    def _best(self, word: str) -> WordReading | None:
-        """Return the first way to read a word as a name that is used, else the first of all."""
+    def _best(self, word: str) -> WordForm | None:
+        """Return the first name in use that a word may be a form of, else the first of all."""
         first = None
-        for reading in self._search(word):
-            if self._counts[reading[2]]:
-                return reading
-            first = first or reading
+        for form in self._search(word):
+            if self._counts[form[2]]:
+                return form
+            first = first or form
         return first
 
-    def _search(self, word: str) -> Iterator[WordReading]:
-        """Yield ways to read a word as a form of a name, the best first; none if it is a name."""
+    def _search(self, word: str) -> Iterator[WordForm]:
+        """Yield what a word may be a form of, the best first; nothing if it is a name itself."""
         capitals = self._rules.capitals(word)
         if any(n >= 0 and self._counts[n] for n in map(self._id, (*capitals, word))):
             return
@@ -510,7 +510,7 @@ class WordForms:
         for raised in capitals:
             yield from self._with_other_stem(raised)
 
-    def _without_affixes(self, word: str) -> Iterator[WordReading]:
+    def _without_affixes(self, word: str) -> Iterator[WordForm]:
         """Yield the longest names that are left without a prefix, a particle or both."""
         affixes, n = self._affixes, len(word)
         fronts = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[:i] in affixes.before]
@@ -520,7 +520,7 @@ class WordForms:
             aliases = map(self._id, self._rules.capitals(word[i : n - j]))
             yield from ((i, j, alias) for alias in aliases if alias >= 0)
 
-    def _with_other_ending(self, word: str) -> Iterator[WordReading]:
+    def _with_other_ending(self, word: str) -> Iterator[WordForm]:
         endings = self._affixes.endings or {}
         for n in range(min(MAX_ENDING, len(word) - MIN_STEM), -1, -1):
             stem = word[: len(word) - n]
@@ -529,7 +529,7 @@ class WordForms:
                 if alias >= 0:
                     yield 0, 0, alias
 
-    def _with_other_stem(self, word: str) -> Iterator[WordReading]:
+    def _with_other_stem(self, word: str) -> Iterator[WordForm]:
         """Yield names whose stem changes before some endings: Praha, Praze; Marek, Marka."""
         endings, stems = self._affixes.endings or {}, self._affixes.stems
         for n in range(min(MAX_ENDING, len(word) - MIN_NAME) if stems else -1, -1, -1):
@@ -540,7 +540,7 @@ class WordForms:
                     names = (stem[:-k] + changed + other for other in others)
                     yield from ((0, 0, a) for a in map(self._id, names) if a >= 0)
 
-    def _with_same_stem(self, word: str, raised: str) -> Iterator[WordReading]:
+    def _with_same_stem(self, word: str, raised: str) -> Iterator[WordForm]:
         if self._stem is None:
             return
         stem = self._stem(word)

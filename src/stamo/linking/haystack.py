@@ -12,7 +12,7 @@ letters.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -89,31 +89,78 @@ def make_haystack(
         letters: For each way to write the texts in other letters, the letter for each code point.
         dotted_i: Whether stretches in capitals are also tried with "ı" for "I".
     """
-    codes, is_kept = _fold_text(joined)
+    # Signs folded, and a run of white space to its first character, which alone is kept: a space,
+    # or a line's end when the run ends a paragraph.
+    codes, white = fold(joined.codes), (joined.kinds & WHITE) > 0
+    is_kept = np.ones(len(white), dtype=np.bool_)
+    np.logical_and(white[1:], white[:-1], out=is_kept[1:])
+    np.logical_not(is_kept[1:], out=is_kept[1:])
+    np.putmask(codes, white, np.uint32(_SPACE))
+    more = np.flatnonzero(~is_kept)
+    begin = more[is_kept[more - 1]] - 1
+    end = more[np.append(np.diff(more) > 1, True)[: len(more)]] + 1
+    lines = np.flatnonzero(joined.codes == _NEWLINE)
+    n_lines = np.searchsorted(lines, end) - np.searchsorted(lines, begin)
+    codes[begin[n_lines > 1]] = _NEWLINE
     kept = np.flatnonzero(is_kept)
     parts = [_Part(codes[kept], kept, np.full(len(kept), -1, np.int64))]
+
+    # The first word of each sentence with a small letter.
     longer = np.flatnonzero(joined.is_raised & (joined.ends - joined.starts > 1))
     second = joined.starts[longer] + 1
     capitalised = longer[joined.codes[second] == joined.lowered[second]]  # "The", but not "THE"
     first = capitalised[begins_sentence(joined, capitalised)]
-    parts += _sentence_variants(joined, codes, is_kept, first)
+    if len(first):
+        starts = joined.starts[first].astype(np.int64)
+        last = np.minimum(first + MAX_VARIANT_WORDS, len(joined.starts)) - 1
+        ends = np.minimum(joined.ends[last], joined.offsets[joined.word_documents[first] + 1] - 1)
+        chars, origin, variant_at = _gather(codes, is_kept, starts, ends)
+        at_start = np.flatnonzero((origin == variant_at) & (chars != _SEPARATOR_CODE))
+        chars[at_start] = joined.lowered[origin[at_start]]
+        parts.append(_Part(chars, origin, variant_at, is_sentence=True))
+
     parts += _capital_variants(joined, codes, is_kept)
     if dotted_i:
         lowered = np.where(joined.codes == ord("I"), np.uint32(ord("\u0131")), joined.lowered)
         parts += _capital_variants(replace(joined, lowered=lowered), codes, is_kept)
-    for table in letters:
-        parts += _letter_variants(parts[0], table)
+    text = parts[0].chars
+    for table in letters:  # all texts in other letters, where that changes any
+        written = np.where(text < TABLE_SIZE, table.take(text, mode="clip"), text)
+        if (written != text).any():
+            parts.append(_Part(written, kept, np.zeros(len(text), np.int64)))
+
+    # Documents in small letters: hardly a word of theirs has a capital that begins no sentence, is
+    # no single letter and no tag. Words in capitals count: a text that shouts is none of them.
     behind = joined.kinds.take(joined.starts - 1, mode="clip")
     tags = np.flatnonzero((behind & TAG > 0) & (joined.starts > 0))
-    small = _small_documents(joined, first, tags)
+    is_capital = joined.is_raised & (joined.ends - joined.starts > 1)
+    is_capital[tags] = is_capital[first] = False
+    n = len(joined.offsets) - 1
+    n_capitals = np.bincount(joined.word_documents[is_capital], minlength=n)
+    n_words = np.bincount(joined.word_documents, minlength=n)
+    small = np.flatnonzero((n_words > 0) & (n_capitals <= MAX_CAPITAL_SHARE * n_words))
     if len(small) or len(tags):
         parts += _small_variants(joined, codes, is_kept, small, tags)
+
     chars, origin, variant_at = (
         np.concatenate(column) for column in list(zip(*parts, strict=True))[:3]
     )
     lengths = [len(part.chars) for part in parts]
+    # The words of the texts, wherever their characters have gone.
+    edges = np.zeros((2, len(joined.codes)), dtype=np.bool_)
+    edges[0, joined.starts] = True
+    edges[1, joined.ends - 1] = True
+    inside = chars != _SEPARATOR_CODE
+    begins, stops = edges[0].take(origin) & inside, edges[1].take(origin) & inside
+    for part, past in zip(parts, np.cumsum(lengths).tolist(), strict=True):
+        if part.begins is not None:  # a word begins there too, and ends two characters earlier
+            cuts = past - len(part.chars) + np.flatnonzero(part.begins)
+            begins[cuts], begins[cuts - 1], stops[cuts - 2] = True, False, True
+    steps = begins.astype(np.int8)
+    steps[1:] -= stops[:-1]
+    marks = WordMarks(np.cumsum(steps, dtype=np.int8) != 0, begins, stops)
     return Haystack(
-        _tokens(joined, chars, origin, parts),
+        HashedTokens(chars, marks),
         origin,
         variant_at,
         np.repeat([part.is_sentence for part in parts], lengths),
@@ -127,45 +174,6 @@ def fold(codes: CodeArray) -> CodeArray:
     signs = np.flatnonzero((codes >= _FIRST_SIGN) & (codes < TABLE_SIZE))
     folded[signs] = _PLAIN[codes[signs]]
     return folded
-
-
-def _fold_text(joined: JoinedTexts) -> tuple[CodeArray, Bools]:
-    """Fold signs, and a run of white space to its first character, which alone is kept.
-
-    That is a space, or a line's end when the run ends a paragraph.
-    """
-    folded, white = fold(joined.codes), (joined.kinds & WHITE) > 0
-    is_kept = np.ones(len(white), dtype=np.bool_)
-    np.logical_and(white[1:], white[:-1], out=is_kept[1:])
-    np.logical_not(is_kept[1:], out=is_kept[1:])
-    np.putmask(folded, white, np.uint32(_SPACE))
-    more = np.flatnonzero(~is_kept)
-    first = more[is_kept[more - 1]] - 1
-    end = more[np.append(np.diff(more) > 1, True)[: len(more)]] + 1
-    lines = np.flatnonzero(joined.codes == _NEWLINE)
-    n_lines = np.searchsorted(lines, end) - np.searchsorted(lines, first)
-    folded[first[n_lines > 1]] = _NEWLINE
-    return folded, is_kept
-
-
-def _tokens(
-    joined: JoinedTexts, chars: CodeArray, origin: Int64, parts: Sequence[_Part]
-) -> HashedTokens:
-    """Find the words of the joined texts among characters that come from there."""
-    edges = np.zeros((2, len(joined.codes)), dtype=np.bool_)
-    edges[0, joined.starts] = True
-    edges[1, joined.ends - 1] = True
-    inside = chars != _SEPARATOR_CODE
-    starts, stops = edges[0].take(origin) & inside, edges[1].take(origin) & inside
-    end = 0
-    for part in parts:
-        if part.begins is not None:  # a word begins there too, and ends two characters earlier
-            cuts = end + np.flatnonzero(part.begins)
-            starts[cuts], starts[cuts - 1], stops[cuts - 2] = True, False, True
-        end += len(part.chars)
-    steps = starts.astype(np.int8)
-    steps[1:] -= stops[:-1]
-    return HashedTokens(chars, WordMarks(np.cumsum(steps, dtype=np.int8) != 0, starts, stops))
 
 
 def _gather(
@@ -183,30 +191,6 @@ def _gather(
     return chars[keep], origin[keep], variant_at[keep]
 
 
-def _letter_variants(text: _Part, table: CodeArray) -> list[_Part]:
-    """Write all texts in other letters, where that changes any."""
-    codes = text.chars
-    written = np.where(codes < TABLE_SIZE, table.take(codes, mode="clip"), codes)
-    if (written == codes).all():
-        return []
-    return [_Part(written, text.origin, np.zeros(len(codes), np.int64))]
-
-
-def _sentence_variants(
-    joined: JoinedTexts, codes: CodeArray, is_kept: Bools, first: Int64
-) -> list[_Part]:
-    """Write the first word of each sentence with a small letter."""
-    if not len(first):
-        return []
-    starts = joined.starts[first].astype(np.int64)
-    last = np.minimum(first + MAX_VARIANT_WORDS, len(joined.starts)) - 1
-    ends = np.minimum(joined.ends[last], joined.offsets[joined.word_documents[first] + 1] - 1)
-    chars, origin, variant_at = _gather(codes, is_kept, starts, ends)
-    at_start = np.flatnonzero((origin == variant_at) & (chars != _SEPARATOR_CODE))
-    chars[at_start] = joined.lowered[origin[at_start]]
-    return [_Part(chars, origin, variant_at, is_sentence=True)]
-
-
 def begins_sentence(joined: JoinedTexts, words: Int64 | None = None) -> Bools:
     """Tell which words, all by default, follow the end of a sentence, a line or nothing at all."""
     starts = joined.starts if words is None else joined.starts[words]
@@ -220,7 +204,18 @@ def begins_sentence(joined: JoinedTexts, words: Int64 | None = None) -> Bools:
 
 def _capital_variants(joined: JoinedTexts, codes: CodeArray, is_kept: Bools) -> list[_Part]:
     """Write stretches in capitals in title case, also with their short words small."""
-    first, last = _capital_runs(joined)
+    length, is_capital = joined.ends - joined.starts, joined.is_raised.copy()
+    words = np.flatnonzero(is_capital & (length > 1))
+    changed = np.concatenate([[0], np.cumsum(joined.codes != joined.lowered, dtype=np.int32)])
+    n_changed = changed[joined.ends[words]] - changed[joined.starts[words]]
+    is_capital[words] = n_changed == length[words]
+    breaks, documents = np.ones(len(length) + 1, dtype=np.bool_), joined.word_documents
+    breaks[1:-1] = (is_capital[1:] != is_capital[:-1]) | (documents[1:] != documents[:-1])
+    edges = np.flatnonzero(breaks)
+    first, last = edges[:-1], edges[1:]  # of each stretch; the last word is one past it
+    is_run = is_capital[first] if len(first) else np.zeros(0, np.bool_)
+    is_run = is_run & ((last - first > 1) | (length[first] >= MIN_CAPITALS))
+    first, last = first[is_run], last[is_run]
     if not len(first):
         return []
     starts, ends = joined.starts[first].astype(np.int64), joined.ends[last - 1].astype(np.int64)
@@ -230,31 +225,12 @@ def _capital_variants(joined: JoinedTexts, codes: CodeArray, is_kept: Bools) -> 
     begins[origin[(chars >= _GEORGIAN_CAPITALS[0]) & (chars <= _GEORGIAN_CAPITALS[1])]] = False
     lowered = np.where(chars == _SEPARATOR_CODE, chars, fold(joined.lowered[origin]))
     title = np.where(begins[origin], chars, lowered)
-    short = joined.ends - joined.starts <= MAX_SHORT_WORD
+    short = length <= MAX_SHORT_WORD
     short[first] = False
     begins[joined.starts[short]] = False
     small = np.where(begins[origin], chars, lowered)
     parts = [_Part(title, origin, variant_at)]
     return parts if (title == small).all() else [*parts, _Part(small, origin, variant_at)]
-
-
-def _small_documents(joined: JoinedTexts, begins_sentence: Int64, tags: Int64) -> Int64:
-    """Return the documents that are written in small letters.
-
-    Capitals that begin a sentence, single letters and tags are not counted; words in capitals are,
-    for a text that shouts is not written in small letters.
-
-    Args:
-        joined: The texts.
-        begins_sentence: The words that have a capital and begin a sentence.
-        tags: The words that stand right behind # or @.
-    """
-    documents, n = joined.word_documents, len(joined.offsets) - 1
-    capital = joined.is_raised & (joined.ends - joined.starts > 1)
-    capital[tags] = capital[begins_sentence] = False
-    n_capitals = np.bincount(documents[capital], minlength=n)
-    n_words = np.bincount(documents, minlength=n)
-    return np.flatnonzero((n_words > 0) & (n_capitals <= MAX_CAPITAL_SHARE * n_words))
 
 
 def _small_variants(
@@ -276,59 +252,25 @@ def _small_variants(
     for some in places:
         is_raised = np.zeros(len(codes), dtype=np.bool_)
         is_raised[some] = True
-        written = raised(chars, is_raised[origin])
+        at, written = is_raised[origin], chars.copy()
+        found = np.flatnonzero(np.bincount(written[at]))  # sorting would take most of the time
+        capitals = np.zeros(found.max(initial=0) + 1, dtype=np.uint32)
+        capitals[found] = [ord(capital(chr(c))) for c in found.tolist()]
+        written[at] = capitals[written[at]]
         parts.append(_Part(written, origin, variant_at, is_small=True))
-    return parts + [
-        _Part(code_points(text), origin, origin[:1].repeat(len(origin)), begins=begins)
-        for text, origin, begins in cut_tags(joined, tags)
-    ]
-
-
-def _capital_runs(joined: JoinedTexts) -> tuple[Int64, Int64]:
-    """Return first and one past the last word of each stretch written in capitals."""
-    length = joined.ends - joined.starts
-    capital = joined.is_raised.copy()
-    words = np.flatnonzero(capital & (length > 1))
-    changed = np.concatenate([[0], np.cumsum(joined.codes != joined.lowered, dtype=np.int32)])
-    n_changed = changed[joined.ends[words]] - changed[joined.starts[words]]
-    capital[words] = n_changed == length[words]
-    breaks = np.ones(len(length) + 1, dtype=np.bool_)
-    documents = joined.word_documents
-    breaks[1:-1] = (capital[1:] != capital[:-1]) | (documents[1:] != documents[:-1])
-    edges = np.flatnonzero(breaks)
-    first, last = edges[:-1], edges[1:]
-    is_run = capital[first] if len(first) else np.zeros(0, np.bool_)
-    long = (last - first > 1) | (length[first] >= MIN_CAPITALS)
-    return first[is_run & long], last[is_run & long]
-
-
-def raised(codes: CodeArray, places: Bools) -> CodeArray:
-    """Return characters with capitals at some places."""
-    codes, written = codes.copy(), codes[places]
-    letters = np.flatnonzero(np.bincount(written))  # sorting them would take most of the time
-    table = np.zeros(letters.max(initial=0) + 1, dtype=np.uint32)
-    table[letters] = [ord(capital(chr(c))) for c in letters.tolist()]
-    codes[places] = table[written]
-    return codes
-
-
-def cut_tags(joined: JoinedTexts, words: Int64) -> Iterator[tuple[str, Int64, Bools]]:
-    """Yield the tags that hold several words, written apart, also with their short words small.
-
-    Yields:
-        The words with a space between; the place that each character comes from; which of them
-        begin a word inside.
-    """
-    for start, end in zip(joined.starts[words].tolist(), joined.ends[words].tolist(), strict=True):
+    edges = joined.starts[tags].tolist(), joined.ends[tags].tolist()
+    for start, end in zip(*edges, strict=True):
         pieces = [(m.start(), m.end()) for m in _PIECE.finditer(joined.text, start, end)]
         if len(pieces) < 2 or pieces[0][0] != start:
             continue
-        pieces_of = [joined.text[a:b] for a, b in pieces]
-        short = [w.lower() if len(w) <= MAX_SHORT_WORD else w for w in pieces_of[1:]]
-        # A space takes the place of the letter before it.
-        places = [np.append(np.arange(a, b), b - 1) for a, b in pieces]
-        origin = np.concatenate(places).astype(np.int64)
-        begins = np.zeros(len(origin), dtype=np.bool_)
-        begins[np.cumsum([len(place) for place in places])[:-1]] = True
-        for written in dict.fromkeys([tuple(pieces_of), (pieces_of[0], *short)]):
-            yield " ".join(written) + SEPARATOR, origin, begins
+        # Written apart, also with short words small; a space takes the place of the letter before.
+        words = [joined.text[a:b] for a, b in pieces]
+        short = [w.lower() if len(w) <= MAX_SHORT_WORD else w for w in words[1:]]
+        spread = [np.append(np.arange(a, b), b - 1) for a, b in pieces]
+        place = np.concatenate(spread).astype(np.int64)
+        begins = np.zeros(len(place), dtype=np.bool_)
+        begins[np.cumsum([len(part) for part in spread])[:-1]] = True
+        for text in dict.fromkeys([" ".join(words), " ".join([words[0], *short])]):
+            apart = code_points(text + SEPARATOR)
+            parts.append(_Part(apart, place, place[:1].repeat(len(place)), begins=begins))
+    return parts

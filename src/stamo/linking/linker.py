@@ -17,18 +17,23 @@ from stamo.errors import PackError
 from stamo.features.mentions import UNKNOWN, Lexicon, encode
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batch import (
-    NOTHING_TAKEN,
     ContentWords,
     Located,
     fault_of,
     join_found,
     locate,
     split_found,
-    take_over,
 )
 from stamo.linking.detect import LinkerSettings, MentionDetector
-from stamo.linking.names import NameReadings
-from stamo.linking.rank import Ranking, rank_by_model, rank_by_prior
+from stamo.linking.names import NameFormFinder
+from stamo.linking.rank import (
+    MAX_CANDIDATES,
+    Ranking,
+    rank_and_explain,
+    rank_by_model,
+    rank_by_prior,
+    score_names,
+)
 from stamo.linking.results import (
     LinkedDocument,
     LinkedMention,
@@ -104,10 +109,10 @@ class Linker:
         self.tables = trained.tables(kb)
         self.words = ContentWords(Lexicon.of(kb))
         """The vocabulary."""
-        self.encoding = replace(trained.encoding, n_candidates=settings.max_candidates)
+        self.encoding = replace(trained.encoding, n_candidates=MAX_CANDIDATES)
         self.window = settings.window
         """Characters that are linked together."""
-        self.readings = NameReadings(kb)
+        self.forms = NameFormFinder(kb)
         """Finds other forms of given names."""
 
     @property
@@ -122,7 +127,7 @@ class Linker:
     @cached_property
     def detector(self) -> MentionDetector:
         """Finds mentions; made when it is first needed."""
-        return MentionDetector(self.kb, self.settings.detection, self.extra_aliases)
+        return MentionDetector(self.kb, self.settings.link_probability, self.extra_aliases)
 
     def warm_up(self) -> None:
         """Make what is otherwise made at the first use."""
@@ -191,7 +196,7 @@ class Linker:
             with one_thread():
                 joined = join_texts([part.document.text for part in parts[some]])
                 mentions = join_found(joined, found[some])
-                located = locate(joined, mentions, self.readings, self.words, self.extra_aliases)
+                located = locate(joined, mentions, self.forms, self.words, self.extra_aliases)
                 yield from self._link(parts[some], located)
 
     def _link(self, parts: Sequence[Chunk], located: Located) -> list[LinkedDocument]:
@@ -206,8 +211,6 @@ class Linker:
         offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
         names: tuple[str, ...] = ()
         if n_scores := ranking.leads.shape[1]:
-            from stamo.linking.explain import score_names
-
             names = score_names(self.trained.model, n_scores)
         columns = MentionColumns(
             surfaces=[texts[d][start:end] for d, start, end in zip(*places, strict=True)],
@@ -243,16 +246,20 @@ class Linker:
     def locate(self, documents: Sequence[Document]) -> Located:
         """Find the mentions of a batch of documents, or take over those that they bring."""
         choice = self.settings.mentions
-        is_given = [choice == "given" or (choice == "auto" and bool(d.mentions)) for d in documents]
-        given = np.array(is_given, np.bool_)
+        given = {
+            i: document.mentions
+            for i, document in enumerate(documents)
+            if choice == "given" or (choice == "auto" and document.mentions)
+        }
         joined = join_texts([document.text for document in documents])
-        found = NOTHING_DETECTED if given.all() else self.detector.detect(joined)
-        taken = NOTHING_TAKEN
-        if given.any():
-            found = found.take(~given[joined.document_of(found.starts)])
-            taken = take_over(joined, documents, given)
+        found = NOTHING_DETECTED
+        if len(given) < len(documents):
+            found = self.detector.detect(joined)
+        if given:
+            found = found.take(~np.isin(joined.document_of(found.starts), list(given)))
+        brought = [(i, mentions) for i, mentions in given.items() if mentions]
         extras = self.extra_aliases
-        return locate(joined, found, self.readings, self.words, extras, taken, frozenset(extras))
+        return locate(joined, found, self.forms, self.words, extras, brought, frozenset(extras))
 
     def rank(self, located: Located, is_scored: Bools | None = None) -> Ranking:
         """Rank the candidates of located mentions, pass by pass.
@@ -265,7 +272,7 @@ class Linker:
                 prior, and are part of the entity context of the second pass alone, shape (M,).
         """
         settings, corpus = self.settings, located.corpus
-        by_prior = rank_by_prior(corpus, self.kb, settings.n_shown)
+        by_prior = rank_by_prior(corpus, self.kb)
         if settings.n_passes == 1 or not len(corpus.documents):
             return by_prior
         entities = by_prior.candidates[:, 0]
@@ -281,8 +288,6 @@ class Linker:
             mentions = encode(corpus, self.kb, self.encoding, rows=rows, context_entities=entities)
             parts = mentions, self.tables, self.kb, self.trained.calibration, alone, rows
             if settings.explain and not left:
-                from stamo.linking.explain import rank_and_explain  # with torch: a second
-
                 ranking = rank_and_explain(self.trained.model, *parts)
             else:
                 ranking = rank_by_model(self.trained.model, *parts)
@@ -311,35 +316,34 @@ def batched(
         yield batch
 
 
-def link_in_processes(
-    linker: Linker,
+def map_batches(
+    work: Callable[[Sequence[ReadChunk]], list[Result]],
     sources: Iterable[ReadChunk],
-    finish: Callable[[LinkedDocument], Result],
+    settings: LinkerSettings,
     n_workers: int = 1,
 ) -> Iterator[list[Result]]:
-    """Link a stream and yield the results of one batch after the other, in order.
+    """Work on a stream batch by batch, in order, whatever the number of workers.
 
-    The processes share the linker, whose pages are copied only when written to; its caches are made
-    before they are forked. The results do not depend on the number of workers.
+    The processes share what `work` holds, whose pages are copied only when written to; what it
+    makes at its first use is to be made before.
 
     Args:
-        linker: The linker.
-        sources: What to link.
-        finish: Turns a linked document into what is wanted of it, inside the worker.
+        work: Such as `Linker.link_batch`; what it returns is sent back from the worker.
+        sources: The documents.
+        settings: How large a batch is.
         n_workers: Processes; 1 is the calling process itself.
     """
-    batches = batched(sources, linker.settings.batch_size, linker.window)
 
-    def link(batch: Sequence[ReadChunk]) -> list[Result]:
+    def run(batch: Sequence[ReadChunk]) -> list[Result]:
         with without_garbage_collection(), one_thread():
-            return [finish(linked) for linked in linker.link_batch(batch)]
+            return work(batch)
 
+    batches = batched(sources, settings.batch_size, settings.window)
     if n_workers == 1:
-        yield from map(link, batches)
+        yield from map(run, batches)
         return
-    linker.warm_up()
-    with Workers(n_workers, inherited=link) as workers:
-        yield from workers.map(link, batches)
+    with Workers(n_workers, inherited=run) as workers:
+        yield from workers.map(run, batches)
 
 
 def open_linker(

@@ -40,13 +40,13 @@ SPELLING_WEIGHT = 1.0
 """Links that all other spellings of a name together are worth beside its own."""
 LONGER_WEIGHT = 0.5
 """The same for all longer names that begin with it."""
-LEAST_READING_SHARE = 0.003
-"""A reading that would get less of the prior than this is left out."""
+LEAST_FORM_SHARE = 0.003
+"""A form that would get less of the prior than this is left out."""
 MAX_PREFIXED = 500
 MIN_LONGER = 3
 MAX_INITIALS = 5
 MAX_REMEMBERED = 100_000
-"""Names whose readings are remembered, of some hundred bytes each; then all are forgotten."""
+"""Names whose forms are remembered, of some hundred bytes each; then all are forgotten."""
 MAX_REMEMBERED_LENGTH = 100
 MAX_PARTS = 5
 _BEFORE_DIGIT = re.compile(r"(?<=[^\W\d_])(?=\d)")
@@ -83,27 +83,19 @@ def _first_known(kb: KnowledgeBase, spellings: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Readings:
-    """Which aliases names may be read as, and how much each reading counts; r readings."""
+class NameForms:
+    """Which aliases names may be other forms of, and how much each counts; r forms."""
 
     names: Int64  # (r,) index of the name
     aliases: Int32  # (r,)
     weights: Float64  # (r,) as if the name had been so many links to the alias's entities
 
-    @classmethod
-    def of(cls, rows: Sequence[tuple[int, int, float]]) -> Readings:
-        """Take rows of name, alias and weight."""
-        names, aliases, weights = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(
-            np.array(names, np.int64), np.array(aliases, np.int32), np.array(weights, np.float64)
-        )
 
-
-NO_READINGS = Readings(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float64))
+NO_FORMS = NameForms(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float64))
 
 
 @dataclass(frozen=True)
-class NameReadings:
+class NameFormFinder:
     """Finds the aliases that are written like given names, or begin with them.
 
     Somebody says that these are names, so they are searched harder than those that are detected:
@@ -117,8 +109,8 @@ class NameReadings:
     kb: KnowledgeBase
     _known: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
-    def of(self, names: Sequence[str], fixed: frozenset[str] = frozenset()) -> Readings:
-        """Return the readings of names, but of those that are fixed."""
+    def of(self, names: Sequence[str], fixed: frozenset[str] = frozenset()) -> NameForms:
+        """Return the forms of names, but of those that are fixed."""
         wanted = [(i, name) for i, name in enumerate(names) if name not in fixed]
         new = list(dict.fromkeys(name for _, name in wanted if name not in self._known))
         if len(self._known) + len(new) > MAX_REMEMBERED:
@@ -133,11 +125,14 @@ class NameReadings:
         self._known.update(
             (n, all_) for n, all_ in found.items() if len(n) <= MAX_REMEMBERED_LENGTH
         )
-        return Readings.of(rows)
+        which, aliases, weights = zip(*rows, strict=True) if rows else ((), (), ())
+        return NameForms(
+            np.array(which, np.int64), np.array(aliases, np.int32), np.array(weights, np.float64)
+        )
 
 
 def _weighted(kb: KnowledgeBase, names: Sequence[str]) -> list[tuple[tuple[int, float], ...]]:
-    """Return the aliases that each name may be read as, with weights; none if only as itself."""
+    """Return the aliases that each name may be a form of, with weights; none if only itself."""
     own = kb.alias_ids(names)
     alike = _shares(kb, [set(spelled_alike(name)) for name in names], own, SPELLING_WEIGHT)
     longer = _shares(kb, _longer(kb, names, own), own, LONGER_WEIGHT)
@@ -174,7 +169,7 @@ def _shares(
     counts = np.maximum(kb.alias_counts[aliases], 0.5)
     shares = weight * counts / np.bincount(name, counts, minlength=len(forms))[name]
     n_own = np.where(own >= 0, kb.alias_counts[own], 0).astype(np.float64)
-    kept = np.flatnonzero(shares >= LEAST_READING_SHARE * (n_own + weight)[name])
+    kept = np.flatnonzero(shares >= LEAST_FORM_SHARE * (n_own + weight)[name])
     result: dict[int, dict[int, float]] = {i: {} for i in range(len(forms))}
     columns = (name[kept].tolist(), aliases[kept].tolist(), shares[kept].tolist())
     for i, alias, share in zip(*columns, strict=True):
@@ -374,10 +369,10 @@ def mix_surfaces(
     aliases: Int32,
     documents: Int32,
     surfaces: Int32,
-    related: Readings,
+    related: NameForms,
     fixed: frozenset[str],
 ) -> tuple[Int32, Int64, MixedSurfaces | None]:
-    """Give names that may be read in several ways the candidates of all readings.
+    """Give names that may be forms of several others the candidates of all of them.
 
     A name that is short for another in one document is not in the next, so it becomes a surface of
     its own in every document with a full form.
@@ -388,7 +383,7 @@ def mix_surfaces(
         aliases: Their aliases, -1 for unknown ones, shape (n,).
         documents: The document of each mention, shape (M,).
         surfaces: The name of each mention, shape (M,).
-        related: Readings of names that hold in every document.
+        related: Forms of names that hold in every document.
         fixed: Names that are left as they are.
 
     Returns:
@@ -397,64 +392,43 @@ def mix_surfaces(
     """
     n = len(names)
     short, full = shortened(names)
-    usable = (aliases[full] >= 0) & ~np.isin(short, _unshortened(kb, names, aliases, short, fixed))
+    # A name that is fixed, or the title of what it means most often, is short for nothing.
+    chosen = np.unique(short)
+    best = kb.by_alias.batch(aliases[chosen], 1)[0][:, 0]
+    titles = dict(zip(best[best >= 0].tolist(), kb.titles(best[best >= 0]), strict=True))
+    pairs = zip(chosen.tolist(), best.tolist(), strict=True)
+    is_whole = [names[i] in fixed or is_own_title(names[i], titles.get(e, "")) for i, e in pairs]
+    usable = (aliases[full] >= 0) & ~np.isin(short, chosen[np.array(is_whole, np.bool_)])
     document, short, full = in_documents(short[usable], full[usable], documents, surfaces)
     keys, row = np.unique(document * n + short, return_inverse=True)
-    name_of = np.concatenate([np.arange(n), keys % n])
+    own = keys % n  # the short names, of which each becomes a surface after the n-th
+    name_of = np.concatenate([np.arange(n), own])
     if len(keys):
         mine = documents.astype(np.int64) * n + surfaces
         place = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
         surfaces = np.where(keys[place] == mine, n + place, surfaces).astype(np.int32)
-    parts = [related, Readings(n + row, aliases[full], np.full(len(row), FULL_NAME_WEIGHT))]
-    parts += _own_readings(kb, aliases, keys % n, n, related)
-    name, alias, weight = (
-        np.concatenate([getattr(part, field) for part in parts])
-        for field in ("names", "aliases", "weights")
-    )
-    if not len(name):
+    # What the short names mean by themselves: by their related forms, or their own links.
+    order = np.argsort(related.names, kind="stable")
+    first = np.searchsorted(related.names[order], own)
+    n_forms = np.searchsorted(related.names[order], own, side="right") - first
+    forms = order[expand(first, n_forms)]
+    alone = np.flatnonzero((n_forms == 0) & (aliases[own] >= 0))
+    links = np.maximum(kb.alias_counts[aliases[own[alone]]], 1).astype(float)
+    surface = [related.names, n + row, n + np.repeat(np.arange(len(own)), n_forms), n + alone]
+    alias = [related.aliases, aliases[full], related.aliases[forms], aliases[own[alone]]]
+    weight = [related.weights, np.full(len(row), FULL_NAME_WEIGHT), related.weights[forms], links]
+    used, place = np.unique(np.concatenate(surface), return_inverse=True)
+    if not len(used):
         return surfaces, name_of, None
-    used, place = np.unique(name, return_inverse=True)
-    mixed = kb.by_alias.mix(place, alias, weight, len(used), MAX_CANDIDATES)
+    mixed = kb.by_alias.mix(
+        place, np.concatenate(alias), np.concatenate(weight), len(used), MAX_CANDIDATES
+    )
     return surfaces, name_of, MixedSurfaces(used, mixed)
-
-
-def _unshortened(
-    kb: KnowledgeBase,
-    names: Sequence[str],
-    aliases: Int32,
-    chosen: Int64,
-    fixed: frozenset[str],
-) -> Int64:
-    """Return which of the chosen names are fixed, or the title of what they mean most often."""
-    chosen = np.unique(chosen)
-    best = kb.by_alias.batch(aliases[chosen], 1)[0][:, 0]
-    titles = iter(kb.titles(best[best >= 0]))
-    titled = [next(titles) if e >= 0 else "" for e in best.tolist()]
-    mine = [names[i] for i in chosen.tolist()]
-    pairs = zip(mine, titled, strict=True)
-    return chosen[[name in fixed or is_own_title(name, title) for name, title in pairs]]
 
 
 def is_own_title(name: str, title: str) -> bool:
     """Tell whether a name is a title, without what that adds ("Anchorage, Alaska")."""
     return name.lower() == _QUALIFIER.sub("", title).lower()
-
-
-def _own_readings(
-    kb: KnowledgeBase, aliases: Int32, shorts: Int64, n: int, related: Readings
-) -> list[Readings]:
-    """Return what short forms mean by themselves, each for the surface after the n-th."""
-    order = np.argsort(related.names, kind="stable")
-    first = np.searchsorted(related.names[order], shorts)
-    last = np.searchsorted(related.names[order], shorts, side="right")
-    rows = [
-        Readings(np.full(b - a, n + i), related.aliases[order[a:b]], related.weights[order[a:b]])
-        for i, (a, b) in enumerate(zip(first.tolist(), last.tolist(), strict=True))
-        if a < b
-    ]
-    alone = np.flatnonzero((first == last) & (aliases[shorts] >= 0))
-    own = aliases[shorts[alone]]
-    return [*rows, Readings(n + alone, own, np.maximum(kb.alias_counts[own], 1).astype(float))]
 
 
 def in_documents(
@@ -518,11 +492,16 @@ class RepeatedNames:
         title of what it means most often.
         """
         kb = self.kb
-        pairs = [
-            (alias, form)
-            for alias, name in zip(aliases, kb.aliases(aliases), strict=True)
-            for form in last_word_and_initials(name)
-        ]
+        pairs = []
+        for alias, name in zip(aliases, kb.aliases(aliases), strict=True):
+            words = name.split(" ") if " " in name else ()
+            if not 2 <= len(words) <= MAX_FULL_WORDS or not all([w[:1].isupper() for w in words]):
+                continue
+            last, initials = words[-1], "".join([word[0] for word in words])
+            if len(last) >= MIN_WORD and last.isalpha() and not last.isupper():
+                pairs.append((alias, last))
+            if initials.isalpha():
+                pairs.append((alias, initials))
         self._forms.update(dict.fromkeys(aliases, ()))
         full = np.array([alias for alias, _ in pairs], dtype=np.int64)
         short = kb.alias_ids([form for _, form in pairs])
@@ -557,18 +536,6 @@ class RepeatedNames:
     def _is_common(self, word: str) -> bool:
         found = self._lexicon.words.find(word)
         return found >= 0 and bool(self._lexicon.is_stop_word[found])
-
-
-def last_word_and_initials(name: str) -> Iterator[str]:
-    """Yield what a name of several words with capitals may be repeated as."""
-    words = name.split(" ") if " " in name else ()
-    if not 2 <= len(words) <= MAX_FULL_WORDS or not all([word[:1].isupper() for word in words]):
-        return
-    last, initials = words[-1], "".join([word[0] for word in words])
-    if len(last) >= MIN_WORD and last.isalpha() and not last.isupper():
-        yield last
-    if initials.isalpha():
-        yield initials
 
 
 def _is_beside(joined: JoinedTexts, left: int, right: int, other: int) -> bool:

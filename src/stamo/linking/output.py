@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -27,7 +27,7 @@ from stamo.corpus.nif import (
 )
 from stamo.corpus.reading import ReadChunk
 from stamo.errors import MissingExtraError, SettingsError
-from stamo.linking.linker import Linker, link_in_processes
+from stamo.linking.linker import Linker, map_batches
 from stamo.linking.results import LinkedDocument, LinkedMention
 from stamo.system.files import inert_cell
 
@@ -131,11 +131,13 @@ def write_links(
     form = link_format(name, emerging, all_candidates=all_candidates)
     counts = [0, 0]
 
-    def finish(linked: LinkedDocument) -> tuple[bytes, bool]:
-        return form.render(linked), linked.error is None
+    def link(batch: Sequence[ReadChunk]) -> list[tuple[bytes, bool]]:
+        return [(form.render(one), one.error is None) for one in linker.link_batch(batch)]
 
+    if n_workers > 1:
+        linker.warm_up()
     out.write(form.head)
-    for pieces in link_in_processes(linker, sources, finish, n_workers):
+    for pieces in map_batches(link, sources, linker.settings, n_workers):
         for piece, is_linked in pieces:
             out.write(piece)
             counts[not is_linked] += 1

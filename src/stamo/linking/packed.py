@@ -15,13 +15,13 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from scipy.special import expit
 
+from stamo.features.base import Theta
 from stamo.features.encoder import encoder_for
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings
 from stamo.features.pile import Pile, TextEncoder, candidate_rows, prepare_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.batch import Located
 from stamo.linking.forms import CapitalNames, find_alias_forms
-from stamo.linking.reasons import find_reasons
 from stamo.linking.results import (
     NO_PACK,
     Contribution,
@@ -29,7 +29,14 @@ from stamo.linking.results import (
     PackReasons,
     Reason,
 )
-from stamo.models.correction import PARTS, agree, log_odds, margins, none_odds
+from stamo.models.correction import (
+    PARTS,
+    agree,
+    log_odds,
+    margins,
+    none_odds,
+    weighed_views,
+)
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import EntityPack
@@ -38,6 +45,9 @@ from stamo.system.files import Float32, Float64, Int32, Int64
 
 logger = logging.getLogger(__name__)
 
+N_REASONS = 12
+LEAST_WEIGHT = 0.01
+"""Reasons of a smaller weight are not named."""
 MAX_SCORED = 64
 """Mentions of one name in a text that a pack looks at."""
 MAX_EXPLAINED = 1000
@@ -163,6 +173,33 @@ def _score(pack: EntityPack, pile: Pile, rows: Int64, trained: TrainedModel) -> 
             pile, theta, place, dict(zip(PARTS, parts[place].tolist(), strict=True))
         ),
     )
+
+
+def find_reasons(
+    pile: Pile,
+    theta: Theta,
+    row: int,
+    parts: dict[str, float],
+) -> tuple[Reason, ...]:
+    """Return what speaks for and against the entity, the weightiest first.
+
+    Args:
+        pile: The mentions that were scored.
+        theta: θ(e*) of the entity.
+        row: The mention.
+        parts: What each part adds to its log odds; a part that has named terms is given by them.
+    """
+    found: list[Reason] = []
+    whole = dict(parts)
+    for view, weights in weighed_views(theta).items():
+        terms = view.terms(pile, row)
+        if terms is not None:
+            whole.pop(view.part, None)
+            for name, term in terms:
+                found.append(Reason(view.part, name, float(np.dot(term, weights[0]))))
+    found += [Reason(part, "", weight) for part, weight in whole.items()]
+    told = [reason for reason in found if abs(reason.weight) >= LEAST_WEIGHT]
+    return tuple(sorted(told, key=lambda reason: (-abs(reason.weight), reason.name))[:N_REASONS])
 
 
 class PackedEntities:

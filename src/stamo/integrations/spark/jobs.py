@@ -52,7 +52,7 @@ from stamo.integrations.spark.session import Shipment, SparkWorkers, shipped
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.manifest import sha256_of
 from stamo.linking.detect import LinkerSettings
-from stamo.linking.linker import Linker, link_in_processes, open_linker
+from stamo.linking.linker import Linker, map_batches, open_linker
 from stamo.linking.results import LinkedDocument
 from stamo.models.store import load_model
 from stamo.system.files import to_json
@@ -372,10 +372,10 @@ def link_pieces(
     linker: Linker, pieces: Sequence[FilePiece], job: LinkJob
 ) -> Iterator[pa.RecordBatch]:
     """Link some pieces and yield rows of `LINKED_SCHEMA`."""
-    finish = partial(_row, everything=job.everything)
     waiting: list[dict[str, Any]] = []
-    for rows in link_in_processes(linker, _read_chunks(pieces, linker.window, job), finish):
-        waiting += rows
+    parts = _read_chunks(pieces, linker.window, job)
+    for linked in map_batches(linker.link_batch, parts, linker.settings):
+        waiting += [_row(one, everything=job.everything) for one in linked]
         if len(waiting) >= _ROWS:
             yield pa.RecordBatch.from_pylist(waiting, LINKED_SCHEMA)
             waiting = []
