@@ -3,7 +3,7 @@
 Entities are described by the names of those they are linked with, as in keyphrase-based linkers.
 The words of these names often stand in a text where no linker found the neighbour itself: a
 surname alone, a team's short name. This file is all it takes to add a feature; see
-docs/add-your-own-feature.md.
+docs/architecture.md.
 """
 
 from __future__ import annotations
