@@ -61,7 +61,10 @@ def test_differences_are_named(sides):
     results.write_text(results.read_text().replace('"hits": 3', '"hits": 4'))
     assert verdicts(sides) == {
         "knowledge base world-kb": ("0 files equal, not a.npy", False),
-        "world-linked, no packs": ("0 of 1 lines equal, not lines 1", False),
+        "world-linked, no packs": (
+            "0 of 1 lines equal, not lines 1; 1 mentions alike, 0 differ",
+            False,
+        ),
         "world-linked-packs, mentions": ("1 mentions alike, 0 differ", True),
         "pack 0-default": ("1 tensors, furthest a", False),
         "suite easy": ("1 of 2 figures equal, furthest default deeped 20 web F1", False),

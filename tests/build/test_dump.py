@@ -28,8 +28,8 @@ from stamo.build.dump import (
     OTHER_MODEL,
     OTHER_NAMESPACE,
     TOO_LARGE,
-    Chunk,
     DumpReader,
+    PageChunk,
     PageSplitter,
     StreamRange,
     parse_chunk,
@@ -63,7 +63,7 @@ def page(title: str = "Oslo", revisions: str = "", head: str = "<id>12</id>") ->
 
 
 def parse(data: bytes, namespaces: frozenset[int] = frozenset({0})):
-    return parse_chunk(Chunk(0, data), SITE, namespaces)
+    return parse_chunk(PageChunk(0, data), SITE, namespaces)
 
 
 def test_pages_of_the_oldest_and_the_newest_export():

@@ -98,7 +98,7 @@ class StreamRange(NamedTuple):
     """Whether the dump's closing tag belongs to this range."""
 
 
-class Chunk(NamedTuple):
+class PageChunk(NamedTuple):
     """Whole pages, in the order of the dump: their bytes, or where a worker finds them."""
 
     number: int
@@ -149,7 +149,7 @@ class DumpReader(Closing):
             self.close()
             raise
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[PageChunk]:
         """Yield the chunks; afterwards `skipped` is complete."""
         is_file = self._stream.kind == "bzip2" and not self._is_stdin and self._n_bytes
         cuts = _find_cuts(self._path, self._chunk_bytes // _RATIO) if is_file else None
@@ -157,12 +157,12 @@ class DumpReader(Closing):
             for number, (start, end) in enumerate(pairwise([*cuts, self._n_bytes])):
                 self._n_handed_out = end
                 is_last = end == self._n_bytes
-                yield Chunk(
+                yield PageChunk(
                     number, StreamRange(self._path, start, end, self._expects_end and is_last)
                 )
             return
         for number, data in enumerate(self._splitter.chunks(expects_end=self._expects_end)):
-            yield Chunk(number, data)
+            yield PageChunk(number, data)
         self.skipped.update(_faults(self._splitter, self._stream))
 
     def progress(self) -> float | None:
@@ -370,7 +370,7 @@ def _begins_with_page(data: bytes) -> bool:
 
 
 def parse_chunk(
-    chunk: Chunk, site: Site, namespaces: frozenset[int] = ARTICLES
+    chunk: PageChunk, site: Site, namespaces: frozenset[int] = ARTICLES
 ) -> tuple[list[RawPage], Counter[str]]:
     """Parse the pages of a chunk; made to run in worker processes.
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stamo.build.counting import MAX_SURFACE
-from stamo.build.dump import Chunk, DumpReader, RawPage, parse_chunk
+from stamo.build.dump import DumpReader, PageChunk, RawPage, parse_chunk
 from stamo.build.export import row_groups
 from stamo.build.language import AssumedLanguage, guess_language
 from stamo.build.site import Site
@@ -213,7 +213,7 @@ def read_dump(source: Source) -> Site:
 
 
 def extract_chunk(
-    chunk: Chunk, site: Site, held_out: float, templates: frozenset[str] = frozenset()
+    chunk: PageChunk, site: Site, held_out: float, templates: frozenset[str] = frozenset()
 ) -> Extract:
     """Parse and clean every page of a chunk; runs in a worker."""
     site = _same_site(site)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 from xml.sax.saxutils import escape, quoteattr
 
-from stamo.build.dump import Chunk, DumpReader, RawPage, parse_chunk
+from stamo.build.dump import DumpReader, PageChunk, RawPage, parse_chunk
 from stamo.build.site import Site
 from stamo.build.wikitext import find_redirect
 from stamo.errors import SettingsError, SuiteError
@@ -182,7 +182,7 @@ def write_copies(dump_path: Path, folder: Path, sizes: Sequence[int]) -> list[Co
     return copies
 
 
-def _source_bytes(chunk: Chunk, pages: Sequence[RawPage]) -> int:
+def _source_bytes(chunk: PageChunk, pages: Sequence[RawPage]) -> int:
     if isinstance(chunk.data, bytes):
         return len(chunk.data)
     return sum(len(page.text.encode()) for page in pages)
