@@ -268,7 +268,7 @@ def test_an_update_learns_as_the_pack_was_learned(run, small, tmp_path):
     """What `learn` was told holds for the new documents too, until `learn` is told otherwise."""
     space = copy_labelled(small, tmp_path / "rey")
     plain = ("--folds", "0", "--encoder", "none")
-    run("learn", space.path, *plain, "--reading", "paper", "--slots", "1")
+    run("learn", space.path, *plain, "--method", "paper", "--slots", "1")
     today = tmp_path / "today.jsonl"
     text = f"{small.entity.aliases[0]} spoke today, and nobody had ever heard such words before."
     today.write_text(json.dumps({"id": "t", "text": text}) + "\n")

@@ -13,23 +13,8 @@ from rich.table import Table
 from typer import Argument, Option
 
 from stamo.build import SourceKind
-from stamo.cli.engines import (
-    Engine,
-    EngineOption,
-    MasterOption,
-    check_engine,
-    start_engine,
-)
-from stamo.cli.output import (
-    AsJson,
-    Console,
-    KbPath,
-    print_json,
-    print_table,
-    progress_view,
-    rich_table,
-    warn,
-)
+from stamo.cli import AsJson, Engine, EngineOption, KbPath, MasterOption, check_engine, start_engine
+from stamo.cli.output import Console, print_json, print_table, progress_view, rich_table, warn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument
 
-from stamo.cli.output import AsJson, Console, bare_table, print_json
+from stamo.cli import AsJson
+from stamo.cli.output import Console, bare_table, print_json
 from stamo.errors import WorkspaceError
 from stamo.workspace.wording import cut_context
 

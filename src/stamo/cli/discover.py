@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
 
-from stamo.cli import output as tables
-from stamo.cli.output import (
-    AsJson,
-    Console,
-    KbPath,
-    ModelPath,
-    bare_table,
-    open_both,
-    print_json,
-    print_table,
-    progress_view,
-)
+from stamo.cli import AsJson, KbPath, ModelPath, open_both
+from stamo.cli.output import Console, bare_table, command_group, named_values, progress_view, warn
+from stamo.cli.output import show as show_result
+from stamo.cli.workspaces import collect_view, collected_table, user_name
 from stamo.corpus.types import EmergingEntity
 from stamo.discovery.proposals import KINDS, FoundFolder
 from stamo.errors import SettingsError
-from stamo.workspace.wording import cut_context, printable
+from stamo.workspace.wording import cut_context
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from stamo.discovery.accept import Accepted
-    from stamo.discovery.discover import Discovered
     from stamo.discovery.proposals import Proposal, ProposalKind
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import TrainedModel
@@ -63,7 +56,6 @@ def discover(
 
     from stamo.corpus.reading import list_files
     from stamo.discovery.discover import discover as run
-    from stamo.discovery.proposals import FoundFolder
     from stamo.discovery.propose import ProposeSettings
     from stamo.features.encoder import load_encoder
 
@@ -87,9 +79,16 @@ def discover(
         found = look(encoder=reader, on_seen=on_seen)
     places = [name if name == "-" else str(Path(name).resolve()) for name in source]
     origin = {"sources": places, "kb": str(kb.resolve()), "model": str(model.resolve())}
-    n_open = folder.save(found, origin)
-    _tell(found, n_open, console)
-    print_list(folder.proposals()[:N_LISTED], as_json=as_json)
+    n_open, n = folder.save(found, origin), len(found.proposals)
+    before = f", {n - n_open} of {n} were decided before" if n_open < n else ""
+    said = (
+        f"{found.n_documents:,} documents, {found.n_names:,} unexplained names: {n_open} proposals"
+    )
+    console.print(f"{said}{before}.", soft_wrap=True)
+    for error, count in sorted(found.errors.items()):
+        warn(f"{count} left out: {error}")
+    listed = folder.proposals()[:N_LISTED]
+    show_result(listed, [proposals_table(listed)], as_json=as_json)
 
 
 def _day(text: str) -> str:
@@ -109,17 +108,6 @@ def _names(given: list[str]) -> frozenset[str]:
         except ValueError as error:
             raise SettingsError(f"{name[1:]!r} is no file of names in UTF-8 ({error}).") from error
     return frozenset(name.strip() for name in names if name.strip())
-
-
-def _tell(found: Discovered, n_open: int, console: Console) -> None:
-    n = len(found.proposals)
-    console.print(
-        f"{found.n_documents:,} documents, {found.n_names:,} unexplained names: {n_open} proposals"
-        + (f", {n - n_open} of {n} were decided before." if n_open < n else "."),
-        soft_wrap=True,
-    )
-    for error, count in sorted(found.errors.items()):
-        console.print(f"{count} left out: {error}", style="yellow", soft_wrap=True, markup=False)
 
 
 FoundPath = Annotated[Path, Argument(metavar="FOUND", help="Folder of `stamo discover`.")]
@@ -144,17 +132,14 @@ def list_found(
     as_json: AsJson = False,
 ) -> None:
     """List the open proposals, the best first."""
-    proposals = FoundFolder(found).proposals(decided=decided)
-    print_list(_chosen(proposals, kind, types)[:most], as_json=as_json)
+    listed = _chosen(FoundFolder(found).proposals(decided=decided), kind, types)[:most]
+    show_result(listed, [proposals_table(listed)], as_json=as_json)
 
 
 def show(found: FoundPath, proposal: Key, as_json: AsJson = False) -> None:
     """Show all about one proposal, with examples from the text."""
     chosen = FoundFolder(found).get(proposal)
-    if as_json:
-        print_json(chosen.to_json())
-        return
-    _show(chosen, Console(highlight=False))
+    show_result(chosen, _proposal_view(chosen), as_json=as_json)
 
 
 def review(
@@ -168,11 +153,21 @@ def review(
     from stamo.workspace.terminal import read_one_key
 
     folder = FoundFolder(found)
-    desk = _Desk(folder, who, Console(highlight=False))
     for proposal in _chosen(folder.proposals(), kind, types):
-        if not desk.ask(proposal, workspaces, read_one_key):
-            return
-    desk.console.print("Every proposal was shown.")
+        keys = Text(REVIEW_KEYS, style="dim")
+        show_result(None, [*_proposal_view(proposal), keys], as_json=False)
+        pressed = "?"
+        while pressed not in ("a", "l", "r", "s"):
+            pressed = read_one_key()
+            if pressed in ("", "q", "\x03", "\x04"):
+                return
+        if pressed in ("a", "l"):
+            done = _accept(folder, proposal, _free_path(workspaces, proposal), who, pressed == "l")
+            show_result(None, _accepted_view(done, labels=pressed == "l"), as_json=False)
+        elif pressed == "r":
+            folder.decide(proposal, "rejected", by=who or user_name(), at=datetime.now(UTC))
+            show_result(None, [f"Rejected: {proposal.name}"], as_json=False)
+    show_result(None, ["Every proposal was shown."], as_json=False)
 
 
 def accept(
@@ -189,14 +184,11 @@ def accept(
 ) -> None:
     """Make the workspace of a proposal: names, line, documents and suggested labels."""
     folder = FoundFolder(found)
-    desk = _Desk(folder, who, Console(highlight=False))
-    chosen, sources = folder.get(proposal), source or []
-    done = desk.accept(chosen, workspace, name=name, sources=sources, labels=labels)
-    if as_json:
-        counted = {"labels": len(done.suggested), "collected": asdict(done.collected)}
-        print_json({"proposal": chosen.id, "workspace": str(done.workspace.path)} | counted)
-    else:
-        desk.tell(done, labels=labels)
+    chosen = folder.get(proposal)
+    done = _accept(folder, chosen, workspace, who, labels, name=name, sources=source or [])
+    record = {"proposal": chosen.id, "workspace": done.workspace.path}
+    record |= {"labels": len(done.suggested), "collected": done.collected}
+    show_result(record, _accepted_view(done, labels=labels), as_json=as_json)
 
 
 def reject(
@@ -208,83 +200,52 @@ def reject(
     """Leave proposals out from now on."""
     folder = FoundFolder(found)
     chosen = [folder.get(key) for key in proposals]
-    _Desk(folder, who, Console(stderr=as_json, highlight=False)).reject(*chosen)
-    if as_json:
-        print_json([proposal.to_json() | {"decision": "rejected"} for proposal in chosen])
+    for proposal in chosen:
+        folder.decide(proposal, "rejected", by=who or user_name(), at=datetime.now(UTC))
+    records = [proposal.to_json() | {"decision": "rejected"} for proposal in chosen]
+    said = f"Rejected: {', '.join(proposal.name for proposal in chosen)}"
+    show_result(records, [said], as_json=as_json)
 
 
-class _Desk:
-    """One person's decisions; the knowledge base is opened for the first that is accepted."""
+def _accept(
+    folder: FoundFolder,
+    proposal: Proposal,
+    path: Path,
+    who: str,
+    labels: bool,
+    *,
+    name: str = "",
+    sources: Sequence[str] = (),
+) -> Accepted:
+    """Make the workspace of a proposal, with the knowledge base and model that found it."""
+    from stamo.discovery.accept import accept as run
 
-    def __init__(self, folder: FoundFolder, who: str, console: Console) -> None:
-        from stamo.cli.workspaces import user_name
+    kb, trained = _opened(folder.origin["kb"], folder.origin["model"])
+    with collect_view(Console(stderr=True), f"Collecting {proposal.name}") as on_progress:
+        return run(
+            folder,
+            proposal,
+            path,
+            kb,
+            trained,
+            by=who or user_name(),
+            at=datetime.now(UTC),
+            name=name,
+            sources=sources,
+            take_labels=labels,
+            on_progress=on_progress,
+        )
 
-        self.folder, self.who, self.console = folder, who or user_name(), console
 
-    @cached_property
-    def artifacts(self) -> tuple[KnowledgeBase, TrainedModel]:
-        """The knowledge base and the model that the proposals were found with."""
-        origin = self.folder.origin
-        return open_both(origin["kb"], origin["model"])
+@lru_cache(maxsize=1)
+def _opened(kb: str, model: str) -> tuple[KnowledgeBase, TrainedModel]:
+    return open_both(kb, model)
 
-    def ask(self, proposal: Proposal, workspaces: Path, read_key: Callable[[], str]) -> bool:
-        """Show a proposal and do what is wanted; False when the person stops."""
-        _show(proposal, self.console)
-        self.console.print(REVIEW_KEYS, style="dim")
-        while (pressed := read_key()) not in ("", "q", "\x03", "\x04"):
-            if pressed in ("a", "l"):
-                path = _free_path(workspaces, proposal)
-                self.tell(self.accept(proposal, path, labels=pressed == "l"), labels=pressed == "l")
-            elif pressed == "r":
-                self.reject(proposal)
-            if pressed in ("a", "l", "r", "s"):
-                return True
-        return False
 
-    def accept(
-        self,
-        proposal: Proposal,
-        path: Path,
-        *,
-        name: str = "",
-        sources: Sequence[str] = (),
-        labels: bool = False,
-    ) -> Accepted:
-        """Make the workspace of a proposal."""
-        from stamo.cli.workspaces import collect_view
-        from stamo.discovery.accept import accept as run
-
-        base, trained = self.artifacts
-        with collect_view(Console(stderr=True), f"Collecting {proposal.name}") as on_progress:
-            return run(
-                self.folder,
-                proposal,
-                path,
-                base,
-                trained,
-                by=self.who,
-                at=datetime.now(UTC),
-                name=name,
-                sources=sources,
-                take_labels=labels,
-                on_progress=on_progress,
-            )
-
-    def tell(self, done: Accepted, *, labels: bool) -> None:
-        """Say what an accepted proposal has, and what to do next."""
-        from stamo.cli.workspaces import collected_table
-
-        self.console.print(collected_table(done.collected))
-        verb = "kept as yours" if labels else "suggested"
-        self.console.print(f"{len(done.suggested)} labels are {verb}.")
-        self.console.print(done.workspace.status().next_step, soft_wrap=True, markup=False)
-
-    def reject(self, *proposals: Proposal) -> None:
-        """Leave proposals out from now on."""
-        for proposal in proposals:
-            self.folder.decide(proposal, "rejected", by=self.who, at=datetime.now(UTC))
-        names = ", ".join(proposal.name for proposal in proposals)
-        self.console.print(f"Rejected: {names}", soft_wrap=True, markup=False)
+def _accepted_view(done: Accepted, *, labels: bool) -> Iterator[RenderableType]:
+    yield collected_table(done.collected)
+    yield f"{len(done.suggested)} labels are {'kept as yours' if labels else 'suggested'}."
+    yield done.workspace.status().next_step
 
 
 def _free_path(workspaces: Path, proposal: Proposal) -> Path:
@@ -308,21 +269,18 @@ def kinds_of(text: str) -> tuple[ProposalKind, ...]:
     return chosen
 
 
-def print_list(proposals: list[Proposal], *, as_json: bool) -> None:
-    """Print proposals as a table or for programs."""
-    if as_json:
-        print_json([proposal.to_json() for proposal in proposals])
-        return
-    table = bare_table(">", "id", "kind", "name", ">documents", "since", ">new", "about")
+def proposals_table(proposals: Sequence[Proposal]) -> Table:
+    """Show proposals, one a line."""
+    rows = []
     for number, p in enumerate(proposals, 1):
-        about = p.about or ", ".join(p.words[:5])
-        facts = (str(number), p.id, p.kind, p.name, str(p.n_documents), p.since[:10])
-        cells = (*facts, f"{p.newness:.2f}", about[:80])
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    print_table(table)
+        said = (p.about or ", ".join(p.words[:5]))[:80]
+        counts = (p.n_documents, p.since[:10], f"{p.newness:.2f}")
+        rows.append((number, p.id, p.kind, p.name, *counts, said))
+    headings = (">", "id", "kind", "name", ">documents", "since", ">new", "about")
+    return bare_table(*headings, rows=rows)
 
 
-def _show(p: Proposal, console: Console) -> None:
+def _proposal_view(p: Proposal) -> Iterator[RenderableType]:
     rows = [
         ("name", p.name),
         ("kind", "a name that is unknown" if p.kind == "name" else "a new meaning of a known name"),
@@ -337,17 +295,12 @@ def _show(p: Proposal, console: Console) -> None:
         ("new", f"{p.newness:.0%} sure"),
         ("decision", p.decision),
     ]
-    console.print(tables.named_values((name, printable(value)) for name, value in rows if value))
+    yield named_values(rows)
     for occurrence in filter(lambda o: o.text, p.occurrences):
         end = occurrence.at + occurrence.end - occurrence.start
         snippet = cut_context(occurrence.text, occurrence.at, end, EXAMPLE_CHARACTERS)
-        before, surface, after = map(printable, snippet)
-        line = Text(f"{printable(occurrence.document)}  ", style="dim")
-        console.print(
-            line.append(before, "default").append(surface, "bold").append(after, "default")
-        )
+        line = Text(f"{occurrence.document}  ", style="dim").append(snippet.before, "default")
+        yield line.append(snippet.surface, "bold").append(snippet.after, "default")
 
 
-found = tables.command_group(
-    "Decide about discovered entities.", list_found, show, review, accept, reject
-)
+found = command_group("Decide about discovered entities.", list_found, show, review, accept, reject)

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from typer import Argument, Option
 
-from stamo.cli.output import Console, say
+from stamo.cli.output import Console, show
 from stamo.cli.workspaces import KbOption, ModelOption, user_name
 from stamo.errors import need
 
@@ -44,7 +44,7 @@ def label(
         label_in_terminal(
             opened, artifacts.kb, artifacts.trained, console=console, labeller=labeller
         )
-        say(opened.status().next_step)
+        show(None, [opened.status().next_step], as_json=False)
     else:
         _label_in_browser(opened, artifacts, port, browser, who)
 
@@ -66,7 +66,7 @@ def _label_in_browser(
     number = listener.getsockname()[1]
     asked = {"workspace": folder.name} | ({"who": who} if who else {})
     address = f"http://{HOST}:{number}/label?{urlencode(asked)}"
-    say(f"Label at {address}")
+    show(None, [f"Label at {address}"], as_json=False)
     if browser:
         # The listener takes connections already; the page waits until the service answers.
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()

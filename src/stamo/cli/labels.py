@@ -5,17 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from stamo.cli.output import AsJson, bare_table, command_group, print_json, print_table, tell
+from stamo.cli import AsJson
+from stamo.cli.output import bare_table, command_group, show
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace.wording import count_of
-
-if TYPE_CHECKING:
-    pass
 
 
 class Form(StrEnum):
@@ -57,8 +55,8 @@ def export(
         typer.echo(text, nl=False)
         return
     write_atomic(file, text.encode("utf-8"))
-    record = {"file": str(file), "format": form.value, "labels": n}
-    tell(f"Wrote {count_of(n, 'label')} to {file}.", record, as_json=as_json)
+    record = {"file": file, "format": form.value, "labels": n}
+    show(record, [f"Wrote {count_of(n, 'label')} to {file}."], as_json=as_json)
 
 
 def import_(
@@ -89,14 +87,12 @@ def import_(
     except CorpusFormatError as error:
         said = str(error).rstrip(".")
         raise CorpusFormatError(f"{file}: {said}. Nothing was added.") from error
-    record = {"file": str(file), "workspace": str(workspace), "added": n}
-    tell(f"Added {count_of(n, 'label event')} from {file}.", record, as_json=as_json)
+    record = {"file": file, "workspace": workspace, "added": n}
+    show(record, [f"Added {count_of(n, 'label event')} from {file}."], as_json=as_json)
 
 
 def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
     """Say how far labellers agree, and on which mentions they do not."""
-    from dataclasses import asdict
-
     from stamo.workspace.agreement import compare_labellers, find_disputes
     from stamo.workspace.folder import Workspace
     from stamo.workspace.labels import describe_choice
@@ -105,23 +101,20 @@ def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
     with opened.read_labels() as store:
         labels = store.current_by_labeller()
     pairs, disputes = compare_labellers(labels), find_disputes(labels)
-    if as_json:
-        print_json({"pairs": list(map(asdict, pairs)), "disputes": list(map(asdict, disputes))})
-        return
-    if not pairs:
-        typer.echo("No two people labelled the same mention.")
-        return
-    table = bare_table("Labellers", ">Both labelled", ">Same answer", ">Kappa")
-    for pair in pairs:
-        kappa = "" if pair.kappa is None else f"{pair.kappa:.2f}"
-        table.add_row(f"{pair.first}, {pair.second}", str(pair.n), str(pair.n_same), kappa)
-    print_table(table)
-    if disputes:
-        table = bare_table("Document", ">Start", "Name", "Answers")
-        for d in disputes:
-            said = (f"{w}: {describe_choice(c, opened.entity.id)}" for w, c in d.answers.items())
-            table.add_row(d.document, str(d.start), d.surface, "; ".join(said))
-        print_table(table)
+    rows: list[tuple[object, ...]] = [
+        (f"{p.first}, {p.second}", p.n, p.n_same, "" if p.kappa is None else f"{p.kappa:.2f}")
+        for p in pairs
+    ]
+    compared = bare_table("Labellers", ">Both labelled", ">Same answer", ">Kappa", rows=rows)
+    rows = []
+    for d in disputes:
+        said = (f"{w}: {describe_choice(c, opened.entity.id)}" for w, c in d.answers.items())
+        rows.append((d.document, d.start, d.surface, "; ".join(said)))
+    differing = bare_table("Document", ">Start", "Name", "Answers", rows=rows)
+    tables = [compared, differing] if disputes else [compared]
+    none = "No two people labelled the same mention."
+    found = {"pairs": pairs, "disputes": disputes}
+    show(found, tables if pairs else [none], as_json=as_json)
 
 
 labels = command_group("Export, import and compare labels.", export, import_, agreement)

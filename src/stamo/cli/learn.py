@@ -11,12 +11,13 @@ import typer
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.panel import Panel
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from stamo.cli.output import AsJson, Console, bare_table, print_json, print_table
+from stamo.cli import AsJson
+from stamo.cli.output import Console, bare_table, progress_view, show
 from stamo.cli.workspaces import Folders, KbOption, ModelOption, for_each, open_all
 from stamo.errors import SettingsError
 from stamo.workspace.wording import count_of, printable
@@ -24,12 +25,17 @@ from stamo.workspace.wording import count_of, printable
 if TYPE_CHECKING:
     from stamo.workspace.folder import Workspace
     from stamo.workspace.learn import LearnedPack, OnProgress, SlotRecord
+    from stamo.workspace.report import Written
     from stamo.workspace.verdict import Verdict
 
 N_SLOTS_SHOWN = 12
 """Slots in a table, the last ones."""
-HEADINGS = {"relatedness": "rel", "embedding": "emb"}
-"""Short headings of groups of θ(e*); the evidence has one for all of its views."""
+DECISION_STYLES = {
+    "ship": "bold green",
+    "ship with a higher threshold": "bold yellow",
+    "label more": "bold yellow",
+    "do not ship": "bold red",
+}
 
 
 def learn(
@@ -52,13 +58,16 @@ def learn(
     model: ModelOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn entities from their labels and their piles; write their packs, say if they are fit."""
-    from stamo.workspace import learn as learning
+    """Learn entities from their labels and their piles; write their packs, say if they are fit.
+
+    In Python: `stamo.learn_pack(workspace, kb, model)`.
+    """
     from stamo.workspace.folder import open_artifacts, verify_unchanged
+    from stamo.workspace.learn import LearnSettings, learn_pack
 
     spaces = open_all(workspaces)
     artifacts = open_artifacts(spaces, kb, model)
-    settings = learning.LearnSettings(
+    settings = LearnSettings(
         method=method,
         n_slots=slots,
         n_folds=folds,
@@ -67,17 +76,14 @@ def learn(
     )
 
     def run(space: Workspace) -> LearnedPack:
-        with learn_view(Console(stderr=True)) as show:
-            return learning.learn_pack(
-                space, artifacts.kb, artifacts.trained, settings, on_progress=show
-            )
+        with learn_view() as on_progress:
+            kb, trained = artifacts.kb, artifacts.trained
+            return learn_pack(space, kb, trained, settings, on_progress=on_progress)
 
     learned = for_each(spaces, run)
     fingerprints = verify_unchanged(spaces, artifacts)
-    if as_json:
-        print_json([learned_record(space, outcome) for space, outcome in learned])
-    else:
-        show_learned(learned, fingerprints, Console(highlight=False))
+    records = [learned_record(space, outcome) for space, outcome in learned]
+    show(records, _learned_view(learned, records, fingerprints), as_json=as_json)
     if len(learned) < len(spaces):
         raise typer.Exit(1)
     if strict:
@@ -99,7 +105,7 @@ def report(
     """Write one HTML file for each entity about what was learned, and what it changes."""
     from stamo.system.files import check_writable
     from stamo.workspace.folder import open_artifacts
-    from stamo.workspace.report import Written, write_report
+    from stamo.workspace.report import write_report
 
     spaces = open_all(workspaces)
     if out is not None:
@@ -114,87 +120,68 @@ def report(
                 space, artifacts.kb, artifacts.trained, reference=reference or (), out_path=out
             )
 
-    console = Console(highlight=False)
     written = for_each(spaces, run)
-    records = []
+    records, view = [], list[RenderableType]()
     for space, one in written:
-        verdict = one.verdict.to_json() if one.verdict else None
-        found = {"report": str(one.path), "verdict": verdict}
-        records.append({"workspace": str(space.path), **found})
-        if one.verdict is not None and not as_json:
-            console.print(verdict_view(one.verdict, space.entity.id if len(written) > 1 else ""))
-        if not as_json:
-            console.print(str(one.path), soft_wrap=True)
-    if as_json:
-        print_json(records)
+        records.append({"workspace": space.path, "report": one.path, "verdict": one.verdict})
+        if one.verdict is not None:
+            view.append(verdict_view(one.verdict, space.entity.id if len(written) > 1 else ""))
+        view.append(str(one.path))
+    show(records, view, as_json=as_json)
     if len(written) < len(spaces):
         raise typer.Exit(1)
+
+
+@contextmanager
+def learn_view(console: Console | None = None) -> Iterator[OnProgress]:
+    """Show how far learning is while it runs; nothing of it stays."""
+    columns = (TextColumn("{task.description}"), BarColumn())
+    with progress_view(console or Console(stderr=True), "", *columns, total=1.0) as update:
+        yield lambda share, text: update(share, 1.0, description=text)
 
 
 def slots_table(records: Sequence[SlotRecord]) -> Table:
     """Show what the slots did: θ's movement, flipped pseudo-labels, left-out precision.
 
-    Slot 0 is the labels alone.
+    Slot 0 is the labels alone. Of the views of the correction, the one that moved farthest counts.
     """
-    moved = [_by_heading(record.moved) for record in records]
-    groups = list(dict.fromkeys(group for by_heading in moved for group in by_heading))
+    moved: list[dict[str, float]] = []
+    for record in records:
+        farthest: dict[str, float] = {}
+        for group, distance in record.moved.items():
+            short = {"relatedness": "rel", "embedding": "emb"}.get(group, group)
+            heading = "evidence" if group.startswith("evidence ") else short
+            farthest[heading] = max(distance, farthest.get(heading, distance))
+        moved.append(farthest)
+    groups = list(dict.fromkeys(group for farthest in moved for group in farthest))
     headings = (">slot", ">share", ">flips", *(f">{group}" for group in groups), ">P", ">R", ">F1")
     table = bare_table(*headings, padding=(0, 2, 0, 0))
     table.columns[-1].style = "bold"
-    for record, by_heading in list(zip(records, moved, strict=True))[-N_SLOTS_SHOWN:]:
+    for record, farthest in list(zip(records, moved, strict=True))[-N_SLOTS_SHOWN:]:
         left_out = record.left_out
         numbers = (left_out.precision, left_out.recall, left_out.f1) if left_out else ()
         table.add_row(
             str(record.number),
             f"{record.share:.0%}",
             f"{record.n_flipped:,}" if record.number > 1 else "",
-            *(f"{by_heading[group]:.2f}" if group in by_heading else "" for group in groups),
+            *(f"{farthest[group]:.2f}" if group in farthest else "" for group in groups),
             *(f"{number:.2f}" for number in numbers),
         )
     return table
 
 
-def _by_heading(moved: Mapping[str, float]) -> dict[str, float]:
-    """Return how far the groups under each heading moved, the farthest of them."""
-    farthest: dict[str, float] = {}
-    for group, how_far in moved.items():
-        is_evidence = group.startswith("evidence ")
-        heading = "evidence" if is_evidence else HEADINGS.get(group, group)
-        farthest[heading] = max(how_far, farthest.get(heading, how_far))
-    return farthest
-
-
-@contextmanager
-def learn_view(console: Console) -> Iterator[OnProgress]:
-    """Show how far learning is while it runs; nothing of it stays."""
-    columns = (TextColumn("{task.description}"), BarColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda share, text: bar.update(task, completed=share, description=text)
-
-
-def outcome_lines(outcome: LearnedPack) -> list[Text]:
+def outcome_lines(outcome: LearnedPack) -> Iterator[Text]:
     """Say what learning gave, and what to worry about."""
-    lines = []
     if outcome.n_stale:
         one, many = "was left out: its mention is", "were left out: their mentions are"
         text = f"{count_of(outcome.n_stale, 'label')} {one if outcome.n_stale == 1 else many} gone."
-        lines.append(Text(text, style="yellow"))
+        yield Text(text, style="yellow")
     if not outcome.pile_helped:
         text = "The unlabelled documents did not help: the pack holds what the labels alone say."
-        lines.append(Text(text, style="yellow"))
+        yield Text(text, style="yellow")
     size = outcome.path.stat().st_size / 1000
     slot = f"slot {outcome.used_slot}" if outcome.used_slot else "the labels alone"
-    lines.append(Text(f"Wrote {outcome.path} ({size:.0f} kB, from {slot})."))
-    return lines
-
-
-DECISION_STYLES = {
-    "ship": "bold green",
-    "ship with a higher threshold": "bold yellow",
-    "label more": "bold yellow",
-    "do not ship": "bold red",
-}
+    yield Text(f"Wrote {outcome.path} ({size:.0f} kB, from {slot}).")
 
 
 def verdict_view(verdict: Verdict, name: str = "") -> Group:
@@ -214,42 +201,30 @@ def verdict_view(verdict: Verdict, name: str = "") -> Group:
     return Group(*parts)
 
 
-def show_learned(
+def _learned_view(
     learned: Sequence[tuple[Workspace, LearnedPack]],
+    records: Sequence[Mapping[str, Any]],
     fingerprints: Mapping[str, str],
-    console: Console,
-) -> None:
+) -> Iterator[RenderableType]:
     """Show what was learned: one entity slot by slot, many as a table, then each verdict."""
     if len(learned) == 1:
-        console.print(slots_table(learned[0][1].records))
+        yield slots_table(learned[0][1].records)
     elif learned:
-        print_table(learned_table(learned))
+        rows = []
+        for record, (_, outcome) in zip(records, learned, strict=True):
+            rates = [record[name] for name in ("precision", "recall", "f1")]
+            shown = ("" if rate is None else f"{rate:.2f}" for rate in rates)
+            first = (record["workspace"], record["entity"], record["labels"])
+            decision = outcome.verdict.decision.value
+            rows.append((*first, f"{record['share']:.0%}", *shown, decision))
+        headings = ("Workspace", "Entity", ">Labels", ">Share", ">P", ">R", ">F1", "Verdict")
+        yield bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
     for _, outcome in learned:
-        for line in outcome_lines(outcome):
-            console.print(line, soft_wrap=True)
+        yield from outcome_lines(outcome)
     kb, model = (fingerprints[name][:12] for name in ("kb", "model"))
-    console.print(f"Unchanged: knowledge base {kb}, model {model}.", style="dim")
+    yield Text(f"Unchanged: knowledge base {kb}, model {model}.", style="dim")
     for space, outcome in learned:
-        name = space.entity.id if len(learned) > 1 else ""
-        console.print(verdict_view(outcome.verdict, name))
-
-
-def learned_table(rows: Sequence[tuple[Workspace, LearnedPack]]) -> Table:
-    """Show what was learned in many workspaces, one a line."""
-    headings = ("Workspace", "Entity", ">Labels", ">Share", ">P", ">R", ">F1", "Verdict")
-    table = bare_table(*headings, padding=(0, 2, 0, 0))
-    for workspace, outcome in rows:
-        record = learned_record(workspace, outcome)
-        rates = [record[name] for name in ("precision", "recall", "f1")]
-        table.add_row(
-            escape(str(workspace.path)),
-            escape(workspace.entity.id),
-            str(record["labels"]),
-            f"{record['share']:.0%}",
-            *("" if rate is None else f"{rate:.2f}" for rate in rates),
-            outcome.verdict.decision.value,
-        )
-    return table
+        yield verdict_view(outcome.verdict, space.entity.id if len(learned) > 1 else "")
 
 
 def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]:
@@ -257,10 +232,10 @@ def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]
     record = next(r for r in reversed(outcome.records) if r.number <= outcome.used_slot)
     rates = {name: getattr(record.left_out, name, None) for name in ("precision", "recall", "f1")}
     return {
-        "workspace": str(workspace.path),
+        "workspace": workspace.path,
         "entity": workspace.entity.id,
         "id": workspace.entity.external_id or None,
-        "pack": str(outcome.path),
+        "pack": outcome.path,
         "fingerprint": outcome.pack.fingerprint,
         "labels": workspace.status().labels.n_labelled,
         "slot": outcome.used_slot,
@@ -268,7 +243,7 @@ def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]
         **rates,
         "pile_helped": outcome.pile_helped,
         "alarm": outcome.findings.alarm,
-        "doubtful": list(outcome.findings.doubtful),
+        "doubtful": outcome.findings.doubtful,
         "stale_labels": outcome.n_stale,
-        "verdict": outcome.verdict.to_json(),
+        "verdict": outcome.verdict,
     }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from stamo.cli.engines import (
+from stamo.cli import (
+    AsJson,
     Engine,
     EngineOption,
+    KbPath,
     MasterOption,
-    OutOption,
-    SharedOption,
+    TextColumnOption,
     check_engine,
-    link_by_spark,
+    open_both,
 )
-from stamo.cli.output import AsJson, KbPath, TextColumnOption, open_both
 from stamo.errors import SettingsError
 
 if TYPE_CHECKING:
     from stamo.corpus.reading import ReadChunk
-    from stamo.evaluation.gold import GoldReport
-    from stamo.evaluation.held_out import HeldOutReport
+    from stamo.integrations.spark.jobs import LinkJob
     from stamo.linking.linker import Linker
 
 
@@ -93,9 +92,14 @@ def link(
     window: int = Option(100_000, help="Characters of a long text that are linked together."),
     engine: EngineOption = Engine.embedded,
     master: MasterOption = None,
-    out: OutOption = None,
+    out: str | None = Option(None, help="Folder or address of Parquet that Spark writes."),
     overwrite: bool = Option(False, "--overwrite", help="Replace what is in --out."),
-    shared: SharedOption = None,
+    shared: bool | None = Option(
+        None,
+        "--shared/--ship",
+        help="Whether Spark's machines see the same paths, or are sent KB and model.",
+        show_default="shared inside this machine only",
+    ),
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
     from stamo.corpus.reading import read_chunks
@@ -124,13 +128,13 @@ def link(
     check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
     if engine is Engine.spark:
         from stamo.integrations.spark.jobs import LinkJob
+        from stamo.linking.linker import pack_files
 
         if model is None:
             raise SettingsError("Spark links with a model; give its file after the knowledge base.")
-        job = LinkJob(kb, model, tuple(packs or ()), settings, everything, jsonl, text_column)
-        n_linked, n_failed = link_by_spark(
-            job, files, out, master, overwrite=overwrite, shared=shared
-        )
+        used = tuple(pack_files(packs or ()))
+        job = LinkJob(kb, model, used, settings, everything, jsonl, text_column)
+        n_linked, n_failed = _link_on_spark(job, files, out, master, overwrite, shared)
     else:
         sources = read_chunks(files or ["-"], window, json_lines=jsonl, text_column=text_column)
         linker = open_linker(kb, model, packs or [], settings)
@@ -144,16 +148,40 @@ def link(
                 linker, sources, stdout, name, workers, all_candidates=everything
             )
     if n_failed:
-        _say_failures(n_linked, n_failed)
+        from stamo.cli.output import warn  # with rich, which a command that writes lines spares
+
+        warn(f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked.")
+        if not n_linked:
+            raise typer.Exit(1)
 
 
-def _say_failures(n_linked: int, n_failed: int) -> None:
-    from stamo.cli.output import Console
+def _link_on_spark(
+    job: LinkJob,
+    files: list[Path],
+    out: str | None,
+    master: str | None,
+    overwrite: bool,
+    shared: bool | None,
+) -> tuple[int, int]:
+    """Link files on Spark; return how many documents were linked and how many failed."""
+    from stamo.cli.output import Console, progress_view
+    from stamo.integrations.spark.jobs import link_on_spark
+    from stamo.integrations.spark.session import spark_session
 
-    message = f"{n_failed} of {n_linked + n_failed} documents or parts could not be linked."
-    Console(stderr=True).print(message, style="yellow", highlight=False)
-    if not n_linked:
-        raise typer.Exit(1)
+    if out is None or not files:
+        raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
+    # A path has lost one of the two slashes of an address.
+    sources = [re.sub(r"^([a-z][a-z0-9+.-]+):/(?!/)", r"\1://", str(file)) for file in files]
+    console = Console(stderr=True, highlight=False)
+    with spark_session(master) as spark, progress_view(console, "Linking on Spark") as on_task:
+        run = link_on_spark(
+            spark, sources, out, job, overwrite=overwrite, shared=shared, on_task=on_task
+        )
+    done = f", {run.n_before} of them by an earlier run" if run.n_before else ""
+    console.print(
+        f"{run.n_linked:,} documents or parts are linked in {out}: {run.n_tasks} tasks{done}."
+    )
+    return run.n_linked, run.n_failed
 
 
 def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) -> tuple[int, int]:
@@ -194,10 +222,10 @@ def evaluate(
     figure: Path | None = Option(None, help="Write the reliability curve to this PNG or SVG."),
 ) -> None:
     """Measure a model on held-out articles and on documents with gold entities."""
-    from stamo.cli.output import Console, progress_view
+    from stamo.cli.output import Console, progress_view, show
     from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
     from stamo.evaluation.held_out import evaluate_held_out, evaluate_in_folds
-    from stamo.evaluation.tables import save_reliability
+    from stamo.evaluation.tables import gold_tables, held_out_tables, save_reliability
     from stamo.linking.detect import LinkerSettings
 
     if not held_out and not folds and not zelda and not nif:
@@ -213,48 +241,21 @@ def evaluate(
     report = None
     if folds:
         title = "Training and linking, fold by fold"
-        with progress_view(Console(stderr=True), title, stays=True, total=folds) as show:
+        with progress_view(Console(stderr=True), title, stays=True, total=folds) as on_fold:
             report = evaluate_in_folds(
-                base, trained, folds, settings=settings, n_samples=samples, on_fold=show
+                base, trained, folds, settings=settings, n_samples=samples, on_fold=on_fold
             )
     elif held_out:
         report = evaluate_held_out(base, trained, settings=settings, n_samples=samples)
-    others = {
+    gold = {
         name: evaluate_gold(base, trained, paths, settings=settings, n_samples=samples, read=read)
-        for name, paths, read in (("zelda", zelda, read_zelda), ("nif", nif, read_nif))
         if paths
+        else []
+        for name, paths, read in (("zelda", zelda, read_zelda), ("nif", nif, read_nif))
     }
     if figure is not None and report is not None:
         save_reliability(report.confidence, figure)
-    _print_reports(report, others, as_json=as_json, markdown=markdown)
-
-
-def _print_reports(
-    held_out: HeldOutReport | None,
-    others: dict[str, list[GoldReport]],
-    *,
-    as_json: bool,
-    markdown: bool,
-) -> None:
-    from stamo.cli.output import Console, print_json
-    from stamo.evaluation.tables import gold_tables, held_out_tables
-
-    console = Console(highlight=False)
-    if as_json:
-        record = {
-            "held_out": None if held_out is None else asdict(held_out),
-            **{
-                name: [asdict(report) for report in others.get(name, ())]
-                for name in ("zelda", "nif")
-            },
-        }
-        print_json(record)
-        return
-    tables = [] if held_out is None else held_out_tables(held_out)
-    for reports in others.values():
-        tables += gold_tables(reports)
-    for table in tables:
-        if markdown:
-            console.out(table.markdown() + "\n", highlight=False)
-        else:
-            console.print(table.rich())
+    tables = [] if report is None else held_out_tables(report)
+    tables += [table for reports in gold.values() for table in gold_tables(reports)]
+    view = (table.markdown() + "\n" if markdown else table.rich() for table in tables)
+    show({"held_out": report, **gold}, view, as_json=as_json)

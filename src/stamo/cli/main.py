@@ -18,22 +18,35 @@ from typer import Option
 
 from stamo import __version__
 from stamo.errors import MissingExtraError, StamoError
-from stamo.system.files import explain_os_error
 
-COMMAND_MODULES = {
-    "build": ("build", "train", "info", "show"),
-    "world": ("world",),
-    "link": ("link", "evaluate"),
-    "discover": ("discover", "found"),
-    "workspaces": ("new", "status", "collect", "update"),
-    "label": ("label",),
-    "learn": ("learn", "report"),
-    "packs": ("packs",),
-    "labels": ("labels",),
-    "serve": ("serve",),
-    "demo": ("demo",),
+COMMANDS = {
+    "build": (
+        "build",
+        "Build a knowledge base from a dump, Markdown notes or a table of entities.",
+    ),
+    "train": ("build", "Train a linking model on the held-out articles of a knowledge base."),
+    "info": ("build", "Tell what a knowledge base holds and how ambiguous its names are."),
+    "show": ("build", "Show what a name may mean, and the names and neighbours of an entity."),
+    "world": ("world", "Write an invented encyclopaedia, later documents, and the answers."),
+    "link": ("link", "Link the mentions of texts to entities; bad documents become error records."),
+    "evaluate": ("link", "Measure a model on held-out articles and documents with gold entities."),
+    "discover": ("discover", "Find entities that the knowledge base does not know."),
+    "new": ("workspaces", "Start the workspace of an emerging entity, or those of a table."),
+    "status": ("workspaces", "Say where workspaces stand and what comes next."),
+    "collect": ("workspaces", "Collect documents that mention the entities' names."),
+    "update": ("workspaces", "Add new documents to piles, learn again, and say what changed."),
+    "label": ("label", "Label candidate mentions, those first that teach most."),
+    "learn": ("learn", "Learn entities from labels and piles; write packs, say if they are fit."),
+    "report": ("learn", "Write one HTML file for each entity about what was learned."),
+    "serve": ("serve", "Serve linking, packs, labelling and learning over HTTP, with pages."),
+    "demo": ("demo", "Run the whole story on an invented world: no download, about a minute."),
+    "found": ("discover", "Decide about discovered entities."),
+    "packs": ("packs", "Look after entity packs."),
+    "labels": ("labels", "Export, import and compare labels."),
 }
-"""The modules of this package with commands, and which: functions, or groups of them."""
+"""The commands: their module, which is loaded when one is called, and what help says of them.
+
+Groups of commands stand last, as help shows them."""
 
 INTERRUPTED = 130
 """The exit code of a command that was stopped."""
@@ -98,19 +111,17 @@ def _shown_type(show: Callable[..., str], ctx: Any) -> str:
     return f"<{TYPES.get(label, label)}>"
 
 
-def modules_for(arguments: Sequence[str]) -> Iterable[str]:
-    """Return the modules that a command line needs: that of its command, all for help.
-
-    To load and to parse all commands takes .2 s.
-    """
+def modules_for(arguments: Sequence[str]) -> list[str]:
+    """Return the modules that a command line needs: that of its command; none for help."""
     name = next((word for word in arguments if not word.startswith("-")), None)
-    called = [module for module, names in COMMAND_MODULES.items() if name in names]
-    only_options = name is None and arguments and not {"-h", "--help"}.intersection(arguments)
-    return called or (() if only_options else COMMAND_MODULES)
+    return [COMMANDS[name][0]] if name in COMMANDS else []
 
 
-def create_app(modules: Iterable[str] = COMMAND_MODULES) -> typer.Typer:
-    """Collect the commands of all modules, or of some, in one application."""
+def create_app(modules: Iterable[str] | None = None) -> typer.Typer:
+    """Make the application with the commands of all modules, or of some.
+
+    Of no module, it shows help: every command with its line, and nothing is loaded for it.
+    """
     app = _App(
         name="stamo",
         no_args_is_help=True,
@@ -129,14 +140,16 @@ def create_app(modules: Iterable[str] = COMMAND_MODULES) -> typer.Typer:
             typer.echo(f"stamo {__version__}")
             raise typer.Exit
 
-    for module in modules:
-        loaded = importlib.import_module(f"stamo.cli.{module}")
-        for name in COMMAND_MODULES[module]:
-            part = getattr(loaded, name)
+    wanted = None if modules is None else list(modules)
+    for name, (module, about) in COMMANDS.items():
+        if wanted is None or module in wanted:
+            part = getattr(importlib.import_module(f"stamo.cli.{module}"), name)
             if isinstance(part, typer.Typer):
-                app.add_typer(part, name=name)
+                app.add_typer(part, name=name, short_help=about)
             else:
-                app.command(name)(part)
+                app.command(name, short_help=about)(part)
+        elif not wanted:
+            app.command(name, short_help=about)(lambda: None)
     return app
 
 
@@ -159,6 +172,8 @@ def main(make_app: Callable[[], typer.Typer] | None = None) -> None:
         _forget_output()  # whoever read our output has gone
         sys.exit(1)
     except OSError as error:
+        from stamo.system.files import explain_os_error
+
         _end(explain_os_error(error))
     except KeyboardInterrupt as stop:
         go_on = " ".join(map(str, stop.args))

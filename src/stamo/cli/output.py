@@ -1,89 +1,25 @@
-"""How commands and what they print look in a terminal."""
+"""How results look in a terminal, and as JSON."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import rich.console
 import typer
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
-from typer import Argument, Context, Option
 
 from stamo.workspace.wording import printable
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
-
-    from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import TrainedModel
-
-
-KbPath = Annotated[Path, Argument(metavar="KB", help="Directory of a knowledge base.")]
-ModelPath = Annotated[Path, Argument(metavar="MODEL", help="File of a trained model.")]
-TextColumnOption = Annotated[
-    str, Option(help="The column of CSV, TSV and Parquet that holds the texts.")
-]
-AsJson = Annotated[bool, Option("--json", help="Print JSON for programs.")]
-
-
-def open_both(kb: Path | str, model: Path | str | None) -> tuple[KnowledgeBase, TrainedModel]:
-    """Open a knowledge base and a model that was trained with it, or what links without one."""
-    from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import load_model, without_training
-
-    base = KnowledgeBase.open(kb)
-    trained = without_training(base) if model is None else load_model(model)
-    trained.check(base)
-    return base, trained
-
-
-def refuse_foreign(
-    context: Context, kinds_of: Mapping[str, Collection[str]], kind: str, what: str
-) -> None:
-    """Refuse options that were given and would be ignored.
-
-    Args:
-        context: The command as it was called.
-        kinds_of: For each parameter that is not for all, the kinds of thing it is for.
-        kind: Which kind it is.
-        what: What has kinds, such as "suite".
-
-    Raises:
-        SettingsError: An option is for other kinds.
-    """
-    from stamo.errors import SettingsError
-
-    for name, kinds in kinds_of.items():
-        source = context.get_parameter_source(name)
-        if kind not in kinds and source is not None and source.name == "COMMANDLINE":
-            raise SettingsError(
-                f"--{name.replace('_', '-')} would be ignored: it is for a {what} of kind "
-                f"{' or '.join(kinds)}, and this one is {kind}; leave it out."
-            )
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Read whole numbers from a list with commas; of an empty one, none.
-
-    Raises:
-        SettingsError: An entry is not a whole number.
-    """
-    from stamo.errors import SettingsError
-
-    try:
-        return tuple(map(int, text.split(","))) if text.strip() else ()
-    except ValueError as error:
-        raise SettingsError(
-            f"The sizes are {text!r}; give whole numbers with commas between, such as 25,50,100."
-        ) from error
-
 
 PIPE_WIDTH = 100_000
 
@@ -109,6 +45,55 @@ class Console(rich.console.Console):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
+def show(result: object, view: Iterable[rich.console.RenderableType], *, as_json: bool) -> None:
+    """Print the result of a command: as JSON for programs, or its view for people.
+
+    A view is made only when it is printed. Its texts are printed as they are, however long.
+    """
+    if as_json:
+        print_json(result)
+        return
+    for part in view:
+        if isinstance(part, Table):
+            print_table(part)
+        else:
+            Console(highlight=False).print(
+                part, soft_wrap=isinstance(part, str | Text), markup=False
+            )
+
+
+def print_json(value: object) -> None:
+    """Print a result for programs; plain ASCII where the output cannot take more."""
+    is_wide = (getattr(sys.stdout, "encoding", None) or "ascii").lower().startswith("utf")
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=not is_wide, default=_plain))
+
+
+def _plain(value: Any) -> object:
+    """Return what JSON can hold of a value that it does not know."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return str(value)
+
+
+def print_table(table: Table) -> None:
+    """Print a table; what a pipe or a file gets is never cut to a terminal's width."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    console.print(table)
+
+
+def warn(line: str) -> None:
+    """Print what to worry about, in one line on stderr."""
+    Console(stderr=True, highlight=False).print(line, style="yellow", soft_wrap=True, markup=False)
+
+
 @contextmanager
 def progress_view(
     console: Console, title: str, *columns: ProgressColumn, stays: bool = False, **values: Any
@@ -131,48 +116,21 @@ def rich_table(*headings: str, **style: Any) -> Table:
     return table
 
 
-def bare_table(*headings: str, **style: Any) -> Table:
-    """Make a table without lines."""
-    return rich_table(*headings, **{"box": None, "padding": (0, 2), "header_style": "dim"} | style)
-
-
-def print_table(table: Table) -> None:
-    """Print a table; what a pipe or a file gets is never cut to a terminal's width."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = PIPE_WIDTH
-    console.print(table)
-
-
-def print_json(value: object) -> None:
-    """Print a result for programs; plain ASCII where the output cannot take more."""
-    is_wide = (getattr(sys.stdout, "encoding", None) or "ascii").lower().startswith("utf")
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=not is_wide))
-
-
-def say(line: str) -> None:
-    """Print a line for people as it is, however long."""
-    Console(highlight=False).print(line, soft_wrap=True, markup=False)
-
-
-def warn(line: str) -> None:
-    """Print what to worry about, in one line on stderr."""
-    Console(stderr=True, highlight=False).print(line, style="yellow", soft_wrap=True, markup=False)
-
-
-def tell(line: str, record: object, *, as_json: bool) -> None:
-    """Print a line for people, or a record for programs."""
-    if as_json:
-        print_json(record)
-    else:
-        say(line)
+def bare_table(*headings: str, rows: Iterable[Iterable[object]] = (), **style: Any) -> Table:
+    """Make a table without lines; what stands in its rows is no markup."""
+    plain = {"box": None, "padding": (0, 2), "header_style": "dim"}
+    table = rich_table(*headings, **plain | style)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return table
 
 
 def named_values(rows: Iterable[tuple[str, str]]) -> Table:
-    """Show values beside their names."""
+    """Show values beside their names; a value that is empty is left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(Text(name, style="dim"), Text(value))
+        if value:
+            table.add_row(Text(name, style="dim"), Text(value))
     return table

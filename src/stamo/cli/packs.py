@@ -1,21 +1,16 @@
-"""`stamo packs`: list, inspect, add, replace, remove and graduate entity packs."""
+"""`stamo packs`: list, inspect, add, replace, remove, roll back and graduate entity packs."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.text import Text
 from typer import Argument, Option
 
-from stamo.cli.output import AsJson, Console, command_group, print_json, print_table, say, tell
-from stamo.cli.workspaces import (
-    entity_record,
-    graduation_table,
-    pack_table,
-    packs_table,
-    versions_table,
-)
+from stamo.cli import AsJson
+from stamo.cli.output import bare_table, command_group, named_values, show
+from stamo.cli.workspaces import entity_record
 
 if TYPE_CHECKING:
     from stamo.packs.folder import PackEntry
@@ -24,25 +19,26 @@ if TYPE_CHECKING:
 Packs = Annotated[Path, Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, Argument(metavar="PACK", help="File of a pack.")]
 PackKey = Annotated[str, Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
-
-
-def _entry_record(entry: PackEntry) -> dict[str, Any]:
-    pack = entry.pack
-    record: dict[str, Any] = {"key": entry.key, "path": str(entry.path)}
-    return record | ({"problem": entry.problem} if pack is None else _pack_record(pack))
+SpacePath = Annotated[
+    Path, Argument(metavar="WORKSPACE", help="Workspace that the pack was learned in.")
+]
 
 
 def _pack_record(pack: EntityPack) -> dict[str, Any]:
-    entity = pack.entity
     return {
-        **entity_record(entity),
-        "priors": dict(zip(entity.aliases, map(float, pack.priors), strict=True)),
+        **entity_record(pack.entity),
+        "priors": dict(zip(pack.entity.aliases, map(float, pack.priors), strict=True)),
         "kb": pack.kb_fingerprint,
         "model": pack.model_fingerprint,
-        "description": pack.description,
+        "learned_from": pack.description,
         "notes": dict(pack.notes),
         "fingerprint": pack.fingerprint,
     }
+
+
+def _entry_record(entry: PackEntry) -> dict[str, Any]:
+    record: dict[str, Any] = {"key": entry.key, "path": entry.path}
+    return record | (_pack_record(entry.pack) if entry.pack else {"problem": entry.problem})
 
 
 def list_packs(packs: Packs, as_json: AsJson = False) -> None:
@@ -50,25 +46,46 @@ def list_packs(packs: Packs, as_json: AsJson = False) -> None:
     from stamo.packs.folder import PackFolder
 
     entries = PackFolder.existing(packs).entries()
-    if as_json:
-        print_json([_entry_record(entry) for entry in entries])
-    elif entries:
-        print_table(packs_table(entries))
-    else:
-        say(f"There is no pack in {packs}; put one there with: stamo packs add {packs} PACK")
+    rows: list[tuple[object, ...]] = []
+    for entry in entries:
+        if entry.pack is None:
+            rows.append((entry.key, Text(entry.problem, style="red")))
+            continue
+        entity, by = entry.pack.entity, entry.pack.notes.get("labelled by", "")
+        names = (entity.id, entity.external_id, ", ".join(entity.aliases))
+        rows.append((entry.key, *names, entry.pack.kb_fingerprint[:12], by))
+    table = bare_table("Key", "Entity", "Id", "Aliases", "Knowledge base", "Labels", rows=rows)
+    table.columns[0].no_wrap = True
+    none = f"There is no pack in {packs}; put one there with: stamo packs add {packs} PACK"
+    show(list(map(_entry_record, entries)), [table if entries else none], as_json=as_json)
 
 
 def inspect(pack: PackPath, as_json: AsJson = False) -> None:
-    """Show what a pack holds."""
+    """Show what a pack holds.
+
+    In Python: `stamo.EntityPack.load(pack)`.
+    """
     from stamo.packs.pack import EntityPack
 
     loaded = EntityPack.load(pack)
+    entity = loaded.entity
     order = sorted(zip(loaded.relatedness.tolist(), loaded.titles, strict=True), reverse=True)
-    related = [(title, value) for value, title in order[:8]]
-    if as_json:
-        print_json(_pack_record(loaded) | {"related": dict(related)})
-        return
-    Console(highlight=False).print(pack_table(loaded, related))
+    related = {title: value for value, title in order[:8]}
+    record = _pack_record(loaded) | {"related": related}
+    rows = [
+        ("Entity", entity.id),
+        *((name.capitalize(), value) for name, value in entity.identity.items()),
+        ("Description", entity.description),
+        ("Prior", ", ".join(f"{alias} {p:.2f}" for alias, p in record["priors"].items())),
+        ("Most related", ", ".join(f"{title} {r:.2f}" for title, r in related.items())),
+        ("Vector", f"{len(loaded.vector)} dimensions"),
+        ("Knowledge base", loaded.kb_fingerprint),
+        ("Model", loaded.model_fingerprint),
+        ("Learned", loaded.description),
+        *((name.capitalize(), note) for name, note in loaded.notes.items()),
+        ("Fingerprint", loaded.fingerprint),
+    ]
+    show(record, [named_values(rows)], as_json=as_json)
 
 
 def add(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
@@ -86,7 +103,7 @@ def _put(packs: Path, pack: Path, *, replace: bool, as_json: bool) -> None:
     from stamo.packs.pack import read_bytes
 
     entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
-    tell(f"{entry.path}", _entry_record(entry), as_json=as_json)
+    show(_entry_record(entry), [str(entry.path)], as_json=as_json)
 
 
 def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
@@ -94,12 +111,7 @@ def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
     from stamo.packs.folder import PackFolder
 
     PackFolder.existing(packs).remove(key)
-    tell(f"Removed {key}.", {"removed": key}, as_json=as_json)
-
-
-SpacePath = Annotated[
-    Path, Argument(metavar="WORKSPACE", help="Workspace that the pack was learned in.")
-]
+    show({"removed": key}, [f"Removed {key}."], as_json=as_json)
 
 
 def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
@@ -108,17 +120,19 @@ def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
     from stamo.workspace.versions import pack_versions
 
     found = pack_versions(Workspace.open(workspace))
-    if as_json:
-        print_json(
-            [
-                asdict(v) | {"path": str(v.path), "written_at": v.written_at.isoformat()}
-                for v in found
-            ]
+    rows = [
+        (
+            version.number,
+            "current" if version.is_current else "",
+            f"{version.written_at:%Y-%m-%d %H:%M}",
+            version.fingerprint[:12],
+            Text(version.problem, style="red") if version.problem else version.description,
         )
-    elif found:
-        print_table(versions_table(found))
-    else:
-        say("No version yet: `stamo learn` writes the first one.")
+        for version in found
+    ]
+    table = bare_table(">Version", "", "Written", "Fingerprint", "", rows=rows)
+    none = "No version yet: `stamo learn` writes the first one."
+    show(found, [table if found else none], as_json=as_json)
 
 
 def rollback(
@@ -132,8 +146,8 @@ def rollback(
 
     space = Workspace.open(workspace)
     pack = restore_version(space, version)
-    record = {"path": str(space.pack_path), "version": version} | _pack_record(pack)
-    tell(f"{space.pack_path} is version {version} again.", record, as_json=as_json)
+    record = {"path": space.pack_path, "version": version} | _pack_record(pack)
+    show(record, [f"{space.pack_path} is version {version} again."], as_json=as_json)
 
 
 def graduate(
@@ -151,13 +165,19 @@ def graduate(
     from stamo.workspace.versions import compare_with_kb
 
     former = None if learned_with is None else KnowledgeBase.open(learned_with)
-    compared = compare_with_kb(
-        EntityPack.load(pack), KnowledgeBase.open(kb), title=title, former=former
-    )
-    if as_json:
-        print_json(asdict(compared))
-        return
-    Console(highlight=False).print(graduation_table(compared))
+    loaded, later = EntityPack.load(pack), KnowledgeBase.open(kb)
+    compared = compare_with_kb(loaded, later, title=title, former=former)
+    rows: list[tuple[object, ...]] = [("id", "", compared.id)] if compared.id else []
+    for prior in compared.priors:
+        known = "unknown" if prior.later is None else f"{prior.later:.2f}"
+        rows.append((f"P({compared.title} | {prior.alias})", f"{prior.learned:.2f}", known))
+    if compared.cosine is not None:
+        rows.append(("cosine of the vectors", "", f"{compared.cosine:.2f}"))
+    if compared.n_related:
+        shared = f"{len(compared.shared)} of {compared.n_related}"
+        rows.append(("most related in both", "", shared))
+        rows.append((Text("  " + ", ".join(compared.shared), style="dim"), "", ""))
+    show(compared, [bare_table("", ">learned", ">later", rows=rows)], as_json=as_json)
 
 
 packs = command_group(

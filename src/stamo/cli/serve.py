@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from typer import Option
 
-from stamo.cli.output import Console, KbPath, ModelPath, open_both
+from stamo.cli import KbPath, ModelPath, open_both
+from stamo.cli.output import Console
 from stamo.errors import SettingsError, need
 
 if TYPE_CHECKING:

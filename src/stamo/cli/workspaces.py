@@ -1,11 +1,11 @@
-"""What the commands of workspaces share: which are meant, and what is shown of them."""
+"""The commands new, status, collect and update; and which workspaces a command is meant for."""
 
 from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -17,45 +17,34 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
 
-from stamo.cli.engines import (
+from stamo.cli import (
+    AsJson,
     Engine,
     EngineOption,
     MasterOption,
+    TextColumnOption,
     check_engine,
     start_engine,
 )
-from stamo.cli.output import (
-    AsJson,
-    Console,
-    TextColumnOption,
-    bare_table,
-    named_values,
-    print_json,
-    print_table,
-    progress_view,
-    say,
-    warn,
-)
+from stamo.cli.output import Console, bare_table, named_values, progress_view, show, warn
 from stamo.corpus.types import MAX_DESCRIPTION, EmergingEntity
 from stamo.errors import CorpusFormatError, SettingsError, StamoError, need
 from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from stamo.corpus.reading import ReadFiles
-    from stamo.corpus.types import EmergingEntity
-    from stamo.packs.folder import PackEntry
-    from stamo.packs.pack import EntityPack
     from stamo.workspace.collect import Collected, CollectSettings, OnCollect
-    from stamo.workspace.folder import Artifacts, Status, Workspace
+    from stamo.workspace.folder import Artifacts, Workspace
     from stamo.workspace.scored import PackChange
     from stamo.workspace.verdict import Verdict
-    from stamo.workspace.versions import Graduation, PackVersion
-
 
 _Result = TypeVar("_Result")
 
 NOTHING_KEPT = 3
 """The exit code of a command that ran to its end and found nothing to keep."""
+GO_ON = "The same command without --fresh goes on where it stopped."
 
 Folders = Annotated[
     list[Path],
@@ -118,163 +107,11 @@ def user_name() -> str:
         return "somebody"
 
 
-def entity_record(entity: EmergingEntity) -> dict[str, str | None]:
+def entity_record(entity: EmergingEntity) -> dict[str, Any]:
     """Return what is known of an entity, for programs."""
     identity = {"id": entity.external_id, "type": entity.type, "url": entity.url}
     given = {name: value or None for name, value in identity.items()}
     return {"entity": entity.id, **given, "description": entity.description}
-
-
-def status_table(status: Status) -> Table:
-    """Show where a workspace stands."""
-    labels, entity = status.labels, status.entity
-    mentions = count_of(status.n_mentions, "candidate mention")
-    rows = [
-        ("Entity", entity.id),
-        *((name.capitalize(), value) for name, value in entity.identity.items()),
-        *([("Description", entity.description)] if entity.description else []),
-        ("Aliases", ", ".join(entity.aliases)),
-        ("Documents", f"{status.n_documents:,} with {mentions}"),
-        (
-            "Labels",
-            f"{labels.n_labelled} ({labels.n_emerging} the entity, {labels.n_other} another, "
-            f"{labels.n_none} none of these; {labels.n_skipped} skipped)",
-        ),
-        ("Packs", ", ".join(status.packs) or "none yet"),
-        ("Next", status.next_step),
-    ]
-    return named_values(rows)
-
-
-def overview_table(rows: Sequence[tuple[Workspace, Status]]) -> Table:
-    """Show where many workspaces stand, one a line."""
-    headings = ("Workspace", "Entity", "Id", ">Documents", ">Mentions", ">Labels", "Next")
-    table = bare_table(*headings, padding=(0, 2, 0, 0))
-    for workspace, status in rows:
-        table.add_row(
-            escape(str(workspace.path)),
-            escape(status.entity.id),
-            escape(status.entity.external_id),
-            f"{status.n_documents:,}",
-            f"{status.n_mentions:,}",
-            f"{status.labels.n_labelled:,}",
-            escape(status.stage),
-        )
-    return table
-
-
-def collected_overview(rows: Sequence[tuple[Workspace, Collected]]) -> Table:
-    """Show what many workspaces collected, one a line."""
-    table = bare_table(
-        "Workspace", "Entity", ">Kept", ">New", ">Mentions", ">Copies", padding=(0, 2, 0, 0)
-    )
-    from stamo.workspace.collect import COPY
-
-    for workspace, collected in rows:
-        numbers = (collected.n_kept, collected.n_new, collected.n_mentions)
-        table.add_row(
-            escape(str(workspace.path)),
-            escape(workspace.entity.id),
-            *(f"{n:,}" for n in (*numbers, collected.skipped.get(COPY, 0))),
-        )
-    return table
-
-
-@contextmanager
-def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
-    """Show how far collecting is, while it runs."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[kept]:,} kept of {task.fields[read]:,}"),
-    )
-    with progress_view(console, escape(title), *columns, total=1.0, kept=0, read=0) as show:
-        yield lambda reached: show(reached.share, kept=reached.n_kept, read=reached.n_read)
-
-
-def collected_table(collected: Collected) -> Table:
-    """Show what was kept, and why the rest was not."""
-    table = bare_table(">", "", show_header=False)
-    mentions = f"kept, with {count_of(collected.n_mentions, 'candidate mention')}"
-    table.add_row(f"[bold]{collected.n_kept:,}[/]", mentions)
-    for reason, count in collected.skipped.items():
-        where = collected.examples.get(reason)
-        text = Text(reason)
-        if where is not None and reason != "contains no alias":
-            text.append(f" (first: {printable(where)})", style="dim")
-        table.add_row(f"{count:,}", text)
-    for reason, count in collected.mended.items():
-        table.add_row(f"{count:,}", Text(f"{reason} (kept)", style="dim"))
-    return table
-
-
-def packs_table(entries: Sequence[PackEntry]) -> Table:
-    """Show the packs of a folder; damaged ones with their problem."""
-    table = bare_table("Key", "Entity", "Id", "Aliases", "Knowledge base", "Labels")
-    table.columns[0].no_wrap = True
-    for entry in entries:
-        if entry.pack is None:
-            table.add_row(escape(entry.key), Text(entry.problem, style="red"))
-            continue
-        pack = entry.pack
-        entity = pack.entity
-        names = map(escape, (entity.id, entity.external_id, ", ".join(entity.aliases)))
-        by = escape(pack.notes.get("labelled by", ""))
-        table.add_row(escape(entry.key), *names, pack.kb_fingerprint[:12], by)
-    return table
-
-
-def versions_table(versions: Sequence[PackVersion]) -> Table:
-    """Show the versions of a pack; the current one is marked."""
-    table = bare_table(">Version", "", "Written", "Fingerprint", "")
-    for version in versions:
-        at = f"{version.written_at:%Y-%m-%d %H:%M}"
-        mark = "current" if version.is_current else ""
-        said = Text(version.problem, style="red") if version.problem else Text(version.description)
-        table.add_row(str(version.number), mark, at, version.fingerprint[:12], said)
-    return table
-
-
-def pack_table(pack: EntityPack, related: Sequence[tuple[str, float]]) -> Table:
-    """Show what a pack holds."""
-    priors = zip(pack.entity.aliases, pack.priors.tolist(), strict=True)
-    rows = [
-        ("Entity", pack.entity.id),
-        *((name.capitalize(), value) for name, value in pack.entity.identity.items()),
-        *([("Description", pack.entity.description)] if pack.entity.description else []),
-        ("Prior", ", ".join(f"{alias} {p:.2f}" for alias, p in priors)),
-        ("Most related", ", ".join(f"{title} {r:.2f}" for title, r in related)),
-        ("Vector", f"{len(pack.vector)} dimensions"),
-        ("Knowledge base", pack.kb_fingerprint),
-        ("Model", pack.model_fingerprint),
-        ("Description", pack.description),
-        *((name.capitalize(), note) for name, note in pack.notes.items()),
-        ("Fingerprint", pack.fingerprint),
-    ]
-    return named_values(rows)
-
-
-def graduation_table(compared: Graduation) -> Table:
-    """Show what was learned beside what a later knowledge base counted."""
-    table = bare_table("", ">learned", ">later")
-    if compared.id:
-        table.add_row("id", "", escape(compared.id))
-    for prior in compared.priors:
-        later = "unknown" if prior.later is None else f"{prior.later:.2f}"
-        table.add_row(escape(f"P({compared.title} | {prior.alias})"), f"{prior.learned:.2f}", later)
-    if compared.cosine is not None:
-        table.add_row("cosine of the vectors", "", f"{compared.cosine:.2f}")
-    if compared.n_related:
-        shared = f"{len(compared.shared)} of {compared.n_related}"
-        table.add_row("most related in both", "", shared)
-        if compared.shared:
-            table.add_row(Text("  " + ", ".join(compared.shared), style="dim"), "", "")
-    return table
-
-
-GO_ON = "The same command without --fresh goes on where it stopped."
 
 
 def new(
@@ -292,27 +129,31 @@ def new(
     type: str = Option("", "--type", help="What kind of thing it is."),
     url: str = Option("", "--url", help="A page about it."),
     table: Path | None = Option(
-        None,
-        "--from",
-        help="CSV with name, aliases (a|b), description, id, type, url, folder.",
+        None, "--from", help="CSV with name, aliases (a|b), description, id, type, url, folder."
     ),
     kb: Path | None = Option(None, "--kb", help="Look the names up in this knowledge base."),
     who: str = Option("", help="Who starts it."),
     as_json: AsJson = False,
 ) -> None:
-    """Start the workspace of an emerging entity, or those of a table."""
+    """Start the workspace of an emerging entity, or those of a table.
+
+    In Python: `stamo.Workspace.create(path, entity, created_by=who, at=now)`.
+    """
     from stamo.kb.base import KnowledgeBase
     from stamo.workspace.entities import create_workspaces, name_warnings, read_entity_list
     from stamo.workspace.folder import Workspace
 
-    by, at = who or user_name(), datetime.now(UTC)
+    by, at, said = who or user_name(), datetime.now(UTC), ""
     base = None if kb is None else KnowledgeBase.open(kb)  # before anything is made
     if table is not None:
         if name is not None or alias or description or id or type or url:
             raise SettingsError("A table with --from names the entities itself; give the folder.")
-        root = workspace or Path()
-        new_ones, old_ones = create_workspaces(root, read_entity_list(table), created_by=by, at=at)
-        spaces, n_new = [*new_ones, *old_ones], len(new_ones)
+        entities = read_entity_list(table)
+        made, old = create_workspaces(workspace or Path(), entities, created_by=by, at=at)
+        spaces, n_there = [*made, *old], len(old)
+        said = count_of(len(made), "new workspace")
+        there = f", {n_there} {'was' if n_there == 1 else 'were'} there already"
+        said += f"{there if n_there else ''}."
     else:
         if workspace is None or name is None:
             raise SettingsError("Give the folder and the name: stamo new WORKSPACE NAME.")
@@ -324,17 +165,13 @@ def new(
             type=type,
             url=url,
         )
-        spaces, n_new = [Workspace.create(workspace, entity, created_by=by, at=at)], 1
+        spaces = [Workspace.create(workspace, entity, created_by=by, at=at)]
     known = [[] if base is None else name_warnings(space.entity, base) for space in spaces]
-    if as_json:
-        print_json(list(map(_record, spaces, known)))
-        return
-    _print_status(spaces, is_one=table is None)
-    if table is not None:
-        there = len(spaces) - n_new
-        more = f", {there} {'was' if there == 1 else 'were'} there already." if there else "."
-        say(count_of(n_new, "new workspace") + more)
-    _warn(spaces, known)
+    view: list[RenderableType] = [_status_table(spaces, is_one=table is None)]
+    view += [said] if said else []
+    show(list(map(_record, spaces, known)), view, as_json=as_json)
+    if not as_json:
+        _warn(spaces, known)
 
 
 def status(
@@ -343,21 +180,14 @@ def status(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Say where workspaces stand and what comes next."""
+    """Say where workspaces stand and what comes next.
+
+    In Python: `stamo.Workspace.open(path).status()`.
+    """
     given = workspaces or [Path()]
     spaces = open_all(given)
-    if as_json:
-        print_json(list(map(_record, spaces)))
-    else:
-        is_one = len(given) == 1 and [space.path for space in spaces] == given
-        _print_status(spaces, is_one=is_one)
-
-
-def _print_status(spaces: Sequence[Workspace], *, is_one: bool) -> None:
-    if is_one:
-        print_table(status_table(spaces[0].status()))
-    else:
-        print_table(overview_table([(space, space.status()) for space in spaces]))
+    is_one = len(given) == 1 and [space.path for space in spaces] == given
+    show(list(map(_record, spaces)), [_status_table(spaces, is_one=is_one)], as_json=as_json)
 
 
 def collect(
@@ -369,7 +199,7 @@ def collect(
     model: ModelOption = None,
     fresh: bool = Option(False, "--fresh", help="Forget what was collected."),
     casefold: bool = Option(False, "--casefold", help="Find aliases in any case."),
-    most: int | None = Option(None, min=1, help="Stop after so many kept documents of each."),
+    most: int | None = Option(None, min=1, help="Stop after this many kept documents of each."),
     text_column: TextColumnOption = "",
     engine: EngineOption = Engine.embedded,
     master: MasterOption = None,
@@ -394,16 +224,58 @@ def collect(
             )
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(GO_ON) from stop
-    if as_json:
-        records = map(_record, spaces, warnings)
-        print_json([r | {"collected": asdict(c)} for r, c in zip(records, collected, strict=True)])
-    else:
-        _show_collected(spaces, collected)
+    records = [
+        _record(space, lines) | {"collected": one}
+        for space, lines, one in zip(spaces, warnings, collected, strict=True)
+    ]
+    show(records, [_collected_view(spaces, collected)], as_json=as_json)
+    if not as_json:
         _warn(spaces, warnings)
-        if len(spaces) == 1:
-            say(spaces[0].status().next_step)
+        show(None, [spaces[0].status().next_step] if len(spaces) == 1 else [], as_json=False)
     if not any(one.n_kept for one in collected):
         raise typer.Exit(NOTHING_KEPT)
+
+
+def update(
+    workspaces: Folders,
+    source: list[str] = Option(..., "--from", help="New documents, as `collect` takes them."),
+    kb: KbOption = None,
+    model: ModelOption = None,
+    folds: int | None = Option(
+        None, help="Parts for cross-validation, 0 for none; as before if not."
+    ),
+    text_column: TextColumnOption = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add new documents to piles, learn again, and say what the packs decide otherwise."""
+    need("torch", "torch", "Learning")  # told before anything is collected
+    from stamo.workspace.collect import CollectSettings
+    from stamo.workspace.folder import open_artifacts
+
+    spaces = open_all(workspaces)
+    artifacts = open_artifacts(spaces, kb, model)
+    taken = CollectSettings(text_column=text_column)
+    collected, _ = _collect_all(spaces, source, artifacts, taken)
+    n_new = {s.path: one.n_new for s, one in zip(spaces, collected, strict=True) if one.n_new}
+    changed = [space for space in spaces if space.path in n_new]
+    done = for_each(changed, lambda space: _learn_again(space, artifacts, folds))
+    records = [
+        {
+            "workspace": space.path,
+            "entity": space.entity.id,
+            "new_documents": n_new[space.path],
+            "version": version,
+            "change": change,
+            "verdict": verdict,
+        }
+        for space, (version, change, verdict) in done
+    ]
+    show(records, _update_view(spaces, collected, done, n_new), as_json=as_json)
+    if not changed:
+        warn("Nothing new was kept: the packs stay as they are.")
+        raise typer.Exit(NOTHING_KEPT)
+    if len(done) < len(changed):
+        raise typer.Exit(1)
 
 
 def _collect_all(
@@ -422,7 +294,7 @@ def _collect_all(
 
     title = spaces[0].entity.id if len(spaces) == 1 else f"{len(spaces)} entities"
     warnings = [name_warnings(space.entity, artifacts.kb) for space in spaces]
-    with collect_view(Console(stderr=True), f"Collecting {title}") as show:
+    with collect_view(Console(stderr=True), f"Collecting {title}") as on_progress:
         collected = collect_documents(
             spaces,
             sources,
@@ -432,61 +304,11 @@ def _collect_all(
             origin=artifacts.origin,
             fresh=fresh,
             read=reader or read_files,
-            on_progress=show,
+            on_progress=on_progress,
         )
     for lines, space, one in zip(warnings, spaces, collected, strict=True):
         lines += pile_warnings(space.entity, one)
     return collected, warnings
-
-
-def update(
-    workspaces: Folders,
-    source: list[str] = Option(..., "--from", help="New documents, as `collect` takes them."),
-    kb: KbOption = None,
-    model: ModelOption = None,
-    folds: int | None = Option(
-        None, help="Parts for cross-validation, 0 for none; as before if not."
-    ),
-    text_column: TextColumnOption = "",
-    as_json: AsJson = False,
-) -> None:
-    """Add new documents to piles, learn again, and say what the packs decide otherwise."""
-    need("torch", "torch", "Learning")  # told before anything is collected
-    from stamo.cli.learn import verdict_view
-    from stamo.workspace.collect import CollectSettings
-    from stamo.workspace.folder import open_artifacts
-
-    spaces = open_all(workspaces)
-    artifacts = open_artifacts(spaces, kb, model)
-    taken = CollectSettings(text_column=text_column)
-    collected, _ = _collect_all(spaces, source, artifacts, taken)
-    n_new = {s.path: one.n_new for s, one in zip(spaces, collected, strict=True) if one.n_new}
-    changed = [space for space in spaces if space.path in n_new]
-    done = for_each(changed, lambda space: _learn_again(space, artifacts, folds))
-    if as_json:
-        print_json(
-            [
-                {
-                    "workspace": str(space.path),
-                    "entity": space.entity.id,
-                    "new_documents": n_new[space.path],
-                    "version": version,
-                    "change": None if change is None else asdict(change),
-                    "verdict": verdict.to_json(),
-                }
-                for space, (version, change, verdict) in done
-            ]
-        )
-    else:
-        _show_collected(spaces, collected)
-        for space, (version, change, verdict) in done:
-            _show_change(space, n_new[space.path], version, change)
-            Console(highlight=False).print(verdict_view(verdict))
-    if not changed:
-        warn("Nothing new was kept: the packs stay as they are.")
-        raise typer.Exit(NOTHING_KEPT)
-    if len(done) < len(changed):
-        raise typer.Exit(1)
 
 
 def _learn_again(
@@ -503,65 +325,11 @@ def _learn_again(
     if n_folds is not None:
         settings = replace(settings, n_folds=n_folds)
     before = load_comparable(space.pack_path, kb, trained.fingerprint)
-    with learn_view(Console(stderr=True)) as show:
-        learned = learn_pack(space, kb, trained, settings, on_progress=show)
+    with learn_view() as on_progress:
+        learned = learn_pack(space, kb, trained, settings, on_progress=on_progress)
     version = next(v.number for v in pack_versions(space) if v.is_current)
     change = None if before is None else compare_packs(space, before, learned.pack, kb, trained)
     return version, change, learned.verdict
-
-
-def _show_change(space: Workspace, n_new: int, version: int, change: PackChange | None) -> None:
-    say(f"{space.entity.id}: {count_of(n_new, 'new document')}, pack version {version}.")
-    if change is None:
-        return
-    say(
-        f"  Of {count_of(change.n_mentions, 'mention')}, {change.n_after:,} mean it; by the former "
-        f"pack {change.n_before:,} ({change.n_gained:,} gained, {change.n_lost:,} lost)."
-    )
-    for sign, lines in (("+", change.gained), ("-", change.lost)):
-        for line in lines:
-            say(f"  {sign} {line}")
-    for alias, (before, after) in change.priors.items():
-        say(f"  P({space.entity.id} | {alias}): {before:.2f} before, {after:.2f} now")
-
-
-def _show_collected(spaces: Sequence[Workspace], collected: Sequence[Collected]) -> None:
-    if len(spaces) == 1:
-        Console(highlight=False).print(collected_table(collected[0]))
-    else:
-        print_table(collected_overview(list(zip(spaces, collected, strict=True))))
-
-
-def _warn(spaces: Sequence[Workspace], warnings: Sequence[Sequence[str]]) -> None:
-    for space, lines in zip(spaces, warnings, strict=True):
-        for line in lines:
-            warn(f"{space.path}: {line}" if len(spaces) > 1 else line)
-
-
-def _record(space: Workspace, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    status = space.status()
-    entity, labels = status.entity, status.labels
-    return {
-        "workspace": str(space.path),
-        **entity_record(entity),
-        "aliases": list(entity.aliases),
-        "documents": status.n_documents,
-        "mentions": status.n_mentions,
-        "collected": status.is_collected,
-        "labels": {
-            "labelled": labels.n_labelled,
-            "entity": labels.n_emerging,
-            "other": labels.n_other,
-            "none": labels.n_none,
-            "skipped": labels.n_skipped,
-        },
-        "packs": list(status.packs),
-        "outdated": status.outdated or None,
-        "verdict": status.verdict.to_json() if status.verdict else None,
-        "stage": status.stage,
-        "next": status.next_step,
-        "warnings": list(warnings),
-    }
 
 
 def _description(text: str) -> str:
@@ -574,3 +342,135 @@ def _description(text: str) -> str:
     if document is None:
         raise CorpusFormatError(f"{text[1:]!r} holds no text about the entity; give another file.")
     return " ".join(document.text.split())[:MAX_DESCRIPTION]
+
+
+# What is shown
+
+
+def _record(space: Workspace, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    status = space.status()
+    labels = status.labels
+    return {
+        "workspace": space.path,
+        **entity_record(status.entity),
+        "aliases": status.entity.aliases,
+        "documents": status.n_documents,
+        "mentions": status.n_mentions,
+        "collected": status.is_collected,
+        "labels": {
+            "labelled": labels.n_labelled,
+            "entity": labels.n_emerging,
+            "other": labels.n_other,
+            "none": labels.n_none,
+            "skipped": labels.n_skipped,
+        },
+        "packs": status.packs,
+        "outdated": status.outdated or None,
+        "verdict": status.verdict,
+        "stage": status.stage,
+        "next": status.next_step,
+        "warnings": warnings,
+    }
+
+
+def _status_table(spaces: Sequence[Workspace], *, is_one: bool) -> Table:
+    """Show where a workspace stands, or where many do, one a line."""
+    if not is_one:
+        rows = []
+        for space in spaces:
+            s = space.status()
+            counts = (f"{n:,}" for n in (s.n_documents, s.n_mentions, s.labels.n_labelled))
+            rows.append((space.path, s.entity.id, s.entity.external_id, *counts, s.stage))
+        headings = ("Workspace", "Entity", "Id", ">Documents", ">Mentions", ">Labels", "Next")
+        return bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
+    status = spaces[0].status()
+    labels, entity = status.labels, status.entity
+    mentions = count_of(status.n_mentions, "candidate mention")
+    return named_values(
+        [
+            ("Entity", entity.id),
+            *((name.capitalize(), value) for name, value in entity.identity.items()),
+            ("Description", entity.description),
+            ("Aliases", ", ".join(entity.aliases)),
+            ("Documents", f"{status.n_documents:,} with {mentions}"),
+            (
+                "Labels",
+                f"{labels.n_labelled} ({labels.n_emerging} the entity, {labels.n_other} another, "
+                f"{labels.n_none} none of these; {labels.n_skipped} skipped)",
+            ),
+            ("Packs", ", ".join(status.packs) or "none yet"),
+            ("Next", status.next_step),
+        ]
+    )
+
+
+@contextmanager
+def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
+    """Show how far collecting is, while it runs."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[kept]:,} kept of {task.fields[read]:,}"),
+    )
+    with progress_view(console, escape(title), *columns, total=1.0, kept=0, read=0) as update:
+        yield lambda reached: update(reached.share, kept=reached.n_kept, read=reached.n_read)
+
+
+def collected_table(collected: Collected) -> Table:
+    """Show what was kept, and why the rest was not."""
+    kept = f"kept, with {count_of(collected.n_mentions, 'candidate mention')}"
+    rows: list[tuple[object, ...]] = [(Text(f"{collected.n_kept:,}", style="bold"), kept)]
+    for reason, count in collected.skipped.items():
+        where, text = collected.examples.get(reason), Text(reason)
+        if where is not None and reason != "contains no alias":
+            text.append(f" (first: {printable(where)})", style="dim")
+        rows.append((f"{count:,}", text))
+    for reason, count in collected.mended.items():
+        rows.append((f"{count:,}", Text(f"{reason} (kept)", style="dim")))
+    return bare_table(">", "", rows=rows, show_header=False)
+
+
+def _collected_view(spaces: Sequence[Workspace], collected: Sequence[Collected]) -> Table:
+    from stamo.workspace.collect import COPY
+
+    if len(spaces) == 1:
+        return collected_table(collected[0])
+    rows = []
+    for space, one in zip(spaces, collected, strict=True):
+        counts = (one.n_kept, one.n_new, one.n_mentions, one.skipped.get(COPY, 0))
+        rows.append((space.path, space.entity.id, *(f"{n:,}" for n in counts)))
+    headings = ("Workspace", "Entity", ">Kept", ">New", ">Mentions", ">Copies")
+    return bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
+
+
+def _update_view(
+    spaces: Sequence[Workspace],
+    collected: Sequence[Collected],
+    done: Sequence[tuple[Workspace, tuple[int, PackChange | None, Verdict]]],
+    n_new: dict[Path, int],
+) -> Iterator[RenderableType]:
+    from stamo.cli.learn import verdict_view
+
+    yield _collected_view(spaces, collected)
+    for space, (version, change, verdict) in done:
+        new = count_of(n_new[space.path], "new document")
+        yield f"{space.entity.id}: {new}, pack version {version}."
+        if change is not None:
+            yield (
+                f"  Of {count_of(change.n_mentions, 'mention')}, {change.n_after:,} mean it; by "
+                f"the former pack {change.n_before:,} ({change.n_gained:,} gained, "
+                f"{change.n_lost:,} lost)."
+            )
+            yield from (f"  + {line}" for line in change.gained)
+            yield from (f"  - {line}" for line in change.lost)
+            for alias, (before, after) in change.priors.items():
+                yield f"  P({space.entity.id} | {alias}): {before:.2f} before, {after:.2f} now"
+        yield verdict_view(verdict)
+
+
+def _warn(spaces: Sequence[Workspace], warnings: Sequence[Sequence[str]]) -> None:
+    for space, lines in zip(spaces, warnings, strict=True):
+        for line in lines:
+            warn(f"{space.path}: {line}" if len(spaces) > 1 else line)

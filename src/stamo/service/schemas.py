@@ -109,6 +109,7 @@ class PackOut(BaseModel):
     url: str | None
     aliases: list[str]
     description: str
+    learned_from: str
     fingerprint: str
     size: int
     problem: str
@@ -124,7 +125,8 @@ class PackOut(BaseModel):
             type=(pack.entity.type or None) if pack else None,
             url=(pack.entity.url or None) if pack else None,
             aliases=list(pack.entity.aliases) if pack else [],
-            description=pack.description if pack else "",
+            description=pack.entity.description if pack else "",
+            learned_from=pack.description if pack else "",
             fingerprint=pack.fingerprint if pack else "",
             size=entry.path.stat().st_size if entry.path.exists() else 0,
             problem=entry.problem,

@@ -48,9 +48,9 @@ MAX_CHOICES = 40
 MAX_DESKS = 8
 """Desks that stay open, some ten megabytes each; others are opened anew when they are asked for."""
 
-Link = Callable[[Iterable[Document]], Iterable[LinkedDocument]]
+LinkAll = Callable[[Iterable[Document]], Iterable[LinkedDocument]]
 """Links documents with the mentions that they bring."""
-MentionPlace = tuple[str, int, int]
+LabelPlace = tuple[str, int, int]
 """Document, start and end: indices of mentions change when documents are collected anew."""
 
 
@@ -171,7 +171,7 @@ class LabelDesk(Closing):
     """The labelling of one workspace; several threads may use it."""
 
     def __init__(
-        self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel, link: Link
+        self, workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel, link: LinkAll
     ) -> None:
         """Open the labels; documents are read when the first question is asked.
 
@@ -188,7 +188,7 @@ class LabelDesk(Closing):
         """What the advisor last said of whether more labels help."""
         self._lock = threading.RLock()
         self._version: tuple[int, int, int] | None = None
-        self._places: dict[LabelKey, MentionPlace] = {}
+        self._places: dict[LabelKey, LabelPlace] = {}
         self._queue: LabelQueue | None = None
         self._order: list[LabelKey] = []
         self._n_known = -1
@@ -346,7 +346,7 @@ class LabelDesk(Closing):
         self._order = [] if self._queue is None else self._queue.order(events)
         self._n_known = len(events)
 
-    def _decided(self) -> tuple[dict[MentionPlace, LabelEvent], set[tuple[str, str]]]:
+    def _decided(self) -> tuple[dict[LabelPlace, LabelEvent], set[tuple[str, str]]]:
         """Return the labels and skips by place, and the names whose labels differ, by document."""
         decided, said = {}, defaultdict(set)
         for event in self.store.current():
@@ -379,7 +379,7 @@ class LabelDesk(Closing):
 class Desks(Closing):
     """The desks of every workspace that lies directly in a folder."""
 
-    def __init__(self, root: Path, kb: KnowledgeBase, trained: TrainedModel, link: Link) -> None:
+    def __init__(self, root: Path, kb: KnowledgeBase, trained: TrainedModel, link: LinkAll) -> None:
         self.root = root
         self._kb, self._trained, self._link = kb, trained, link
         self._lock = threading.Lock()
@@ -423,5 +423,5 @@ class Desks(Closing):
             self._desks.clear()
 
 
-def _place(event: LabelEvent) -> MentionPlace:
+def _place(event: LabelEvent) -> LabelPlace:
     return event.target.document, event.target.start, event.target.end

@@ -25,7 +25,7 @@ ReadKey = Callable[[], str]
 SHOWN_CHARACTERS = 600
 DIGITS = "1234567890"
 N_CHOICES = len(DIGITS)
-STOP, UNDO = "stop", "undo"
+STOPPED, TAKEN_BACK = "stop", "undo"
 KEYS = "1-9, 0 choose   m more   n none of these   s skip   u undo   q stop"
 
 
@@ -52,9 +52,9 @@ def label_in_terminal(
             (question,) = questions
             n_labelled = desk.store.progress().n_labelled
             answer = _ask(question, n_labelled, console, read_key or read_one_key)
-            if answer == STOP:
+            if answer == STOPPED:
                 return n_given
-            if answer == UNDO:
+            if answer == TAKEN_BACK:
                 undone = desk.undo(who=labeller)
                 said = "There is nothing to undo."
                 if undone is not None:
@@ -76,16 +76,16 @@ def label_in_terminal(
 
 
 def _ask(question: Question, n_labelled: int, console: Console, read_key: ReadKey) -> str:
-    """Show a mention and wait for an answer: a choice, `STOP` or `UNDO`."""
+    """Show a mention and wait for an answer: a choice, `STOPPED` or `TAKEN_BACK`."""
     page, choices = 0, question.choices
     _show(question, n_labelled, page, console)
     while True:
         pressed = read_key()
         shown = choices[page * N_CHOICES : (page + 1) * N_CHOICES]
         if pressed in ("", "q", "\x03", "\x04"):
-            return STOP
+            return STOPPED
         if pressed == "u":
-            return UNDO
+            return TAKEN_BACK
         if pressed in ("n", "s"):
             return NONE if pressed == "n" else SKIP
         if pressed in DIGITS and DIGITS.index(pressed) < len(shown):

@@ -9,18 +9,9 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from stamo.cli.output import (
-    AsJson,
-    Console,
-    KbPath,
-    ModelPath,
-    command_group,
-    open_both,
-    parse_sizes,
-    print_json,
-    print_table,
-    rich_table,
-)
+from stamo.cli import AsJson, KbPath, ModelPath, open_both
+from stamo.cli.output import Console, command_group, print_json, print_table, rich_table
+from stamo_lab.cli.options import parse_sizes
 
 
 def show(rows: Sequence[Mapping[str, str | float | None]], as_json: bool, title: str) -> None:

@@ -13,16 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 from typer import Argument, Context, Option
 
-from stamo.cli.output import (
-    AsJson,
-    Console,
-    command_group,
-    parse_sizes,
-    print_json,
-    print_table,
-    refuse_foreign,
-)
+from stamo.cli import AsJson
+from stamo.cli.output import Console, command_group, print_json, print_table
 from stamo.errors import SettingsError
+from stamo_lab.cli.options import parse_sizes, refuse_foreign
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from typer import Argument, Option
 
-from stamo.cli.output import AsJson, Console, print_json, rich_table
+from stamo.cli import AsJson
+from stamo.cli.output import Console, print_json, rich_table
 
 if TYPE_CHECKING:
     from stamo.world import World

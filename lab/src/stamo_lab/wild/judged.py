@@ -11,8 +11,9 @@ from pathlib import Path
 from rich.text import Text
 from typer import Option
 
+from stamo.cli import AsJson
 from stamo.cli.discover import FoundPath
-from stamo.cli.output import AsJson, Console, bare_table, print_json, print_table
+from stamo.cli.output import Console, bare_table, print_json, print_table
 from stamo.discovery.proposals import FoundFolder, Occurrence, Proposal
 from stamo_lab.wild.suite import WildEntity, WildLabel
 
