@@ -229,11 +229,8 @@ def test_without_torch_one_sentence_names_the_extra(small_kb, tmp_path):
     fine = [["new", rey, "Rey", "--kb", kb], ["status", rey], ["packs", "versions", rey]]
     needing = [
         ["train", kb],
-        ["evaluate", kb, "model", "--held-out"],
         ["serve", kb, "model", "--port", "0"],
         ["update", rey, "--from", __file__, *artifacts],
-        ["learn", rey, *artifacts],
-        ["report", rey, *artifacts],
         ["demo", str(tmp_path / "demo")],
     ]
     commands = json.dumps([*fine, *needing])
