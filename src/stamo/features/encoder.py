@@ -78,18 +78,23 @@ class Encoder:
     def forward(self) -> Forward:
         """The layers, read with the first text: a usual BERT's by ourselves, or by transformers.
 
+        Ours run in bfloat16 where the processor itself multiplies it, else in float32.
+
         Raises:
             MissingExtraError: They need transformers, which is not installed.
             ModelError: The folder holds no layers.
         """
+        import torch
         from safetensors.torch import load_file
 
+        # Newer than the oldest torch that we allow, and without a public name.
+        is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
         ours = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
         path = self.folder / "model.safetensors"
         with _explained(self.folder):
             if path.exists() and all(self.config.get(key, own) == own for key, own in ours.items()):
                 weights = {name.removeprefix("bert."): w for name, w in load_file(path).items()}
-                return Bert(weights, self.config, _fast_dtype())
+                return Bert(weights, self.config, torch.bfloat16 if is_native() else torch.float32)
             transformers = need("transformers", "bert", f"The encoder {self.folder.name!r}")
             transformers.utils.logging.disable_progress_bar()
             model = transformers.AutoModel.from_pretrained(str(self.folder), local_files_only=True)
@@ -97,9 +102,7 @@ class Encoder:
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return the mean of each text's tokens at unit length, (n, d); of no text, zeros."""
-        read = [self.tokenizer.encode(text) for text in texts]
-        spans = [[_whole(tokens)] for tokens in read]
-        return self._means(read, spans)[:, 0]
+        return self._means([self.tokenizer.encode(text) for text in texts])[:, 0]
 
     def encode_spans(
         self, texts: Sequence[str], starts: Int64, ends: Int64, near: int = 10
@@ -116,63 +119,38 @@ class Encoder:
             The means of all tokens and of those near the span, (n, d) both and of unit length.
         """
         read = [self.tokenizer.encode(text) for text in texts]
-        spans = [
-            [_whole(tokens), _around(tokens, start, end, near)]
-            for tokens, start, end in zip(read, starts.tolist(), ends.tolist(), strict=True)
-        ]
-        means = self._means(read, spans)
+        around = []
+        for tokens, start, end in zip(read, starts.tolist(), ends.tolist(), strict=True):
+            own = [i for i, is_special in enumerate(tokens.special_tokens_mask) if not is_special]
+            met = [i for i in own if tokens.offsets[i][0] < end and tokens.offsets[i][1] > start]
+            met = met or own[len(own) // 2 :][:1]
+            near_it = (max(met[0] - near, own[0]), min(met[-1] + near, own[-1]) + 1) if own else ()
+            around.append(near_it or (0, 0))
+        means = self._means(read, around)
         return means[:, 0], means[:, -1]
 
-    def _means(self, read: Sequence[Any], spans: Sequence[Sequence[tuple[int, int]]]) -> Float32:
-        """Return the mean over the tokens of each span at unit length, (texts, spans, d)."""
+    def _means(self, read: Sequence[Any], around: Sequence[tuple[int, int]] = ()) -> Float32:
+        """Return means at unit length of all tokens of each text and of a span, (n, 1 or 2, d)."""
         import torch
         from torch.nn import functional
 
-        width = len(spans[0]) if spans else 1
-        means = np.zeros((len(read), width, self.dimensions), dtype=np.float32)
-        ids = [tokens.ids[: whole[1]] for tokens, (whole, *_) in zip(read, spans, strict=True)]
+        ids = [tokens.ids if not all(tokens.special_tokens_mask) else [] for tokens in read]
+        spans = [[(0, len(row))] for row in ids]
+        for own, span in zip(spans, around, strict=False):
+            own.append(span)
+        means = np.zeros((len(ids), 2 if around else 1, self.dimensions), dtype=np.float32)
         lengths = np.array([-(-len(row) // STEP) * STEP for row in ids], dtype=np.int64)
         with torch.inference_mode(), one_thread():
-            for rows in equal_lengths(lengths, BATCH_TOKENS):
-                length = int(lengths[rows[0]])
-                hidden = self.forward(*_padded([ids[i] for i in rows], length)).float()
-                first, last = torch.tensor([spans[i] for i in rows])[..., None].unbind(dim=2)
-                places = torch.arange(length)
-                inside = (places >= first) & (places < last)  # (n, spans, L)
-                means[rows] = functional.normalize(inside.float() @ hidden, dim=-1).numpy()
+            for length in np.unique(lengths[lengths > 0]).tolist():
+                places, equal = torch.arange(length), np.flatnonzero(lengths == length)
+                n = max(1, BATCH_TOKENS // length)
+                for rows in np.split(equal, range(n, len(equal), n)):
+                    padded = torch.tensor([[*ids[i], *[0] * (length - len(ids[i]))] for i in rows])
+                    first, last = torch.tensor([spans[i] for i in rows])[..., None].unbind(dim=2)
+                    inside = (places >= first) & (places < last)  # (n, spans, L)
+                    hidden = self.forward(padded, inside[:, 0]).float()
+                    means[rows] = functional.normalize(inside.float() @ hidden, dim=-1).numpy()
         return means
-
-
-def equal_lengths(lengths: Int64, n_tokens: int) -> Iterator[Int64]:
-    """Yield rows of one length each, shortest first, with no more tokens; no empty rows."""
-    for length in np.unique(lengths[lengths > 0]):
-        rows = np.flatnonzero(lengths == length)
-        n = max(1, n_tokens // int(length))
-        yield from (rows[i : i + n] for i in range(0, len(rows), n))
-
-
-def _padded(rows: Sequence[Sequence[int]], length: int) -> tuple[Tensor, Tensor]:
-    """Return tokens and where they are no padding, (n, L) both."""
-    import torch
-
-    ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
-    lengths = torch.tensor([[len(row)] for row in rows])
-    return ids, torch.arange(length) < lengths
-
-
-def _whole(tokens: Any) -> tuple[int, int]:
-    """Return the span of all tokens, or an empty one where the text has none of its own."""
-    return (0, len(tokens.ids)) if not all(tokens.special_tokens_mask) else (0, 0)
-
-
-def _around(tokens: Any, start: int, end: int, near: int) -> tuple[int, int]:
-    """Return the span of tokens that meet some characters and of those near to them."""
-    own = [i for i, is_special in enumerate(tokens.special_tokens_mask) if not is_special]
-    if not own:
-        return 0, 0
-    met = [i for i in own if tokens.offsets[i][0] < end and tokens.offsets[i][1] > start]
-    first, last = (met[0], met[-1]) if met else (own[len(own) // 2],) * 2
-    return max(first - near, own[0]), min(last + near, own[-1]) + 1
 
 
 class Bert:
@@ -187,45 +165,54 @@ class Bert:
     def __init__(
         self, weights: Mapping[str, Tensor], config: Mapping[str, Any], dtype: torch.dtype
     ) -> None:
+        import torch
+
         self._n_heads = int(config["num_attention_heads"])
         self._epsilon = float(config.get("layer_norm_eps", 1e-12))
         self._dtype = dtype
         kinds = weights["embeddings.token_type_embeddings.weight"]
         self._words = weights["embeddings.word_embeddings.weight"]  # stays mapped, in float32
         self._places = weights["embeddings.position_embeddings.weight"] + kinds[0]
-        self._norm = _pair(weights, "embeddings.LayerNorm", dtype)
-        self._layers = [
-            _layer(weights, f"encoder.layer.{i}.", dtype)
-            for i in range(config["num_hidden_layers"])
-        ]
+        ends = ("weight", "bias")
+        self._norm = [weights[f"embeddings.LayerNorm.{end}"].to(dtype) for end in ends]
+        self._layers = []
+        for i in range(config["num_hidden_layers"]):
+            layer = f"encoder.layer.{i}."
+            asked = [
+                [f"{layer}attention.self.{part}.{end}" for part in ("query", "key", "value")]
+                for end in ends
+            ]
+            rest = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense")
+            # Weights and biases in the order of their use; queries, keys and values as one.
+            self._layers.append(
+                [
+                    [torch.cat([weights[name].to(dtype) for name in names]) for names in asked],
+                    *(
+                        [weights[f"{layer}{part}.{end}"].to(dtype) for end in ends]
+                        for part in (*rest, "output.dense", "output.LayerNorm")
+                    ),
+                ]
+            )
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the last layer's output, (n, L, d), of tokens (n, L) that are no padding."""
         from torch.nn import functional
 
         states = (self._words[ids] + self._places[: ids.shape[1]]).to(self._dtype)
-        states = self._normed(states, self._norm)
+        shape, norm = states.shape, partial(functional.layer_norm, eps=self._epsilon)
+        states = norm(states, shape[2:], *self._norm)
         seen = mask[:, None, None, :]  # also where nothing is padded: without it other bits come
-        for queries, mixed, norm, wide, narrow, last_norm in self._layers:
-            attended = self._attend(_product(states, *queries), seen)
-            states = self._normed(_product(attended, *mixed) + states, norm)
+        for queries, mixed, first_norm, wide, narrow, last_norm in self._layers:
+            asked = _product(states, *queries).view(*shape[:2], 3, self._n_heads, -1)
+            query, key, value = asked.permute(2, 0, 3, 1, 4).unbind()
+            heads = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+            attended = heads.transpose(1, 2).reshape(shape)
+            states = _product(attended, *mixed) + states
+            states = norm(states, shape[2:], *first_norm)
             inner = functional.gelu(_product(states, *wide))
-            states = self._normed(_product(inner, *narrow) + states, last_norm)
+            states = _product(inner, *narrow) + states
+            states = norm(states, shape[2:], *last_norm)
         return states
-
-    def _attend(self, states: Tensor, mask: Tensor) -> Tensor:
-        from torch.nn import functional
-
-        n, length, width = states.shape
-        heads = states.view(n, length, 3, self._n_heads, -1).permute(2, 0, 3, 1, 4)
-        query, key, value = heads.unbind()
-        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        return attended.transpose(1, 2).reshape(n, length, width // 3)
-
-    def _normed(self, states: Tensor, pair: tuple[Tensor, Tensor]) -> Tensor:
-        from torch.nn import functional
-
-        return functional.layer_norm(states, states.shape[-1:], *pair, self._epsilon)
 
 
 def _product(states: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
@@ -239,24 +226,6 @@ def _product(states: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     if states.dtype == torch.bfloat16:
         return functional.linear(states, weights, bias)
     return torch.baddbmm(bias, states, weights.t().expand(len(states), -1, -1))
-
-
-def _pair(weights: Mapping[str, Tensor], name: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    return weights[f"{name}.weight"].to(dtype), weights[f"{name}.bias"].to(dtype)
-
-
-def _layer(
-    weights: Mapping[str, Tensor], name: str, dtype: torch.dtype
-) -> tuple[tuple[Tensor, Tensor], ...]:
-    """Return weights and biases in the order of their use; queries, keys and values as one."""
-    import torch
-
-    parts = [_pair(weights, f"{name}attention.self.{x}", dtype) for x in ("query", "key", "value")]
-    rest = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense")
-    return (
-        (torch.cat([w for w, _ in parts]), torch.cat([b for _, b in parts])),
-        *(_pair(weights, name + x, dtype) for x in (*rest, "output.dense", "output.LayerNorm")),
-    )
 
 
 def load_encoder(name: str | None = None) -> Encoder:
@@ -323,15 +292,6 @@ def _run_transformers(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
     return output
 
 
-def _fast_dtype() -> torch.dtype:
-    """Return bfloat16 where the processor itself multiplies it; else float32."""
-    import torch
-
-    # Newer than the oldest torch that we allow, and without a public name.
-    is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
-    return torch.bfloat16 if is_native() else torch.float32
-
-
 _KEY_BYTES = 16
 
 
@@ -344,7 +304,17 @@ class CachedEncoder:
     def __init__(self, encoder: TextEncoder, path: Path) -> None:
         self._encoder, self._path = encoder, path
         self.fingerprint, self.languages = encoder.fingerprint, encoder.languages
-        self._rows = _read_rows(path, encoder.fingerprint)
+        self._rows: dict[bytes, Float32] = {}
+        try:
+            with safe_open(path, "numpy") as file:
+                is_own = (file.metadata() or {}).get("encoder") == encoder.fingerprint
+                for name in file.keys() if is_own else ():
+                    if name.startswith("rows "):
+                        keys = file.get_tensor(name.replace("rows", "keys")).tobytes()
+                        for i, row in enumerate(file.get_tensor(name)):
+                            self._rows[keys[i * _KEY_BYTES : (i + 1) * _KEY_BYTES]] = row
+        except (OSError, SafetensorError, ValueError):
+            self._rows = {}
         self._n_saved = len(self._rows)
 
     def encode(self, texts: Sequence[str]) -> Float32:
@@ -397,32 +367,11 @@ def remembering(encoder: TextEncoder | None, path: Path) -> CachedEncoder | None
     return None if encoder is None else CachedEncoder(encoder, path)
 
 
-def _read_rows(path: Path, fingerprint: str) -> dict[bytes, Float32]:
-    rows: dict[bytes, Float32] = {}
-    try:
-        with safe_open(path, "numpy") as file:
-            if (file.metadata() or {}).get("encoder") != fingerprint:
-                return {}
-            for name in file.keys():  # noqa: SIM118 (no mapping)
-                if name.startswith("rows "):
-                    values = file.get_tensor(name)
-                    keys = file.get_tensor(name.replace("rows", "keys")).tobytes()
-                    rows |= {
-                        keys[i * _KEY_BYTES : (i + 1) * _KEY_BYTES]: row
-                        for i, row in enumerate(values)
-                    }
-    except (OSError, SafetensorError, ValueError):
-        return {}
-    return rows
-
-
 INSTALLED = "installed"
 """Stands for the encoder of the extra `encoder`, or none where the extra is not installed."""
 
 
-@lru_cache(maxsize=2)
-def _load(name: str | None) -> TextEncoder:
-    return load_encoder(name)
+_load: Callable[[str | None], TextEncoder] = lru_cache(maxsize=2)(load_encoder)
 
 
 def encoder_of(encoder: TextEncoder | str | None) -> TextEncoder | None:
