@@ -3,7 +3,7 @@
 import pytest
 
 from lab.tests.test_tables import row
-from stamo_lab.figures import (
+from stamo_lab.suites.report import (
     curve,
     draw_ablation,
     draw_convergence,

@@ -13,7 +13,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.models.deeped import DeepED
 from stamo.models.store import TrainedModel
 from stamo.models.yamada import Yamada
-from stamo_lab.world.generate import WorldSettings, generate_world
+from stamo_lab.world import WorldSettings, generate_world
 
 PAGES = {
     "Java": "'''Java''' is an island of [[Indonesia]] with many volcanoes and rice fields.",

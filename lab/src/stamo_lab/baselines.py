@@ -38,12 +38,24 @@ class Phrasebook:
     @classmethod
     def of(cls, kb: KnowledgeBase, *documents: tuple[FlatCorpus, Sequence[str]]) -> Phrasebook:
         """Index documents with their titles, the dump's articles first, by what they are about."""
-        sources = tuple((flat, _numbers(titles, kb)) for flat, titles in documents)
-        return cls(sources, documents[0][1], Lexicon.of(kb))
+        sources = []
+        for flat, titles in documents:
+            about = kb.entity_ids(list(titles)).tolist() if titles else []
+            sources.append((flat, {entity: i for i, entity in enumerate(about) if entity >= 0}))
+        return cls(tuple(sources), documents[0][1], Lexicon.of(kb))
 
     def phrases(self, entity: int, masked: Int32) -> list[Phrase]:
         """Return the distinct phrases of an entity without masked words."""
-        texts = [*self._link_texts(entity), *self._linking_titles(entity)]
+        texts: list[str] = []
+        for corpus, number_by_entity in self.sources:
+            if entity in number_by_entity:
+                number = number_by_entity[entity]
+                first, last = np.searchsorted(corpus.documents, [number, number + 1])
+                texts = [corpus.surface_table[i] for i in corpus.surfaces[first:last]]
+                break
+        articles, _ = self.sources[0]
+        linking = np.unique(articles.documents[articles.entities == entity])
+        texts += [self.titles[i] for i in linking.tolist()]
         found = dict.fromkeys(self.phrase(text, masked) for text in texts)
         return [phrase for phrase in found if phrase][: self.most]
 
@@ -51,24 +63,6 @@ class Phrasebook:
         """Return the distinct words of a text that say something."""
         words = self.lexicon.encode(text)[0]
         return tuple(sorted(set(words.tolist()) - set(masked.tolist())))
-
-    def _link_texts(self, entity: int) -> list[str]:
-        for corpus, number_by_entity in self.sources:
-            if entity in number_by_entity:
-                number = number_by_entity[entity]
-                first, last = np.searchsorted(corpus.documents, [number, number + 1])
-                return [corpus.surface_table[i] for i in corpus.surfaces[first:last]]
-        return []
-
-    def _linking_titles(self, entity: int) -> list[str]:
-        articles, _ = self.sources[0]
-        linking = np.unique(articles.documents[articles.entities == entity])
-        return [self.titles[i] for i in linking.tolist()]
-
-
-def _numbers(titles: Sequence[str], kb: KnowledgeBase) -> dict[int, int]:
-    about = kb.entity_ids(list(titles)) if titles else np.zeros(0, dtype=np.int32)
-    return {int(e): i for i, e in enumerate(about.tolist()) if e >= 0}
 
 
 def keyphrase_scores(

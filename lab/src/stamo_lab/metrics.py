@@ -121,10 +121,6 @@ def bootstrap_metric(
     return Interval(float(values[0]), float(low), float(high))
 
 
-def _count_sums(outcomes: Sequence[Outcome]) -> Float64:
-    return np.asarray(_counts(outcomes).sum(axis=0))
-
-
 def _f1_sums(outcomes: Sequence[Outcome]) -> Float64:
     """Return the sum and the number of the F1s of one entity, (2,)."""
     f1 = micro_f1(_counts(outcomes))
@@ -146,7 +142,7 @@ def _mean(sums: Float64) -> Float64:
 Sums: TypeAlias = Callable[[Sequence[Outcome]], Float64]
 METRICS: Mapping[str, tuple[Sums, Callable[[Float64], Float64]]] = {
     "macro F1": (_f1_sums, _mean),
-    "F1": (_count_sums, micro_f1),
+    "F1": (lambda outcomes: np.asarray(_counts(outcomes).sum(axis=0)), micro_f1),
     "AUC": (_auc_sums, _mean),
 }
 """What each metric sums up of an entity, and how it is made of sums, (n, k)."""

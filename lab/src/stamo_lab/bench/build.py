@@ -14,7 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -22,17 +22,11 @@ from pathlib import Path
 from typing import BinaryIO
 from xml.sax.saxutils import escape, quoteattr
 
-from stamo.build.dump import DumpReader, PageChunk, RawPage, parse_chunk
+from stamo.build.dump import DumpReader, RawPage, parse_chunk
 from stamo.build.site import Site
 from stamo.build.wikitext import find_redirect
 from stamo.errors import SettingsError, SuiteError
-from stamo_lab.bench.usage import (
-    MB,
-    Say,
-    Usage,
-    measure,
-    one_after_the_other,
-)
+from stamo_lab.bench.usage import MB, Say, Usage, measure, one_after_the_other
 
 COPY_CHUNK_BYTES = 1 << 20
 
@@ -104,8 +98,10 @@ def measure_builds(
         for name, copy, run in runs:
             say(f"{name} on {copy.n_bytes / MB:.0f} MB")
             # The time of one run, and the memory of another, which watching slows down.
-            timed, _, _ = _in_folder(run, folder, watched=False)
-            watched, disk, counts = _in_folder(run, folder, watched=True)
+            with tempfile.TemporaryDirectory(dir=folder) as own:
+                timed, _, _ = run(Path(own), False)
+            with tempfile.TemporaryDirectory(dir=folder) as own:
+                watched, disk, counts = run(Path(own), True)
             memory = (watched.peak_resident, watched.peak_proportional)
             resident, shared = (None if peak is None else peak / MB for peak in memory)
             rows.append(
@@ -169,7 +165,9 @@ def write_copies(dump_path: Path, folder: Path, sizes: Sequence[int]) -> list[Co
         for chunk in reader.chunks():
             pages, _ = parse_chunk(chunk, site, frozenset({0, *site.namespaces.values()}))
             data = bz2.compress("".join(_page(page, site) for page in pages).encode())
-            n_bytes += _source_bytes(chunk, pages)
+            is_text = isinstance(chunk.data, bytes)
+            parts = [chunk.data] if is_text else [page.text.encode() for page in pages]
+            n_bytes += sum(map(len, parts))
             n_pages += len(pages)
             for file in files[len(copies) :]:
                 file.write(data)
@@ -180,12 +178,6 @@ def write_copies(dump_path: Path, folder: Path, sizes: Sequence[int]) -> list[Co
         if not copies or n_bytes > copies[-1].n_bytes:
             copies.append(_finish(files[len(copies)], n_bytes, n_pages))
     return copies
-
-
-def _source_bytes(chunk: PageChunk, pages: Sequence[RawPage]) -> int:
-    if isinstance(chunk.data, bytes):
-        return len(chunk.data)
-    return sum(len(page.text.encode()) for page in pages)
 
 
 def _finish(file: BinaryIO, n_bytes: int, n_pages: int) -> Copy:
@@ -222,11 +214,6 @@ def _page(page: RawPage, site: Site) -> str:
 
 Run = tuple[Usage, int, dict[str, int]]
 """What a run took, the bytes of its result, and what is in it."""
-
-
-def _in_folder(run: Callable[[Path, bool], Run], scratch: Path, *, watched: bool) -> Run:
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        return run(Path(folder), watched)
 
 
 def _run_ours(copy: Copy, workers: int, folder: Path, watched: bool) -> Run:

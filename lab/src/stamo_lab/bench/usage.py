@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -112,7 +111,10 @@ def measure(
             raise
         seconds = time.perf_counter() - begin
         if process.returncode:
-            raise SuiteError(_failure(name, process.returncode, stderr))
+            stderr.seek(0)
+            last = (stderr.read().strip().splitlines() or ["no message"])[-1]
+            status = process.returncode
+            raise SuiteError(f"The run of {name} ended with status {status} and said: {last}")
         cpu_seconds = _cpu_of_children() - cpu_before
         stdout.seek(max(stdout.seek(0, os.SEEK_END) - MAX_PRINTED, 0))
         return Usage(seconds, resident, proportional, cpu_seconds), stdout.read()
@@ -121,12 +123,6 @@ def measure(
 def _cpu_of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _failure(name: str, status: int, stderr: Any) -> str:
-    stderr.seek(0)
-    last = (stderr.read().strip().splitlines() or ["no message"])[-1]
-    return f"The run of {name} ended with status {status} and said: {last}"
 
 
 def tree_memory(pid: int) -> tuple[int, int | None]:

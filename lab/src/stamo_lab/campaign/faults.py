@@ -63,9 +63,6 @@ class Scenario:
     folder: Path
     """What `prepare` made."""
 
-    template: str = ""
-    """The folder with which the work begins; empty for an empty one."""
-
     def act(self, home: Path, say: Say) -> None:
         """Do the work, or what is left of it."""
         raise NotImplementedError

@@ -105,7 +105,7 @@ def bench_collect(
     as_json: AsJson = False,
 ) -> None:
     """Measure one pass over documents for one, ten and a hundred entities, by names found there."""
-    from stamo_lab.bench.collect import measure_passes
+    from stamo_lab.bench.link import measure_passes
 
     with Console(stderr=True).status("drawing names") as status:
         rows = measure_passes(sources, parse_sizes(entities), aliases, status.update)

@@ -96,7 +96,10 @@ def make(
     if kind == SuiteKind.wild:
         _show_suites([_wild(base, model, entities, labels, corpus, out, options)], as_json)
         return
-    given = _given({"n_entities": _whole_number(entities), "least_documents": least_documents})
+    if entities is not None and not entities.isdecimal():
+        raise SettingsError(f"The number of entities is {entities!r}; give a whole number.")
+    n_entities = None if entities is None else int(entities)
+    given = _given({"n_entities": n_entities, "least_documents": least_documents})
     given |= {"any_title": any_title, "seed": seed}
     bounds = _given({"frequency": frequency, "ambiguity": ambiguity})
     with _documents_bar() as options["on_document"]:
@@ -164,12 +167,6 @@ def _wild(
             on_entity=on_entity,
             **options,
         )
-
-
-def _whole_number(text: str | None) -> int | None:
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
-    raise SettingsError(f"The number of entities is {text!r}; give a whole number.")
 
 
 def _given(changes: dict[str, Any]) -> dict[str, Any]:
@@ -290,8 +287,17 @@ def run(
     kind = kind_of(_suites(suite)[0])
     refuse_foreign(context, RUN_KINDS, kind, "suite")
     if kind == SuiteKind.wild:
-        given["description"] = description
-        settings = _wild_settings(methods, sizes, seeds, labels_by, given)
+        from stamo_lab.wild.load import IN_HALF, RANDOM
+        from stamo_lab.wild.run import WILD_SIZES, WildSettings, expand_wild_methods
+
+        settings = WildSettings(
+            methods=expand_wild_methods(_words(methods)),
+            sizes=WILD_SIZES if sizes is None else parse_sizes(sizes),
+            n_draws=5 if seeds is None else seeds,
+            labels_by=IN_HALF if labels_by == LabelsBy.advisor else (RANDOM,),
+            description=description,
+            **given,
+        )
         _run_suites(suite, kb, out, settings, workers, as_json)
         return
     chosen, wanted = _words(methods), _words(models)
@@ -311,21 +317,6 @@ def run(
         **given,
     )
     _run_suites(suite, kb, out, run_settings, workers, as_json)
-
-
-def _wild_settings(
-    methods: str, sizes: str | None, seeds: int | None, labels_by: LabelsBy, given: dict[str, Any]
-) -> WildSettings:
-    from stamo_lab.wild.load import IN_HALF, RANDOM
-    from stamo_lab.wild.run import WILD_SIZES, WildSettings, expand_wild_methods
-
-    return WildSettings(
-        methods=expand_wild_methods(_words(methods)),
-        sizes=WILD_SIZES if sizes is None else parse_sizes(sizes),
-        n_draws=5 if seeds is None else seeds,
-        labels_by=IN_HALF if labels_by == LabelsBy.advisor else (RANDOM,),
-        **given,
-    )
 
 
 def _run_suites(

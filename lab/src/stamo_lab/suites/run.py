@@ -15,11 +15,9 @@ from pathlib import Path
 import torch
 
 from stamo.errors import LearningError, SettingsError, SuiteError
-from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import MODELS, TrainedModel, load_model
 from stamo_lab.bert import BertArgs, load_tuned
-from stamo_lab.figures import CONVERGENCE_ROWS
 from stamo_lab.methods import METHODS, Trial, run_method
 from stamo_lab.published import QUIRKS
 from stamo_lab.suites.cells import (
@@ -35,6 +33,7 @@ from stamo_lab.suites.cells import (
     run_cells,
 )
 from stamo_lab.suites.encode import LoadedProblem, SuiteData, load_problem
+from stamo_lab.suites.report import CONVERGENCE_ROWS
 from stamo_lab.suites.store import Suite, open_suite
 from stamo_lab.suites.texts import Reader, Texts
 from stamo_lab.suites.training import (
@@ -145,47 +144,42 @@ def _open_reader(place: Place) -> Reader:
 
 
 def run_work(place: Place, work: CellWork[Cell, RunSettings]) -> list[Row]:
-    """Run the cells of one problem; runs in worker processes."""
-    reads = any(METHODS[cell.method].reads for cell in work.cells)
-    encoder = work.settings.encoder if reads else None
-    with kept_encodings(encoder, place.suite_path, work.number) as reader:
-        return _run_cells(place, work, reader)
+    """Run the cells of one problem; runs in worker processes.
 
-
-def _run_cells(
-    place: Place, work: CellWork[Cell, RunSettings], encoder: TextEncoder | None
-) -> list[Row]:
+    A method that diverges or cannot learn here is recorded, and the others go on.
+    """
     data, models = _open(place)
     problem = data.suite.problems[work.number]
     loaded = _load(place, work.number)
+    reads = any(METHODS[cell.method].reads for cell in work.cells)
+    wanted = work.settings.encoder if reads else None
     rows: list[Row] = []
-    for cell in work.cells:
-        if cell.n_labels > loaded.learning.pile.n_documents:
-            continue  # there is no such L in a W this small
-        name = cell.model or next(iter(models))
-        trial = Trial(
-            data,
-            loaded,
-            loaded.choose_labels(cell.n_labels, cell.seed),
-            models[name],
-            {f: models[k] for f in LEARNED_FEATURES if (k := f"{name}-without-{f}") in models},
-            work.settings.n_slots,
-            _open_reader(place) if cell.method == "bert" else None,
-            encoder,
-            WATCHED if _is_watched(cell) else (),
-        )
-        about = {"problem": problem.title, "split": problem.split, **vars(cell)}
-        rows.append(about | _attempt(METHODS[cell.method], trial))
+    with kept_encodings(wanted, place.suite_path, work.number) as encoder:
+        for cell in work.cells:
+            if cell.n_labels > loaded.learning.pile.n_documents:
+                continue  # there is no such L in a W this small
+            name = cell.model or next(iter(models))
+            is_figure = cell.method in WATCHED_METHODS and cell.model == "deeped"
+            is_watched = is_figure and cell.seed == 0 and cell.n_labels == 20
+            trial = Trial(
+                data,
+                loaded,
+                loaded.choose_labels(cell.n_labels, cell.seed),
+                models[name],
+                {f: models[k] for f in LEARNED_FEATURES if (k := f"{name}-without-{f}") in models},
+                work.settings.n_slots,
+                _open_reader(place) if cell.method == "bert" else None,
+                encoder,
+                WATCHED if is_watched else (),
+            )
+            row: Row = {"problem": problem.title, "split": problem.split, **vars(cell)}
+            try:
+                row |= run_method(METHODS[cell.method], trial)
+            except LearningError as error:
+                logger.warning("%s failed on %s: %s", cell.method, problem.title, error)
+                row |= {"error": str(error), "outcomes": {}, "seconds": 0.0, **_NO_SLOTS}
+            rows.append(row)
     return rows
-
-
-def _attempt(method: Method, trial: Trial) -> Row:
-    """Run a method; one that diverges or cannot learn here is recorded, and the others go on."""
-    try:
-        return run_method(method, trial)
-    except LearningError as error:
-        logger.warning("%s failed on %s: %s", method.name, trial.loaded.problem.title, error)
-        return {"error": str(error), "outcomes": {}, "seconds": 0.0, **_NO_SLOTS}
 
 
 _NO_SLOTS: Row = {"n_slots": 0, "slot_seconds": 0.0, "pile_helped": None, "curve": {}}
@@ -197,11 +191,6 @@ def _load(place: Place, number: int) -> LoadedProblem:
     data, models = _open(place)
     found = {f.name: f for t in models.values() for f in t.model.features}
     return load_problem(data, data.suite.problems[number], features=tuple(found.values()))
-
-
-def _is_watched(cell: Cell) -> bool:
-    is_figure = cell.method in WATCHED_METHODS and cell.model == "deeped"
-    return is_figure and cell.seed == 0 and cell.n_labels == 20
 
 
 def run_suite(

@@ -106,8 +106,13 @@ def train_suite_model(
     kb = data.kb
     torch.manual_seed(args.seed)  # or each run would start from another φ
     model = make_model(name, kb.dimensions, extra)
-    is_conflated = data.suite.kind == "conflated"
-    mentions = _encode_groups(data, model) if is_conflated else _encode_names(data, model, args)
+    if data.suite.kind == "conflated":  # every entity of a training group is a known candidate
+        groups = (p for p in data.suite.problems if p.split == "training")
+        known = (_with_dummy(group, MENTIONS_OF_A_GROUP) for group in groups)
+        encoded = (encode_problem(data, p, "W", features=model.features) for p in known)
+        mentions = concatenate([one.pile.mentions for one in encoded])
+    else:
+        mentions = _encode_names(data, model, args)
     mentions, tables = leave_out_feature(mentions, data.tables, without)
     trained = train(model, mentions, tables, args)
     return TrainedModel(
@@ -117,14 +122,6 @@ def train_suite_model(
         calibration=calibrate(trained, mentions, tables, args),
         report={"mentions": len(mentions)},
     )
-
-
-def _encode_groups(data: SuiteData, model: Model) -> EncodedMentions:
-    """Encode the groups kept for training; every entity of a group is a known candidate."""
-    groups = (p for p in data.suite.problems if p.split == "training")
-    known = (_with_dummy(group, MENTIONS_OF_A_GROUP) for group in groups)
-    encoded = (encode_problem(data, p, "W", features=model.features) for p in known)
-    return concatenate([one.pile.mentions for one in encoded])
 
 
 def _encode_names(data: SuiteData, model: Model, args: TrainingArgs) -> EncodedMentions:

@@ -197,19 +197,13 @@ def measure_rows(rows: MethodRows, *, n_samples: int = 2000) -> dict[str, Interv
 def at_draws(rows: MethodRows, draws: MethodRows) -> list[Row]:
     """Return results without labels as if they were of some draws: on their test mentions only."""
     tests = {(row["problem"], row["seed"]): row["test"] for row in draws}
-    own = {row["problem"]: row for row in rows}
-    return [
-        _restrict(own[problem], test) | {"seed": seed}
-        for (problem, seed), test in tests.items()
-        if problem in own
-    ]
-
-
-def _restrict(row: Row, test: Sequence[int]) -> Row:
-    place = {number: i for i, number in enumerate(row["test"])}
-    chosen = [place[number] for number in test]
-    lists = {name: [row[name][i] for i in chosen] for name in ("gold", "probability", "linked")}
-    return row | lists | {"test": list(test)}
+    own, found = {row["problem"]: row for row in rows}, []
+    for (problem, seed), test in tests.items():
+        if row := own.get(problem):
+            places = [row["test"].index(number) for number in test]
+            lists = {n: [row[n][i] for i in places] for n in ("gold", "probability", "linked")}
+            found.append(row | lists | {"test": list(test), "seed": seed})
+    return found
 
 
 def difference_of(

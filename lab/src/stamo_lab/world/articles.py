@@ -176,19 +176,15 @@ def write_article(
     page = Page(entity, scene, titles)
     facts = rng.sample(entity.kind.facts, len(entity.kind.facts) - rng.randint(0, 1))
     scene.defining = True
-    parts = [_hatnote(page), _infobox(page), _picture(page)]
+    other, parts = f"{entity.base} (disambiguation)", list[str]()
+    if entity.title == entity.base and other in titles.taken:
+        parts.append(f"{{{{about|the {entity.kind.label}|other uses|{other}}}}}")
+    parts += [_infobox(page), _picture(page)]
     lead = page.sentence(rng.choice(entity.kind.lead))
     scene.defining = False
     parts.append(lead + " " + page.sentence(facts.pop()))
     parts += [*_body(page, facts), *_citations(page, cited), *_tail(page)]
     return "\n\n".join(filter(None, parts))
-
-
-def _hatnote(page: Page) -> str:
-    other = f"{page.entity.base} (disambiguation)"
-    if page.entity.title == page.entity.base and other in page.titles.taken:
-        return f"{{{{about|the {page.entity.kind.label}|other uses|{other}}}}}"
-    return ""
 
 
 def _infobox(page: Page) -> str:
@@ -225,18 +221,13 @@ def _body(page: Page, facts: Sequence[str]) -> list[str]:
         text = " ".join(_annotated(page, page.sentence(template)) for template in chosen)
         parts += [f"== {name} ==", text]
     if rng.random() < 0.35:
-        parts[-1] += " " + _stray(page)
+        topic = rng.choice([name for name in TOPICS if name != page.entity.kind.topic])
+        scene = replace(page.scene, mixture=[(topic, 1.0)])
+        stray = scene.fill(rng.choice(scene.catalogue.lexicon.topics[topic].wiki))
+        parts[-1] += " " + page.write(stray)
     if rng.random() < 0.2:
         parts.append(_table(page))
     return parts
-
-
-def _stray(page: Page) -> str:
-    """Return a sentence of another topic."""
-    rng, lexicon = page.scene.rng, page.scene.catalogue.lexicon
-    topic = rng.choice([name for name in TOPICS if name != page.entity.kind.topic])
-    scene = replace(page.scene, mixture=[(topic, 1.0)])
-    return page.write(scene.fill(rng.choice(lexicon.topics[topic].wiki)))
 
 
 def _annotated(page: Page, sentence: str) -> str:
@@ -278,10 +269,15 @@ def _citations(page: Page, cited: Sequence[int]) -> list[str]:
         kind = rng.choice(own_topic if rng.random() < 0.5 else list(kinds))
         chosen.append(catalogue.related(page.entity, kind, rng))
     rng.shuffle(chosen)
+    host = page.entity.kind
+    mark = "@place " if host.name in PLACES else "@person " if host.person else "@none "
     sentences = []
     used: list[str] = []
     for index in dict.fromkeys(chosen):
-        suitable = _suitable_cites(catalogue.entities[index], page.entity)
+        # Of the sentences about it, those that make sense in an article on a place or a person.
+        cites = catalogue.entities[index].kind.cites
+        suitable = [template for template in cites if not template.startswith("@")]
+        suitable += [t.removeprefix(mark) for t in cites if t.startswith(mark)]
         free = [template for template in suitable if template not in used]
         if index == page.entity.index or not free:
             continue
@@ -290,14 +286,6 @@ def _citations(page: Page, cited: Sequence[int]) -> list[str]:
         me = page.scene.mention(index, template.partition("{me}")[0])
         sentences.append(page.sentence(template, me))
     return [f"== {rng.choice(LAST_SECTIONS)} ==", " ".join(sentences)] if sentences else []
-
-
-def _suitable_cites(cited: Entity, host: Entity) -> list[str]:
-    """Return the sentences about `cited` that make sense in an article on a place or a person."""
-    mark = "@place " if host.kind.name in PLACES else "@person " if host.kind.person else "@none "
-    cites = cited.kind.cites
-    general = [template for template in cites if not template.startswith("@")]
-    return general + [t.removeprefix(mark) for t in cites if t.startswith(mark)]
 
 
 def _tail(page: Page) -> list[str]:

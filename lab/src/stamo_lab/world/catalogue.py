@@ -277,25 +277,16 @@ def choose_base(
     if source == "given":
         return rng.choice(pools.given)
     if source == "phrase":
-        return choose_phrase(catalogue.lexicon, rng)
+        words = catalogue.lexicon.phrase_words  # a title such as "The Quiet Harbour"
+        phrase = f"{rng.choice(words['first'])} {rng.choice(words['second'])}"
+        return rng.choice(["", "The ", "The "]) + phrase
     if source == "place":
-        return choose_place(catalogue, region, rng)
+        # The city of the region more often than a town.
+        cities, towns = catalogue.local[region, "city"], catalogue.local[region, "town"]
+        return catalogue.entities[rng.choice(cities * max(1, len(towns)) + towns)].base
     if source == "demonym":
         return catalogue.entities[catalogue.country_of_region[region]].demonym
     return pools.maker.coin("places", region)
-
-
-def choose_place(catalogue: Catalogue, region: int, rng: random.Random) -> str:
-    """Draw the name of a place in the region, its city more often than a town."""
-    cities, towns = catalogue.local[region, "city"], catalogue.local[region, "town"]
-    return catalogue.entities[rng.choice(cities * max(1, len(towns)) + towns)].base
-
-
-def choose_phrase(lexicon: WorldWords, rng: random.Random) -> str:
-    """Compose a title such as "The Quiet Harbour"."""
-    words = lexicon.phrase_words
-    phrase = f"{rng.choice(words['first'])} {rng.choice(words['second'])}"
-    return rng.choice(["", "The ", "The "]) + phrase
 
 
 DUMP_YEAR = 2018
@@ -359,7 +350,8 @@ class Scene:
         if name == "me":
             return self._with_article(self._me, before)
         if name == "c":
-            return [self._concept(argument)]
+            concept, _, surface = argument.partition("|")
+            return [Piece(surface or concept, concept=concept if self.encyclopaedic else None)]
         if name == "demonym":
             country = self.catalogue.country_of_region[self.subject.region]
             return [Piece(self.catalogue.entities[country].demonym, country)]
@@ -387,10 +379,6 @@ class Scene:
         entity = self.catalogue.get(piece.entity)
         needs = entity.kind.article and (piece.text == entity.name or entity.kind.name == "river")
         return [Piece("the "), piece] if needs else [piece]
-
-    def _concept(self, argument: str) -> Piece:
-        concept, _, surface = argument.partition("|")
-        return Piece(surface or concept, concept=concept if self.encyclopaedic else None)
 
     def _entity(self, kind: str, slot: str, before: str) -> Piece:
         """Mention an entity of a kind, another one for `{kind2}` than for `{kind}`."""
@@ -430,7 +418,7 @@ class Scene:
         return Piece(entity.short if draw < p_short else entity.name, index)
 
     def _value(self, name: str, argument: str) -> str:
-        rng, subject = self.rng, self.subject
+        rng, subject, general = self.rng, self.subject, self.catalogue.lexicon.general
         if name in WORDS:
             return self._word(name)
         if name in PRONOUNS:
@@ -447,11 +435,6 @@ class Scene:
                 return subject.name
             case "someone":
                 return rng.choice(self.catalogue.bystanders)
-        return self._chance(name)
-
-    def _chance(self, name: str) -> str:
-        rng, general = self.rng, self.catalogue.lexicon.general
-        match name:
             case "ordinal" | "month" | "weekday":
                 return rng.choice(general[f"{name}s"])
             case "pct":
@@ -459,15 +442,15 @@ class Scene:
             case "money":
                 return f"{rng.randint(2, 98)} {rng.choice(['million', 'thousand'])} crowns"
             case "score":
-                low = rng.randint(0, 2)
-                return f"{low + rng.randint(1, 3)}–{low}"
+                lost = rng.randint(0, 2)
+                return f"{lost + rng.randint(1, 3)}–{lost}"
             case "year":
                 return str(self._year())
             case "season":
                 year = max(1890, self._year())
                 return f"{year}–{(year + 1) % 100:02d}"
             case "born":
-                return f"{rng.randint(1, 28)} {rng.choice(general['months'])} {self.subject.year}"
+                return f"{rng.randint(1, 28)} {rng.choice(general['months'])} {subject.year}"
             case "day":
                 return str(rng.randint(1, 28))
         raise ValueError(f"Unknown slot {name!r} in a template.")

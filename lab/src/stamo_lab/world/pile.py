@@ -15,7 +15,7 @@ from itertools import accumulate
 from stamo.errors import SettingsError
 from stamo_lab.world.articles import Titles
 from stamo_lab.world.catalogue import STYLES, Catalogue, Entity, NamePools, Scene
-from stamo_lab.world.lexicon import TOPICS, EntityKind, Piece, read_words
+from stamo_lab.world.lexicon import TOPICS, Piece, read_words
 
 MIN_ARTICLES = 250
 ARTICLES_PER_EMERGING = 50
@@ -132,31 +132,20 @@ def _emerge(
     rivals = []
     for i, rival_kind in enumerate(blueprint.rivals):
         near = blueprint.neighbour and i == 0
-        rival = _choose_rival(catalogue, rival_kind, region, near, renamed, rng)
-        twin = aliases[-1] if blueprint.twin and i == 0 else None
+        # A known entity of the kind that is no rival yet, from the region or from others.
+        free = [j for j in catalogue.by_kind[rival_kind] if j not in renamed]
+        preferred = [j for j in free if (catalogue.entities[j].region == region) == near]
+        rival = catalogue.entities[rng.choice(preferred or free)]
+        renamed.add(rival.index)
         rival.base = base
-        rival.name = twin or _other_form(rival.kind, base, rng.choice(others), aliases, rng)
+        if blueprint.twin and i == 0:
+            rival.name = aliases[-1]
+        else:  # not by chance a longer alias of the emerging entity
+            other = rng.choice(others)
+            names = [form.format(x=base, given=other) for form in rival.kind.forms]
+            rival.name = rng.choice([n for n in names if n == base or n not in aliases])
         rivals.append(rival.index)
     return Emergence(entity, aliases, tuple(rivals), blueprint)
-
-
-def _choose_rival(
-    catalogue: Catalogue, kind: str, region: int, near: bool, renamed: set[int], rng: random.Random
-) -> Entity:
-    """Draw a known entity of a kind that is not a rival yet, from the region or from others."""
-    free = [i for i in catalogue.by_kind[kind] if i not in renamed]
-    preferred = [i for i in free if (catalogue.entities[i].region == region) == near]
-    index = rng.choice(preferred or free)
-    renamed.add(index)
-    return catalogue.entities[index]
-
-
-def _other_form(
-    kind: EntityKind, base: str, given: str, aliases: tuple[str, ...], rng: random.Random
-) -> str:
-    """Return a full name that is not by chance a longer alias of the emerging entity."""
-    names = [form.format(x=base, given=given) for form in kind.forms]
-    return rng.choice([name for name in names if name == base or name not in aliases])
 
 
 def title_emerging(emergences: list[Emergence], catalogue: Catalogue, titles: Titles) -> None:
