@@ -22,7 +22,6 @@ from stamo.models.store import EXTRA_FEATURES
 from stamo_lab.cli.main import create_app
 from stamo_lab.keyphrase import Keyphrase
 from stamo_lab.methods import METHODS, Trial, run_method
-from stamo_lab.suites import run as run_module
 from stamo_lab.suites import training as training_module
 from stamo_lab.suites.cells import read_results, results_lock, to_line
 from stamo_lab.suites.encode import load_problem
@@ -165,17 +164,6 @@ def test_absent_prior_is_zero_whatever_theta_is(trial):
     assert not absent.values({"prior": np.full((1, 1), 0.7, np.float32)}, pile).any()
 
 
-def test_method_that_diverges_does_not_stop_the_others(trial):
-    """Its failure is a result without outcomes."""
-
-    def diverge(trial):
-        raise DivergenceError("Slot 3 is not finite.")
-
-    row = run_module._attempt(replace(METHODS["default"], answer=diverge), trial)
-    assert row["error"] == "Slot 3 is not finite."
-    assert row["outcomes"] == {}
-
-
 def test_labels_are_documents_of_both_kinds(trial):
     """L holds n documents, and both kinds; the same seed gives the same L."""
     loaded = trial.loaded
@@ -258,12 +246,24 @@ def test_model_does_not_depend_on_what_its_process_did_before():
     assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
 
 
-def test_results_of_another_suite_are_not_mixed(models, tmp_path):
-    """A directory of results belongs to one suite."""
-    settings = RunSettings(
-        methods=("label everything",), models=("deeped",), split="all", label_sizes=()
-    )
+def test_a_method_that_diverges_stops_no_other_and_suites_are_not_mixed(
+    models, tmp_path, monkeypatch
+):
+    """Its failure is a result without outcomes; a directory of results belongs to one suite."""
+
+    def diverge(trial):
+        raise DivergenceError("Slot 3 is not finite.")
+
+    failing = replace(METHODS["estimation(all)"], answer=diverge)
+    monkeypatch.setitem(METHODS, "estimation(all)", failing)
+    chosen = ("estimation(all)", "label everything")
+    settings = RunSettings(methods=chosen, models=("deeped",), split="all", label_sizes=())
     run_suite(small.levels()[0], small.kb(), tmp_path, settings, n_workers=1)
+    rows = read_results(tmp_path)
+    assert {(r["method"], r.get("error"), bool(r["outcomes"])) for r in rows} == {
+        ("estimation(all)", "Slot 3 is not finite.", False),
+        ("label everything", None, True),
+    }
     with pytest.raises(ArtifactMismatchError, match="another suite"):
         run_suite(small.levels()[1], small.kb(), tmp_path, settings, n_workers=1)
 
