@@ -9,15 +9,16 @@ from stamo.errors import LearningError, SettingsError, WorkspaceError
 from stamo.evaluation.intervals import Rates
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
-from stamo.workspace.cross_validation import CrossValidation, make_folds
 from stamo.workspace.folder import REPORT
 from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
 from stamo.workspace.learn import (
+    CrossValidation,
     LearnSettings,
     SlotRecord,
     collapse_alarm,
     last_settings,
     learn_pack,
+    make_folds,
     read_material,
 )
 from stamo.workspace.verdict import read_summary

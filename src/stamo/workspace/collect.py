@@ -41,7 +41,7 @@ from stamo.linking.forms import find_alias_forms
 from stamo.linking.linker import Linker
 from stamo.linking.results import merge_parts
 from stamo.models.store import TrainedModel
-from stamo.workspace.documents import CollectedParts, free_id
+from stamo.workspace.documents import CollectedParts, DocumentParts, free_id
 from stamo.workspace.folder import Workspace
 
 LONGER_NAME = "alias only inside longer names"
@@ -92,7 +92,6 @@ class Collected:
     """Documents kept since collecting began or went on."""
     mentions_by_alias: dict[str, int]
     """Candidate mentions of each alias."""
-    complete: bool = False
 
     @property
     def n_read(self) -> int:
@@ -110,7 +109,6 @@ class CollectProgress:
     """Documents looked at or ruled out."""
     share: float
     """How much of the sources is read, 0 to 1."""
-    complete: bool = False
 
 
 OnCollect = Callable[[CollectProgress], None]
@@ -247,7 +245,7 @@ class CollectingSpace:
         self.forms = find_alias_forms(self.aliases, kb)
         self.position = tuple(state.get("position") or (-1, ""))
         """Source and name of the last file that was read to its end."""
-        self.documents = workspace.documents
+        self.documents = DocumentParts(workspace.documents.folder)  # nothing waits in it yet
         self.copies = NearDuplicates()
         self.ids: set[str] = set()
         self.n_by_alias: Counter[str] = Counter()
@@ -324,7 +322,6 @@ class CollectingSpace:
             examples=dict(self.state.get("examples", {})),
             n_new=self.n_new,
             mentions_by_alias={alias: self.n_by_alias[alias] for alias in self.aliases},
-            complete=True,
         )
 
     def _count(self, document: Document) -> None:
@@ -411,7 +408,7 @@ class _Pass:
         n_kept = sum(len(space.ids) for space in self.spaces)
         n_read = self.n_handed + self.counter.skipped.total()
         share = 1.0 if complete else min(1.0, self.n_bytes / max(self.n_total, 1))
-        self.on_progress(CollectProgress(n_kept, n_read, share, complete))
+        self.on_progress(CollectProgress(n_kept, n_read, share))
 
 
 def keep(spaces: Sequence[CollectingSpace], linker: Linker) -> None:

@@ -41,12 +41,6 @@ class PartFile:
     n_mentions: int
     """Candidate mentions: those that are not linked yet."""
 
-    def __post_init__(self) -> None:
-        counts, names = (self.n_documents, self.n_mentions), (self.name, self.digest)
-        are_counts = all(type(n) is int and 0 <= n < 1 << 31 for n in counts)
-        if not (are_counts and all(isinstance(name, str) for name in names)):
-            raise TypeError(f"a part is {str(self)[:80]}")
-
 
 @dataclass(frozen=True, slots=True)
 class CollectedParts:
@@ -93,6 +87,11 @@ class DocumentParts:
                 if not isinstance(state.get(name, ""), str):
                     raise TypeError(f"{name} is {str(state[name])[:80]}")
             parts = tuple(PartFile(**part) for part in value["parts"])
+            for part in parts:
+                names, counts = (part.name, part.digest), (part.n_documents, part.n_mentions)
+                are_counts = all(type(n) is int and 0 <= n < 1 << 31 for n in counts)
+                if not (are_counts and all(isinstance(name, str) for name in names)):
+                    raise TypeError(f"a part is {str(part)[:80]}")
             return CollectedParts(parts, state, bool(value["complete"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise WorkspaceError(
@@ -124,17 +123,17 @@ class DocumentParts:
             self._waiting.append(part)
             parts = (*parts, part)
         if state is not None:
-            self._write_manifest(CollectedParts(parts, dict(state), complete))
-
-    def _write_manifest(self, manifest: CollectedParts) -> None:
-        data = to_json({"version": DOCUMENTS_VERSION} | asdict(manifest))
-        write_atomic(self.folder / DOCUMENTS_MANIFEST, data)
-        self._waiting = []
+            self._write(CollectedParts(parts, dict(state), complete))
 
     def clear(self) -> None:
         """Forget all documents, to collect anew."""
         if self.folder.exists():
-            self._write_manifest(CollectedParts())
+            self._write(CollectedParts())
+
+    def _write(self, manifest: CollectedParts) -> None:
+        data = to_json({"version": DOCUMENTS_VERSION} | asdict(manifest))
+        write_atomic(self.folder / DOCUMENTS_MANIFEST, data)
+        self._waiting = []
 
     def read(self) -> Corpus:
         """Read all documents."""
@@ -154,22 +153,18 @@ class DocumentParts:
             if _digest(data).hexdigest() != part.digest:
                 raise WorkspaceError(f"{path} was changed or damaged; collect again.")
             try:
-                for line in _lines(data):
-                    yield document_from_json(parse_json(line.decode()), part.name)
+                # Unpacked line by line, however much all of them are.
+                with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                    blocks = iter(partial(reader.read, 1 << 20), b"")
+                    for block in read_line_blocks(blocks, MAX_STORED_LINE, _refuse_long):
+                        for line in filter(None, block.split(b"\n")):
+                            yield document_from_json(parse_json(line.decode()), part.name)
             except (CorpusFormatError, ValueError, zstandard.ZstdError) as error:
                 raise WorkspaceError(f"{path} holds no documents ({error}).") from error
 
 
-def _lines(data: bytes) -> Iterator[bytes]:
-    """Unpack lines one by one, however much all of them are."""
-
-    def on_long() -> None:
-        raise CorpusFormatError(f"a line has more than {MAX_STORED_LINE:,} bytes")
-
-    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-        blocks = iter(partial(reader.read, 1 << 20), b"")
-        for block in read_line_blocks(blocks, MAX_STORED_LINE, on_long):
-            yield from filter(None, block.split(b"\n"))
+def _refuse_long() -> None:
+    raise CorpusFormatError(f"a line has more than {MAX_STORED_LINE:,} bytes")
 
 
 def free_id(name: str, taken: Container[str], sign: str = "~") -> str:

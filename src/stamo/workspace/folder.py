@@ -179,6 +179,8 @@ class Workspace:
 
     def __post_init__(self) -> None:
         path = self.path
+        self.documents = DocumentParts(path / "documents")
+        """The collected candidate documents."""
         self.labels_path = path / "labels.sqlite"
         self.encodings_path = path / "encodings.safetensors"
         """The rows of the sentence encoder; it may be deleted."""
@@ -229,7 +231,8 @@ class Workspace:
                     f"{str(folder)!r} is a workspace already; choose another folder, or go on with:"
                     f" stamo status {shlex.quote(str(folder))}"
                 )
-            if _names(folder):  # hidden files may be left from a creation that was killed
+            # Hidden files may be left from a creation that was killed.
+            if any(not entry.name.startswith(".") for entry in folder.iterdir()):
                 raise WorkspaceError(
                     f"The folder {str(folder)!r} holds other files; choose a new or an empty one."
                 )
@@ -288,11 +291,6 @@ class Workspace:
                 "restore it, or start a new workspace."
             ) from error
 
-    @property
-    def documents(self) -> DocumentParts:
-        """Return the collected candidate documents."""
-        return DocumentParts(self.path / "documents")
-
     def open_labels(self) -> LabelStore:
         """Open the labels; the file is made when there is none."""
         return LabelStore.open(self.labels_path, self.entity.id)
@@ -341,8 +339,10 @@ class Workspace:
         manifest, folder = self.documents.manifest, shlex.quote(str(self.path))
         with self.read_labels() as store:
             labels, events = store.progress(), store.current()
-        outdated, verdict = "", None
+        outdated, verdict, has_report, report = "", None, False, self.path / REPORT
         if self.pack_path.exists():
+            written = self.pack_path.stat().st_mtime_ns
+            has_report = report.exists() and report.stat().st_mtime_ns >= written
             try:
                 pack = EntityPack.load(self.pack_path)
                 summary = read_summary(self.summary_path, pack)
@@ -354,16 +354,17 @@ class Workspace:
                     outdated = "documents"
             except PackError:
                 outdated = DAMAGED
+        packs = (path.name for path in self.packs_dir.glob(f"*{PACK_SUFFIX}"))
         status = Status(
             entity=self.entity,
             n_documents=manifest.n_documents,
             n_mentions=manifest.n_mentions,
             is_collected=manifest.complete,
             labels=labels,
-            packs=tuple(name for name in _names(self.packs_dir) if name.endswith(PACK_SUFFIX)),
+            packs=tuple(sorted(name for name in packs if not name.startswith("."))),
             outdated=outdated,
             verdict=verdict,
-            has_report=_is_newer(self.path / REPORT, self.pack_path),
+            has_report=has_report,
         )
         stage, step = _next_step(status, bool(manifest.parts or manifest.state), folder)
         for task, doing in BUSY.items():
@@ -389,19 +390,9 @@ def workspace_folders(root: str | Path) -> list[Path]:
     return sorted(path.parent for path in Path(root).glob("*/entity.json"))
 
 
-def _is_newer(path: Path, other: Path) -> bool:
-    """Tell whether both files exist and the first was written no earlier."""
-    try:
-        return path.stat().st_mtime_ns >= other.stat().st_mtime_ns
-    except FileNotFoundError:
-        return False
-
-
 def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     """Return what comes next, in a few words and as a sentence with the command."""
-    collect, learn, label = (
-        f"stamo {command} {folder}" for command in ("collect", "learn", "label")
-    )
+    collect, learn, label = (f"stamo {name} {folder}" for name in ("collect", "learn", "label"))
     if not status.is_collected and started:
         step = f"Collecting was interrupted after {count_of(status.n_documents, 'document')}"
         return "collect (interrupted)", f"{step}; go on with: {collect}"
@@ -439,8 +430,3 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
     if status.n_left:
         return "label the entity", f"{step}; label some with: {label}"
     return "collect more", f"{step}; collect more with: {collect} --from FILE"
-
-
-def _names(folder: Path) -> list[str]:
-    there = folder.iterdir() if folder.is_dir() else ()
-    return sorted(entry.name for entry in there if not entry.name.startswith("."))

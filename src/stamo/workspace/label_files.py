@@ -216,39 +216,35 @@ def _read_table(
                 raise CorpusFormatError(
                     f"the table has no column {name!r}; it needs {', '.join(NEEDED)}."
                 )
-        for line, row in rows:
-            if row:
-                number = line
-                cells = dict(zip(headings, map(bare_cell, row), strict=False))
-                yield _read_row(cells, documents, labeller, at)
+        for line, cells in rows:
+            if not cells:
+                continue
+            number, row = line, dict(zip(headings, map(bare_cell, cells), strict=False))
+            name, choice = row.get("document", ""), row.get("choice", "")
+            if name not in documents:
+                raise CorpusFormatError(f"there is no collected document {name[:80]!r}.")
+            try:
+                start, end = int(row.get("start", "")), int(row.get("end", ""))
+                when = datetime.fromisoformat(row["at"]) if row.get("at") else at
+            except ValueError as error:
+                raise CorpusFormatError(
+                    f"start and end must be whole numbers and the time in ISO form ({error})."
+                ) from error
+            target = find_target(documents[name], start, end)
+            if (row.get("surface") or target.surface) not in target.surface:
+                raise CorpusFormatError(
+                    f"the mention there is {target.surface!r}, not {row['surface']!r}."
+                )
+            who = row.get("labeller") or labeller
+            check_label(target, choice, who)
+            to_timestamp(when)
+            if choice == UNDO:
+                raise CorpusFormatError("a table cannot take labels back; import the log.")
+            yield ForeignLabel(target, choice, who, when, when)
     except RowError as error:
         raise CorpusFormatError(f"Line {error.line}: {error}") from error
     except CorpusFormatError as error:
         raise CorpusFormatError(f"Line {number}: {error}") from error
-
-
-def _read_row(
-    row: Mapping[str, str], documents: Mapping[str, Document], labeller: str, at: datetime
-) -> ForeignLabel:
-    name = row.get("document", "")
-    if name not in documents:
-        raise CorpusFormatError(f"there is no collected document {name[:80]!r}.")
-    try:
-        start, end = int(row.get("start", "")), int(row.get("end", ""))
-        when = datetime.fromisoformat(row["at"]) if row.get("at") else at
-    except ValueError as error:
-        raise CorpusFormatError(
-            f"start and end must be whole numbers and the time in ISO form ({error})."
-        ) from error
-    target = find_target(documents[name], start, end)
-    if (row.get("surface") or target.surface) not in target.surface:
-        raise CorpusFormatError(f"the mention there is {target.surface!r}, not {row['surface']!r}.")
-    who, choice = row.get("labeller") or labeller, row.get("choice", "")
-    check_label(target, choice, who)
-    to_timestamp(when)
-    if choice == UNDO:
-        raise CorpusFormatError("a table cannot take labels back; import the log.")
-    return ForeignLabel(target, choice, who, when, when)
 
 
 def find_target(document: Document, start: int, end: int) -> LabelTarget:

@@ -116,23 +116,6 @@ def check_label(target: LabelTarget, choice: str, labeller: str) -> None:
         )
 
 
-def check_event(event: LabelEvent) -> None:
-    """Check all values of an event that comes from elsewhere.
-
-    Raises:
-        CorpusFormatError: A value is empty, too long or out of range.
-    """
-    check_label(event.target, event.choice, event.labeller)
-    to_timestamp(event.at)
-    uids = [event.uid] if event.undoes is None else [event.uid, event.undoes]
-    if any(not isinstance(uid, str) or not 1 <= len(uid) <= 64 for uid in uids):
-        raise CorpusFormatError(
-            "A label event has no valid uid; give a text of 1 to 64 characters."
-        )
-    if (event.choice == UNDO) != (event.undoes is not None):
-        raise CorpusFormatError("An undo must name the event that it undoes, and only an undo may.")
-
-
 def event_to_json(event: LabelEvent) -> dict[str, Any]:
     """Return the plain values of an event; `event_from_json` reads them back."""
     record = {"uid": event.uid, "labeller": event.labeller, "at": to_timestamp(event.at)}
@@ -160,10 +143,18 @@ def event_from_json(record: Any) -> LabelEvent:
         at = datetime.fromisoformat(record["at"])
     except (TypeError, ValueError, AttributeError) as error:
         raise CorpusFormatError(f"A label event holds a value that is none ({error}).") from error
-    who, choice, undoes = record["labeller"], record["choice"], record.get("undoes")
-    event = LabelEvent(record["uid"], who, at, target, choice, undoes)
-    check_event(event)
-    return event
+    uid, who, choice = record["uid"], record["labeller"], record["choice"]
+    undoes = record.get("undoes")
+    check_label(target, choice, who)
+    to_timestamp(at)
+    for text in (uid, "-" if undoes is None else undoes):
+        if not isinstance(text, str) or not 1 <= len(text) <= 64:
+            raise CorpusFormatError(
+                "A label event has no valid uid; give a text of 1 to 64 characters."
+            )
+    if (choice == UNDO) != (undoes is not None):
+        raise CorpusFormatError("An undo must name the event that it undoes, and only an undo may.")
+    return LabelEvent(uid, who, at, target, choice, undoes)
 
 
 APPLICATION_ID = 0x5354414D
@@ -218,44 +209,41 @@ class LabelsNotWritableError(WorkspaceError):
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into a sentence; Python fails on damaged names in its messages."""
+def explained(path: Path) -> Iterator[None]:
+    """Say what is wrong: the disk is full, it is read-only, the file is in use, or damaged."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise explain(error, path) from error
-
-
-def explain(error: Exception, path: Path) -> WorkspaceError:
-    """Say what is wrong: the disk is full, it is read-only, the file is in use, or damaged."""
-    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    failed = kind == sqlite3.SQLITE_IOERR
-    with suppress(OSError):
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # Python fails on damaged names in texts
+        kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
         is_full = kind == sqlite3.SQLITE_FULL
-        if is_full or (failed and shutil.disk_usage(path.parent).free < 1 << 20):
-            return LabelsNotWritableError(
+        if kind == sqlite3.SQLITE_IOERR:
+            with suppress(OSError):
+                is_full = shutil.disk_usage(path.parent).free < 1 << 20
+        if is_full:
+            raise LabelsNotWritableError(
                 f"The disk is full, so nothing was added to the labels in {path}; what is there is "
                 "safe. Free some space and try again."
-            )
-    if kind in _READ_ONLY:
-        return LabelsNotWritableError(
-            f"The labels in {path} cannot be written, their disk or folder is read-only ({error}); "
-            "what is there is safe. Make it writable or copy the workspace elsewhere."
-        )
-    if failed:
-        return LabelsNotWritableError(
-            f"The disk failed at the labels in {path} ({error}); what was acknowledged is safe. "
-            "Check the disk and its free space, then try again."
-        )
-    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return WorkspaceError(
-            f"Another process held the labels in {path} for {BUSY_SECONDS} seconds; wait for it "
-            "and try again."
-        )
-    return WorkspaceError(
-        f"{path} is not a readable file of labels ({error}), it is damaged; keep it and restore a "
-        "copy in its place."
-    )
+            ) from error
+        if kind in _READ_ONLY:
+            raise LabelsNotWritableError(
+                f"The labels in {path} cannot be written, their disk or folder is read-only "
+                f"({error}); what is there is safe. Make it writable or copy the workspace "
+                "elsewhere."
+            ) from error
+        if kind == sqlite3.SQLITE_IOERR:
+            raise LabelsNotWritableError(
+                f"The disk failed at the labels in {path} ({error}); what was acknowledged is "
+                "safe. Check the disk and its free space, then try again."
+            ) from error
+        if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise WorkspaceError(
+                f"Another process held the labels in {path} for {BUSY_SECONDS} seconds; wait for "
+                "it and try again."
+            ) from error
+        raise WorkspaceError(
+            f"{path} is not a readable file of labels ({error}), it is damaged; keep it and "
+            "restore a copy in its place."
+        ) from error
 
 
 _READ_ONLY = (
@@ -270,7 +258,7 @@ def _connect(
     path: Path, address: str, prepare: Callable[[sqlite3.Connection, Path], object]
 ) -> sqlite3.Connection:
     """Open a database and prepare it; where that fails, it is closed again."""
-    with _explained(path), ExitStack() as closing:
+    with explained(path), ExitStack() as closing:
         connection = sqlite3.connect(
             address,
             timeout=BUSY_SECONDS,
@@ -299,16 +287,12 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # FULL: a label that was acknowledged survives a power cut too.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("BEGIN IMMEDIATE")
-    _make_tables(connection, path)
-    connection.execute("COMMIT")
-
-
-def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
     if not _has_tables(connection, path):
         for statement in re.split("\n(?=CREATE )", _SCHEMA.strip()):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")
 
 
 def _has_tables(connection: sqlite3.Connection, path: Path) -> bool:
@@ -393,7 +377,7 @@ class LabelStore(Closing):
             if _has_tables(connection, path):
                 return cls(connection, path)
             connection.close()  # whoever began it was killed before there was a table
-        return cls(_connect(path, ":memory:", _make_tables), path)
+        return cls(_connect(path, ":memory:", _prepare), path)
 
     def close(self) -> None:
         """Close the file; all labels are on disk already."""
@@ -455,33 +439,28 @@ class LabelStore(Closing):
         """Add the events of another log; those that are here already are left out.
 
         Returns:
-            How many were new.
-
-        Raises:
-            CorpusFormatError: An event is not valid; then none is added.
+            How many were new; where reading them fails, none is added.
         """
         with self.together() as connection:
             before = connection.total_changes
             for event in events:
-                check_event(event)
                 _insert(connection, event)
             return connection.total_changes - before
 
-    def progress(self, labeller: str | None = None) -> LabelProgress:
-        """Count what holds now, for everyone or for one labeller."""
-        events = self.current() if labeller is None else self.current_by_labeller()
-        chosen = [e.choice for e in events if labeller in (None, e.labeller)]
+    def progress(self) -> LabelProgress:
+        """Count what holds now."""
+        chosen = [event.choice for event in self.current()]
         counts = [chosen.count(choice) for choice in (EMERGING_CHOICE, NONE, SKIP)]
         return LabelProgress(counts[0], len(chosen) - sum(counts), counts[1], counts[2])
 
     def _select(self, query: str) -> list[LabelEvent]:
-        with self._lock, _explained(self.path):
+        with self._lock, explained(self.path):
             return [_event(row) for row in self._connection.execute(query)]
 
     @contextmanager
     def together(self) -> Iterator[sqlite3.Connection]:
         """Make what is added in the block hold all at once or, where it fails, not at all."""
-        with self._lock, _explained(self.path):
+        with self._lock, explained(self.path):
             if self._connection.in_transaction:  # of a block around this one, in this thread
                 yield self._connection
                 return

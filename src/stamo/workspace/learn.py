@@ -5,9 +5,10 @@ Learning takes about a second and is deterministic: a run that was killed is sta
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy.special import expit
 
 from stamo.corpus.types import Corpus
 from stamo.errors import LearningError, SettingsError
-from stamo.evaluation.intervals import Rates
+from stamo.evaluation.intervals import Rates, rates
 from stamo.features.encoder import INSTALLED, encoder_of, remembering
 from stamo.features.pile import Pile
 from stamo.features.views_context import Sentence
@@ -26,8 +27,8 @@ from stamo.learning.learn import LearnedEntity, Method, encode_pile, method_name
 from stamo.models.correction import agree, log_odds, margins
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
-from stamo.system.files import Float32, Float64, Int64, to_json, write_atomic
-from stamo.workspace.cross_validation import CrossValidation, cross_validate
+from stamo.system.files import Bools, Float32, Float64, Int64, to_json, write_atomic
+from stamo.system.processes import one_thread
 from stamo.workspace.folder import Workspace, read_corpus
 from stamo.workspace.labels import (
     EMERGING_CHOICE,
@@ -168,35 +169,74 @@ def learn_pack(
             lambda k, n: on_progress(k / (n + 1), f"Checking on left-out labels, part {k} of {n}"),
         )
         records: list[SlotRecord] = []
-        thetas: list[Mapping[str, Float32]] = []
+        before: Mapping[str, Float32] = {}
+        rest = ~pile.labelled
 
         def note(slot: Slot) -> None:
-            thetas[:] = [*thetas[-1:], slot.theta]
-            records.append(_record(slot, pile, thetas, checked.rates(slot.number)))
+            nonlocal before
+            threshold = float(expit(-slot.shifts[0]))
+            share = float((slot.pseudo_labels[rest, 0] > threshold).mean()) if rest.any() else 0.0
+            moved = {}
+            for name, values in slot.theta.items():
+                if values.size and name in before:
+                    size = max(float(np.linalg.norm(before[name])), 1.0)
+                    moved[name] = float(np.linalg.norm(values - before[name])) / size
+            before, n_flipped = slot.theta, slot.n_flipped if slot.number > 1 else 0
+            left_out = checked.rates(slot.number)
+            records.append(SlotRecord(slot.number, share, n_flipped, moved, left_out))
 
         on_progress(0.9, "Learning from all labels")
         learned = method.learn(pile, trained, note)
         alarm = collapse_alarm(records[: learned.used_slot + 1])
         findings = _find_out(trained, corpus, events, learned, checked, alarm)
+        sources = workspace.documents.manifest.state.get("sources", [])
+        names = ", ".join(Path(str(name)).name for name in sources)
+        notes = {
+            "method": settings.method,
+            "slot": str(learned.used_slot),
+            "documents": f"{len(corpus.documents)} from {names}"[:2000],
+            "labelled by": ", ".join(sorted({event.labeller for event in events}))[:2000],
+        }
+        if learned.left_out_likelihood is not None:
+            alone, with_pile = learned.left_out_likelihood
+            weight = f"helped, and is {learned.pile_weight:.0%} of the pack"
+            notes["pile"] = weight if learned.pile_helped else "did not help"
+            notes["left-out likelihood"] = f"{alone:.4f} labels alone, {with_pile:.4f} with pile"
         pack = LearnedEntity.of(learned, trained).to_pack(
             labels_fingerprint=labels_fingerprint(events),
             history=tuple(record.to_json() for record in records),
             description=f"Learned from {int(pile.labelled.sum())} labelled and "
-            f"{int((~pile.labelled).sum())} unlabelled mentions.",
-            notes=_notes(workspace, settings.method, learned, corpus, events),
+            f"{int(rest.sum())} unlabelled mentions.",
+            notes=notes,
         )
-        done = LearnedPack(
+        places = [
+            (document.id, mention.start)
+            for document in corpus.documents
+            for mention in document.mentions
+            if mention.surface in workspace.entity.aliases
+        ]
+        summary = LearnSummary(
+            pack=pack.fingerprint,
+            labels=pack.labels_fingerprint,
+            pile_helped=learned.pile_helped is not False,
+            used_slot=learned.used_slot,
+            findings=findings,
+            checked=[places[row] for row in checked.rows.tolist()],
+            settings=asdict(settings),
+        )
+        data = pack.to_bytes()  # what cannot be written is told before anything is
+        write_atomic(workspace.summary_path, to_json(asdict(summary)))
+        write_version(workspace, data)
+        return LearnedPack(
             pack=pack,
             path=workspace.pack_path,
             records=tuple(records),
-            pile_helped=learned.pile_helped is not False,
+            pile_helped=summary.pile_helped,
             used_slot=learned.used_slot,
             n_stale=n_stale,
             findings=findings,
             verdict=judge(findings),
         )
-        _write(workspace, done, corpus, checked, settings)
-        return done
 
 
 def read_material(
@@ -247,22 +287,6 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     return LearnedEntity.of(method_named("estimation").learn(pile, trained), trained).to_pack()
 
 
-def _record(
-    slot: Slot, pile: Pile, thetas: Sequence[Mapping[str, Float32]], left_out: Rates | None
-) -> SlotRecord:
-    """Say what a slot did; the last of the thetas is its own, the one before of the slot before."""
-    rest = ~pile.labelled
-    threshold = float(expit(-slot.shifts[0]))
-    share = float((slot.pseudo_labels[rest, 0] > threshold).mean()) if rest.any() else 0.0
-    before, after = thetas[0], thetas[-1]
-    moved = {}
-    for name, values in after.items():
-        if len(thetas) > 1 and values.size and name in before:
-            size = max(float(np.linalg.norm(before[name])), 1.0)
-            moved[name] = float(np.linalg.norm(values - before[name])) / size
-    return SlotRecord(slot.number, share, slot.n_flipped if slot.number > 1 else 0, moved, left_out)
-
-
 def collapse_alarm(records: Sequence[SlotRecord]) -> str | None:
     """Say when self-training runs away: e* takes over or dies out, or precision decays.
 
@@ -301,15 +325,33 @@ def _find_out(
     odds, decisions = checked.at(learned.used_slot, learned.pile_weight, learned.threshold[0])
     choices = [event.choice for event in events if event.choice != SKIP]
     n_emerging = choices.count(EMERGING_CHOICE)
-    contradicted = np.flatnonzero(np.where(checked.labels, odds, -odds) < -DOUBTFUL)
-    pile_odds, rivals = _link_pile(trained, learned)
+    # The log odds of every mention as linking decides, and its best known candidate.
+    theta, temperature = learned.theta, trained.calibration.temperature
+    frozen = learned.model.freeze(pile)
+    every, _ = log_odds(margins(frozen, theta, temperature), pile, theta, temperature)
+    pile_odds, known = agree(every, pile)[:, 0], frozen.scores(theta)[:, :-1]
+    rivals = np.full((len(pile_odds), 1), -1, dtype=np.int64)
+    if known.shape[1]:
+        best = known.argmax(axis=1)[:, None]
+        rivals = np.take_along_axis(pile.mentions.candidates, best, axis=1).astype(np.int64)
     free = ~pile.labelled
     p = expit(pile_odds[free] - shift)
     taken = free & (pile_odds > 0)
-    counts = Counter(rivals[taken].tolist())
-    known = [entity for entity in counts if entity >= 0]
-    titles = dict(zip(known, pile.kb.titles(np.array(known, dtype=np.int64)), strict=True))
+    counts = Counter(rivals[taken, 0].tolist())
+    numbers = [entity for entity in counts if entity >= 0]
+    titles = dict(zip(numbers, pile.kb.titles(np.array(numbers, dtype=np.int64)), strict=True))
     taken_from = [(titles.get(entity, ""), n) for entity, n in counts.items()]
+    # Labels that the run without them contradicts.
+    rows = checked.rows[np.where(checked.labels, odds, -odds) < -DOUBTFUL]
+    doubtful = []
+    if pile.text is not None and len(rows):
+        for row, window in zip(rows.tolist(), pile.text.take(rows).windows(60), strict=True):
+            document = corpus.documents[int(pile.mentions.documents[row])]
+            said = "is" if pile.labels[row, 0] > 0.5 else "is not"
+            doubtful.append(
+                f"{document.id}: labelled as what {said} {pile.entities[0].id}, but "
+                f"the other labels say otherwise: {' '.join(window.text.split())}"
+            )
     return Findings(
         entity=pile.entities[0].id,
         n_emerging=n_emerging,
@@ -323,84 +365,113 @@ def _find_out(
         n_unsure=int(((p > UNSURE) & (p < 1 - UNSURE)).sum()),
         taken_from=tuple(sorted(taken_from, key=lambda item: (-item[1], item[0]))),
         alarm=alarm,
-        doubtful=_doubtful(pile, corpus, checked.rows[contradicted]),
+        doubtful=tuple(doubtful),
     )
 
 
-def _link_pile(trained: TrainedModel, learned: Learned) -> tuple[Float64, Int64]:
-    """Return the log odds of every mention as linking decides, and its best known candidate."""
-    pile, theta, temperature = learned.pile, learned.theta, trained.calibration.temperature
-    frozen = learned.model.freeze(pile)
-    every, _ = log_odds(margins(frozen, theta, temperature), pile, theta, temperature)
-    odds, known = agree(every, pile)[:, 0], frozen.scores(theta)[:, :-1]
-    if not known.shape[1]:
-        return odds, np.full(len(odds), -1, dtype=np.int64)
-    best = np.take_along_axis(pile.mentions.candidates, known.argmax(axis=1)[:, None], axis=1)
-    return odds, best[:, 0].astype(np.int64)
+@dataclass(frozen=True)
+class CrossValidation:
+    """Predictions for the labelled mentions after each slot, each without its own label.
 
+    Labels are left out document by document, so that no mention is judged by a neighbour with the
+    same sense. Every fold runs the whole of learning again with the other labels.
+    """
 
-def _doubtful(pile: Pile, corpus: Corpus, rows: Int64) -> tuple[str, ...]:
-    """Describe the labels that the run without them contradicts."""
-    if pile.text is None or not len(rows):
-        return ()
-    lines = []
-    for row, window in zip(rows.tolist(), pile.text.take(rows).windows(60), strict=True):
-        document = corpus.documents[int(pile.mentions.documents[row])]
-        said = "is" if pile.labels[row, 0] > 0.5 else "is not"
-        lines.append(
-            f"{document.id}: labelled as what {said} {pile.entities[0].id}, but "
-            f"the other labels say otherwise: {' '.join(window.text.split())}"
+    rows: Int64  # (n,) mentions of the pile
+    labels: Bools  # (n,) whether each means e*
+    odds: Float64  # (T + 1, n) calibrated log odds after each slot; slot 0 is the labels alone
+    shifts: Float64  # (T + 1, n) what the decision adds to them
+
+    def at(self, slot: int, weight: float = 1.0, shift: float = 0.0) -> tuple[Float64, Bools]:
+        """Return log odds and decisions after a slot; a run that stopped earlier stays as it is.
+
+        Args:
+            slot: The slot.
+            weight: What it counts beside the labels alone.
+            shift: What is added to the log odds of both together.
+        """
+        last = min(slot, len(self.odds) - 1)
+        odds, shifts = (
+            (1 - weight) * values[0] + weight * values[last] for values in (self.odds, self.shifts)
         )
-    return tuple(lines)
+        return odds + shift, odds + shift + shifts > 0
+
+    def rates(self, slot: int) -> Rates | None:
+        """Return precision, recall and F1 after a slot; None where nothing was checked."""
+        return rates(self.at(slot)[1], self.labels) if len(self.labels) else None
 
 
-def _notes(
-    workspace: Workspace,
-    method: str,
-    learned: Learned,
-    corpus: Corpus,
-    events: Sequence[LabelEvent],
-) -> dict[str, str]:
-    """Say what a pack was learned from."""
-    sources = workspace.documents.manifest.state.get("sources", [])
-    names = ", ".join(Path(str(name)).name for name in sources)
-    notes = {
-        "method": method,
-        "slot": str(learned.used_slot),
-        "documents": f"{len(corpus.documents)} from {names}"[:2000],
-        "labelled by": ", ".join(sorted({event.labeller for event in events}))[:2000],
-    }
-    if learned.left_out_likelihood is not None:
-        alone, with_pile = learned.left_out_likelihood
-        weight = f"helped, and is {learned.pile_weight:.0%} of the pack"
-        notes["pile"] = weight if learned.pile_helped else "did not help"
-        notes["left-out likelihood"] = f"{alone:.4f} labels alone, {with_pile:.4f} with pile"
-    return notes
+@one_thread()
+def cross_validate(
+    pile: Pile,
+    trained: TrainedModel,
+    method: Method,
+    n_folds: int,
+    on_fold: Callable[[int, int], None] = lambda number, n_folds: None,
+) -> CrossValidation:
+    """Learn once for each part of the labels, without it, and predict it.
+
+    Args:
+        pile: The candidate mentions with all labels.
+        trained: The linking model.
+        method: How to learn.
+        n_folds: Parts of the labels; fewer when fewer documents are labelled, 0 for no check.
+        on_fold: Called after each fold with its number and that of all folds.
+    """
+    folds = make_folds(pile, n_folds) if n_folds > 1 else []
+    _, vote, _ = pile.votes
+    checked: list[Int64] = []
+    runs: list[list[tuple[Float64, float]]] = []
+    for number, left_out in enumerate(folds, start=1):
+        rest = pile.labelled.copy()
+        rest[left_out] = False
+        if not rest.any():
+            continue
+        # The first mention of each name in each document is judged: the others share its label.
+        checked.append(left_out[np.sort(np.unique(vote[left_out], return_index=True)[1])])
+        runs.append(_run_fold(pile, trained, method, rest, checked[-1]))
+        on_fold(number, len(folds))
+    if not checked:
+        nothing = np.zeros((1, 0))
+        return CrossValidation(np.zeros(0, np.int64), np.zeros(0, bool), nothing, nothing)
+    rows = np.concatenate(checked)
+    odds, shifts = [], []
+    for t in range(max(map(len, runs))):
+        last = [slots[min(t, len(slots) - 1)] for slots in runs]  # some may have stopped earlier
+        odds.append(np.concatenate([values for values, _ in last]))
+        shifts.append(np.concatenate([np.full(len(values), shift) for values, shift in last]))
+    return CrossValidation(rows, pile.labels[rows, 0] > 0.5, np.stack(odds), np.stack(shifts))
 
 
-def _write(
-    workspace: Workspace,
-    done: LearnedPack,
-    corpus: Corpus,
-    checked: CrossValidation,
-    settings: LearnSettings,
-) -> None:
-    """Write the pack, and beside it what was found of it."""
-    places = [
-        (document.id, mention.start)
-        for document in corpus.documents
-        for mention in document.mentions
-        if mention.surface in workspace.entity.aliases
-    ]
-    summary = LearnSummary(
-        done.pack.fingerprint,
-        done.pack.labels_fingerprint,
-        done.pile_helped,
-        done.used_slot,
-        done.findings,
-        [places[row] for row in checked.rows.tolist()],
-        asdict(settings),
-    )
-    data = done.pack.to_bytes()  # what cannot be written is told before anything is
-    write_atomic(workspace.summary_path, to_json(asdict(summary)))
-    write_version(workspace, data)
+def _run_fold(
+    pile: Pile, trained: TrainedModel, method: Method, rest: Bools, rows: Int64
+) -> list[tuple[Float64, float]]:
+    """Learn from the rest of the labels; return log odds of the rows and shift after each slot."""
+    # As in linking, the mentions of one name in one document meet half-way.
+    _, vote, _ = pile.votes
+    together = np.flatnonzero(np.isin(vote, vote[rows]))
+    asked = np.searchsorted(together, rows)
+    part = trained.model.with_features(method.features).freeze(pile).take(together)
+    temperature = trained.calibration.temperature
+    slots: list[tuple[Float64, float]] = []
+
+    def predict(slot: Slot) -> None:
+        margin = margins(part, slot.theta, temperature)
+        odds, _ = log_odds(margin, part.pile, slot.theta, temperature)
+        slots.append((agree(odds, part.pile)[asked, 0], slot.shifts[0]))
+
+    labels = np.where(rest[:, None], pile.labels, np.float32(0))
+    method.learn(replace(pile, labels=labels, labelled=rest), trained, predict)
+    return slots
+
+
+def make_folds(pile: Pile, n_folds: int) -> list[Int64]:
+    """Deal the labelled documents into folds with about the same share of each kind of label."""
+    rows = np.flatnonzero(pile.labelled)
+    documents = pile.mentions.documents[rows]
+    is_emerging = pile.labels[rows, 0] > 0.5
+    kinds = {int(d): bool(is_emerging[documents == d].any()) for d in np.unique(documents)}
+    ordered = sorted(kinds, key=lambda d: (kinds[d], hashlib.sha256(b"%d" % d).digest()))
+    fold_by_document = {d: i % n_folds for i, d in enumerate(ordered)}
+    fold = np.array([fold_by_document[d] for d in documents.tolist()])
+    return [rows[fold == k] for k in range(min(n_folds, len(ordered))) if (fold == k).any()]

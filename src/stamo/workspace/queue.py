@@ -28,7 +28,7 @@ from stamo.learning.default import DefaultArgs, learn_default, products
 from stamo.learning.learn import CLOSED_FORM, encode_pile
 from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel
-from stamo.system.files import Bools, Float64, Int32, Int64
+from stamo.system.files import Float64, Int64
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import NONE, LabelEvent, find_labelled
 
@@ -83,38 +83,23 @@ def choose_documents(
     if chosen is not None and len(chosen):
         best = _similarity(pile, views, chosen, covered).max(axis=0)
         free = ~np.isin(documents[asked], documents[chosen])
+    # Rare names are asked too: each gets its share of questions by the root of its frequency.
+    names, n_names = pile.alias[asked], int(pile.alias.max(initial=0)) + 1
+    share = np.sqrt(np.bincount(names, minlength=n_names))
+    share /= share.sum()
+    known = pile.alias[:0] if chosen is None else pile.alias[chosen]
+    given = np.bincount(known, minlength=n_names).astype(np.float64)
     rows: list[int] = []
-    fair = _FairNames(pile.alias, asked, chosen)
     while len(rows) < n and free.any():
         gain = np.maximum(alike - best, 0.0) @ matters
-        behind = free & fair.is_behind(pile.alias[asked], free)
-        place = int(np.where(behind, gain, -1.0).argmax())
+        # A name that is a whole question behind comes first.
+        late = free & ((share * (given.sum() + 1) - given)[names] >= 1.0)
+        place = int(np.where(late if late.any() else free, gain, -1.0).argmax())
         rows.append(int(asked[place]))
-        fair.count(int(pile.alias[asked[place]]))
+        given[names[place]] += 1
         best = np.maximum(best, alike[place])
         free &= documents[asked] != documents[asked[place]]
     return np.array(rows, dtype=np.int64)
-
-
-class _FairNames:
-    """Keeps questions fair to rare names: each gets its share by the root of its frequency."""
-
-    def __init__(self, alias: Int32, asked: Int64, chosen: Int64 | None) -> None:
-        n_names = int(alias.max(initial=0)) + 1
-        root = np.sqrt(np.bincount(alias[asked], minlength=n_names))
-        self.share = root / root.sum()
-        rows = np.zeros(0, dtype=np.int64) if chosen is None else chosen
-        self.given = np.bincount(alias[rows], minlength=n_names).astype(np.float64)
-
-    def is_behind(self, names: Int32, free: Bools) -> Bools:
-        """Return which questions ask for a name that is a whole question behind, or else all."""
-        missing = self.share * (self.given.sum() + 1) - self.given
-        late = missing[names] >= 1.0
-        return late if (late & free).any() else np.ones(len(names), dtype=bool)
-
-    def count(self, name: int) -> None:
-        """Note that a name was asked."""
-        self.given[name] += 1
 
 
 def _similarity(pile: Pile, views: Sequence[Rows], a: Int64, b: Int64) -> Float64:
@@ -145,12 +130,8 @@ class LabelQueue:
         trained: TrainedModel,
         encoder: TextEncoder | None = None,
     ) -> None:
-        self.entity, self.corpus, self.kb = entity, corpus, kb
-        bare = corpus.with_labels({})
-        self.pile, self._trained = (
-            encode_pile([entity], bare, kb, trained, encoder=encoder),
-            trained,
-        )
+        self.entity, self.corpus, self._trained = entity, corpus, trained
+        self.pile = encode_pile([entity], corpus.with_labels({}), kb, trained, encoder=encoder)
         self.views = [self.pile.rows(view) for view in VIEWS]
         self.keys: list[LabelKey] = [
             (document.id, index)

@@ -7,10 +7,8 @@ saw it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +75,6 @@ class Findings:
     """Labels that the others all but rule out, each as a sentence."""
 
     @property
-    def n_labelled(self) -> int:
-        """How many mentions carry a label."""
-        return self.n_emerging + self.n_other
-
-    @property
     def share(self) -> float:
         """Share of the unlabelled mentions that link to the entity: the one meaning of share."""
         return self.n_taken / max(self.n_mentions, 1)
@@ -129,14 +122,42 @@ def judge(found: Findings) -> Verdict:
     labels, taken = (np.array(x, dtype=bool) for x in (found.labels, found.decisions))
     precision, recall = precision_and_recall(taken, labels)
     decision, why, threshold = _decide(found, precision, recall)
+    entity, n, n_true = found.entity, found.n_emerging + found.n_other, int(labels.sum())
+    hits = int((taken & labels).sum())
+    reasons = []
+    if precision is not None:
+        reasons.append(
+            f"Precision {precision:.2f}: of {count_of(int(taken.sum()), 'left-out label')} that "
+            f"it takes, {hits} {'is' if hits == 1 else 'are'} {entity}."
+        )
+    if recall is not None:
+        reasons.append(
+            f"Recall {recall:.2f}: of {count_of(n_true, 'left-out label')} that "
+            f"{'is' if n_true == 1 else 'are'} {entity}, it finds {hits}."
+        )
+    rivals = [f"{m:,} from {name or 'no known entity'}" for name, m in found.taken_from[:N_RIVALS]]
+    if rest := sum(m for _, m in found.taken_from[N_RIVALS:]):
+        rivals.append(f"{rest:,} from others")
+    reasons.append(
+        f"It takes {found.n_taken:,} of {count_of(found.n_mentions, 'unlabelled mention')} "
+        f"({found.share:.0%}){': ' if rivals else ''}{', '.join(rivals)}."
+    )
+    if found.n_unsure:
+        reasons.append(
+            f"It is unsure of {count_of(found.n_unsure, 'mention')} (between 20% and 80%); "
+            f"the threshold is at {found.threshold:.0%}."
+        )
+    warnings = [] if found.alarm is None else [f"Collapse: {found.alarm}"]
+    if n < FEW_LABELS:
+        warnings.append(f"Too few labels: {n}; every figure here is a guess.")
+    if n and not found.n_emerging:
+        warnings.append(f"One class only: no label is {entity}.")
+    elif n and not found.n_other:
+        warnings.append(f"One class only: every label is {entity}, so nothing could go wrong.")
+    warnings += [f"Perhaps mislabelled: {line}" for line in found.doubtful]
+    sentence = f"{_OPENINGS[decision]}{why}"
     return Verdict(
-        decision=decision,
-        sentence=f"{_OPENINGS[decision]}{why}",
-        reasons=tuple(_reasons(found, precision, recall)),
-        warnings=tuple(_warnings(found)),
-        precision=precision,
-        recall=recall,
-        threshold=threshold,
+        decision, sentence, tuple(reasons), tuple(warnings), precision, recall, threshold
     )
 
 
@@ -152,7 +173,7 @@ def _decide(
     found: Findings, precision: Interval | None, recall: Interval | None
 ) -> tuple[Decision, str, float | None]:
     """Return the decision, why, and a higher threshold where one is needed."""
-    n, entity, n_emerging = found.n_labelled, found.entity, found.n_emerging
+    entity, n_emerging, n = found.entity, found.n_emerging, found.n_emerging + found.n_other
     no, more = Decision.do_not_ship, Decision.label_more
     if found.alarm is not None:
         return no, f": learning ran away. {found.alarm}", None
@@ -162,7 +183,7 @@ def _decide(
         count = count_of(n, "label")
         return more, f"{count} cannot tell how good it is; label about {MANY_LABELS}.", None
     if n_emerging < FEW_POSITIVE:
-        few = f"only {n_emerging} of {n} labels {_are(n_emerging)} {entity}"
+        few = f"only {n_emerging} of {n} labels {'is' if n_emerging == 1 else 'are'} {entity}"
         return more, f"{few}; label mentions that probably mean it.", None
     if not found.labels:
         return no, " yet: it was not checked on left-out labels; learn again with --folds 5.", None
@@ -181,14 +202,20 @@ def _decide(
             f"{precision.low:.0%}), and it finds {recall.value:.0%} of what is there."
         )
         return Decision.ship, why, None
-    raised = _raised(found)
-    if raised is not None:
-        threshold, higher = raised
-        why = (
-            f"link with --threshold {threshold:g}; what it takes then is right {higher.value:.0%} "
-            f"of the time, at {found.threshold:.0%} only {right} of the time."
-        )
-        return Decision.raise_threshold, why, threshold
+    labels, linked = (np.array(x, dtype=bool) for x in (found.labels, found.decisions))
+    for threshold in THRESHOLDS:  # the lowest higher one from which on precision suffices
+        sure = linked & (np.array(found.probabilities) >= threshold)
+        higher, found_then = precision_and_recall(sure, labels)
+        if threshold <= found.threshold or higher is None or found_then is None:
+            continue
+        fits = higher.value >= LEAST_PRECISION and higher.low >= LEAST_SURE
+        if fits and found_then.value >= LEAST_RAISED:
+            why = (
+                f"link with --threshold {threshold:g}; what it takes then is right "
+                f"{higher.value:.0%} of the time, at {found.threshold:.0%} only {right} of the "
+                "time."
+            )
+            return Decision.raise_threshold, why, threshold
     if precision.high < LEAST_PRECISION and n >= MANY_LABELS:
         why = (
             f": what it takes is right only {right} of the time, and no threshold mends that; "
@@ -200,68 +227,6 @@ def _decide(
         f"to {precision.high:.0%}; label those closest to the threshold."
     )
     return more, why, None
-
-
-def _raised(found: Findings) -> tuple[float, Interval] | None:
-    """Return the lowest higher threshold from which on precision suffices."""
-    labels, linked = (np.array(x, dtype=bool) for x in (found.labels, found.decisions))
-    p = np.array(found.probabilities)
-    for threshold in THRESHOLDS:
-        precision, recall = precision_and_recall(linked & (p >= threshold), labels)
-        if threshold <= found.threshold or precision is None or recall is None:
-            continue
-        fits = precision.value >= LEAST_PRECISION and precision.low >= LEAST_SURE
-        if fits and recall.value >= LEAST_RAISED:
-            return threshold, precision
-    return None
-
-
-def _reasons(found: Findings, precision: Interval | None, recall: Interval | None) -> Iterator[str]:
-    n_taken, n_true = sum(found.decisions), sum(found.labels)
-    hits = sum(map(and_, found.decisions, found.labels))
-    if precision is not None:
-        yield (
-            f"Precision {precision:.2f}: of {count_of(n_taken, 'left-out label')} that it takes, "
-            f"{hits} {_are(hits)} {found.entity}."
-        )
-    if recall is not None:
-        yield (
-            f"Recall {recall:.2f}: of {count_of(n_true, 'left-out label')} that {_are(n_true)} "
-            f"{found.entity}, it finds {hits}."
-        )
-    yield (
-        f"It takes {found.n_taken:,} of {count_of(found.n_mentions, 'unlabelled mention')} "
-        f"({found.share:.0%}){_from(found.taken_from)}."
-    )
-    if found.n_unsure:
-        yield (
-            f"It is unsure of {count_of(found.n_unsure, 'mention')} (between 20% and 80%); "
-            f"the threshold is at {found.threshold:.0%}."
-        )
-
-
-def _warnings(found: Findings) -> Iterator[str]:
-    n = found.n_labelled
-    if found.alarm is not None:
-        yield f"Collapse: {found.alarm}"
-    if n < FEW_LABELS:
-        yield f"Too few labels: {n}; every figure here is a guess."
-    if n and not found.n_emerging:
-        yield f"One class only: no label is {found.entity}."
-    elif n and not found.n_other:
-        yield f"One class only: every label is {found.entity}, so nothing could go wrong."
-    yield from (f"Perhaps mislabelled: {line}" for line in found.doubtful)
-
-
-def _from(rivals: Sequence[tuple[str, int]]) -> str:
-    named = [f"{n:,} from {name or 'no known entity'}" for name, n in rivals[:N_RIVALS]]
-    if rest := sum(n for _, n in rivals[N_RIVALS:]):
-        named.append(f"{rest:,} from others")
-    return ": " + ", ".join(named) if named else ""
-
-
-def _are(n: int) -> str:
-    return "is" if n == 1 else "are"
 
 
 @dataclass(frozen=True)

@@ -40,25 +40,22 @@ def write_version(workspace: Workspace, data: bytes) -> int:
     folder = workspace.packs_dir / VERSIONS
     folder.mkdir(parents=True, exist_ok=True)
     sweep(folder)
-    numbers = _numbers(folder)
-    if not numbers and workspace.pack_path.exists():
-        write_atomic(_path(folder, 1), read_bytes(workspace.pack_path))
-        numbers = [1]
-    number = next((n for n in numbers if read_bytes(_path(folder, n)) == data), None)
+    if not _paths(folder) and workspace.pack_path.exists():
+        write_atomic(folder / f"00001{PACK_SUFFIX}", read_bytes(workspace.pack_path))
+    paths = _paths(folder)
+    number = next((n for n, path in paths.items() if read_bytes(path) == data), None)
     if number is None:
-        number = max(numbers, default=0) + 1
-        write_atomic(_path(folder, number), data)
+        number = max(paths, default=0) + 1
+        write_atomic(folder / f"{number:05d}{PACK_SUFFIX}", data)
     write_atomic(workspace.pack_path, data)
     return number
 
 
 def pack_versions(workspace: Workspace) -> list[PackVersion]:
     """List the versions, the oldest first."""
-    folder = workspace.packs_dir / VERSIONS
     current = read_bytes(workspace.pack_path) if workspace.pack_path.exists() else b""
     versions = []
-    for number in _numbers(folder):
-        path = _path(folder, number)
+    for number, path in _paths(workspace.packs_dir / VERSIONS).items():
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         data = read_bytes(path)
         try:
@@ -78,9 +75,10 @@ def restore_version(workspace: Workspace, number: int) -> EntityPack:
         PackError: Its file is damaged.
     """
     with workspace.lock("learn"):
-        path = _path(workspace.packs_dir / VERSIONS, number)
-        if not path.exists():
-            there = ", ".join(map(str, _numbers(workspace.packs_dir / VERSIONS))) or "none yet"
+        paths = _paths(workspace.packs_dir / VERSIONS)
+        path = paths.get(number)
+        if path is None:
+            there = ", ".join(map(str, paths)) or "none yet"
             raise WorkspaceError(
                 f"There is no version {number} of the pack in {str(workspace.path)!r}; there are: "
                 f"{there}."
@@ -91,15 +89,11 @@ def restore_version(workspace: Workspace, number: int) -> EntityPack:
         return pack
 
 
-def _numbers(folder: Path) -> list[int]:
-    if not folder.is_dir():
-        return []
+def _paths(folder: Path) -> dict[int, Path]:
+    """Return the file of each version by its number, the oldest first."""
     stems = (path.name.removesuffix(PACK_SUFFIX) for path in folder.glob(f"*{PACK_SUFFIX}"))
-    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
-
-
-def _path(folder: Path, number: int) -> Path:
-    return folder / f"{number:05d}{PACK_SUFFIX}"
+    numbers = sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+    return {number: folder / f"{number:05d}{PACK_SUFFIX}" for number in numbers}
 
 
 @dataclass(frozen=True)

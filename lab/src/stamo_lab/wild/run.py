@@ -26,8 +26,7 @@ from stamo.learning.learn import METHODS as LEARNING
 from stamo.learning.learn import Method as LearningMethod
 from stamo.models.correction import BIAS, VIEWS, margins, none_odds
 from stamo.system.files import Bools, Float32, Float64
-from stamo.workspace.cross_validation import cross_validate
-from stamo.workspace.learn import LearnSettings
+from stamo.workspace.learn import LearnSettings, cross_validate
 from stamo_lab.baselines import description_probabilities, regression_probabilities
 from stamo_lab.suites.cells import (
     CellSettings,
