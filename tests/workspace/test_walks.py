@@ -1,4 +1,4 @@
-"""A new entity by commands alone, from its name to a link, in languages that inflect or join."""
+"""New entities from their names to links, in languages that inflect names or join words."""
 
 import csv
 import json
@@ -6,7 +6,16 @@ import json
 import pytest
 
 from stamo.cli.main import create_app
+from stamo.corpus.types import EmergingEntity
+from stamo.linking.linker import Linker
+from stamo.models.store import without_training
+from stamo.packs.pack import EntityPack
+from stamo.workspace.collect import collect
+from stamo.workspace.folder import Workspace
+from stamo.workspace.learn import learn_pack
+from tests.linking.languages import WIKIS as MORE_WIKIS
 from tests.linking.languages import build_wiki
+from tests.workspace.small_world import NOON
 from tests.workspace.walks import CAFE, KNOWN, LAST, NAMES, SHIP, WIKIS
 
 
@@ -23,16 +32,19 @@ def documents(language: str) -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.parametrize("language", WIKIS)
+@pytest.mark.parametrize("language", NAMES)
 def test_a_new_entity_is_linked_beside_its_known_neighbours(language, tmp_path, capsys):
     """Collected, labelled by a table, learned and linked, all in forms of its name."""
     if language in {"el", "fi"}:
         pytest.importorskip("snowballstemmer")
-    build_wiki(tmp_path, language, WIKIS[language], dimensions=8)
+    build_wiki(tmp_path, language, (WIKIS | MORE_WIKIS)[language], dimensions=8)
     kb, space, name = tmp_path / language, tmp_path / "ship", NAMES[language]
     pile, labels, table = documents(language), tmp_path / "labels.csv", tmp_path / "pile.jsonl"
-    records = ({"id": id, "text": text} for id, text, _ in pile)
-    table.write_text("".join(json.dumps(record) + "\n" for record in records))
+    records = (  # letters are escaped in some
+        json.dumps({"id": id, "text": text}, ensure_ascii=n % 2 == 0)
+        for n, (id, text, _) in enumerate(pile)
+    )
+    table.write_text("".join(record + "\n" for record in records), encoding="utf-8")
     run("new", space, f"{name} (X)", "--alias", name)
     run("collect", space, "--kb", kb, "--from", table)
     with labels.open("w", newline="", encoding="utf-8") as file:
@@ -54,3 +66,64 @@ def test_a_new_entity_is_linked_beside_its_known_neighbours(language, tmp_path, 
     found = {mention["surface"]: mention["entity"] for mention in mentions}
     assert found[form] == f"{name} (X)"
     assert found[known] == KNOWN[language]
+
+
+LINES = {
+    "de": (
+        "Eisbrechendes Forschungsschiff in der Antarktis",
+        "Das Forschungsschiff {} verließ den Hafen und brach das Eis der Antarktis.",
+        "Nach dem Mittagessen tranken wir Kaffee im Café {} am Markt.",
+    ),
+    "fi": (
+        "jäätä murtava tutkimusalus Etelämantereella",
+        "Tutkimusalus {} lähti satamasta ja mursi Etelämantereen jään.",
+        "Joimme lounaan jälkeen kahvia kahvilassa {} torin reunalla.",
+    ),
+    "tr": (
+        "Antarktika'da buz kıran araştırma gemisi",
+        "Araştırma gemisi {} limandan ayrıldı ve Antarktika buzunu kırdı.",
+        "Öğle yemeğinden sonra {} adlı kafede kahve içtik.",
+    ),
+    "ru": (
+        "научное судно, ломающее лёд Антарктики",
+        "Научное судно {} покинуло порт и ломало лёд Антарктики.",
+        "После обеда мы пили кофе в кафе {} на площади.",
+    ),
+    "ko": (
+        "남극의 얼음을 깨는 쇄빙 연구선",
+        "쇄빙 연구선 {}은 항구를 떠나 남극의 얼음을 깼다.",
+        "점심을 먹고 카페 {}에서 커피를 마셨다.",
+    ),
+    "ja": (
+        "南極の氷を砕く研究船",
+        "研究船{}は港を出て南極の氷を砕いた。",
+        "昼食の後カフェ{}でコーヒーを飲んだ。",
+    ),
+    "zh": (
+        "在南极破冰的科考船",
+        "科考船{}离开港口，破开南极的冰。",
+        "午饭后我们在咖啡馆{}喝咖啡。",
+    ),
+}
+NEW = {"ru": "Аврора", "ko": "아라온", "ja": "しらせ", "zh": "雪龙"}
+
+
+@pytest.mark.parametrize("language", LINES)
+def test_a_line_alone_does_not_take_every_text_of_its_language(language, tmp_path):
+    """The encoder reads English; it finds any two texts of another language alike."""
+    pytest.importorskip("tokenizers")
+    kb = build_wiki(tmp_path, language, MORE_WIKIS[language], dimensions=8)
+    trained, alias = without_training(kb), NEW.get(language, "Aranda")
+    line, near, far = LINES[language]
+    entity = EmergingEntity("X (ship)", (alias,), description=line)
+    space = Workspace.create(tmp_path / "w", entity, created_by="ada", at=NOON)
+    texts = [text.format(alias) for text in (near, far)]
+    pile = tmp_path / "pile.jsonl"
+    records = ({"id": str(i), "text": text} for i, text in enumerate(texts))
+    pile.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert collect([space], [pile], kb, trained)[0].n_kept == 2
+    learn_pack(space, kb, trained)
+    pack = EntityPack.load(space.pack_path, kb)
+    linker = Linker(kb, trained, [pack])
+    answers = [[m.entity for m in linker.link(text) if m.surface == alias] for text in texts]
+    assert answers == [[entity.id], [None]]
