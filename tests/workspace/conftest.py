@@ -1,5 +1,6 @@
 import pytest
 
+from stamo.workspace.learn import LearnSettings, learn_pack
 from tests.workspace.small_world import copy_collected, copy_labelled, make_small_world
 
 
@@ -17,6 +18,13 @@ def kb(small):
 @pytest.fixture(scope="session")
 def trained(small):
     return small.trained
+
+
+@pytest.fixture(scope="session")
+def learned(small, kb, trained, tmp_path_factory):
+    """A learned workspace and what learning said; nobody changes them."""
+    space = copy_labelled(small, tmp_path_factory.mktemp("learned") / "rey")
+    return space, learn_pack(space, kb, trained, LearnSettings(n_folds=2))
 
 
 @pytest.fixture

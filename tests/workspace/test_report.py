@@ -1,19 +1,23 @@
 import re
+from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import islice
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from markupsafe import escape as markup
 from playwright.sync_api import sync_playwright
 
+from stamo.corpus.reading import read_documents
+from stamo.corpus.types import Document
 from stamo.errors import WorkspaceError
 from stamo.features import encoder as encoders
 from stamo.linking.linker import Linker
 from stamo.workspace.labels import NONE
 from stamo.workspace.learn import LearnSettings, learn_pack
 from stamo.workspace.report import nearest_entities, with_links, write_report
-from stamo.workspace.scored import score_corpus
+from stamo.workspace.scored import N_LOST_SHOWN, NOTHING, find_collisions, score_corpus
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
@@ -21,11 +25,9 @@ EVIL = '<script>alert(1)</script><img src=x onerror=alert(2)> & "quoted"'
 
 
 @pytest.fixture(scope="module")
-def learned(small, kb, trained, tmp_path_factory):
-    """A learned workspace and its report; nobody changes them."""
-    space = copy_labelled(small, tmp_path_factory.mktemp("report") / "rey")
-    outcome = learn_pack(space, kb, trained, FEW)
-    return space, outcome, write_report(space, kb, trained)
+def reported(learned, kb, trained):
+    """A learned workspace, what learning said, and its report; nobody changes them."""
+    return *learned, write_report(learned[0], kb, trained)
 
 
 class Tags(HTMLParser):
@@ -49,20 +51,20 @@ def parse(path):
     return tags
 
 
-def test_the_report_is_one_file_that_loads_and_runs_nothing(learned):
+def test_the_report_is_one_file_that_loads_and_runs_nothing(reported):
     """No script, no link to anywhere, and a policy that forbids both."""
-    tags = parse(learned[2].path)
+    tags = parse(reported[2].path)
     assert "script" not in tags.tags
     assert tags.urls == []
     assert tags.handlers == []
-    assert not re.search(r"url\((?!#)|https?:(?!//www\.w3\.org)", learned[2].path.read_text())
-    assert "default-src 'none'" in learned[2].path.read_text().replace("&#39;", "'")
+    assert not re.search(r"url\((?!#)|https?:(?!//www\.w3\.org)", reported[2].path.read_text())
+    assert "default-src 'none'" in reported[2].path.read_text().replace("&#39;", "'")
 
 
-def test_the_report_says_what_was_learned(small, learned, kb):
+def test_the_report_says_what_was_learned(small, reported, kb):
     """Name, aliases, priors, related and nearest entities, slots and fingerprints are there."""
-    text = learned[2].path.read_text()
-    pack = learned[1].pack
+    text = reported[2].path.read_text()
+    pack = reported[1].pack
     assert small.entity.id in text
     for alias, prior in zip(pack.entity.aliases, pack.priors.tolist(), strict=True):
         assert f"“{alias}” means" in text
@@ -73,18 +75,18 @@ def test_the_report_says_what_was_learned(small, learned, kb):
     assert "Collisions" in text
 
 
-def test_the_verdict_comes_first(learned):
+def test_the_verdict_comes_first(reported):
     """The report opens with the verdict that learning gave, word for word."""
-    text = learned[2].path.read_text()
-    verdict = learned[1].verdict
-    assert learned[2].verdict == verdict
+    text = reported[2].path.read_text()
+    verdict = reported[1].verdict
+    assert reported[2].verdict == verdict
     assert 0 < text.index(str(markup(verdict.sentence))) < text.index('class="cards"')
     assert all(str(markup(line)) in text for line in (*verdict.reasons, *verdict.warnings))
 
 
-def test_the_table_of_confidences_counts_what_link_prints(learned, kb, trained):
+def test_the_table_of_confidences_counts_what_link_prints(reported, kb, trained):
     """Linking the unlabelled documents gives as many links of each confidence as the table says."""
-    space, outcome, written = learned
+    space, outcome, written = reported
     with space.read_labels() as store:
         labelled = {(e.target.document, e.target.surface) for e in store.current()}
     linker = Linker(kb, trained, [outcome.pack])
@@ -110,9 +112,9 @@ def test_the_table_of_confidences_counts_what_link_prints(learned, kb, trained):
     assert abs(high - sum(p >= 0.5 for p in printed)) <= 0.05 * len(printed)
 
 
-def test_the_share_is_that_of_the_pack(learned, kb, trained):
+def test_the_share_is_that_of_the_pack(reported, kb, trained):
     """What the verdict counts on the encoded pile is what the pack itself decides."""
-    space, outcome, _ = learned
+    space, outcome, _ = reported
     with space.read_labels() as store:
         labels = store.current()
     seen = score_corpus(outcome.pack, space.documents.read(), labels, kb, trained)
@@ -120,18 +122,18 @@ def test_the_share_is_that_of_the_pack(learned, kb, trained):
     assert outcome.findings.n_taken == pytest.approx(taken, abs=1)
 
 
-def test_a_served_report_links_into_the_labelling_page(learned):
+def test_a_served_report_links_into_the_labelling_page(reported):
     """Only then: a file by itself has no page to link to, and no text of a document makes one."""
-    text = learned[2].path.read_text()
+    text = reported[2].path.read_text()
     served = with_links(text, "/label")
     assert "href=" not in re.sub("xlink:href", "", text)
     assert re.search(r'<a href="/label\?workspace=rey&amp;document=[^"]+&amp;mention=\d+">', served)
     assert 'data-place="' not in served
 
 
-def test_figures_take_the_colours_of_the_page(learned):
+def test_figures_take_the_colours_of_the_page(reported):
     """No fixed colour is left in the drawings, so that they follow dark mode."""
-    drawings = re.findall(r"<svg.*?</svg>", learned[2].path.read_text(), re.DOTALL)
+    drawings = re.findall(r"<svg.*?</svg>", reported[2].path.read_text(), re.DOTALL)
     assert len(drawings) == 5
     assert not any(re.search("#[0-9a-f]{3,6}", svg) for svg in drawings)
     assert sum("threshold 50%" in svg for svg in drawings) == 2
@@ -155,13 +157,13 @@ def test_no_inner_name_of_a_choice_is_shown(labelled, kb, trained):
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_report_keeps_nobody_out(learned, chromium, width, scheme):
+def test_the_report_keeps_nobody_out(reported, chromium, width, scheme):
     """axe-core finds nothing serious, and nothing is wider than the screen."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         page.set_default_timeout(15_000)
-        page.goto(learned[2].path.as_uri())
+        page.goto(reported[2].path.as_uri())
         found = Axe().run(page).response["violations"]
         wide = page.evaluate("document.documentElement.scrollWidth")
         cut = page.evaluate(
@@ -173,13 +175,13 @@ def test_the_report_keeps_nobody_out(learned, chromium, width, scheme):
     assert (wide <= width, cut) == (True, 0)
 
 
-def test_the_same_workspace_gives_the_same_report(learned, kb, trained, tmp_path):
+def test_the_same_workspace_gives_the_same_report(reported, kb, trained, tmp_path):
     """Nothing in the report depends on when or where it is written."""
-    again = write_report(learned[0], kb, trained, out_path=tmp_path / "other.html")
-    assert again.path.read_bytes() == learned[2].path.read_bytes()
+    again = write_report(reported[0], kb, trained, out_path=tmp_path / "other.html")
+    assert again.path.read_bytes() == reported[2].path.read_bytes()
 
 
-def test_a_report_reads_no_text_again(learned, kb, trained, tmp_path, monkeypatch):
+def test_a_report_reads_no_text_again(reported, kb, trained, tmp_path, monkeypatch):
     """What the encoder made of the pile when it was learned is still known."""
     real = encoders.encoder_of(encoders.INSTALLED)
 
@@ -191,8 +193,8 @@ def test_a_report_reads_no_text_again(learned, kb, trained, tmp_path, monkeypatc
             return real.encode(texts)
 
     monkeypatch.setattr(encoders, "_load", lambda name: Forgetful())
-    again = write_report(learned[0], kb, trained, out_path=tmp_path / "other.html")
-    assert again.path.read_bytes() == learned[2].path.read_bytes()
+    again = write_report(reported[0], kb, trained, out_path=tmp_path / "other.html")
+    assert again.path.read_bytes() == reported[2].path.read_bytes()
 
 
 def test_hostile_documents_stay_text(small, kb, trained, tmp_path):
@@ -236,3 +238,32 @@ def test_without_a_pack_there_is_no_report(small, kb, trained, tmp_path):
     """The error says to learn first."""
     with pytest.raises(WorkspaceError, match="learn it first"):
         write_report(copy_collected(small, tmp_path / "rey"), kb, trained)
+
+
+def test_collisions_agree_with_linking_twice(small, learned, kb, trained):
+    """What is counted as lost is what differs between linking without and with the pack."""
+    pack = learned[1].pack
+    piled = read_documents([small.world.paths.pile_path])
+    texts = [Document(d.id, d.text) for d in islice(piled, 120)]
+    linker = Linker(kb, trained, extra_aliases=pack.entity.aliases)
+    found = find_collisions(linker, pack, texts)
+    packed = Linker(kb, trained, [pack], settings=linker.settings)
+    pairs = [
+        (left.entity, right.entity)
+        for old, new in zip(linker.link_documents(texts), packed.link_documents(texts), strict=True)
+        for left, right in zip(old.mentions, new.mentions, strict=True)
+    ]
+    lost = Counter(before or NOTHING for before, now in pairs if now == pack.entity.id)
+    dropped = Counter(before for before, now in pairs if before is not None and now is None)
+    assert found.n_taken == lost.total() > 0
+    assert {loss.entity: loss.n_lost for loss in found.losses if loss.n_lost} == lost
+    assert found.n_unlinked == dropped.total()
+    assert {loss.entity: loss.n_unlinked for loss in found.losses if loss.n_unlinked} == dropped
+    assert (found.n_documents, found.n_elsewhere) == (len(texts), 0)
+    assert sum(loss.n_before for loss in found.losses) == found.n_named
+    examples = [loss.examples for loss in found.losses]
+    assert 0 < max(map(len, examples)) <= N_LOST_SHOWN
+    assert all(shown.surface in pack.entity.aliases for some in examples for shown in some)
+    nothing = find_collisions(linker, pack, [Document("a", "No name here at all.")])
+    assert (nothing.n_named, nothing.n_taken, nothing.losses) == (0, 0, ())
+    assert find_collisions(linker, pack, []).n_documents == 0

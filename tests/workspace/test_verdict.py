@@ -48,35 +48,30 @@ def test_the_reasons_name_rates_and_rivals():
     assert "unsure of 7 mentions" in sure
 
 
-def test_wrong_links_of_low_confidence_call_for_a_threshold():
-    """Six of ten are right at one half, all six from 70 % on: link from there on."""
-    verdict = judge(findings(right=6, wrong=4, p_wrong=0.65))
-    assert verdict.decision is Decision.raise_threshold
-    assert verdict.threshold == 0.7
-    assert "--threshold 0.7" in verdict.sentence
-    assert verdict.exit_code == 10
-
-
-def test_sure_and_wrong_is_not_shipped():
-    """Four of twelve right, at high confidence, with twenty labels: no threshold mends that."""
-    verdict = judge(findings(right=4, wrong=8, p_wrong=0.95))
-    assert verdict.decision is Decision.do_not_ship
-    assert verdict.exit_code == 12
-
-
-def test_a_wide_interval_asks_for_labels():
-    """Four of five right may be anything: label those closest to the threshold."""
-    verdict = judge(findings(right=4, wrong=1, p_wrong=0.95))
-    assert verdict.decision is Decision.label_more
-    assert "closest to the threshold" in verdict.sentence
-    assert verdict.exit_code == 11
-
-
-def test_what_misses_most_asks_for_labels_below_the_line():
-    """Precise, but two thirds are missed."""
-    verdict = judge(findings(right=5, missed=10))
-    assert verdict.decision is Decision.label_more
-    assert "just below the threshold" in verdict.sentence
+@pytest.mark.parametrize(
+    ("found", "decision", "said", "threshold", "exit_code"),
+    [
+        # Six of ten are right at one half, all six from 70 % on: link from there on.
+        ({"right": 6, "wrong": 4, "p_wrong": 0.65}, "raise_threshold", "--threshold 0.7", 0.7, 10),
+        # Only a threshold above the line that is drawn already can help.
+        (
+            {"right": 6, "wrong": 4, "p_wrong": 0.65, "threshold": 0.7},
+            *("raise_threshold", "--threshold 0.8", 0.8, 10),
+        ),
+        # Four of twelve right, at high confidence, with twenty labels.
+        ({"right": 4, "wrong": 8, "p_wrong": 0.95}, "do_not_ship", "no threshold", None, 12),
+        # Four of five right may be anything.
+        ({"right": 4, "wrong": 1, "p_wrong": 0.95}, "label_more", "closest to the", None, 11),
+        # Precise, but two thirds are missed.
+        ({"right": 5, "missed": 10}, "label_more", "just below the threshold", None, 11),
+    ],
+)
+def test_what_is_not_simply_good_says_what_to_do(found, decision, said, threshold, exit_code):
+    """A higher threshold, more labels, or something else than labels."""
+    verdict = judge(findings(**found))
+    assert verdict.decision is Decision[decision]
+    assert said in verdict.sentence
+    assert (verdict.threshold, verdict.exit_code) == (threshold, exit_code)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +98,6 @@ def test_what_must_not_be_overlooked(found, decision, warning):
     assert verdict.decision is decision
     assert any(warning in line for line in verdict.warnings) if warning else not verdict.warnings
     assert verdict.exit_code > 0
-
-
-def test_a_line_above_the_thresholds_is_no_higher_threshold():
-    """Only a threshold above the line that is drawn already can help."""
-    found = findings(right=6, wrong=4, p_wrong=0.65, threshold=0.7)
-    assert judge(found).threshold == 0.8
 
 
 def test_findings_survive_json():

@@ -1,10 +1,13 @@
+"""What a pack says is what was learned; versions of it are compared with later knowledge."""
+
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from stamo.corpus.types import Corpus, Document
+from stamo.corpus.types import Corpus, Document, EmergingEntity
+from stamo.errors import UnknownEntityError, WorkspaceError
 from stamo.features.mentions import Lexicon, flatten
 from stamo.learning.learn import LearnedEntity, entity_numbers
 from stamo.learning.learn import learn as learn_in_memory
@@ -13,18 +16,13 @@ from stamo.linking.packed import PARTS, score_pack
 from stamo.models.correction import agree, log_odds, margins
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT
+from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.labels import labels_fingerprint
-from stamo.workspace.learn import LearnSettings, estimation_pack, learn_pack, read_material
-from tests.workspace.small_world import copy_labelled
+from stamo.workspace.learn import LearnSettings, estimation_pack, read_material
+from stamo.workspace.versions import compare_with_kb
+from tests.workspace.small_world import NOON, copy_collected
 
-FEW = LearnSettings(n_folds=0)
-
-
-@pytest.fixture(scope="module")
-def learned(small, kb, trained, tmp_path_factory):
-    """A workspace that was learned, with its pack; nobody changes it."""
-    space = copy_labelled(small, tmp_path_factory.mktemp("packing") / "rey")
-    return space, learn_pack(space, kb, trained, FEW).pack
+FEW = LearnSettings()
 
 
 def score(space, pack, kb, trained):
@@ -35,7 +33,7 @@ def score(space, pack, kb, trained):
 
 def test_a_pack_scores_as_theta_did(learned, kb, trained):
     """Linking with the pack gives the log odds of θ̂(e*) on the documents it was learned on."""
-    space, pack = learned
+    space, pack = learned[0], learned[1].pack
     *_, pile = read_material(space, kb, trained, FEW.encoder)
     theta, temperature = FEW.to_method().learn(pile, trained).theta, trained.calibration.temperature
     margin = margins(trained.model.freeze(pile), theta, temperature)
@@ -45,15 +43,11 @@ def test_a_pack_scores_as_theta_did(learned, kb, trained):
 
 def test_parts_add_up_and_confidence_leaves_the_shift_out(learned, kb, trained):
     """The five parts sum to the odds of a mention alone; the line for F1 is no confidence."""
-    space, pack = learned
+    space, pack = learned[0], learned[1].pack
     scores = score(space, pack, kb, trained)
     assert scores.parts.shape == (len(scores.rows), len(PARTS))
-    names, counts = np.unique(
-        [d.id for d in space.documents for m in d.mentions if m.entity is None], return_counts=True
-    )
-    alone = np.isin(
-        [d.id for d in space.documents for m in d.mentions if m.entity is None], names[counts == 1]
-    )
+    where = [d.id for d in space.documents for m in d.mentions if m.entity is None]
+    alone = np.array([where.count(id) == 1 for id in where])
     np.testing.assert_allclose(scores.parts.sum(axis=1)[alone], scores.odds[alone], atol=1e-9)
     shift = float(pack.groups[SHIFT][0])
     np.testing.assert_allclose(scores.probability, expit(scores.odds - shift))
@@ -73,7 +67,7 @@ def test_a_pack_without_evidence_links_by_the_model(learned, kb, trained):
 
 def test_labels_fingerprint_ignores_order_and_people(learned):
     """The same choices give the same fingerprint, whoever made them in whatever order."""
-    space, pack = learned
+    space, pack = learned[0], learned[1].pack
     with space.open_labels() as store:
         events = store.current()
     assert labels_fingerprint(reversed(events)) == pack.labels_fingerprint
@@ -93,7 +87,7 @@ def test_a_model_without_relatedness_packs_none(learned, kb, trained):
 
 def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained):
     """`LearnedEntity.to_pack()` gives the workspace's pack, but for its notes, and it links."""
-    space, written = learned
+    space, written = learned[0], learned[1].pack
     corpus, *_ = read_material(space, kb, trained)
     names = small.entity.aliases
     parts: tuple[list, list] = ([], [])
@@ -112,3 +106,52 @@ def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained)
         m for d in packed.link_documents(texts) for m in d.mentions if m.entity == small.entity.id
     ]
     assert len(won) > 10
+
+
+def known_pack(kb, title):
+    """Return a pack that holds exactly what the knowledge base says of an entity."""
+    entity = kb.entity_id(title)
+    alias = kb.aliases_of(entity)[0][0]
+    found = kb.candidates(alias)
+    ids, scores = kb.related(entity, 30)
+    order = np.argsort(ids)
+    return EntityPack.project(
+        EmergingEntity(title, (alias, "never heard of it")),
+        kb,
+        priors=[float(found.priors[list(found.ids).index(entity)]), 0.5],
+        neighbours=ids[order],
+        relatedness=scores[order],
+        vector=np.asarray(kb.entity_vectors()[np.array([entity])])[0],
+        model_fingerprint="0" * 64,
+    )
+
+
+def test_graduation_compares_prior_vector_and_neighbours(kb):
+    """A pack that holds what the later knowledge base counted agrees with it in everything."""
+    title = kb.title(int(np.argmax(kb.entity_counts)))
+    pack = known_pack(kb, title)
+    compared = compare_with_kb(pack, kb, n_related=10)
+    assert compared.title == title
+    assert compared.priors[0].learned == pytest.approx(compared.priors[0].later)
+    assert compared.priors[1].later is None
+    assert compared.cosine == pytest.approx(1.0, abs=1e-4)
+    assert len(compared.shared) == compared.n_related > 0
+    # Given the former knowledge base, vectors are compared through the words both know.
+    assert compare_with_kb(pack, kb, former=kb).cosine == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(UnknownEntityError):
+        compare_with_kb(pack, kb, title="No such title")
+
+
+def test_artifacts_are_those_of_collecting(small, kb, trained, tmp_path, monkeypatch):
+    """Workspaces find knowledge base and model again and prove them unchanged by one reading."""
+    spaces = [copy_collected(small, tmp_path / name) for name in ("rey", "rey-too")]
+    artifacts = open_artifacts(spaces)
+    expected = {"kb": kb.fingerprint, "model": trained.fingerprint}
+    assert verify_unchanged(spaces[:1], artifacts) == expected
+    read = []
+    monkeypatch.setattr(type(artifacts.kb), "verify", lambda kb: read.append(kb.path))
+    assert verify_unchanged(spaces, artifacts) == expected
+    assert read == [artifacts.kb.path]
+    empty = Workspace.create(tmp_path / "empty", small.entity, created_by="ada", at=NOON)
+    with pytest.raises(WorkspaceError, match="--kb"):
+        open_artifacts([empty])
