@@ -47,7 +47,7 @@ class FeatureContract:
         about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
         pile = encode_pile([entity], Corpus(tuple(about[:40])), world_kb, world_model)
         mentions = encode_features(pile.mentions, [cls.feature], world_kb)
-        return replace(pile, mentions=mentions, kept={}).labelled_sample()
+        return replace(pile, mentions=mentions, kept={}).sample()
 
     def test_rows_and_known_values_have_a_row_for_each_mention(self, sample):
         """x(m) and the values of known candidates are finite; a part has the whole's columns."""

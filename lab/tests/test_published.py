@@ -76,7 +76,7 @@ def test_the_published_run_has_a_scale_that_is_never_reset(pile, trained):
     scale = [float(slot.theta["relatedness scale"][0, 0]) for slot in slots]
     assert scale[0] != 1.0
     assert len(set(scale)) == 3
-    assert float(estimate(pile.labelled_sample(), [OddsPrior()])["prior"][0, 0]) > 0
+    assert float(estimate(pile.sample(), [OddsPrior()])["prior"][0, 0]) > 0
     assert trained.model.features == DeepED.own_features
 
 

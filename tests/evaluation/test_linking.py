@@ -22,7 +22,7 @@ from stamo.evaluation.intervals import (
     ratio,
 )
 from stamo.evaluation.tables import gold_tables, held_out_tables, save_reliability
-from stamo.features.mentions import flatten_held_out
+from stamo.features.mentions import Lexicon, flatten_articles, iterate_articles
 from stamo.linking.linker import Linker
 from stamo.models.train import TrainingArgs, train_linking_model
 from stamo_lab.bench.link import link_plainly, news_size_documents
@@ -95,7 +95,7 @@ def test_held_out_prior_equals_a_count():
     """Prior alone is the share of ambiguous mentions whose most linked candidate is right."""
     kb = world_kb()
     report = evaluate_held_out(kb, untrained(kb), n_samples=10)
-    corpus = flatten_held_out(kb)
+    corpus = flatten_articles(iterate_articles(kb, held_out=True), Lexicon.of(kb))
     right = total = 0
     for surface, entity in zip(corpus.surfaces.tolist(), corpus.entities.tolist(), strict=True):
         candidates = kb.candidates(corpus.surface_table[surface])

@@ -242,23 +242,6 @@ class _Words(type(pile_of([(0, "Star", (0, 1), (-1,))]).kb)):
         return np.full(len(words), -1, dtype=np.int32)
 
 
-class Spans(list):
-    """Places that may be looked up and not gone through."""
-
-    def __iter__(self):
-        raise AssertionError("every mention would look at every place")
-
-
-def test_a_name_among_many_is_looked_up():
-    """A text that says the whole name a thousand times takes no million steps."""
-    view, spans = LongerName(), Spans((10 * i, 10 * i + 8) for i in range(1000))
-    assert view._weight(5000, 5003, spans) == 1.0
-    assert view._weight(5005, 5008, spans) == 1.0
-    assert view._weight(5007, 5010, spans) == view.elsewhere
-    assert view._weight(3, 4, Spans([(5, 8)])) == view.elsewhere
-    assert view._weight(3, 4, Spans()) == 0.0
-
-
 EVEN = 0.34
 
 

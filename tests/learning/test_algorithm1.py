@@ -158,7 +158,7 @@ def test_dropout_moves_by_the_seed():
 
 def test_a_slot_without_optimisation_estimates_on_its_own_labels(pile, model):
     """Vanilla self-training is link and estimate, nothing else."""
-    theta = estimate(pile.labelled_sample(), model.features)
+    theta = estimate(pile.sample(), model.features)
     pseudo = label(model.freeze(pile), theta)
     expected = estimate(pile.sample(pseudo), model.features)
     args = StamoArgs(n_slots=1, intra=NO_INTRA, inter=None)
@@ -171,7 +171,7 @@ def test_without_slots_it_is_the_estimate_on_l(pile, model):
     learned = stamo(pile, model, {}, StamoArgs(n_slots=0, intra=NO_INTRA), slots.append)
     assert [slot.number for slot in slots] == [0]
     assert (learned.used_slot, learned.stopped) == (0, ALL_SLOTS)
-    assert_same(learned.theta, estimate(pile.labelled_sample(), model.features))
+    assert_same(learned.theta, estimate(pile.sample(), model.features))
     np.testing.assert_array_equal(slots[0].pseudo_labels, learned.posterior)
 
 
@@ -215,7 +215,7 @@ def test_every_variant_runs_its_slots_and_keeps_the_labels(pile, found, name):
 
 def test_a_kept_group_is_estimated_on_the_labels_alone(pile, model, found):
     """It is left as it is where no optimisation moves it."""
-    alone = estimate(pile.labelled_sample(), model.features)
+    alone = estimate(pile.sample(), model.features)
     np.testing.assert_allclose(found["prior kept"][0].theta["prior"], alone["prior"], atol=1e-6)
 
 

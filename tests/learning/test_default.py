@@ -47,9 +47,9 @@ def model():
 @pytest.fixture(scope="module")
 def first(pile, model):
     """What the labels alone give: θ with its correction, log odds, and those of the labels."""
-    theta = estimate(pile.labelled_sample(), model.features)
+    theta = estimate(pile.sample(), model.features)
     documents = np.where(pile.labelled, pile.mentions.documents, -1)
-    sample, frozen = pile.labelled_sample(), model.freeze(pile)
+    sample, frozen = pile.sample(), model.freeze(pile)
     margin = left_out_margins(frozen, theta, sample, documents, {}, TEMPERATURE)
     return fit(pile, theta, margin, pile.labels, False, DefaultArgs(), TEMPERATURE), margin
 
@@ -85,11 +85,10 @@ def test_margins_of_labels_are_made_without_their_documents(pile, model, first):
     """A labelled mention is scored by what the other labels estimate; all others by all labels."""
     _, margin = first
     row = int(np.flatnonzero(pile.labelled)[2])
-    sample = pile.labelled_sample().without(np.arange(len(pile)) == row)
+    sample = pile.sample().without(np.arange(len(pile)) == row)
     frozen = model.freeze(pile)
     without, whole = (
-        margins(frozen, estimate(s, model.features), TEMPERATURE)
-        for s in (sample, pile.labelled_sample())
+        margins(frozen, estimate(s, model.features), TEMPERATURE) for s in (sample, pile.sample())
     )
     np.testing.assert_allclose(margin[row], without[row], rtol=1e-4, atol=1e-6)
     assert margin[row] != pytest.approx(whole[row], abs=1e-5)
@@ -179,7 +178,7 @@ def test_a_run_keeps_the_labels_and_the_prior(pile, model):
     learned = learn(pile, model, on_slot=slots.append)
     assert [slot.number for slot in slots] == list(range(len(slots)))
     assert 2 <= len(slots) <= 4
-    prior = estimate(pile.labelled_sample(), model.features)["prior"]
+    prior = estimate(pile.sample(), model.features)["prior"]
     for slot in slots:
         labels = slot.pseudo_labels
         np.testing.assert_array_equal(labels[pile.labelled], pile.labels[pile.labelled])

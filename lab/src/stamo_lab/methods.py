@@ -134,14 +134,14 @@ def _with_encoder(method: LearningMethod, trial: Trial) -> Answer:
 
 def _estimation_on_all(trial: Trial) -> Answer:
     model = trial.trained.model
-    theta = estimate(trial.pile(all_labels=True).labelled_sample(), model.features)
+    theta = estimate(trial.pile(all_labels=True).sample(), model.features)
     return Answer(_judge(trial, model, theta))
 
 
 def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
     """Fit features and correction on all labels of W: the headroom of twenty."""
     model, pile = trial.trained.model, trial.pile(all_labels=True)
-    sample, frozen, margin = pile.labelled_sample(), model.freeze(pile), np.zeros(len(pile))
+    sample, frozen, margin = pile.sample(), model.freeze(pile), np.zeros(len(pile))
     temperature = trial.trained.calibration.temperature
     order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
     for fold in range(n_folds):
@@ -165,7 +165,7 @@ def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
 def _true_prior(trial: Trial) -> Answer:
     """Link by the prior alone, counted on all labels of W."""
     prior = Prior()
-    theta = {prior.name: prior.estimate(trial.pile(all_labels=True).labelled_sample())}
+    theta = {prior.name: prior.estimate(trial.pile(all_labels=True).sample())}
     return Answer({n: prior.values(theta, t.pile) for n, t in trial.loaded.tests.items()})
 
 

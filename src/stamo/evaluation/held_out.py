@@ -21,8 +21,10 @@ from stamo.evaluation.intervals import (
 from stamo.features.base import encode_features
 from stamo.features.mentions import (
     EncodedMentions,
+    Lexicon,
     encode,
-    flatten_held_out,
+    flatten_articles,
+    iterate_articles,
     most_frequent_entities,
 )
 from stamo.kb.base import KnowledgeBase
@@ -192,7 +194,7 @@ def held_out_mentions(
     kb: KnowledgeBase, trained: TrainedModel, settings: LinkerSettings
 ) -> EncodedMentions:
     """Encode the mentions of the held-out articles that training has not used."""
-    corpus = flatten_held_out(kb)
+    corpus = flatten_articles(iterate_articles(kb, held_out=True), Lexicon.of(kb))
     entities = most_frequent_entities(corpus, kb)
     rows = np.arange(corpus.n_mentions)
     unseen = trained.report.get("test_documents")

@@ -120,13 +120,6 @@ def mean_rows(vectors: LocalVectors, ids: Int32) -> Float32:
     return np.asarray(weights @ vectors.rows)
 
 
-def check_kind(kind: str) -> WordKind:
-    """Return the kind of word vectors that a setting names."""
-    if kind not in {"plain", "weighted"}:
-        raise SettingsError(f"There are no {kind!r} word vectors; choose plain or weighted.")
-    return "plain" if kind == "plain" else "weighted"
-
-
 def model_tables(kb: KnowledgeBase, kind: WordKind) -> Tables:
     """Return the vectors of a knowledge base as a model looks them up."""
     if not kb.dimensions:  # vectors of no dimension, for any word and entity
@@ -135,11 +128,6 @@ def model_tables(kb: KnowledgeBase, kind: WordKind) -> Tables:
         return Tables(kb.word_vectors, kb.entity_vectors())
     words = WeightedWords(kb.word_vectors, kb.word_weights, kb.background)
     return Tables(words, kb.entity_vectors())
-
-
-def in_memory(tables: Tables) -> Tables:
-    """Return the same vectors as arrays: training looks all of them up again and again."""
-    return Tables(tables.words[:], np.asarray(tables.entities, dtype=np.float32))
 
 
 @dataclass(frozen=True)
@@ -179,25 +167,20 @@ class MaxMargin(Ranged):
             contexts: The context words of the pile.
             weights: How far each context counts as each entity, shape (G, E).
         """
-        numbered = enumerate(initial)
-        return np.stack([self._train(start, contexts, weights[:, e], e) for e, start in numbered])
-
-    def _train(self, start: Float32, contexts: Contexts, weights: Float32, e: int) -> Float32:
-        rng = np.random.default_rng([self.seed, e])
         cumulative = np.cumsum(contexts.counts.astype(np.float64) ** self.power)
-        size = np.diff(contexts.votes.indptr)
-        rows = np.flatnonzero((weights > 0) & (size > 0))
-        vector = self.start(start, rng)
-        if not len(rows):
-            return vector
-        gradient = np.zeros_like(start)
-        for _ in range(self.n_epochs):
-            order = rng.permutation(rows)
-            for i in range(0, len(order), self.batch_size):
-                batch = order[i : i + self.batch_size]
-                step = self._gradient(vector, contexts, batch, weights, cumulative, rng)
-                vector, gradient = self.descend(vector, step, gradient)
-        return vector
+        size, found = np.diff(contexts.votes.indptr), []
+        for e, closed_form in enumerate(initial):
+            rng, own = np.random.default_rng([self.seed, e]), weights[:, e]
+            rows = np.flatnonzero((own > 0) & (size > 0))
+            vector, gradient = self.start(closed_form, rng), np.zeros_like(closed_form)
+            for _ in range(self.n_epochs if len(rows) else 0):
+                order = rng.permutation(rows)
+                for i in range(0, len(order), self.batch_size):
+                    batch = order[i : i + self.batch_size]
+                    step = self._gradient(vector, contexts, batch, own, cumulative, rng)
+                    vector, gradient = self.descend(vector, step, gradient)
+            found.append(vector)
+        return np.stack(found)
 
     def start(self, closed_form: Float32, rng: np.random.Generator) -> Float32:
         """Return where training starts."""

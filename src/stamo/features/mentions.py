@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,6 @@ from stamo.kb.candidates import MixedCandidates
 from stamo.kb.storage import StringTable
 from stamo.kb.words import stop_words
 from stamo.system.files import Bools, Float32, Int32, Int64
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 UNKNOWN = -1
 """Padding, and the entity of a mention that is not linked."""
@@ -92,35 +88,6 @@ class EncodingSettings(Ranged):
 
 
 @dataclass(frozen=True)
-class MixedSurfaces:
-    """The surfaces of a corpus whose candidates come from several names."""
-
-    surfaces: Int64  # (n,) ascending indices into surface_table
-    candidates: MixedCandidates  # n rows
-
-    def put(
-        self, used: NDArray[np.integer], ids: Int32, priors: Float32, top: int | None
-    ) -> CandidateArrays:
-        """Replace the candidates of those `used` surfaces that are mixed."""
-        place = np.searchsorted(self.surfaces, used)
-        place = np.minimum(place, len(self.surfaces) - 1)
-        at = np.flatnonzero(self.surfaces[place] == used)
-        if not len(at):
-            return ids, priors
-        width = max(ids.shape[1], self.candidates.widest)
-        width = width if top is None else min(width, top)
-        spare = ((0, 0), (0, max(width - ids.shape[1], 0)))
-        ids = np.pad(ids, spare, constant_values=UNKNOWN)
-        priors = np.pad(priors, spare)
-        ids[at], priors[at] = self.candidates.batch(place[at], ids.shape[1])
-        return ids, priors
-
-
-CandidateArrays = tuple[Int32, Float32]
-"""Entities, padded with -1, and their priors, padded with 0."""
-
-
-@dataclass(frozen=True)
 class FlatCorpus:
     """Documents end to end: N content words and M mentions."""
 
@@ -134,8 +101,9 @@ class FlatCorpus:
     surface_table: tuple[str, ...]
     aliases: Int32 | None = field(default=None, compare=False)
     """The knowledge base's number of each surface, -1 for unknown ones; None: not looked up."""
-    mixed: MixedSurfaces | None = field(default=None, compare=False)
-    """Candidates of surfaces that may be read as several names; None: there are none."""
+    mixed: tuple[Int64, MixedCandidates] | None = field(default=None, compare=False)
+    """Surfaces that may be read as several names, ascending indices into `surface_table`, and
+    their candidates in that order; None: there are none."""
     text: Surroundings | None = field(default=None, compare=False)
     """Where the mentions stand in the texts; None where the texts are not at hand."""
 
@@ -150,23 +118,41 @@ class FlatCorpus:
         return len(self.documents)
 
 
-MarkedText = tuple[str, Int32, Int32, Int32, Sequence[str]]
-"""A text with start, end, entity and surface of its mentions, ordered by start."""
+Article = tuple[str, Int32, Int32, Int32]
+"""Text, and start, end and entity of its mentions, ordered by start."""
 
 
-def flatten_texts(texts: Iterable[MarkedText], lexicon: Lexicon) -> FlatCorpus:
-    """Put texts end to end."""
+def iterate_articles(kb: KnowledgeBase, *, held_out: bool | None) -> Iterator[Article]:
+    """Yield the text and the linked mentions of articles, in the dump's order."""
+    for batch in kb.articles(held_out=held_out, columns=["text", "mentions"]):
+        column = batch["mentions"]
+        offsets = column.offsets.to_numpy(zero_copy_only=False)
+        starts, ends, entities = (
+            column.values.field(name).to_numpy(zero_copy_only=False).astype(np.int32)
+            for name in ("start", "end", "entity")
+        )
+        for i, text in enumerate(batch["text"].to_pylist()):
+            rows = slice(offsets[i], offsets[i + 1])
+            yield text, starts[rows], ends[rows], entities[rows]
+
+
+def flatten_articles(
+    articles: Iterable[Article], lexicon: Lexicon, names: Sequence[Sequence[str]] | None = None
+) -> FlatCorpus:
+    """Put texts end to end; `names` are the surfaces of the mentions where texts do not tell."""
     none = np.zeros(0, dtype=np.int64)
     words, documents, before, after, entities = ([none] for _ in range(5))
     n_words, offsets, surfaces, index = 0, [0], list[int](), dict[str, int]()
-    for number, (text, starts, ends, linked, names) in enumerate(texts):
+    for number, (text, starts, ends, linked) in enumerate(articles):
         ids, word_starts, word_ends = lexicon.encode(text)
         # A word that overlaps the mention belongs to neither side of its context.
         before.append(n_words + np.searchsorted(word_ends, starts, side="right"))
         after.append(n_words + np.searchsorted(word_starts, ends, side="left"))
         documents.append(np.full(len(starts), number))
         entities.append(np.asarray(linked, dtype=np.int64))
-        surfaces += [index.setdefault(name, len(index)) for name in names]
+        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        said = [text[a:b] for a, b in spans] if names is None else names[number]
+        surfaces += [index.setdefault(name, len(index)) for name in said]
         words.append(ids.astype(np.int64))
         n_words += len(ids)
         offsets.append(n_words)
@@ -183,27 +169,21 @@ def flatten_texts(texts: Iterable[MarkedText], lexicon: Lexicon) -> FlatCorpus:
 
 
 def flatten(
-    documents: Iterable[Document], lexicon: Lexicon, entity_ids: Mapping[str, int]
+    documents: Sequence[Document], lexicon: Lexicon, entity_ids: Mapping[str, int]
 ) -> FlatCorpus:
     """Flatten documents; an entity that `entity_ids` does not hold counts as `OTHER`."""
-    marked: list[MarkedText] = []
-    for document in documents:
-        mentions = document.mentions
-        starts = np.array([m.start for m in mentions], dtype=np.int32)
-        ends = np.array([m.end for m in mentions], dtype=np.int32)
-        entities = np.array(
-            [UNKNOWN if m.entity is None else entity_ids.get(m.entity, OTHER) for m in mentions],
-            dtype=np.int32,
-        )
-        marked.append((document.text, starts, ends, entities, [m.surface for m in mentions]))
-    flat, none = flatten_texts(marked, lexicon), np.zeros(0, dtype=np.int32)
-    text = Surroundings(
-        texts=[text for text, *_ in marked],
-        documents=flat.documents,
-        starts=np.concatenate([none, *(starts for _, starts, *_ in marked)]),
-        ends=np.concatenate([none, *(ends for _, _, ends, *_ in marked)]),
+    every = [mention for document in documents for mention in document.mentions]
+    linked = [UNKNOWN if m.entity is None else entity_ids.get(m.entity, OTHER) for m in every]
+    columns = ([m.start for m in every], [m.end for m in every], linked)
+    starts, ends, entities = (np.array(column, dtype=np.int32) for column in columns)
+    edges = np.cumsum([0, *(len(document.mentions) for document in documents)]).tolist()
+    articles = (
+        (document.text, starts[a:b], ends[a:b], entities[a:b])
+        for document, a, b in zip(documents, edges, edges[1:], strict=False)
     )
-    return replace(flat, text=text)
+    names = [[m.surface for m in document.mentions] for document in documents]
+    flat, texts = flatten_articles(articles, lexicon, names), [d.text for d in documents]
+    return replace(flat, text=Surroundings(texts, flat.documents, starts, ends))
 
 
 @dataclass(frozen=True)
@@ -288,7 +268,7 @@ def encode(
 
 def surface_candidates(
     corpus: FlatCorpus, kb: KnowledgeBase, used: NDArray[np.integer] | None, top: int | None
-) -> CandidateArrays:
+) -> tuple[Int32, Float32]:
     """Return the candidates of the `used` surfaces of a corpus, of all when None.
 
     Returns:
@@ -297,7 +277,18 @@ def surface_candidates(
     aliases = kb.alias_ids(corpus.surface_table) if corpus.aliases is None else corpus.aliases
     used = np.arange(len(aliases)) if used is None else used
     ids, priors = kb.by_alias.batch(aliases[used], top)
-    return (ids, priors) if corpus.mixed is None else corpus.mixed.put(used, ids, priors, top)
+    if corpus.mixed is None:
+        return ids, priors
+    surfaces, mixed = corpus.mixed
+    place = np.minimum(np.searchsorted(surfaces, used), len(surfaces) - 1)
+    at = np.flatnonzero(surfaces[place] == used)
+    if len(at):
+        width = max(ids.shape[1], mixed.widest)
+        width = width if top is None else min(width, top)
+        spare = ((0, 0), (0, max(width - ids.shape[1], 0)))
+        ids, priors = np.pad(ids, spare, constant_values=UNKNOWN), np.pad(priors, spare)
+        ids[at], priors[at] = mixed.batch(place[at], ids.shape[1])
+    return ids, priors
 
 
 def context_words(corpus: FlatCorpus, rows: Int64, n_words: int) -> Int32:
@@ -396,45 +387,6 @@ class Surroundings:
     def places(self) -> Iterator[tuple[int, int, int]]:
         """Yield document, start and end of each mention."""
         return zip(self.documents.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
-
-
-Article = tuple[str, Int32, Int32, Int32]
-"""Text, and start, end and entity of its mentions."""
-
-
-def iterate_articles(kb: KnowledgeBase, *, held_out: bool | None) -> Iterator[Article]:
-    """Yield the text and the linked mentions of articles, in the dump's order."""
-    for batch in kb.articles(held_out=held_out, columns=["text", "mentions"]):
-        yield from read_batch(batch)
-
-
-def read_batch(batch: pa.RecordBatch) -> Iterator[Article]:
-    """Yield the texts of a batch with their linked mentions."""
-    column = batch["mentions"]
-    offsets = column.offsets.to_numpy(zero_copy_only=False)
-    starts, ends, entities = (
-        column.values.field(name).to_numpy(zero_copy_only=False).astype(np.int32)
-        for name in ("start", "end", "entity")
-    )
-    for i, text in enumerate(batch["text"].to_pylist()):
-        rows = slice(offsets[i], offsets[i + 1])
-        yield text, starts[rows], ends[rows], entities[rows]
-
-
-def flatten_held_out(kb: KnowledgeBase) -> FlatCorpus:
-    """Flatten the articles that were held out of the knowledge base's counts."""
-    return flatten_articles(iterate_articles(kb, held_out=True), Lexicon.of(kb))
-
-
-def flatten_articles(articles: Iterable[Article], lexicon: Lexicon) -> FlatCorpus:
-    """Flatten texts with their linked mentions."""
-    return flatten_texts(map(_marked, articles), lexicon)
-
-
-def _marked(article: Article) -> MarkedText:
-    text, starts, ends, _ = article
-    spans = zip(starts.tolist(), ends.tolist(), strict=True)
-    return *article, [text[a:b] for a, b in spans]
 
 
 def most_frequent_entities(corpus: FlatCorpus, kb: KnowledgeBase) -> Int32:

@@ -118,12 +118,10 @@ class Pile:
         _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
         return first, vote, np.bincount(vote, minlength=len(first))
 
-    def labelled_sample(self) -> Sample:
-        """Return L, to estimate features on."""
-        return Sample(self, self.labels, self.labelled.astype(np.float32))
-
-    def sample(self, pseudo_labels: Float32) -> Sample:
-        """Return L and U under pseudo-labels, (M, E)."""
+    def sample(self, pseudo_labels: Float32 | None = None) -> Sample:
+        """Return L, to estimate features on; or L and U under pseudo-labels, (M, E)."""
+        if pseudo_labels is None:
+            return Sample(self, self.labels, self.labelled.astype(np.float32))
         return Sample(self, pseudo_labels, np.ones(len(self), dtype=np.float32))
 
     def labelled_as(self, gold: Int32) -> Pile:

@@ -57,10 +57,7 @@ class Prior(Ranged, Feature):
         """Return P(e | m) of all candidates, (M, C + E)."""
         own = theta[self.name]
         p = weigh(pile.rows(self), own * like(pile.is_alias.astype(np.float32), own))
-        return self.together(like(pile.mentions.known[self.name], own), p)
-
-    def together(self, known: Array, p: Array) -> Array:
-        """Put the known candidates (M, C) and what e* claims (M, E) side by side."""
+        known = like(pile.mentions.known[self.name], own)
         p = p.clip(0.0, 1.0)
         if p.shape[1] > 1:
             # Entities that share an alias cannot claim more than the whole mention between them.

@@ -6,9 +6,8 @@ alone and beside the description of the entity, or what stands in brackets behin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +16,6 @@ from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
 from stamo.features.base import Term, View, named_columns, unit_rows
 from stamo.features.embedding import description_vector, pile_contexts
-from stamo.features.mentions import Surroundings
 from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float64
@@ -185,43 +183,32 @@ class About(View):
         nothing = np.zeros((len(pile), 0))
         if len(pile.entities) > 1 or pile.text is None or not entity.line:
             return nothing
-        likeness = self._likeness(entity, pile)
+        encoder, even, likeness = pile.encoder, self.even, None
+        if encoder is not None:
+            even = neutral_likeness(entity.line, encoder, pile.kb, even)
+        # How much more alike description and surroundings are than unrelated texts, (M,); None
+        # where neither an encoder nor a word vector can tell.
+        if encoder is not None and even < BLIND:
+            encoded = np.tile(encoder.encode([entity.line])[0], N_ENCODINGS)
+            likeness = pile.rows(Sentence()) @ encoded / np.sqrt(N_ENCODINGS) - even
+        elif (vector := description_vector(entity, pile.kb)).any():
+            likeness = pile.rows(Words()) @ vector - self.even_words
         if likeness is None and not entity.description:
             return nothing
-        shared = self._shared_words(entity, pile.text, pile.kb)
+        # What words of the description beside the name and near it add, (M,).
+        rarity = description_words(entity, pile.kb)
+        next_to = ([word for side in near for word in side[:1]] for near in pile.text.next_to())
+        around = (tokenize(window.text)[0] for window in pile.text.windows(WINDOW))
+        shared = self.next_to * np.minimum(_sums(next_to, rarity), MOST_NEXT)
+        shared = shared + self.near * np.minimum(_sums(around, rarity), MOST_NEAR)
         counts = 1.0 if entity.description else self.by_name
         return np.asarray(counts * (shared if likeness is None else likeness + shared))[:, None]
 
-    def _likeness(self, entity: EmergingEntity, pile: Pile) -> Float64 | None:
-        """Return how much more alike description and surroundings are than unrelated texts, (M,).
 
-        None where neither an encoder nor a word vector can tell.
-        """
-        encoder, even, text = pile.encoder, self.even, entity.line
-        if encoder is not None:
-            even = neutral_likeness(text, encoder, pile.kb, even)
-        if encoder is None or even >= BLIND:
-            vector = description_vector(entity, pile.kb)
-            return (
-                np.asarray(pile.rows(Words()) @ vector - self.even_words) if vector.any() else None
-            )
-        encoded = np.tile(encoder.encode([text])[0], N_ENCODINGS)
-        return np.asarray(pile.rows(Sentence()) @ encoded / np.sqrt(N_ENCODINGS) - even)
-
-    def _shared_words(
-        self, entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase
-    ) -> Float64:
-        """Return what words of the description beside the name and near it add, (M,)."""
-        rarity = description_words(entity, kb)
-        beside = [_sum([w for side in near for w in side[:1]], rarity) for near in text.next_to()]
-        around = [_sum(tokenize(w.text)[0], rarity) for w in text.windows(WINDOW)]
-        return np.asarray(
-            self.next_to * np.minimum(beside, MOST_NEXT) + self.near * np.minimum(around, MOST_NEAR)
-        )
-
-
-def _sum(words: Sequence[str], rarity: Mapping[str, float]) -> float:
-    return sum(rarity.get(word, 0.0) for word in {fold_word(word) for word in words})
+def _sums(said: Iterable[Sequence[str]], rarity: Mapping[str, float]) -> Float64:
+    """Add up the rarity of the distinct words of the description in each of what is said."""
+    folded = ({fold_word(word) for word in words} for words in said)
+    return np.array([sum(rarity.get(word, 0.0) for word in words) for words in folded])
 
 
 # An encoder of English finds any two texts of another language alike: 64 % of unrelated sentences
@@ -277,7 +264,12 @@ def neutral_likeness(
     if key not in _background:
         if len(_background) >= _MAX_REMEMBERED:
             _background.clear()
-        texts = _some_texts(kb)
+        batch = next(
+            kb.articles(columns=["text"]), None
+        )  # openings from all over the first of them
+        texts = [] if batch is None else [t for t in batch["text"].to_pylist() if t.strip()]
+        chosen = np.unique(np.linspace(0, len(texts) - 1, N_BACKGROUND).astype(int)).tolist()
+        texts = [texts[i][:BACKGROUND_LENGTH] for i in chosen if texts]
         alike = (
             encoder.encode(texts) @ encoder.encode([description])[0] if texts else UNKNOWN_LIKENESS
         )
@@ -285,15 +277,6 @@ def neutral_likeness(
     usual = _background[key]
     raised = min(even + usual - USUAL_LIKENESS, usual + MOST_RAISED * (1 - usual))
     return max(raised, even)
-
-
-def _some_texts(kb: KnowledgeBase) -> list[str]:
-    """Return the openings of a few articles, from all over the first of them."""
-    for batch in islice(kb.articles(columns=["text"]), 1):
-        texts = [text for text in batch["text"].to_pylist() if text.strip()]
-        chosen = np.unique(np.linspace(0, len(texts) - 1, N_BACKGROUND).astype(int)).tolist()
-        return [texts[i][:BACKGROUND_LENGTH] for i in chosen if texts]
-    return []
 
 
 def fold_word(word: str) -> str:

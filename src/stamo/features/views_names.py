@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -14,7 +13,7 @@ from scipy import sparse
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
 from stamo.features.base import Term, View, named_columns
-from stamo.features.mentions import NextTo, Surroundings
+from stamo.features.mentions import Surroundings
 from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Bools, Float64
@@ -42,18 +41,27 @@ class NextWords(View):
         """Mark the words and kinds next to each mention; no columns where the text is not known."""
         if pile.text is None:
             return sparse.csr_matrix((len(pile), 0))
-        marks = [_marks(near) for near in pile.text.next_to()]
+        marks = []  # of each mention, with their weights
+        for near in pile.text.next_to():
+            (left, far_left), (right, far_right) = ((*side, "", "")[:2] for side in near)
+            marks.append(
+                {
+                    f"{left.casefold()} _": 1.0,
+                    f"_ {right.casefold()}": 1.0,
+                    f"{far_left.casefold()} . _": _FAR,
+                    f"_ . {far_right.casefold()}": _FAR,
+                    f"<{_kind(left)}> _": 1.0,
+                    f"_ <{_kind(right)}>": 1.0,
+                }
+            )
         if self.name not in pile.vocabularies:  # a pack brings its own
             pile.vocabularies[self.name] = tuple(sorted({m for row in marks for m in row}))
         vocabulary = pile.vocabularies[self.name]
         column = {mark: i for i, mark in enumerate(vocabulary)}
-        entries = [
-            (row, column[mark], value / norm)
-            for row, own in enumerate(marks)
-            for norm in (float(np.sqrt(sum(v * v for v in own.values()))),)
-            for mark, value in own.items()
-            if mark in column
-        ]
+        entries = []
+        for row, own in enumerate(marks):
+            norm = float(np.sqrt(sum(v * v for v in own.values())))
+            entries += [(row, column[m], value / norm) for m, value in own.items() if m in column]
         rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
         shape = (len(marks), len(vocabulary))
         return sparse.csr_matrix((np.array(values, dtype=np.float64), (rows, columns)), shape=shape)
@@ -63,20 +71,6 @@ class NextWords(View):
         own = pile.rows(self)[row]
         vocabulary = pile.vocabularies[self.name]
         return named_columns([_read(vocabulary[column]) for column in own.indices], own)
-
-
-def _marks(near: NextTo) -> dict[str, float]:
-    """Return the marks of one mention with their weights."""
-    before, after = ((*side, "", "")[:2] for side in near)
-    marks = {
-        f"{before[0].casefold()} _": 1.0,
-        f"_ {after[0].casefold()}": 1.0,
-        f"{before[1].casefold()} . _": _FAR,
-        f"_ . {after[1].casefold()}": _FAR,
-    }
-    for word, shape in ((before[0], "{} _"), (after[0], "_ {}")):
-        marks[shape.format(f"<{_kind(word)}>")] = 1.0
-    return marks
 
 
 _KINDS = {
@@ -137,43 +131,34 @@ class LongerName(View):
         """Look for the names; no column where the text is not known."""
         if len(pile.entities) != 1 or pile.text is None:
             return np.zeros((len(pile), 0))
-        entity = pile.entities[0]
-        said = self._said(entity, pile.text)
-        another = _inside_another(entity, pile.text, pile.kb) & (said < 1)
-        return np.stack([said, self.another * another], axis=1)
+        entity, text = pile.entities[0], pile.text
+        name, said = entity.plain_name, []  # without what stands in brackets
+        if min(map(len, entity.aliases)) < len(name):
+            # In any case, with any signs between its words. Scripts without case write particles
+            # and prefixes on to a name, so only a letter with case and a digit must not go on into
+            # a word.
+            edges = (name[0], name[-1])
+            first, last = (sign.isdigit() or sign.lower() != sign.upper() for sign in edges)
+            before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
+            words = r"\W+".join(map(re.escape, re.findall(r"\w+", name)))
+            find = re.compile(before + words + after, re.IGNORECASE)
+            spans = {
+                d: [match.span() for match in find.finditer(text.texts[d])]
+                for d in np.unique(text.documents).tolist()
+            }
+            for d, start, end in text.places():
+                i = bisect(spans[d], start, key=itemgetter(0)) - 1  # the last that begins before it
+                is_inside = i >= 0 and end <= spans[d][i][1]
+                said.append(1.0 if is_inside else self.elsewhere if spans[d] else 0.0)
+        whole = np.array(said or [0.0] * len(pile))
+        another = _inside_another(entity, text, pile.kb) & (whole < 1)
+        return np.stack([whole, self.another * another], axis=1)
 
     def terms(self, pile: Pile, row: int) -> list[Term]:
         """Return which of both is said."""
         own = np.asarray(pile.rows(self)[row])
         names = ("its whole name", "part of another name")
         return [(n, part) for n, part in zip(names, np.diag(own), strict=False) if part.any()]
-
-    def _said(self, entity: EmergingEntity, text: Surroundings) -> Float64:
-        """Return 1 for a mention inside the name, less where the name stands elsewhere.
-
-        The name is without what stands in brackets; where no alias is shorter, all is 0.
-        """
-        name = entity.plain_name
-        if min(map(len, entity.aliases)) >= len(name):
-            return np.zeros(len(text.starts))
-        # In any case, with any signs between its words. Scripts without case write particles and
-        # prefixes on to a name, so only a letter with case and a digit must not go on into a word.
-        ends = (name[0], name[-1])
-        first, last = (sign.isdigit() or sign.lower() != sign.upper() for sign in ends)
-        before, after = r"(?<!\w)" if first else "", r"(?!\w)" if last else ""
-        words = r"\W+".join(map(re.escape, re.findall(r"\w+", name)))
-        find = re.compile(before + words + after, re.IGNORECASE)
-        spans = {
-            d: [match.span() for match in find.finditer(text.texts[d])]
-            for d in np.unique(text.documents).tolist()
-        }
-        return np.array([self._weight(start, end, spans[d]) for d, start, end in text.places()])
-
-    def _weight(self, start: int, end: int, spans: Sequence[tuple[int, int]]) -> float:
-        place = bisect(spans, start, key=itemgetter(0)) - 1  # the last that begins before it
-        if place >= 0 and end <= spans[place][1]:
-            return 1.0
-        return self.elsewhere if spans else 0.0
 
 
 def _inside_another(entity: EmergingEntity, text: Surroundings, kb: KnowledgeBase) -> Bools:

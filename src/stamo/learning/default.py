@@ -121,7 +121,7 @@ def learn_default(
     check_labels(pile)
     model = model.with_features(features)
     frozen, features_read = model.freeze(pile), model.features
-    labelled = pile.labelled_sample()
+    labelled = pile.sample()
     # Each document of L is left out once while θ is estimated on the others.
     theta = estimate(labelled, features_read)  # 1   θ⁰
     documents = np.where(pile.labelled, pile.mentions.documents, -1)

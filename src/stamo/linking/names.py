@@ -25,9 +25,9 @@ from html import unescape
 import numpy as np
 
 from stamo.corpus.tokenizer import begins_small
-from stamo.features.mentions import Lexicon, MixedSurfaces
+from stamo.features.mentions import Lexicon
 from stamo.kb.base import KnowledgeBase
-from stamo.kb.candidates import normalise_surface
+from stamo.kb.candidates import MixedCandidates, normalise_surface
 from stamo.kb.storage import expand
 from stamo.linking.haystack import begins_sentence
 from stamo.linking.texts import Detected, JoinedTexts
@@ -371,7 +371,7 @@ def mix_surfaces(
     surfaces: Int32,
     related: NameForms,
     fixed: frozenset[str],
-) -> tuple[Int32, Int64, MixedSurfaces | None]:
+) -> tuple[Int32, Int64, tuple[Int64, MixedCandidates] | None]:
     """Give names that may be forms of several others the candidates of all of them.
 
     A name that is short for another in one document is not in the next, so it becomes a surface of
@@ -423,7 +423,7 @@ def mix_surfaces(
     mixed = kb.by_alias.mix(
         place, np.concatenate(alias), np.concatenate(weight), len(used), MAX_CANDIDATES
     )
-    return surfaces, name_of, MixedSurfaces(used, mixed)
+    return surfaces, name_of, (used, mixed)
 
 
 def is_own_title(name: str, title: str) -> bool:

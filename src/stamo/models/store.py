@@ -15,7 +15,7 @@ from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, ModelError, SettingsError
 from stamo.features.base import Feature
-from stamo.features.embedding import Tables, WordKind, check_kind, model_tables
+from stamo.features.embedding import Tables, WordKind, model_tables
 from stamo.features.mentions import EncodingSettings
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import Calibration, Model
@@ -190,6 +190,9 @@ def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32])
     if not numbers or not all(bool(np.isfinite(values).all()) for values in numbers):
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
     try:
+        words = metadata.get("words", "plain")
+        if words not in {"plain", "weighted"}:
+            raise SettingsError(f"There are no {words!r} word vectors; choose plain or weighted.")
         return TrainedModel(
             model=make_model(
                 metadata["model"], int(metadata["dimensions"]), metadata["extra"], state
@@ -197,7 +200,7 @@ def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32])
             dimensions=int(metadata["dimensions"]),
             kb_fingerprint=str(metadata["kb"]),
             encoding=EncodingSettings(**metadata["encoding"]),
-            words=check_kind(metadata.get("words", "plain")),
+            words=words,
             calibration=Calibration(**metadata["calibration"]),
             report=metadata["report"],
         )

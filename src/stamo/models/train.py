@@ -12,12 +12,14 @@ from torch import Tensor
 
 from stamo.errors import LearningError, SettingsError
 from stamo.features.base import encode_features
-from stamo.features.embedding import Tables, Vectors, in_memory, model_tables
+from stamo.features.embedding import Tables, Vectors, model_tables
 from stamo.features.mentions import (
     EncodedMentions,
     EncodingSettings,
+    Lexicon,
     encode,
-    flatten_held_out,
+    flatten_articles,
+    iterate_articles,
     most_frequent_entities,
 )
 from stamo.kb.base import KnowledgeBase
@@ -216,7 +218,7 @@ def encode_held_out(
     Returns:
         The linked mentions, and which of them training must not see, (M,).
     """
-    corpus = flatten_held_out(kb)
+    corpus = flatten_articles(iterate_articles(kb, held_out=True), Lexicon.of(kb))
     if not corpus.n_mentions:
         raise LearningError(
             f"The knowledge base {kb.name!r} has no held-out articles with links to train on; "
@@ -258,7 +260,9 @@ def train_linking_model(
         kb, model, encoding, args.seed, test_documents=test_documents
     )
     training, test = (mentions.take(np.flatnonzero(part)) for part in (~is_test, is_test))
-    tables = in_memory(model_tables(kb, "weighted"))
+    tables = model_tables(kb, "weighted")
+    # As arrays: training looks all of them up again and again.
+    tables = Tables(tables.words[:], np.asarray(tables.entities, dtype=np.float32))
     trained = train(model, training, tables, args, on_epoch=on_epoch)
     unseen = np.unique(test.documents) if test_documents is None else np.sort(test_documents)
     gold = test.gold_column()

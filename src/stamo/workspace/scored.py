@@ -65,7 +65,7 @@ def score_corpus(
 ) -> list[ScoredMention]:
     """Score every candidate mention of collected documents with a pack; see `score_pack`."""
     bare = corpus.with_labels({})
-    flat = flatten(bare, Lexicon.of(kb), entity_numbers([pack.entity], bare, kb))
+    flat = flatten(bare.documents, Lexicon.of(kb), entity_numbers([pack.entity], bare, kb))
     scores = score_pack(pack, flat, kb, trained, encoder=encoder)
     places = [(document, i) for document in bare for i in range(len(document.mentions))]
     chosen = {(e.target.document, e.target.start): e.choice for e in labels if e.choice != SKIP}
