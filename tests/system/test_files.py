@@ -14,7 +14,6 @@ from stamo.system.files import (
     staged_directory,
     sweep,
     write_atomic,
-    write_new,
 )
 
 KIND = DirectoryKind("thing", lambda path: (path / "mark").is_file(), SuiteError)
@@ -41,9 +40,9 @@ def test_a_failed_write_changes_nothing(tmp_path):
 def test_a_new_file_replaces_none(tmp_path):
     """What is there already is an error and keeps its content."""
     path = tmp_path / "a"
-    write_new(path, b"first")
+    write_atomic(path, b"first", is_new=True)
     with pytest.raises(FileExistsError):
-        write_new(path, b"second")
+        write_atomic(path, b"second", is_new=True)
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"first", [path])
 
 
@@ -107,7 +106,7 @@ def test_modes_follow_the_umask(tmp_path):
     old = os.umask(0o077)
     try:
         write_atomic(tmp_path / "replaced", b"x")
-        write_new(tmp_path / "new", b"x")
+        write_atomic(tmp_path / "new", b"x", is_new=True)
         with staged_directory(tmp_path / "folder", KIND, overwrite=False) as work:
             (work / RESULT_DIR / "file").write_bytes(b"x")
     finally:

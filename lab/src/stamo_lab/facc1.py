@@ -24,7 +24,7 @@ from pathlib import Path
 
 from stamo.corpus.reading import MAX_CHARACTERS, MAX_RECORD_BYTES, OnSkip, Skip, ignore_skips
 from stamo.corpus.types import Document, Mention, clean_surrogates
-from stamo.corpus.web import extract_html, header_size, parse_http, read_records
+from stamo.corpus.web import extract_html, parse_http, read_records, split_head
 from stamo.errors import CorpusFormatError
 from stamo.system.streams import open_bytes, read_line_blocks
 
@@ -225,7 +225,7 @@ def _place(
     in_body = _spelled(body, annotations, encoding)
     in_block = _spelled(block, annotations, encoding)
     if len(in_block) > len(in_body):
-        size = header_size(block)
+        size = split_head(block)[1] if block.startswith(b"HTTP/") else 0
         body = block[size:]
         shifted = (replace(a, start=a.start - size, end=a.end - size) for a in in_block)
         in_body = [a for a in shifted if a.start >= 0]

@@ -36,7 +36,6 @@ from stamo.corpus.reading import (
 from stamo.corpus.tables import choose_columns, row_record
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError, need
-from stamo.system.files import Int64
 from stamo.system.streams import UTF_16_MARKS, read_line_blocks
 
 
@@ -106,8 +105,12 @@ def read_json_lines(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadIte
             n_long, where = 0, task.where("line", n + 1)
             advice = "give long texts as plain text files"
             yield Skip("line longer than the limit", where, advice=advice)
-        ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
-        rows = _lines_with_names(block, ends, task)
+        codes = np.frombuffer(block, dtype=np.uint8)
+        ends = np.flatnonzero(codes == ord("\n"))
+        starts = np.append(0, ends[:-1] + 1)
+        # Lines are ruled out all at once where each is an object by its first and last sign.
+        are_objects = (codes[starts] == ord("{")).all() and (codes[ends - 1] == ord("}")).all()
+        rows = task.matcher.lines_in_json(block, ends) if task.matcher and are_objects else None
         done = 0
         for row in [*(range(len(ends)) if rows is None else rows), len(ends)]:
             # Counted just before the next line, so that who stops there has counted no other.
@@ -116,21 +119,10 @@ def read_json_lines(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadIte
             done = row + 1
             if row == len(ends):
                 break
-            line = block[int(ends[row - 1]) + 1 if row else 0 : int(ends[row])]
+            line = block[int(starts[row]) : int(ends[row])]
             if line.strip():
                 yield from _read_line(line, n + row + 1, rows is not None, task)
         n += len(ends)
-
-
-def _lines_with_names(block: bytes, ends: Int64, task: ReadTask) -> list[int] | None:
-    """Tell which lines may hold a name; None where each is to be looked at.
-
-    Only lines that are JSON objects by their first and last sign are ruled out.
-    """
-    codes = np.frombuffer(block, dtype=np.uint8)
-    starts = np.append(0, ends[:-1] + 1)
-    are_objects = (codes[starts] == ord("{")).all() and (codes[ends - 1] == ord("}")).all()
-    return task.matcher.lines_in_json(block, ends) if task.matcher and are_objects else None
 
 
 def _read_line(line: bytes, number: int, is_checked: bool, task: ReadTask) -> Iterator[ReadItem]:
@@ -327,21 +319,18 @@ def _read_groups(file: Any, names: list[str], task: ReadTask) -> Iterator[ReadIt
                 number += 1
                 cells = []
                 for column in values:
-                    text, skips = _cell(column, row, task.where("row", number))
-                    yield from skips
-                    cells.append(text)
+                    value = None if column is None else column[row]
+                    try:
+                        known = None if value is None else value.as_py()
+                        cells.append("" if known is None else str(known))
+                    except UnicodeDecodeError:
+                        assert value is not None
+                        plain = value.value if hasattr(value, "dictionary") else value
+                        raw = plain.as_buffer().to_pybytes()
+                        text, skips = decode_utf8(raw, task.where("row", number))
+                        yield from skips
+                        cells.append(text)
                 yield row_record(cells, "row", number, task)
-
-
-def _cell(column: Any, row: int, where: str) -> tuple[str, list[Skip]]:
-    value = None if column is None else column[row]
-    try:
-        known = None if value is None else value.as_py()
-        return "" if known is None else str(known), []
-    except UnicodeDecodeError:
-        assert value is not None
-        plain = value.value if hasattr(value, "dictionary") else value
-        return decode_utf8(plain.as_buffer().to_pybytes(), where)
 
 
 MAX_FEED_BYTES = 64 << 20
@@ -367,52 +356,47 @@ def read_feed(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
     Entities are switched off, so that the XML can neither reach other files nor grow; a feed that
     is cut off gives the items before the cut.
     """
-    handler = _FeedHandler()
-    number = 0
-    for _ in _parse_feed(blocks, handler):
-        for item in handler.take():
-            number += 1
-            try:
-                yield _feed_record(item, number, task)
-            except CorpusFormatError as error:
-                yield Skip(str(error), task.where("item", number))
-    if handler.n_long:
-        yield Skip("item larger than the limit", task.file, handler.n_long)
-    if handler.fault:
-        yield Skip(handler.fault, task.file, advice=f"{number} items before it were read")
-
-
-def _parse_feed(blocks: Iterator[bytes], handler: _FeedHandler) -> Iterator[None]:
-    """Parse a feed and stop after each block; a fault ends it."""
     xml = need("defusedxml.ElementTree", "web", "A feed", package="defusedxml")
     from defusedxml.common import DefusedXmlException
 
+    handler = _FeedHandler()
     parser = xml.DefusedXMLParser(target=handler)
     first = next(blocks, b"")
     declared = _ENCODING.match(first)
     codec = _SEVERAL_BYTES.get(declared[1].decode("ascii").lower()) if declared else None
     decode = codecs.getincrementaldecoder(codec)("replace").decode if codec else bytes
-    size = 0
+    size = number = 0
+    fault = ""
     for block in chain([first], blocks, [b""]):  # the last tells the parser that this is all
         size += len(block)
         try:
             if size > MAX_FEED_BYTES:
-                handler.fault = "feed larger than the limit"
+                fault = "feed larger than the limit"
             elif block:
                 parser.feed(decode(block))
             else:
                 parser.close()
         except DefusedXmlException:
-            handler.fault = "XML that declares entities"
+            fault = "XML that declares entities"
         except LookupError:
-            handler.fault = "XML in an encoding that is not known"
+            fault = "XML in an encoding that is not known"
         except BadRecordError as error:
-            handler.fault = str(error)
+            fault = str(error)
         except (xml.ParseError, ValueError):
-            handler.fault = "not well-formed XML"
-        yield
-        if handler.fault:
-            return
+            fault = "not well-formed XML"
+        for item in handler.done:
+            number += 1
+            try:
+                yield _feed_record(item, number, task)
+            except CorpusFormatError as error:
+                yield Skip(str(error), task.where("item", number))
+        handler.done.clear()
+        if fault:
+            break
+    if handler.n_long:
+        yield Skip("item larger than the limit", task.file, handler.n_long)
+    if fault:
+        yield Skip(fault, task.file, advice=f"{number} items before it were read")
 
 
 def _feed_record(item: dict[str, str], number: int, task: ReadTask) -> Record:
@@ -444,19 +428,14 @@ class _FeedHandler:
 
     def __init__(self) -> None:
         self.n_long = 0
-        self.fault = ""
-        self._done: list[dict[str, str]] = []
+        self.done: list[dict[str, str]] = []
+        """The items that have ended; who takes them empties it."""
         self._path: list[str] = []
         self._item_level = 0
         """How deep the item lies that is read; 0 outside of items."""
         self._item: dict[str, str] = {}
         self._parts: list[str] = []
         self._size = 0
-
-    def take(self) -> list[dict[str, str]]:
-        """Return the items that have ended since the last call."""
-        done, self._done = self._done, []
-        return done
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         tag = name.rpartition("}")[2]
@@ -490,7 +469,7 @@ class _FeedHandler:
             if self._size > MAX_RECORD_BYTES:
                 self.n_long += 1
             else:
-                self._done.append(self._item)
+                self.done.append(self._item)
 
     def close(self) -> None:
         """Accept the end of the document."""

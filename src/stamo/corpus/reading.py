@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, NamedTuple
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import PLAIN, UNSUPPORTED, UTF_16_MARKS, ByteStream, Readable, open_bytes
+from stamo.system.streams import PLAIN, UNSUPPORTED, UTF_16_MARKS, Readable, open_bytes
 
 STDIN = "-"
 MAX_CHARACTERS = 2_000_000
@@ -197,15 +197,12 @@ def finish_record(record: Record, task: ReadTask, on_skip: OnSkip = ignore_skips
             mentions.append(replace(mention, surface=clean_surrogates(mention.surface)))
     has_id = isinstance(record.id, str | int) and not isinstance(record.id, bool)
     id = clean_id(str(record.id)) if has_id else ""
+    if not id:
+        # The same on every machine, and another one for another text.
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+        id = f"{clean_id(record.place or task.name)}:{digest}"
     title = record.title if record.title is None else clean_surrogates(record.title)
-    id = id or make_id(record.place or task.name, text)
     return Document(id, text, tuple(mentions), title, record.date)
-
-
-def make_id(place: str, text: str) -> str:
-    """Make an id that stays the same on every machine and differs for different texts."""
-    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return f"{clean_id(place)}:{digest}"
 
 
 def clean_id(value: str) -> str:
@@ -310,41 +307,39 @@ def list_files(paths: Sequence[str | Path], *, must_exist: bool = True) -> list[
                 'or "-" for standard input.'
             )
         else:
-            found = [InputFile(root.name, given, size=_size(root))]
+            size = root.stat().st_size if root.exists() else 0
+            found = [InputFile(root.name, given, size=size)]
         files += [file._replace(source=source) for file in found]
     return files
 
 
 def _list_folder(root: Path) -> list[InputFile]:
     label, inside = root.resolve().name, root.resolve()
-    found: list[tuple[Path, str]] = []
+    found: list[tuple[Path, str, int]] = []
     errors: list[OSError] = []
     for folder, folders, names in os.walk(root, onerror=errors.append):
         here = Path(folder)
         links = (here / name for name in folders if (here / name).is_symlink())
-        found += [(path, "symbolic link to a folder") for path in links]
+        found += [(path, "symbolic link to a folder", 0) for path in links]
         folders[:] = [name for name in folders if not name.startswith(".")]
         for path in (here / name for name in names if not name.startswith(".")):
+            fault, size = "", 0
             try:
                 resolved = path.resolve(strict=True)
+                if not resolved.is_relative_to(inside):
+                    fault = "symbolic link that leaves the folder"
+                elif not resolved.is_file():
+                    fault = "not a regular file"
+                else:
+                    size = resolved.stat().st_size
             except (OSError, RuntimeError):
-                found.append((path, "symbolic link that leads nowhere"))
-                continue
-            leaves = not resolved.is_relative_to(inside)
-            odd = "" if resolved.is_file() else "not a regular file"
-            found.append((path, "symbolic link that leaves the folder" if leaves else odd))
-    found += [(Path(e.filename), f"folder cannot be opened ({e.strerror})") for e in errors]
+                fault = "symbolic link that leads nowhere"
+            found.append((path, fault, size))
+    found += [(Path(e.filename), f"folder cannot be opened ({e.strerror})", 0) for e in errors]
     return sorted(
-        InputFile(f"{label}/{p.relative_to(root).as_posix()}", str(p), f, 0 if f else _size(p))
-        for p, f in found
+        InputFile(f"{label}/{path.relative_to(root).as_posix()}", str(path), fault, size)
+        for path, fault, size in found
     )
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _list_address(address: str) -> list[InputFile]:
@@ -468,49 +463,14 @@ def choose_format(name: str, head: bytes) -> str:
     return named or told
 
 
-Read = Callable[[Iterator[bytes], ReadTask], Iterator[ReadItem]]
-
-
-def _reader_of(form: str) -> Read:
-    """Return the function that reads a format; its module is imported when a file needs it."""
-    if form in ("archive", "page"):
-        from stamo.corpus import web
-
-        return web.read_archive if form == "archive" else web.read_page
-    if form == "nif":
-        from stamo.corpus.nif import read_contexts
-
-        return read_contexts
-    if form == "table":
-        from stamo.corpus.tables import read_table
-
-        return read_table
-    from stamo.corpus import formats
-
-    readers: dict[str, Read] = {
-        "parquet": formats.read_parquet,
-        "feed": formats.read_feed,
-        "lines": formats.read_json_lines,
-        "text": formats.read_text,
-    }
-    return readers[form]
-
-
 def read_opened(file: Readable, task: ReadTask, form: str = "") -> Iterator[ReadItem]:
     """Read the records of an open file; without a format it is told by the first bytes."""
+    from stamo.corpus import formats, nif, tables, web
+
     faults: list[str] = []
     stream = open_bytes(file, faults.append)
     # Pages of web archives are gzip members of their own: a damaged one is left out.
     stream.skips_damage = ".warc" in task.name.lower() or ".wet" in task.name.lower()
-    items = _read_stream(stream, task, form)
-    for item in chain(items, [None]):
-        yield from (Skip(fault, task.file) for fault in faults)
-        faults.clear()
-        if item is not None:
-            yield item
-
-
-def _read_stream(stream: ByteStream, task: ReadTask, form: str) -> Iterator[ReadItem]:
     blocks = iter(stream)
     head = b""
     # More than a signature, and a line where there are any.
@@ -519,19 +479,32 @@ def _read_stream(stream: ByteStream, task: ReadTask, form: str) -> Iterator[Read
         head += more
         if not more:
             break
+    items: Iterable[ReadItem]
     if not head and task.window is None:
-        if not stream.fault:
-            yield Skip("empty file", task.file)
-        return
-    try:
-        form = form or choose_format(task.name, head)
-    except BadRecordError as error:
-        yield Skip(str(error), task.file, advice=error.advice)
-        return
-    stream.skips_damage = form == "archive"
-    if stream.kind != PLAIN:
-        task = replace(task, table="")
-    yield from _reader_of(form)(chain([head], blocks), task)
+        items = [] if stream.fault else [Skip("empty file", task.file)]
+    else:
+        readers = {
+            "archive": web.read_archive,
+            "page": web.read_page,
+            "nif": nif.read_contexts,
+            "table": tables.read_table,
+            "parquet": formats.read_parquet,
+            "feed": formats.read_feed,
+            "lines": formats.read_json_lines,
+            "text": formats.read_text,
+        }
+        try:
+            form = form or choose_format(task.name, head)
+            stream.skips_damage = form == "archive"
+            task = task if stream.kind == PLAIN else replace(task, table="")
+            items = readers[form](chain([head], blocks), task)
+        except BadRecordError as error:
+            items = [Skip(str(error), task.file, advice=error.advice)]
+    for item in chain(items, [None]):
+        yield from (Skip(fault, task.file) for fault in faults)
+        faults.clear()
+        if item is not None:
+            yield item
 
 
 class _Arriving:

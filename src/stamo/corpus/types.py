@@ -95,24 +95,6 @@ class EmergingEntity:
         return self.description or self.qualifier
 
     def __post_init__(self) -> None:
-        self._check_names()
-        if len(self.description) > MAX_DESCRIPTION:
-            raise SettingsError(
-                f"The text about {self.id!r} has {len(self.description)} characters; "
-                f"a few sentences, at most {MAX_DESCRIPTION} characters, are enough."
-            )
-        for what, value in (("id", self.external_id), ("type", self.type), ("URL", self.url)):
-            if len(value) > MAX_IDENTITY or not (value.isprintable() or not value):
-                raise SettingsError(
-                    f"The {what} of {self.id!r} is no line of at most {MAX_IDENTITY} characters; "
-                    "give a shorter one."
-                )
-        if self.url and not self.url.lower().startswith(("http://", "https://")):
-            raise SettingsError(
-                f"The URL of {self.id!r} is {self.url!r}; it begins with http:// or https://."
-            )
-
-    def _check_names(self) -> None:
         if not self.id.strip():
             raise SettingsError("An emerging entity needs a name; the name given is empty.")
         _refuse_one_text(self.id, self.aliases)
@@ -133,6 +115,21 @@ class EmergingEntity:
             raise SettingsError(f"{self.id!r} has an empty alias; leave it out.")
         if len(set(self.aliases)) != len(self.aliases):
             raise SettingsError(f"{self.id!r} has the same alias twice; give each one once.")
+        if len(self.description) > MAX_DESCRIPTION:
+            raise SettingsError(
+                f"The text about {self.id!r} has {len(self.description)} characters; "
+                f"a few sentences, at most {MAX_DESCRIPTION} characters, are enough."
+            )
+        for what, value in (("id", self.external_id), ("type", self.type), ("URL", self.url)):
+            if len(value) > MAX_IDENTITY or not (value.isprintable() or not value):
+                raise SettingsError(
+                    f"The {what} of {self.id!r} is no line of at most {MAX_IDENTITY} characters; "
+                    "give a shorter one."
+                )
+        if self.url and not self.url.lower().startswith(("http://", "https://")):
+            raise SettingsError(
+                f"The URL of {self.id!r} is {self.url!r}; it begins with http:// or https://."
+            )
 
 
 @dataclass(frozen=True, slots=True)

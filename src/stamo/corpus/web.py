@@ -1,6 +1,6 @@
 """Web pages and web archives (WARC, also WET): records one by one, past whatever is broken.
 
-A page is parsed in a process of its own, whose time and memory are bounded (`corpus.html_child`).
+A page is parsed in a process of its own, whose time and memory are bounded (`serve`).
 
 Archives have our own parser: with one record in forty damaged (a gzip member cut or overwritten, a
 wrong length, garbage between two) it finds all the others, where fastwarc 1.1 raises at the first
@@ -35,6 +35,7 @@ from stamo.corpus.reading import (
     decode_utf8,
     read_whole,
 )
+from stamo.corpus.types import clean_surrogates
 from stamo.errors import CorpusFormatError, need
 
 CPU_SECONDS = 5
@@ -168,8 +169,11 @@ def serve() -> None:
     """Be the child: extract pages from stdin until it ends."""
     import resource
 
-    from stamo.corpus.html_child import decode_html, extract_tree
+    from resiliparse.extract.html2text import extract_plain_text
+    from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
+    from resiliparse.parse.html import HTMLTree
 
+    options = {"links": False, "list_bullets": False, "alt_texts": False}
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reading process decides what Ctrl-C means
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -180,8 +184,20 @@ def serve() -> None:
         charset, raw = (requests.read(size) for size in sizes)
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + CPU_SECONDS, most))
         try:
-            html = decode_html(raw, charset.decode()) if kind == _DETECT else raw.decode()
-            answer = b"+", *(part.encode("utf-8", "replace") for part in extract_tree(html))
+            if kind == _DETECT:
+                # What the HTTP header says wins over the page's own declaration.
+                told = charset.decode()
+                known = map_encoding_to_html5(told, fallback_utf8=False) if told else None
+                encoding = known or detect_encoding(raw, from_html_meta=True)
+                html = clean_surrogates(str(bytes_to_str(raw, encoding, errors="replace")))
+            else:
+                html = raw.decode()
+            tree = HTMLTree.parse(html)
+            text = extract_plain_text(tree, main_content=True, **options)
+            if not text.strip():  # the heuristics find no main part in very short pages
+                text = extract_plain_text(tree, main_content=False, **options)
+            title = " ".join((tree.title or "").split())
+            answer = b"+", *(part.encode("utf-8", "replace") for part in (title, text.strip()))
         except MemoryError:
             answer = b"-", TOO_LARGE.encode(), b""
         except Exception:
@@ -456,11 +472,6 @@ def parse_http(block: bytes, max_bytes: int) -> HttpMessage | None:
             except zlib.error:
                 continue
     return HttpMessage(int(status[1]), headers, body)
-
-
-def header_size(block: bytes) -> int:
-    """Return how many bytes an HTTP message's header takes, with the empty line; 0 without one."""
-    return split_head(block)[1] if block.startswith(b"HTTP/") else 0
 
 
 def _join_chunks(body: bytes) -> bytes:

@@ -70,28 +70,25 @@ RESULT_DIR = "result"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace the content of a file at once."""
-    with replaced_file(path) as beside:
+def write_atomic(path: Path, data: bytes, *, is_new: bool = False) -> None:
+    """Replace the content of a file at once.
+
+    Where the file must be new, one of two processes that try gets `FileExistsError`.
+    """
+    with replaced_file(path, is_new=is_new) as beside:
         beside.write_bytes(data)
 
 
 @contextmanager
-def replaced_file(path: Path) -> Iterator[Path]:
+def replaced_file(path: Path, *, is_new: bool = False) -> Iterator[Path]:
     """Yield the path of a file to write, which takes the place of `path` when the block ends."""
     with _beside(path) as beside:
         yield beside
         _flush(beside)
-        beside.replace(path)
-    _flush(path.parent)
-
-
-def write_new(path: Path, data: bytes) -> None:
-    """Create a file at once; of two processes that try, one gets `FileExistsError`."""
-    with _beside(path) as beside:
-        beside.write_bytes(data)
-        _flush(beside)
-        path.hardlink_to(beside)
+        if is_new:
+            path.hardlink_to(beside)
+        else:
+            beside.replace(path)
     _flush(path.parent)
 
 
@@ -101,8 +98,8 @@ def _beside(path: Path) -> Iterator[Path]:
     writer = f"{os.getpid()}-{threading.get_ident()}"
     beside = path.with_name(f".{path.name[:40]}.{writer}.tmp")
     try:
-        beside.touch()
-        with in_use(beside):
+        with _opened(beside, os.O_CREAT) as descriptor:
+            try_lock(descriptor)  # so that `sweep` does not take it for a leftover
             yield beside
     finally:
         beside.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from stamo.errors import ArtifactMismatchError, PackError, SettingsError, Worksp
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model, without_training
 from stamo.packs.pack import PACK_SUFFIX, EntityPack
-from stamo.system.files import read_json, sweep, to_json, write_new
+from stamo.system.files import read_json, sweep, to_json, try_lock, write_atomic
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels import LabelEvent, LabelProgress, LabelStore, labels_fingerprint
 from stamo.workspace.verdict import Decision, Verdict, judge, read_summary
@@ -236,7 +236,7 @@ class Workspace:
                 raise WorkspaceError(
                     f"The folder {str(folder)!r} holds other files; choose a new or an empty one."
                 )
-            write_new(folder / "entity.json", to_json(description))
+            write_atomic(folder / "entity.json", to_json(description), is_new=True)
         except FileExistsError as error:
             raise WorkspaceError(
                 f"{str(folder)!r} exists already; choose another folder."
@@ -375,14 +375,10 @@ class Workspace:
 
 def _locks(descriptor: int, kind: int) -> bool:
     """Try to lock an open file; who only looks holds it for an instant, so once again."""
-    for pause in (0.05, 0.0):
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except OSError:
-            time.sleep(pause)
-        else:
-            return True
-    return False
+    if not try_lock(descriptor, kind):
+        time.sleep(0.05)
+        return try_lock(descriptor, kind)
+    return True
 
 
 def workspace_folders(root: str | Path) -> list[Path]:

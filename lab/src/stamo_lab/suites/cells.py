@@ -7,7 +7,6 @@ dataclass; its fields and the title of the problem identify a result.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -23,7 +22,7 @@ from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
 from stamo.features.encoder import INSTALLED, CachedEncoder, encoder_of
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
-from stamo.system.files import append_line, whole_lines
+from stamo.system.files import append_line, try_lock, whole_lines
 from stamo.system.processes import Workers
 from stamo_lab.suites.store import OpenedSuite
 
@@ -45,13 +44,11 @@ def results_lock(out: Path) -> Iterator[None]:
     """
     out.mkdir(parents=True, exist_ok=True)
     with (out / LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not try_lock(file.fileno()):
             raise SuiteError(
                 f"Another run writes its results to {str(out)!r}; wait until it has ended, or "
                 "choose another directory."
-            ) from None
+            )
         yield
 
 
