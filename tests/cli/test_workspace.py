@@ -150,13 +150,13 @@ def test_commands_start_without_heavy_parts():
 
 
 def test_the_slot_table_follows_the_groups_of_theta():
-    """Every group that moved has a column, one of an added feature too; all evidence has one."""
+    """Every group that moved has a column, an added feature too; the correction has one."""
     from rich.console import Console
 
     from stamo.cli.learn import slots_table
     from stamo.workspace.learn import SlotRecord
 
-    moved = {"prior": 0.0, "evidence context": 0.25, "evidence bias": 0.1, "my feature": 0.5}
+    moved = {"prior": 0.0, "correction context": 0.25, "correction bias": 0.1, "my feature": 0.5}
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(slots_table([SlotRecord(0, 0.4, 0), SlotRecord(1, 0.5, 0, moved)]))
     shown = console.export_text().splitlines()
@@ -165,7 +165,7 @@ def test_the_slot_table_follows_the_groups_of_theta():
         "share",
         "flips",
         "prior",
-        "evidence",
+        "correction",
         "my",
         "feature",
         *"PR",

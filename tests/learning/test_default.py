@@ -292,7 +292,7 @@ def test_the_fit_is_the_most_probable_correction(mean):
     found = optimize.minimize(
         penalised_loss, np.zeros(14), (case, args), "BFGS", options={"gtol": 1e-8}
     ).x
-    names = [f"evidence {v.name}" for v in THREE]
+    names = [f"correction {v.name}" for v in THREE]
     ours = np.concatenate([groups[name] for name in (*names, SCALE)])
     np.testing.assert_allclose(ours, found[:-1], atol=2e-3)
     # The bias that is kept also holds what the centres give.
@@ -307,7 +307,7 @@ def test_left_out_odds_are_those_of_real_refits():
 
     def odds(found, i):
         linear = sum(
-            (case.given[v.name][rows[i]] @ found[f"evidence {v.name}"]).item() for v in THREE
+            (case.given[v.name][rows[i]] @ found[f"correction {v.name}"]).item() for v in THREE
         )
         return case.margin[i] * (1 + found[SCALE][0]) + linear + found[BIAS][0]
 
@@ -346,7 +346,7 @@ def test_a_new_view_is_fitted_like_the_others():
     case = Case(likeness=np.linspace(0, 1, 30)[:, None])
     args = DefaultArgs(views=(Given(name="likeness", variance=1.0, mean=0.7),))
     groups, left_out = case.fit(args, weight=np.full(12, 1e-9))
-    np.testing.assert_allclose(groups["evidence likeness"], [0.7], atol=1e-6)
+    np.testing.assert_allclose(groups["correction likeness"], [0.7], atol=1e-6)
     expected = case.margin - 0.5 + 0.7 * case.given["likeness"][case.rows_of_labels, 0]
     np.testing.assert_allclose(left_out, expected, atol=1e-6)
 

@@ -141,16 +141,16 @@ def test_values_out_of_range_are_refused(changes, message):
         make_pack(**changes)
 
 
-def evidence(**changes):
+def correction(**changes):
     """The groups of a learned pack with two aliases, four neighbours and six dimensions."""
     sizes = {
-        "evidence-words": 6,
-        "evidence-context": 6,
-        "evidence-entities": 4,
-        "evidence-longer-name": 2,
+        "correction-words": 6,
+        "correction-context": 6,
+        "correction-entities": 4,
+        "correction-longer-name": 2,
         "none-longer-name": 2,
-        "evidence-scale": 1,
-        "evidence-bias": 1,
+        "correction-scale": 1,
+        "correction-bias": 1,
         "decision-shift": 1,
         "keyphrase": 4,
         "surface": 0,
@@ -162,7 +162,7 @@ def evidence(**changes):
     ("name", "shape"),
     [
         (name, shape)
-        for name, values in sorted(evidence().items())
+        for name, values in sorted(correction().items())
         for shape in [(0,), (3, 4), (), (5,), (1, 1)]
         if shape != values.shape
     ],
@@ -170,13 +170,13 @@ def evidence(**changes):
 def test_groups_of_a_wrong_shape_are_refused(name, shape):
     """A known group has the shape that the pack's own sizes give it."""
     with pytest.raises(PackError, match=f"{name}.* of shape"):
-        make_pack(groups=evidence() | {name: np.ones(shape, np.float32)})
+        make_pack(groups=correction() | {name: np.ones(shape, np.float32)})
 
 
-@pytest.mark.parametrize("name", ["evidence-about", "none-about"])
+@pytest.mark.parametrize("name", ["correction-about", "none-about"])
 def test_a_line_is_weighed_where_there_is_one(name):
     """Weights of the line about the entity have one value, and need the line."""
-    groups = evidence(**{name: np.ones(1, np.float32)})
+    groups = correction(**{name: np.ones(1, np.float32)})
     known = EmergingEntity("Rey Skywalker", ("Rey", "Rey Skywalker"), "a scavenger")
     make_pack(entity=known, groups=groups)
     with pytest.raises(PackError, match="a line about the entity but has none"):
@@ -185,10 +185,10 @@ def test_a_line_is_weighed_where_there_is_one(name):
         make_pack(entity=known, groups=groups | {name: np.ones(2, np.float32)})
 
 
-@pytest.mark.parametrize("name", ["evidence-scale", "evidence-bias"])
-def test_evidence_needs_scale_and_bias(name):
+@pytest.mark.parametrize("name", ["correction-scale", "correction-bias"])
+def test_a_correction_needs_scale_and_bias(name):
     """The linear correction cannot be computed without them."""
-    groups = evidence()
+    groups = correction()
     del groups[name]
     with pytest.raises(PackError, match=f"no '{name}'"):
         make_pack(groups=groups)
@@ -196,9 +196,9 @@ def test_evidence_needs_scale_and_bias(name):
 
 def test_a_view_may_be_left_out():
     """An entity that was learned with fewer views is a pack."""
-    groups = evidence()
-    del groups["evidence-words"]
-    assert "evidence-words" not in make_pack(groups=groups).groups
+    groups = correction()
+    del groups["correction-words"]
+    assert "correction-words" not in make_pack(groups=groups).groups
 
 
 def tampered(change_record=None, change_tensors=None):
@@ -444,15 +444,15 @@ def test_a_pack_without_its_encoder_is_left_out(tmp_path, monkeypatch):
     assert "pip install" in entry.problem
 
 
-@pytest.mark.parametrize("name", ["evidence-sentence", "none-sentence"])
+@pytest.mark.parametrize("name", ["correction-sentence", "none-sentence"])
 @pytest.mark.parametrize("shape", [(0,), (2,), (7,)])
 def test_weights_of_sentences_fit_the_encoder(name, shape, monkeypatch):
     """Their number is told by the encoder: three readings of two dimensions."""
     monkeypatch.setattr(encoders, "_load", lambda name: Encoder())
     right = {name: np.ones(6, np.float32)}
-    make_pack(encoder=Encoder.fingerprint, groups=evidence() | right).check(Base(), MODEL)
+    make_pack(encoder=Encoder.fingerprint, groups=correction() | right).check(Base(), MODEL)
     wrong = make_pack(
-        encoder=Encoder.fingerprint, groups=evidence() | {name: np.ones(shape, np.float32)}
+        encoder=Encoder.fingerprint, groups=correction() | {name: np.ones(shape, np.float32)}
     )
     with pytest.raises(PackError, match=f"{name}.*, not 6"):
         wrong.check(Base(), MODEL)

@@ -53,7 +53,7 @@ def test_parts_add_up_and_confidence_leaves_the_shift_out(learned, kb, trained):
     np.testing.assert_allclose(scores.probability, expit(scores.odds - shift))
 
 
-def test_a_pack_without_evidence_links_by_the_model(learned, kb, trained):
+def test_a_pack_without_a_correction_links_by_the_model(learned, kb, trained):
     """Features estimated on the labels, without a correction, link where e* scores highest."""
     space, _ = learned
     pack = estimation_pack(space, kb, trained)

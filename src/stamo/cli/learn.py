@@ -150,7 +150,7 @@ def slots_table(records: Sequence[SlotRecord]) -> Table:
         farthest: dict[str, float] = {}
         for group, distance in record.moved.items():
             short = {"relatedness": "rel", "embedding": "emb"}.get(group, group)
-            heading = "evidence" if group.startswith("evidence ") else short
+            heading = "correction" if group.startswith("correction ") else short
             farthest[heading] = max(distance, farthest.get(heading, distance))
         moved.append(farthest)
     groups = list(dict.fromkeys(group for farthest in moved for group in farthest))

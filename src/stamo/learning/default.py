@@ -299,7 +299,7 @@ def fit_correction(
     for view, own, centre in seen:
         learned = view.variance * np.asarray(own.T @ alpha).ravel()
         weights = learned + view.mean if view.mean else learned
-        groups[f"evidence {view.name}"] = weights
+        groups[f"correction {view.name}"] = weights
         bias -= 0.0 if centre is None else float(weights @ centre)
     groups[SCALE] = np.array([trust - 1 + args.scale**2 * float(margin @ alpha)])
     groups[BIAS] = np.array([bias])
@@ -439,4 +439,4 @@ def fit_none(pile: Pile, args: DefaultArgs) -> dict[str, Float32]:
     zeros = np.zeros(len(rows))
     found, _ = fit_correction(pile, rows, zeros, is_none, weight, unbiased, rare=0.0)
     groups = stacked([found] * len(pile.entities))
-    return {n.replace("evidence", "none", 1): v for n, v in groups.items() if n != SCALE}
+    return {n.replace("correction", "none", 1): v for n, v in groups.items() if n != SCALE}

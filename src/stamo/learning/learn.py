@@ -185,13 +185,13 @@ class LearnedEntity(Learned):
         rows = {name: group[self.number] for name, group in self.theta.items()}
         vocabularies, encoder = {}, ""
         for view in VIEWS:
-            keys = rows.keys() & {f"evidence {view.name}", f"none {view.name}"}
+            keys = rows.keys() & {f"correction {view.name}", f"none {view.name}"}
             if view.has_vocabulary and keys:
                 used = np.flatnonzero(np.any([rows[key] for key in keys], axis=0))
                 words = pile.vocabularies[view.name]
                 vocabularies[view.name] = tuple(words[i] for i in used.tolist())
                 rows |= {key: rows[key][used] for key in keys}
-            if view.reads_text and f"evidence {view.name}" in rows and pile.encoder is not None:
+            if view.reads_text and f"correction {view.name}" in rows and pile.encoder is not None:
                 encoder = pile.encoder.fingerprint
         rows[SHIFT] = np.array([self.shifts[self.number]])
         return EntityPack.project(

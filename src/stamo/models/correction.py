@@ -36,9 +36,9 @@ VIEWS: tuple[View, ...] = (
 )
 """Every view, with its own prior variance; a new one is a class and a word here."""
 
-SCALE, BIAS, NONE_BIAS = "evidence scale", "evidence bias", "none bias"
+SCALE, BIAS, NONE_BIAS = "correction scale", "correction bias", "none bias"
 GROUPS = (
-    *(f"{kind} {view.name}" for kind in ("evidence", "none") for view in VIEWS),
+    *(f"{kind} {view.name}" for kind in ("correction", "none") for view in VIEWS),
     SCALE,
     BIAS,
     NONE_BIAS,
@@ -50,7 +50,7 @@ OWN_SHARE = 0.5
 """How much of a mention's log odds is its own; the rest is the mean of its name in the document."""
 
 
-def weighed_views(theta: Theta, kind: str = "evidence") -> dict[View, Float64]:
+def weighed_views(theta: Theta, kind: str = "correction") -> dict[View, Float64]:
     """Return the weights of every view that a θ(e*) weighs, (E, columns) each."""
     named = [(view, f"{kind} {view.name}") for view in VIEWS]
     return {view: theta[name].astype(np.float64) for view, name in named if name in theta}

@@ -28,7 +28,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32, Int32, write_atomic
 
 PACK_FORMAT = "stamo-pack"
-PACK_VERSION = 1
+PACK_VERSION = 2
 PACK_SUFFIX = ".stamo"
 MAX_PACK_BYTES = 8 * 2**20
 MAX_TEXT = 20_000
@@ -161,8 +161,8 @@ NEIGHBOURS, DIMENSIONS = "neighbours", "dimensions"
 _VIEWED: dict[str, str | int] = {"words": DIMENSIONS, "context": DIMENSIONS, "entities": NEIGHBOURS}
 _VIEWED |= {"about": 1, "longer-name": 2, "bias": 1}
 SHAPES: Mapping[str, str | int] = {
-    **{f"{kind}-{view}": n for kind in ("evidence", "none") for view, n in _VIEWED.items()},
-    "evidence-scale": 1,
+    **{f"{kind}-{view}": n for kind in ("correction", "none") for view, n in _VIEWED.items()},
+    "correction-scale": 1,
     "decision-shift": 1,
     "keyphrase": NEIGHBOURS,
     "name": 0,
@@ -170,7 +170,7 @@ SHAPES: Mapping[str, str | int] = {
 }
 """How many values a known group has: a number, or one of the pack's sizes."""
 
-SENTENCE_GROUPS = ("evidence-sentence", "none-sentence")
+SENTENCE_GROUPS = ("correction-sentence", "none-sentence")
 """Groups whose size is that of the encoder, which is only known where it is installed."""
 RESERVED = frozenset({"prior", "neighbours", "titles", "relatedness", "embedding"})
 """The arrays that are fields of a pack."""
@@ -199,9 +199,9 @@ def check_groups(groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -
         check_array(f"{name!r} group", values, np.float32, (size,))
         if size > MAX_GROUP:
             raise PackError(f"its {name!r} group has {size} values; at most {MAX_GROUP} are read.")
-    missing = {"evidence-scale", "evidence-bias"} - set(groups)
-    if missing and any(name.startswith("evidence-") for name in groups):
-        raise PackError(f"it has evidence but no {min(missing)!r}; learn the entity again.")
+    missing = {"correction-scale", "correction-bias"} - set(groups)
+    if missing and any(name.startswith("correction-") for name in groups):
+        raise PackError(f"it has a correction but no {min(missing)!r}; learn the entity again.")
 
 
 def check_array(what: str, values: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> None:
@@ -440,12 +440,14 @@ def _check_arrays(pack: EntityPack) -> None:
         raise PackError("its neighbours are not in ascending order; learn the entity again.")
     check_groups(pack.groups, {NEIGHBOURS: r, DIMENSIONS: pack.vector.size})
     words = len(pack.vocabularies.get("neighbours", ()))
-    for name in ("evidence-neighbours", "none-neighbours"):
+    for name in ("correction-neighbours", "none-neighbours"):
         if pack.groups.get(name, np.zeros(words)).shape != (words,):
             raise PackError("its 'neighbours' words and their weights do not match.")
     if not pack.encoder and any(name in pack.groups for name in SENTENCE_GROUPS):
         raise PackError("it weighs sentences but names no encoder; learn the entity again.")
-    if not pack.entity.line and not pack.groups.keys().isdisjoint(("evidence-about", "none-about")):
+    if not pack.entity.line and not pack.groups.keys().isdisjoint(
+        ("correction-about", "none-about")
+    ):
         raise PackError("it weighs a line about the entity but has none; learn the entity again.")
 
 
