@@ -66,7 +66,16 @@ def accept(
     """
     origin = folder.origin
     wanted = list(sources) or origin["sources"]
-    _check_sources(wanted)
+    if not wanted or STDIN in wanted:
+        raise WorkspaceError(
+            "The proposal was found on standard input, which cannot be read again; name the "
+            "documents with --from."
+        )
+    missing = [source for source in wanted if not Path(source).exists()]
+    if missing:
+        raise WorkspaceError(
+            f"The documents {missing[0]!r} are not there any more; name them with --from."
+        )
     entity = EmergingEntity(name or entity_name(proposal, kb), proposal.aliases, proposal.about)
     workspace = Workspace.create(path, entity, created_by=by, at=at)
     places = {key: origin[key] for key in ("kb", "model")}
@@ -81,19 +90,6 @@ def accept(
                 store.add(target, EMERGING_CHOICE, labeller=by, at=at)
     folder.decide(proposal, "accepted", by=by, at=at)
     return Accepted(workspace, collected, suggested)
-
-
-def _check_sources(sources: Sequence[str]) -> None:
-    if not sources or STDIN in sources:
-        raise WorkspaceError(
-            "The proposal was found on standard input, which cannot be read again; name the "
-            "documents with --from."
-        )
-    missing = [source for source in sources if not Path(source).exists()]
-    if missing:
-        raise WorkspaceError(
-            f"The documents {missing[0]!r} are not there any more; name them with --from."
-        )
 
 
 def entity_name(proposal: Proposal, kb: KnowledgeBase) -> str:

@@ -110,14 +110,27 @@ class ContextReader:
         """Return how alike the contexts are, (n, n), about 0 for unrelated ones."""
         alike = (vectors @ vectors.T).astype(np.float64)
         if self.encoder is not None:
-            read = self.encoder.encode([masked(sighting) for sighting in sightings])
+            # Without the name, so that contexts are not alike by it.
+            masked = [f"{s.window[: s.at]}it{s.window[s.stop :]}" for s in sightings]
+            read = self.encoder.encode(masked)
             by_encoder = ((read @ read.T).astype(np.float64) - ENCODER_MEAN) / (1 - ENCODER_MEAN)
             alike = (1 - ENCODER_WEIGHT) * alike + ENCODER_WEIGHT * by_encoder
         quoted = np.array([is_quoted(sighting) for sighting in sightings], dtype=np.float64)
         both, one = np.outer(quoted, quoted), np.abs(quoted[:, None] - quoted)
-        alike += QUOTED * (both - one) + TITLED_YEAR * _same_years(sightings)
-        alike -= OTHER_TIME * _other_times(sightings)
-        return np.asarray(alike - OTHER_FORM * _other_forms(sightings))
+        # 1 for two titles of one year, -1 for those of different years, 0 for others.
+        years = np.array([sighting.own_year or 0 for sighting in sightings])
+        same = np.where(years[:, None] == years, 1.0, -1.0)
+        same_years = np.where((years > 0)[:, None] & (years > 0), same, 0.0)
+        alike += QUOTED * (both - one) + TITLED_YEAR * same_years
+        # One text names a later year, and the other only earlier ones.
+        time = np.array([sighting.time for sighting in sightings])
+        apart = np.outer(time == LATER, time == EARLIER)
+        alike -= OTHER_TIME * np.asarray(apart | apart.T, dtype=np.float64)
+        # Two that stand inside different longer names; each pair of forms is compared once.
+        forms, place = np.unique([sighting.form for sighting in sightings], return_inverse=True)
+        other = [[is_other_form(a, b) for b in forms.tolist()] for a in forms.tolist()]
+        other_forms = np.array(other, dtype=np.float64)[np.ix_(place, place)]
+        return np.asarray(alike - OTHER_FORM * other_forms)
 
     def fit(self, vectors: Float32, entities: Sequence[int]) -> tuple[float, int]:
         """Return how well contexts fit the best of some entities, and which; (0, -1) for none."""
@@ -130,37 +143,11 @@ class ContextReader:
         return float(cosines[best]), int(entities[best])
 
 
-def masked(sighting: Sighting) -> str:
-    """Return the window without the name, so that contexts are not alike by it."""
-    return f"{sighting.window[: sighting.at]}it{sighting.window[sighting.stop :]}"
-
-
 def is_quoted(sighting: Sighting) -> bool:
     """Tell whether a name stands in quotation marks, as titles of works do."""
     before = sighting.window[max(0, sighting.at - 1) : sighting.at]
     after = sighting.window[sighting.stop :][:1]
     return bool(before and after) and before in "\"“«‘'" and after in "\"”»’',"
-
-
-def _same_years(sightings: Sequence[Sighting]) -> Float64:
-    """Return 1 for two titles of one year, -1 for those of different years, 0 for others."""
-    years = np.array([sighting.own_year or 0 for sighting in sightings])
-    same = years[:, None] == years
-    return np.where((years > 0)[:, None] & (years > 0), np.where(same, 1.0, -1.0), 0.0)
-
-
-def _other_times(sightings: Sequence[Sighting]) -> Float64:
-    """Return 1 where one text names a later year and the other only earlier ones."""
-    time = np.array([sighting.time for sighting in sightings])
-    apart = np.outer(time == LATER, time == EARLIER)
-    return np.asarray(apart | apart.T, dtype=np.float64)
-
-
-def _other_forms(sightings: Sequence[Sighting]) -> Float64:
-    """Tell which two stand inside different longer names; each pair of forms is compared once."""
-    forms, place = np.unique([sighting.form for sighting in sightings], return_inverse=True)
-    other = [[is_other_form(a, b) for b in forms.tolist()] for a in forms.tolist()]
-    return np.array(other, dtype=np.float64)[np.ix_(place, place)]
 
 
 def is_other_form(form: str, other: str) -> bool:

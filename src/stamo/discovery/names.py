@@ -184,32 +184,22 @@ def _joins(joined: JoinedTexts, capital: Bools, frequent: Set[str]) -> Bools:
     middle = joined.codes[np.minimum(joined.ends[:-1] + 1, len(joined.codes) - 1)]
     joins |= both & wide & (sign == ord(" ")) & ((middle == ord("&")) | (middle == ord("+")))
     joins |= both & near & (sign == ord("&"))
-    joins |= both & _after_initial(joined, both & dot & (gaps == 2), frequent)
+    for i in np.flatnonzero(both & dot & (gaps == 2)).tolist():  # "John F. Kennedy"
+        # After an initial a name goes on, unless a sentence begins.
+        is_blank = joined.codes[joined.ends[i] + 1] == ord(" ")
+        joins[i] |= is_blank and joined.words[i + 1] not in frequent
     # "Gamma-ray Space": what a hyphen joins belongs to the name when the name goes on.
     n = len(capital) - 2
     over = capital[:n] & hyphen[:n] & ~capital[1 : n + 1] & space[1:] & capital[2:]
     joins[:n] |= over
     joins[1:] |= over
-    joins |= _with_numbers(joined, capital, space)
+    first_code = joined.codes[joined.starts]
+    short = (joined.ends - joined.starts) <= MAX_DIGITS
+    number = (first_code >= ord("0")) & (first_code <= ord("9")) & short
+    joins |= capital[:-1] & number[1:] & space
     for width in (1, 2):
         joins[_over_small_words(joined, capital, space, width)] = True
     return np.asarray(joins)
-
-
-def _after_initial(joined: JoinedTexts, after: Bools, frequent: Set[str]) -> Bools:
-    """Keep the places after an initial where a name goes on and no sentence begins."""
-    result = np.zeros(len(after), dtype=np.bool_)
-    for i in np.flatnonzero(after).tolist():
-        blank = joined.codes[joined.ends[i] + 1] == ord(" ")
-        result[i] = blank and joined.words[i + 1] not in frequent
-    return result
-
-
-def _with_numbers(joined: JoinedTexts, capital: Bools, space: Bools) -> Bools:
-    codes = joined.codes[joined.starts]
-    short = (joined.ends - joined.starts) <= MAX_DIGITS
-    number = (codes >= ord("0")) & (codes <= ord("9")) & short
-    return np.asarray(capital[:-1] & number[1:] & space)
 
 
 def _over_small_words(joined: JoinedTexts, capital: Bools, space: Bools, width: int) -> Int64:
@@ -264,7 +254,10 @@ def trim(
     first, single = runs.first.copy(), runs.last - runs.first == 1
     begins = list(map(joined.words.__getitem__, first.tolist()))
     is_stop = np.fromiter(map(words.stop_words.__contains__, begins), np.bool_, len(runs))
-    maybe = runs.opens | _follows_bracket(joined, runs)
+    places = joined.starts[runs.first]
+    space, bracket = (joined.codes.take(places - n, mode="clip") for n in (1, 2))
+    follows_bracket = (space == ord(" ")) & (bracket == ord(")")) & (places > 1)
+    maybe = runs.opens | follows_bracket
     is_small = _is_one_of(begins, small, maybe)
     # "(Friday) Does Mira": a bracket may end what stands before a sentence.
     opens = runs.opens | (maybe & is_small)
@@ -315,12 +308,6 @@ def _first_name_word(
 def _are_known(joined: JoinedTexts, first: Int64, last: Int64, kb: KnowledgeBase) -> Bools:
     spans = zip(joined.starts[first].tolist(), joined.ends[last - 1].tolist(), strict=True)
     return np.asarray(kb.alias_ids([joined.text[start:end] for start, end in spans]) >= 0)
-
-
-def _follows_bracket(joined: JoinedTexts, runs: CapitalSpans) -> Bools:
-    places = joined.starts[runs.first]
-    before = joined.codes.take(places - 1, mode="clip"), joined.codes.take(places - 2, mode="clip")
-    return np.asarray((before[0] == ord(" ")) & (before[1] == ord(")")) & (places > 1))
 
 
 @dataclass(frozen=True)
@@ -749,12 +736,8 @@ class Tally:
         for name in seen.explained:
             if name in self.names:  # else nothing is unexplained yet
                 self.names[name].n_explained += 1
-        if len(self.names) > self.max_names:
-            self._forget()
-
-    def _forget(self) -> None:
-        """Forget the rarest names that were seen longest ago."""
-        n_kept = int(KEPT_SHARE * self.max_names)
-        ranked = sorted(self.names.values(), key=lambda t: (-t.n_documents, -t.last_seen, t.name))
-        kept = {tally.name for tally in ranked[:n_kept]}
-        self.names = {name: tally for name, tally in self.names.items() if name in kept}
+        if len(self.names) > self.max_names:  # forget the rarest that were seen longest ago
+            every = self.names.values()
+            ranked = sorted(every, key=lambda t: (-t.n_documents, -t.last_seen, t.name))
+            kept = {tally.name for tally in ranked[: int(KEPT_SHARE * self.max_names)]}
+            self.names = {name: tally for name, tally in self.names.items() if name in kept}

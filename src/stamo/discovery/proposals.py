@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from dataclasses import fields as fields_of
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -101,14 +100,12 @@ def proposal_from_json(value: Any) -> Proposal:
         CorpusFormatError: It is something else.
     """
     try:
-        fields = {"types": (), **cast("Mapping[str, Any]", value)}
-        occurrences = tuple(Occurrence(**item) for item in fields.pop("occurrences"))
+        values = {"types": (), **cast("Mapping[str, Any]", value)}
+        occurrences = tuple(Occurrence(**item) for item in values.pop("occurrences"))
         for name in ("aliases", "words", "entities", "types"):
-            fields[name] = tuple(map(str, fields[name]))
-        proposal = Proposal(**fields, occurrences=occurrences)
-        _check_types(proposal)
-        for occurrence in occurrences:
-            _check_types(occurrence)
+            values[name] = tuple(map(str, values[name]))
+        proposal = Proposal(**values, occurrences=occurrences)
+        _check_types(proposal, *occurrences)
         if proposal.kind not in KINDS or proposal.decision not in DECISIONS or not proposal.aliases:
             raise ValueError("its kind, its decision or its names are no such")
         return proposal
@@ -118,9 +115,8 @@ def proposal_from_json(value: Any) -> Proposal:
         ) from error
 
 
-def _check_types(part: Proposal | Occurrence) -> None:
-    for field in fields_of(part):
-        value = getattr(part, field.name)
+def _check_types(*parts: Proposal | Occurrence) -> None:
+    for field, value in [(f, getattr(part, f.name)) for part in parts for f in fields(part)]:
         wanted = _TYPES.get(str(field.type))
         if wanted and (isinstance(value, bool) or not isinstance(value, wanted)):
             raise TypeError(f"{field.name} is {str(value)[:40]!r}")

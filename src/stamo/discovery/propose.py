@@ -29,12 +29,7 @@ from stamo.discovery.names import (
     Tally,
     draw,
 )
-from stamo.discovery.proposals import (
-    Occurrence,
-    Proposal,
-    ProposalKind,
-    proposal_id,
-)
+from stamo.discovery.proposals import Occurrence, Proposal, ProposalKind, proposal_id
 from stamo.errors import SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.words import STOP_WORD_FREQUENCY
@@ -126,20 +121,19 @@ def about_line(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> s
     to the name in several documents ("rapper Drake", "Dawn spacecraft").
     """
     for pattern, is_sentence in ((_IS, True), (_APPOSITION, False)):
-        lines = [line for s in sightings if (line := _definition(s, pattern, is_sentence))]
+        lines = []
+        for s in sightings:
+            match = pattern.match(s.window, s.stop)
+            if match and is_sentence:
+                match = _SENTENCE_END.search(s.window, s.stop)
+            if match:
+                lines.append(" ".join(s.window[s.at : match.end()].split())[:ABOUT_CHARACTERS])
         if lines:
             return min(lines, key=lambda line: (abs(len(line) - 100), line))
     frequent = [(text, n) for text, n in _beside(name, sightings).items() if n > 1]
     texts = [text for text, _ in sorted(frequent, key=_most)]
     kinds = [t for t in texts if _says(t.removeprefix(name).removesuffix(name).strip(), kb)]
     return "; ".join(kinds[:3])
-
-
-def _definition(s: Sighting, pattern: re.Pattern[str], is_sentence: bool) -> str:
-    match = pattern.match(s.window, s.stop)
-    if match and is_sentence:
-        match = _SENTENCE_END.search(s.window, s.stop)
-    return " ".join(s.window[s.at : match.end()].split())[:ABOUT_CHARACTERS] if match else ""
 
 
 def kinds_of_thing(name: str, sightings: Sequence[Sighting], kb: KnowledgeBase) -> tuple[str, ...]:
@@ -239,7 +233,9 @@ def doubt_meaning(
     doubt = unity(sightings)
     if repeated_frame(sightings) >= FRAMED:
         doubt *= PIECE
-    if _says_known(name, sightings, kb.titles(known[:N_SAID])) >= SAID:
+    titles = {title.partition(" (")[0].casefold() for title in kb.titles(known[:N_SAID])}
+    titles.discard(name.casefold())
+    if sum(any(t in s.window.casefold() for t in titles) for s in sightings) / n >= SAID:
         doubt *= SAID_MEANING
     is_title = kb.entity_ids([name])[0] >= 0
     if (" " in name and is_title) or any(map(str.isdigit, name)) or len(name) < 3:
@@ -259,13 +255,6 @@ def unity(sightings: Sequence[Sighting]) -> float:
     return n / len(sightings)
 
 
-def _says_known(name: str, sightings: Sequence[Sighting], titles: Sequence[str]) -> float:
-    """Return the share of the contexts that say the title of a known meaning, if it is another."""
-    plain = {title.partition(" (")[0].casefold() for title in titles} - {name.casefold()}
-    said = [any(title in s.window.casefold() for title in plain) for s in sightings]
-    return sum(said) / len(sightings)
-
-
 def follows_place_word(sighting: Sighting) -> bool:
     """Tell whether a name stands where places do: "in Copenhagen"."""
     return _PLACE.search(sighting.window[: sighting.at]) is not None
@@ -275,14 +264,11 @@ def repeated_frame(sightings: Sequence[Sighting]) -> float:
     """Return the share of the contexts that have the same template, or the same longer name."""
     counts: Counter[tuple[str, ...]] = Counter()
     for sighting in sightings:
-        counts.update({frame for side in _sides(sighting) for frame in _frames(side)})
+        window, at, stop = sighting.window, sighting.at, sighting.stop
+        before = _TOKEN.findall(window[max(0, at - SIDE) : at])[::-1]  # the nearest first
+        after = _TOKEN.findall(window[stop : stop + SIDE])
+        counts.update({*_frames(["<", *before]), *_frames([">", *after])})
     return max(counts.values(), default=0) / len(sightings)
-
-
-def _sides(s: Sighting) -> tuple[list[str], list[str]]:
-    """Return the words and signs before a name, the nearest first, and those after it."""
-    before = _TOKEN.findall(s.window[max(0, s.at - SIDE) : s.at])[::-1]
-    return ["<", *before], [">", *_TOKEN.findall(s.window[s.stop : s.stop + SIDE])]
 
 
 def _frames(side: Sequence[str]) -> Iterable[tuple[str, ...]]:
@@ -393,13 +379,15 @@ class Past:
         """Return what the years in the text say for a new entity; without years, documents."""
         if self.year is None:
             return float(sum(1 for _ in sightings))
-        return sum(self._says(s) for s in sightings)
-
-    def _says(self, sighting: Sighting) -> float:
-        year = sighting.own_year
-        if year is None or self.year is None:
-            return EVIDENCE[sighting.time]
-        return NEW_TITLE if self.year < year <= self.year + HORIZON else OLD_TITLE
+        total = 0.0
+        for sighting in sightings:
+            year = sighting.own_year
+            if year is None:
+                total += EVIDENCE[sighting.time]
+            else:
+                is_new = self.year < year <= self.year + HORIZON
+                total += NEW_TITLE if is_new else OLD_TITLE
+        return total
 
 
 def without_copies(rows: Int64, alike: Float64) -> Int64:
@@ -430,6 +418,10 @@ def surprise(inside: Float64, past: Float32) -> float:
     return float(others - usual)
 
 
+AGREEMENT = 0.4
+"""Mean cosine of contexts that agree; unrelated ones have about 0."""
+KNOWN_FIT = 0.7
+"""A cluster whose contexts fit a known meaning at least so well is that meaning."""
 REPEATED = 0.4
 """A proposal that shares so many of its places with a better one repeats it."""
 NAME_AGREEMENT = 0.75
@@ -448,10 +440,6 @@ class ProposeSettings:
 
     least_documents: int = 3
     """Fewer documents give no proposal."""
-    agreement: float = 0.4
-    """Mean cosine of contexts that agree; unrelated ones have about 0."""
-    known_fit: float = 0.7
-    """A cluster whose contexts fit a known meaning at least so well is that meaning."""
     ignored: frozenset[str] = frozenset()
     """Names that are never proposed, in any case."""
     types: frozenset[str] = frozenset()
@@ -566,7 +554,10 @@ class _Search:
         vectors = self.contexts.word_vectors(sightings)
         plain = (vectors @ vectors.T).astype(np.float64)
         is_one = kind == "name" and " " in name
-        clusters = [np.arange(len(sightings))] if is_one else self._cut(kind, sightings, vectors)
+        clusters: list[Int64] = [np.arange(len(sightings))]
+        if not is_one:
+            agreement = AGREEMENT * (NAME_AGREEMENT if kind == "name" else 1)
+            clusters = cluster(self.contexts.likeness(sightings, vectors), agreement)
         clusters = [without_copies(rows, plain) for rows in clusters]
         clusters = [rows for rows in clusters if len(rows) >= self.settings.least_documents]
         then = self.past.sightings(t.name for t in tallies) if clusters else []
@@ -577,21 +568,15 @@ class _Search:
             if kind == "meaning":
                 doubt = doubt_meaning(name, chosen, share, known, kb, self.past)
             fit, best = self.contexts.fit(vectors[rows], known)
-            if doubt == 0 or fit >= self.settings.known_fit or self._is_titled(name, vectors[rows]):
+            if doubt == 0 or fit >= KNOWN_FIT or self._is_titled(name, vectors[rows]):
                 continue
             inside = plain[np.ix_(rows, rows)]
-            evidence, agreement = self.past.evidence(chosen), coherence(inside)
+            evidence, agreed = self.past.evidence(chosen), coherence(inside)
             new = surprise(inside, vectors[rows] @ past.T)
             rise = self.past.rise(tallies, self.tally.n_documents)
             yield Found(
-                kind, tallies, name, chosen, share, evidence, agreement, new, fit, best, rise, doubt
+                kind, tallies, name, chosen, share, evidence, agreed, new, fit, best, rise, doubt
             )
-
-    def _cut(
-        self, kind: ProposalKind, sightings: Sequence[Sighting], vectors: Float32
-    ) -> list[Int64]:
-        agreement = self.settings.agreement * (NAME_AGREEMENT if kind == "name" else 1)
-        return cluster(self.contexts.likeness(sightings, vectors), agreement)
 
     def _is_titled(self, name: str, vectors: Float32) -> bool:
         """Tell whether a name is a known one with a title in front, by what its contexts fit."""
