@@ -3,14 +3,14 @@
 A candidate mention is an alias between two word boundaries of the tokenizer, with any white space
 between its words. `AliasMatcher.find` is exact. The three `may_be_in_*` tests look at raw bytes and
 may say yes too often, never no where `find` would have found a mention in the parsed document, so
-most of a crawl is left out at the speed of a substring search (`corpus.alias_bytes`).
+most of a crawl is left out at the speed of a substring search.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -323,10 +323,12 @@ class AliasMatcher:
     @cached_property
     def _patterns(self) -> list[tuple[str, re.Pattern[str], bytes]]:
         # Longest first: of two aliases at one place, the longer is the mention.
-        ordered = sorted(self.aliases, key=lambda alias: (-len(alias), alias))
-        return [
-            (a, _pattern(a, self.casefold), AliasBytes.of(a, self.casefold).anchor) for a in ordered
-        ]
+        patterns = []
+        for alias in sorted(self.aliases, key=lambda alias: (-len(alias), alias)):
+            spellings = (r"\s+".join(map(re.escape, form.split())) for form in _spellings(alias))
+            pattern = re.compile("|".join(spellings), re.IGNORECASE if self.casefold else 0)
+            patterns.append((alias, pattern, AliasBytes.of(alias, self.casefold).anchor))
+        return patterns
 
     def find(self, text: str) -> list[Mention]:
         """Return the candidate mentions in order, without overlaps.
@@ -353,14 +355,16 @@ class AliasMatcher:
             return match.group().startswith(tuple(self._firsts))
         return needle in match.group().encode("utf-8", "replace").lower()
 
-    def may_be_in_text(self, raw: bytes) -> bool:
-        """Tell whether UTF-8 text may contain an alias."""
-        return self._may_be_in(raw)
+    def may_be_in_text(self, raw: bytes, *, as_words: bool = True) -> bool:
+        """Tell whether UTF-8 text may contain an alias, as whole words where bytes can tell."""
+        folded = raw.lower() if self.casefold else raw
+        return self._runs.are_in(folded, as_words=as_words) or any(
+            first.encode() in raw for first in self._firsts
+        )
 
     def may_be_in_json(self, raw: bytes) -> bool:
         r"""Tell whether lines of JSON may contain an alias, written plainly or with \u escapes."""
-        test = _json_test(raw)
-        return self._may_be_in(raw) or any(map(test, self._firsts)) or _hides_ascii(raw)
+        return self.may_be_in_text(raw) or self._may_hide_in_json(raw)
 
     def lines_in_json(self, raw: bytes, ends: Int64) -> list[int] | None:
         r"""Tell which of many lines of JSON may contain an alias, in one look at all of them.
@@ -372,22 +376,26 @@ class AliasMatcher:
         Returns:
             Numbers of lines, ascending; None where escapes or other scripts ask for a look at each.
         """
-        if _hides_ascii(raw) or any(map(_json_test(raw), self._firsts)):
+        if self._may_hide_in_json(raw):
             return None
         return self._runs.rows_in(raw.lower() if self.casefold else raw, ends)
+
+    def _may_hide_in_json(self, raw: bytes) -> bool:
+        """Tell whether a search for runs of ASCII may miss an alias: other scripts, and escapes."""
+        if _JSON_ASCII_ESCAPE.search(raw) or any(first.encode() in raw for first in self._firsts):
+            return True
+        lowered = raw.lower() if self._firsts else b""
+        return any(_json_escape(first) in lowered for first in self._firsts)
 
     def may_be_in_html(self, raw: bytes) -> bool:
         """Tell whether an HTML page may contain an alias, also one cut by tags or as references."""
         # Other scripts have too many spellings on the web (encodings, references) to rule out.
         if not "".join(self._firsts).isascii() or b"\0" in raw or _HTML_ASCII_ESCAPE.search(raw):
             return True
-        return any(self._may_be_in(r, as_words=False) for r in (raw, _without_tags(raw)))
-
-    def _may_be_in(self, raw: bytes, *, as_words: bool = True) -> bool:
-        folded = raw.lower() if self.casefold else raw
-        return self._runs.are_in(folded, as_words=as_words) or any(
-            first.encode() in raw for first in self._firsts
-        )
+        # Behind the last ">" no tag ends, and one that begins there is looked for to the end.
+        end = raw.rfind(b">") + 1
+        untagged = _HTML_TAG.sub(b"", raw[:end]) + raw[end:]
+        return any(self.may_be_in_text(part, as_words=False) for part in (raw, untagged))
 
 
 def longest_mentions(spans: Iterable[tuple[int, int, str]]) -> list[Mention]:
@@ -397,30 +405,6 @@ def longest_mentions(spans: Iterable[tuple[int, int, str]]) -> list[Mention]:
         if not mentions or start >= mentions[-1].end:
             mentions.append(Mention(alias, start, end))
     return mentions
-
-
-def _without_tags(html: bytes) -> bytes:
-    # Behind the last ">" no tag ends, and each that begins there would be looked for to the end.
-    end = html.rfind(b">") + 1
-    return _HTML_TAG.sub(b"", html[:end]) + html[end:]
-
-
-def _hides_ascii(raw: bytes) -> bool:
-    return _JSON_ASCII_ESCAPE.search(raw) is not None
-
-
-def _json_test(raw: bytes) -> Callable[[str], bool]:
-    """Return what tells whether a character is in JSON, plainly or as an escape."""
-    lowered: list[bytes] = []
-
-    def holds(character: str) -> bool:
-        if character.encode() in raw:
-            return True
-        if not lowered:
-            lowered.append(raw.lower())
-        return _json_escape(character) in lowered[0]
-
-    return holds
 
 
 class AliasGroups:
@@ -475,11 +459,6 @@ def _spellings(alias: str) -> list[str]:
     """List the alias with composed and with decomposed accents: text comes in both forms."""
     forms = [alias, unicodedata.normalize("NFC", alias), unicodedata.normalize("NFD", alias)]
     return list(dict.fromkeys(forms))
-
-
-def _pattern(alias: str, casefold: bool) -> re.Pattern[str]:
-    spellings = (r"\s+".join(map(re.escape, form.split())) for form in _spellings(alias))
-    return re.compile("|".join(spellings), re.IGNORECASE if casefold else 0)
 
 
 def _first_characters(alias: str, casefold: bool) -> list[str]:

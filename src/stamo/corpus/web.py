@@ -13,16 +13,15 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import selectors
 import signal
-import struct
 import subprocess
 import sys
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, NamedTuple
+from multiprocessing.connection import Connection, Pipe
+from typing import NamedTuple
 
 from stamo.corpus.reading import (
     MAX_RECORD_BYTES,
@@ -49,12 +48,16 @@ TOO_LONG = "HTML that takes too long to parse"
 TOO_LARGE = "HTML that takes too much memory to parse"
 BAD = "HTML that the parser fails on"
 
-_DETECT, _DECODED = b"D", b"T"
-_SIZES = struct.Struct(">cII")
-_CODE = "from stamo.corpus.web import serve; serve()"
+_CODE = "import sys; from stamo.corpus.web import serve; serve(int(sys.argv[1]))"
+_TEXT = b"text"
+"""Says of a page that it is decoded already."""
 _lock = threading.Lock()
-_child: tuple[int, subprocess.Popen[bytes]] | None = None
-"""The process that extracts pages, and the process that started it."""
+_child: tuple[int, subprocess.Popen[bytes], Connection] | None = None
+"""Which process started the one that extracts pages, that one, and how both talk.
+
+They exchange bytes only, in messages whose length is bounded: nothing of what the child says is
+unpickled, for it may have been taken over by a page.
+"""
 
 
 class HtmlPage(NamedTuple):
@@ -74,40 +77,57 @@ def extract_html(page: bytes | str, charset: str | None = None) -> HtmlPage:
     Raises:
         CorpusFormatError: The page takes too much time or memory; the message is a short reason.
     """
-    kind = _DETECT if isinstance(page, bytes) else _DECODED
-    raw = page if isinstance(page, bytes) else page.encode("utf-8", "replace")
+    told = "" if isinstance(page, str) else charset or ""
+    raw = page.encode("utf-8", "replace") if isinstance(page, str) else page
+    kind = _TEXT if isinstance(page, str) else b""
     with _lock:
-        answer, *parts = _ask(kind, (charset or "").encode("utf-8", "replace"), raw)
-    title, text = (part.decode("utf-8", "replace") for part in parts)
-    if answer != b"+":
-        raise CorpusFormatError(title)
+        reason, title, text = _ask([kind, told.encode("utf-8", "replace"), raw])
+    if reason:
+        raise CorpusFormatError(reason)
     return HtmlPage(title, text)
 
 
-def _ask(kind: bytes, charset: bytes, raw: bytes) -> tuple[bytes, bytes, bytes]:
-    """Let the child extract a page; whatever happens to the child, there is a reply."""
+def _ask(request: list[bytes]) -> list[str]:
+    """Let the child extract a page; return what was wrong, the title and the text."""
     global _child
     for _ in range(2):  # an idle child may have been killed; that is not this page's fault
         if _child is None or _child[0] != os.getpid():  # a fork must not talk to its parent's child
-            _child = os.getpid(), _start()
-        process = _child[1]
-        assert process.stdin is not None
-        assert process.stdout is not None
+            need("resiliparse", "web")
+            ours, theirs = Pipe()
+            with theirs:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", _CODE, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                )
+            _child = os.getpid(), process, ours
+        _, process, connection = _child
         try:
-            _write(process.stdin, kind, charset, raw)
+            for part in request:
+                connection.send_bytes(part)
         except OSError:
             _end_child()
             continue
+        deadline = time.monotonic() + WALL_SECONDS
         try:
-            return _receive(process.stdout, time.monotonic() + WALL_SECONDS)
+            parts: list[str] = []
+            while len(parts) < 3:
+                if not connection.poll(max(deadline - time.monotonic(), 0)):
+                    raise TimeoutError
+                parts.append(connection.recv_bytes(MAX_REPLY).decode("utf-8", "replace"))
+            return parts
         except TimeoutError:
             reason = TOO_LONG
-        except EOFError:
+        except (EOFError, OSError):
+            connection.close()  # so that a child that still writes ends, too
             by_signal = {-signal.SIGXCPU: TOO_LONG, -signal.SIGKILL: TOO_LARGE}
             reason = by_signal.get(process.wait(), BAD)
         _end_child()
-        return b"-", reason.encode(), b""
-    return b"-", BAD.encode(), b""
+        return [reason, "", ""]
+    return [BAD, "", ""]
 
 
 def _end_child() -> None:
@@ -115,7 +135,8 @@ def _end_child() -> None:
     child, _child = _child, None
     if child is not None and child[0] == os.getpid():
         child[1].kill()
-        child[1].communicate()
+        child[1].wait()
+        child[2].close()
 
 
 @atexit.register
@@ -125,48 +146,8 @@ def close() -> None:
         _end_child()
 
 
-def _start() -> subprocess.Popen[bytes]:
-    need("resiliparse", "web")
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return subprocess.Popen(
-        [sys.executable, "-c", _CODE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-
-
-def _write(file: IO[bytes], kind: bytes, first: bytes, second: bytes) -> None:
-    file.write(_SIZES.pack(kind, len(first), len(second)) + first)
-    file.write(second)
-    file.flush()
-
-
-def _receive(file: IO[bytes], deadline: float) -> tuple[bytes, bytes, bytes]:
-    with selectors.DefaultSelector() as selector:
-        selector.register(file, selectors.EVENT_READ)
-
-        def read(size: int) -> bytes:
-            parts = []
-            while size:
-                if not selector.select(max(deadline - time.monotonic(), 0)):
-                    raise TimeoutError
-                part = os.read(file.fileno(), min(size, 1 << 20))
-                if not part:
-                    raise EOFError
-                parts.append(part)
-                size -= len(part)
-            return b"".join(parts)
-
-        kind, *sizes = _SIZES.unpack(read(_SIZES.size))
-        if sum(sizes) > MAX_REPLY:
-            raise EOFError
-        return kind, read(sizes[0]), read(sizes[1])
-
-
-def serve() -> None:
-    """Be the child: extract pages from stdin until it ends."""
+def serve(descriptor: int) -> None:
+    """Be the child: extract pages until nobody asks any more."""
     import resource
 
     from resiliparse.extract.html2text import extract_plain_text
@@ -175,34 +156,37 @@ def serve() -> None:
 
     options = {"links": False, "list_bullets": False, "alt_texts": False}
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reading process decides what Ctrl-C means
-    requests, replies = sys.stdin.buffer, sys.stdout.buffer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    while len(head := requests.read(_SIZES.size)) == _SIZES.size:
-        kind, *sizes = _SIZES.unpack(head)
-        charset, raw = (requests.read(size) for size in sizes)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + CPU_SECONDS, most))
+    connection = Connection(descriptor)
+    while True:
         try:
-            if kind == _DETECT:
+            kind, charset, raw = (connection.recv_bytes() for _ in range(3))
+        except (EOFError, OSError):
+            return
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + CPU_SECONDS, most))
+        reason = title = text = ""
+        try:
+            if kind == _TEXT:
+                html = raw.decode()
+            else:
                 # What the HTTP header says wins over the page's own declaration.
                 told = charset.decode()
                 known = map_encoding_to_html5(told, fallback_utf8=False) if told else None
                 encoding = known or detect_encoding(raw, from_html_meta=True)
                 html = clean_surrogates(str(bytes_to_str(raw, encoding, errors="replace")))
-            else:
-                html = raw.decode()
             tree = HTMLTree.parse(html)
             text = extract_plain_text(tree, main_content=True, **options)
             if not text.strip():  # the heuristics find no main part in very short pages
                 text = extract_plain_text(tree, main_content=False, **options)
             title = " ".join((tree.title or "").split())
-            answer = b"+", *(part.encode("utf-8", "replace") for part in (title, text.strip()))
         except MemoryError:
-            answer = b"-", TOO_LARGE.encode(), b""
+            reason = TOO_LARGE
         except Exception:
-            answer = b"-", BAD.encode(), b""
-        _write(replies, *answer)
+            reason = BAD
+        for part in (reason, title, text.strip()):
+            connection.send_bytes(part.encode("utf-8", "replace"))
 
 
 def read_page(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:

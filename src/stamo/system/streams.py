@@ -202,28 +202,21 @@ class ByteStream:
 class _Member:
     """Give the decompressors of zlib and zstandard the interface of those of bz2 and lzma."""
 
+    eof, needs_input, unused_data = False, True, b""
+
     def __init__(self, unpacker: Any, *, is_bounded: bool) -> None:
         self._unpacker, self._is_bounded = unpacker, is_bounded
         self._rest = b""
 
-    @property
-    def eof(self) -> bool:
-        return bool(self._unpacker.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._rest
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._unpacker.unused_data)
-
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        if not self._is_bounded:
-            return bytes(self._unpacker.decompress(data))
-        block: bytes = self._unpacker.decompress(self._rest + data, max_length)
-        self._rest = self._unpacker.unconsumed_tail
-        return block
+        if self._is_bounded:
+            block = self._unpacker.decompress(self._rest + data, max_length)
+            self._rest = self._unpacker.unconsumed_tail
+        else:
+            block = self._unpacker.decompress(data)
+        self.eof, self.unused_data = self._unpacker.eof, self._unpacker.unused_data
+        self.needs_input = not self._rest
+        return bytes(block)
 
 
 def _member(kind: str) -> Any:

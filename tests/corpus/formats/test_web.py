@@ -44,8 +44,8 @@ def test_large_pages_for_people_are_read(html):
 
 def test_a_page_is_bounded_in_time_and_memory(tmp_path, monkeypatch):
     """Pages made to exhaust the parser end at the child's limits; the next page is read."""
-    code = "from stamo.corpus import web; web.CPU_SECONDS = 1; web.serve()"
-    monkeypatch.setattr(web, "_CODE", code)
+    code = "import sys; from stamo.corpus import web; web.CPU_SECONDS = 1; "
+    monkeypatch.setattr(web, "_CODE", code + "web.serve(int(sys.argv[1]))")
     nested = "<ul>" * 400 + "<li>Rey" * 60_000
     again = "<p>" + "".join(f"<font size={i}>" for i in range(500)) + "<p>y" * 20_000
     web.close()
@@ -63,7 +63,7 @@ def test_a_page_is_bounded_in_time_and_memory(tmp_path, monkeypatch):
 def test_a_child_that_was_killed_is_replaced():
     """The next page is read as if nothing had happened."""
     assert extract_html(page(LONG)).text == LONG.strip()
-    _, child = web._child
+    _, child, _ = web._child
     child.kill()
     child.wait()
     assert extract_html(page(LONG)).text == LONG.strip()
