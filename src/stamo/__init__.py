@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from stamo.corpus.types import Document as Document
     from stamo.corpus.types import EmergingEntity as EmergingEntity
     from stamo.corpus.types import Mention as Mention
+    from stamo.discovery.discover import discover as discover
+    from stamo.errors import StamoError as StamoError
     from stamo.kb.base import KnowledgeBase as KnowledgeBase
     from stamo.learning.learn import learn as learn
     from stamo.linking.detect import LinkerSettings as LinkerSettings
@@ -47,10 +49,12 @@ _MODULES = {
     "Linker": "stamo.linking.linker",
     "LinkerSettings": "stamo.linking.detect",
     "Mention": "stamo.corpus.types",
+    "StamoError": "stamo.errors",
     "TrainingArgs": "stamo.models.train",
     "Workspace": "stamo.workspace.folder",
     "build_knowledge_base": "stamo.build.build",
     "collect": "stamo.workspace.collect",
+    "discover": "stamo.discovery.discover",
     "learn": "stamo.learning.learn",
     "learn_pack": "stamo.workspace.learn",
     "load_model": "stamo.models.store",

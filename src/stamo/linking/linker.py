@@ -98,6 +98,7 @@ class Linker:
         self.kb = kb
         self.trained = trained
         self.settings = settings
+        self.tables = trained.tables(kb)  # first: it refuses a model of another knowledge base
         self.packs = tuple(packs)
         self._packed: PackedEntities | None = None
         if packs:
@@ -106,7 +107,6 @@ class Linker:
             self._packed = PackedEntities(packs, kb, trained, encoder)
             extra_aliases = [*extra_aliases, *self._packed.aliases]
         self.extra_aliases = tuple(dict.fromkeys(extra_aliases))
-        self.tables = trained.tables(kb)
         self.words = ContentWords(Lexicon.of(kb))
         """The vocabulary."""
         self.encoding = replace(trained.encoding, n_candidates=MAX_CANDIDATES)
