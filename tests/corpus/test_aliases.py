@@ -2,7 +2,6 @@
 
 import html
 import json
-import time
 
 import numpy as np
 import pytest
@@ -215,13 +214,7 @@ def test_many_aliases_are_ruled_out_in_one_look():
 
 @pytest.mark.parametrize("piece", [b"<!--", b"<x y=z ", b"</a", b"<a><b "])
 def test_tags_that_never_end_are_looked_at_once(piece):
-    """Four times as many take about four times as long, and a name among them is found."""
+    """Each of many is looked at once, not to the end of the page; a name among them is found."""
     matcher = AliasMatcher(["Rey Skywalker"])
-
-    def seconds(n):
-        start = time.process_time()
-        assert not matcher.may_be_in_html(piece * n)
-        return time.process_time() - start
-
-    assert seconds(40_000) < 8 * min(seconds(10_000) for _ in range(2)) + 0.1
+    assert not matcher.may_be_in_html(piece * 1_000_000)
     assert matcher.may_be_in_html(b"Rey Sky<b>walker " + piece * 9)

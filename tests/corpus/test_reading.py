@@ -51,7 +51,7 @@ def read_stdin(data, window=WINDOW, **options):
 def test_every_format_and_compression(tmp_path, suffix):
     """A folder gives its documents in the order of names, to collect and to link."""
     files = {
-        "a.txt": b"Plain",
+        "a.txt": b"Plain,text",
         "b.jsonl": b'{"text": "Line"}\n{"id": 7, "title": "T", "text": "Other"}',
         "c.html": page("Main text.", "Title &amp; more"),
         "d.warc": warc_record(http_answer(page("Crawled")), id="<urn:1>"),
@@ -63,7 +63,7 @@ def test_every_format_and_compression(tmp_path, suffix):
     (here / "g").mkdir(parents=True)
     for name, data in files.items():
         (here / f"{name}{suffix}").write_bytes(COMPRESS[suffix](data))
-    texts = ["Plain", "Line", "Other", "Main text.", "Crawled", "Looks like JSON"]
+    texts = ["Plain,text", "Line", "Other", "Main text.", "Crawled", "Looks like JSON"]
     texts += ["{{Looks like text}}", "A row"]
     documents, skips = read(here)
     assert [d.text for d in documents] == texts
@@ -72,7 +72,7 @@ def test_every_format_and_compression(tmp_path, suffix):
     assert documents[1].id.startswith(f"pile/b.jsonl{suffix}#1:")
     assert not skips.skipped
     assert [(part.id, part.document.text) for part in read_chunks([here], WINDOW)] == [
-        (str(here / f"a.txt{suffix}"), "Plain"),
+        (str(here / f"a.txt{suffix}"), "Plain,text"),
         (f"pile/b.jsonl{suffix}:1", "Line"),
         ("7", "Other"),
         (str(here / f"c.html{suffix}"), "Main text."),

@@ -7,7 +7,6 @@ import threading
 
 import pyarrow as pa
 import pytest
-import torch
 
 from stamo.errors import WorkerError
 from stamo.system.processes import Workers, one_thread
@@ -44,13 +43,6 @@ def die(number):
     os._exit(3)
 
 
-def test_workers_keep_the_order():
-    """Results come in the order of the items, from one process or two."""
-    for n_workers in (1, 2):
-        with Workers(n_workers) as workers:
-            assert list(workers.map(double, range(20))) == list(range(0, 40, 2))
-
-
 def test_death_of_a_worker_is_one_sentence():
     """A worker that the system killed for lack of memory is reported as such."""
     with Workers(2) as workers, pytest.raises(WorkerError, match="worker process died"):
@@ -78,10 +70,11 @@ def test_workers_that_may_be_forked_are_so_only_by_a_caller_without_threads(monk
         assert list(workers.map(holds_a_mark, range(2))) == [False, False]
 
 
-def test_started_work_gives_its_result_or_its_error():
-    """What a worker is started on returns or raises when it is waited for."""
+def test_results_come_in_order_and_errors_when_waited_for():
+    """From one process or two; what a worker is started on returns or raises in the end."""
     for n_workers in (1, 2):
         with Workers(n_workers) as workers:
+            assert list(workers.map(double, range(20))) == list(range(0, 40, 2))
             assert workers.start(double, 21)() == 42
             with pytest.raises(TypeError):
                 workers.start(double, None)()
@@ -142,37 +135,31 @@ def test_freed_memory_is_used_again():
 
 
 @pytest.fixture
-def two_threads():
+def torch():
+    """Torch with two threads; imported here, so that workers of this module do without it."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    yield
+    yield torch
     torch.set_num_threads(before)
 
 
-@pytest.mark.usefixtures("two_threads")
-def test_the_setting_comes_back():
-    """Also when what runs inside fails."""
+def test_the_outer_one_sets_and_restores(torch, monkeypatch):
+    """Also when what runs inside fails; a nested one touches nothing."""
     with one_thread():
         assert torch.get_num_threads() == 1
+        monkeypatch.setattr(torch, "set_num_threads", lambda n: pytest.fail("set inside"))
+        with pytest.raises(ValueError, match="inside"), one_thread():
+            raise ValueError("inside")
+        monkeypatch.undo()
     assert torch.get_num_threads() == 2
     with pytest.raises(ValueError, match="inside"), one_thread():
         raise ValueError("inside")
     assert torch.get_num_threads() == 2
 
 
-@pytest.mark.usefixtures("two_threads")
-def test_nested_it_touches_nothing(monkeypatch):
-    """Only the outer one sets and restores."""
-    with one_thread():
-        monkeypatch.setattr(torch, "set_num_threads", lambda n: pytest.fail("set inside"))
-        with one_thread():
-            assert torch.get_num_threads() == 1
-        monkeypatch.undo()
-    assert torch.get_num_threads() == 2
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_threads_that_overlap_leave_the_setting():
+def test_threads_that_overlap_leave_the_setting(torch):
     """The one that leaves last sets back what the first one found."""
     first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
 

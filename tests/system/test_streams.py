@@ -58,13 +58,15 @@ def test_concatenated_members_read_as_one(kind, sizes):
 
 @pytest.mark.parametrize("kind", ARCHIVES)
 def test_cut_archive_gives_a_prefix_and_the_reason(kind):
-    """Wherever an archive is cut, its beginning comes out, and the fault gives the place."""
+    """Its beginning comes out; the fault gives the place, the reason to count it by does not."""
     content = xml(3000)
     data = COMPRESS[kind](content)
     for cut in range(8, len(data), 7):
-        got, stream = read(data[:cut])
-        assert content.startswith(got)
+        faults: list[str] = []
+        stream = ByteStream(io.BytesIO(data[:cut]), on_fault=faults.append)
+        assert content.startswith(b"".join(stream))
         assert stream.fault == f"archive ends early after {cut:,} bytes"
+        assert faults == ["archive ends early"]
 
 
 @pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
@@ -142,35 +144,42 @@ def test_decompression_bomb_streams_in_bounded_memory(kind):
     assert peak < 40 << 20
 
 
-def test_xz_that_wants_too_much_memory_is_a_fault():
-    """A dictionary above the stated bound is refused, not allocated."""
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 28}]
-    header = lzma.LZMACompressor(filters=filters).compress(b"<xml/>")
-    got, stream = read(header + bytes(100))
-    assert got == b""
-    assert "memory" in stream.fault.lower()
+XZ_DICTIONARY = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 28}]
 
 
-def test_zstd_that_wants_too_much_memory_is_a_fault():
-    """A window above the stated bound is refused, not allocated."""
-    one_gibibyte_window = bytes([20 << 3])
-    got, stream = read(b"\x28\xb5\x2f\xfd\x00" + one_gibibyte_window + b"\x31\x00\x00abcdef")
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (lzma.LZMACompressor(filters=XZ_DICTIONARY).compress(b"<xml/>") + bytes(100), "memory"),
+        (b"\x28\xb5\x2f\xfd\x00" + bytes([20 << 3]) + b"\x31\x00\x00abcdef", "damaged"),
+    ],
+    ids=["xz", "zstd"],
+)
+def test_an_archive_that_wants_too_much_memory_is_a_fault(data, fault):
+    """A dictionary or window above the stated bound is refused, not allocated."""
+    got, stream = read(data)
     assert got == b""
-    assert "damaged" in stream.fault
+    assert fault in stream.fault.lower()
 
 
 def test_read_error_ends_the_stream_as_a_fault():
-    """A disk that fails in the middle keeps what was read before."""
+    """A disk that fails keeps what was read before, and is asked once."""
+    faults: list[str] = []
 
     class FailingFile(io.BytesIO):
         def read(self, size=-1):
+            assert not faults
             if self.tell() > 1000:
                 raise OSError("Input/output error")
             return super().read(min(size, 600))
 
-    stream = ByteStream(FailingFile(xml(5000)))
-    assert b"".join(stream) == xml(5000)[: 8 + 600 * 2]
-    assert stream.fault.startswith("reading failed after 1,208 bytes")
+    for compress in (bytes, gzip.compress):
+        stream = ByteStream(FailingFile(compress(xml(5000))), on_fault=faults.append)
+        got = b"".join(stream)
+        assert got == xml(5000)[:1208] or (xml(5000).startswith(got) and compress is not bytes)
+        assert stream.fault.startswith("reading failed after 1,208 bytes")
+        assert faults == ["reading failed (Input/output error)"]
+        faults.clear()
 
 
 def test_a_stream_reads_a_range_and_knows_its_position():
@@ -206,25 +215,3 @@ def test_members_after_damage_are_found_again(n_bytes):
     foreign = "archive is followed by bytes that do not belong to it"
     data = gzip.compress(pages[0])
     assert read_past(data + b"xyz" + data) == (pages[0] + b"\n" + pages[0], [foreign])
-
-
-@pytest.mark.parametrize("kind", ARCHIVES)
-def test_reasons_do_not_depend_on_the_place(kind):
-    """Faults are counted by reason, so that the place is not part of it."""
-    faults: list[str] = []
-    list(open_bytes(io.BytesIO(COMPRESS[kind](xml(3000))[:-40]), faults.append))
-    assert faults == ["archive ends early"]
-
-
-def test_a_failing_disk_is_asked_once():
-    """A file that cannot be read further ends, with one fault."""
-
-    class FailingFile(io.BytesIO):
-        def read(self, size=-1):
-            if self.tell():
-                raise OSError("Input/output error")
-            return super().read(50)
-
-    faults: list[str] = []
-    list(open_bytes(FailingFile(gzip.compress(xml(5000))), faults.append))
-    assert faults == ["reading failed (Input/output error)"]

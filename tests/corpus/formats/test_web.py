@@ -175,25 +175,18 @@ def test_an_archive_that_ends_early(tmp_path):
     assert skips.skipped == {"WARC record ends early": 1}
 
 
-@pytest.mark.parametrize("length", [16_000_001, 10**12, 15_999_999, 700_000])
+LENGTHLESS = GOOD.replace(b"Content-Length: ", b"X-Length: ")
+CUT = len(LENGTHLESS.split(b"\r\n\r\n", 1)[1]) + len(GOOD) * 2 + GOOD.index(b"WARC-Date") - 2
+"""A length that ends at a line break inside another record."""
+
+
+@pytest.mark.parametrize("length", [16_000_001, 10**12, 15_999_999, 700_000, CUT])
 def test_a_wrong_length_swallows_no_record(tmp_path, length):
     """However long a record says it is, all records behind its start are found."""
-    bad = GOOD.replace(b"Content-Length: ", b"X-Length: ").replace(
-        b"\r\n", b"\r\nContent-Length: %d\r\n" % length, 1
-    )
+    bad = LENGTHLESS.replace(b"\r\n", b"\r\nContent-Length: %d\r\n" % length, 1)
     documents, skips = read(tmp_path / "a.warc", bad + GOOD * 99)
     assert [d.text for d in documents] == ["Good"] * 99
     assert skips.skipped.total() == 1
-
-
-def test_a_wrong_length_that_ends_at_a_line_break_swallows_no_record(tmp_path):
-    """The record that is cut in two shows that the length was wrong."""
-    begin = GOOD.replace(b"Content-Length: ", b"X-Length: ")
-    inside = GOOD.index(b"WARC-Date")
-    length = len(begin.split(b"\r\n\r\n", 1)[1]) + len(GOOD) * 2 + inside - 2
-    bad = begin.replace(b"\r\n", b"\r\nContent-Length: %d\r\n" % length, 1)
-    documents, _ = read(tmp_path / "a.warc", bad + GOOD * 5)
-    assert [d.text for d in documents] == ["Good"] * 5
 
 
 SHORT = {
