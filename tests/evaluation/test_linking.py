@@ -12,7 +12,7 @@ import zstandard
 from stamo.corpus.nif import NifPhrase, context_iri, entity_iri, format_nif
 from stamo.errors import CorpusFormatError, LearningError, SettingsError
 from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
-from stamo.evaluation.held_out import evaluate_held_out, evaluate_in_folds
+from stamo.evaluation.held_out import evaluate_held_out
 from stamo.evaluation.intervals import (
     Interval,
     bootstrap,
@@ -122,7 +122,7 @@ def test_folds_measure_every_held_out_article_once(trained_yamada):
     everything = evaluate_held_out(kb, untrained(kb), n_samples=10)
     folds, seen = [], []
     for _ in range(2):
-        found = evaluate_in_folds(kb, trained_yamada, 2, n_samples=10, on_fold=seen.append)
+        found = evaluate_held_out(kb, trained_yamada, n_folds=2, n_samples=10, on_fold=seen.append)
         folds.append(found)
     assert seen == [1, 2, 1, 2]
     assert folds[0] == folds[1]
@@ -136,14 +136,14 @@ def test_folds_measure_every_held_out_article_once(trained_yamada):
 def test_folds_out_of_range_are_refused(trained_yamada, n_folds):
     """One fold leaves nothing to train on, and a fold needs an article."""
     with pytest.raises(SettingsError, match="folds"):
-        evaluate_in_folds(world_kb(), trained_yamada, n_folds)
+        evaluate_held_out(world_kb(), trained_yamada, n_folds=n_folds)
 
 
 def test_model_that_does_not_say_how_it_was_trained_has_no_folds():
     """Folds repeat a training; a model made otherwise is refused in one sentence."""
     kb = world_kb()
     with pytest.raises(LearningError, match="stamo train"):
-        evaluate_in_folds(kb, untrained(kb), 2)
+        evaluate_held_out(kb, untrained(kb), n_folds=2)
 
 
 @pytest.fixture(scope="module")

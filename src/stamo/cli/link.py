@@ -224,7 +224,7 @@ def evaluate(
     """Measure a model on held-out articles and on documents with gold entities."""
     from stamo.cli.output import Console, progress_view, show
     from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
-    from stamo.evaluation.held_out import evaluate_held_out, evaluate_in_folds
+    from stamo.evaluation.held_out import evaluate_held_out
     from stamo.evaluation.tables import gold_tables, held_out_tables, save_reliability
     from stamo.linking.detect import LinkerSettings
 
@@ -242,11 +242,11 @@ def evaluate(
     if folds:
         title = "Training and linking, fold by fold"
         with progress_view(Console(stderr=True), title, stays=True, total=folds) as on_fold:
-            report = evaluate_in_folds(
-                base, trained, folds, settings=settings, n_samples=samples, on_fold=on_fold
+            report = evaluate_held_out(
+                base, trained, n_folds=folds, n_samples=samples, on_fold=on_fold
             )
     elif held_out:
-        report = evaluate_held_out(base, trained, settings=settings, n_samples=samples)
+        report = evaluate_held_out(base, trained, n_samples=samples)
     gold = {
         name: evaluate_gold(base, trained, paths, settings=settings, n_samples=samples, read=read)
         if paths
@@ -256,6 +256,6 @@ def evaluate(
     if figure is not None and report is not None:
         save_reliability(report.confidence, figure)
     tables = [] if report is None else held_out_tables(report)
-    tables += [table for reports in gold.values() for table in gold_tables(reports)]
+    tables += [table for reports in gold.values() if reports for table in gold_tables(reports)]
     view = (table.markdown() + "\n" if markdown else table.rich() for table in tables)
     show({"held_out": report, **gold}, view, as_json=as_json)
