@@ -1,8 +1,7 @@
-"""The cross-encoder: how it reads and learns, with a stand-in for BERT and with a real one."""
+"""The cross-encoder: how it reads and learns."""
 
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from stamo.errors import MissingExtraError, ModelError, SettingsError
 from stamo_lab.bert import (
     MENTION,
     BertArgs,
-    CrossEncoder,
     Example,
     fine_tune,
     load_cross_encoder,
@@ -20,41 +18,6 @@ from stamo_lab.bert import (
 )
 
 SMALL = BertArgs(n_context=12, n_description=12, n_texts=3, n_candidates=2, batch_size=3)
-
-
-class FakeTokenizer:
-    """Numbers words by their letters."""
-
-    cls_token_id, sep_token_id, mask_token_id = 1, 2, 3
-
-    def __call__(self, texts, *, add_special_tokens):
-        assert not add_special_tokens
-        return {"input_ids": [[self.number(word) for word in text.split()] for text in texts]}
-
-    def number(self, word):
-        return self.mask_token_id if word == MENTION else 4 + sum(map(ord, word)) % 46
-
-
-class FakeBert(torch.nn.Module):
-    """Puts the words that occur in both texts into the first output, as attention could."""
-
-    def __init__(self):
-        super().__init__()
-        self.config = SimpleNamespace(hidden_size=50)
-        self.words = torch.nn.Embedding(50, 50)
-
-    def forward(self, input_ids, token_type_ids, attention_mask):
-        words = torch.nn.functional.one_hot(input_ids, 50).float() * attention_mask[..., None]
-        left = (words * (1 - token_type_ids)[..., None]).sum(dim=1)
-        right = (words * token_type_ids[..., None]).sum(dim=1)
-        hidden = ((left * right)[:, 4:] > 0).float() @ self.words.weight[4:]
-        return SimpleNamespace(last_hidden_state=hidden[:, None])
-
-
-@pytest.fixture
-def encoder():
-    torch.manual_seed(0)
-    return CrossEncoder(FakeTokenizer(), FakeBert(), SMALL).eval()
 
 
 @pytest.fixture(scope="module")
@@ -73,44 +36,38 @@ EXAMPLES = [
 RIVER = (f"A boat on the {MENTION} passed the old mill.", "Fishing in the stream below the weir.")
 
 
-def test_a_text_is_cut_evenly_around_its_mention(encoder):
+def test_a_text_is_cut_evenly_around_its_mention(real):
     """A text without a mention is cut after its first words."""
-    words = [f"w{chr(97 + i)}" for i in range(20)]
-    ids = [FakeTokenizer().number(word) for word in words]
-    assert encoder.read([" ".join(words)], 4) == [ids[:4]]
-    marked = " ".join([*words[:10], MENTION, *words[10:]])
-    assert encoder.read([marked], 5) == [[*ids[8:10], 3, *ids[10:12]]]
-    assert encoder.read([f"{MENTION} {words[0]}"], 5) == [[3, ids[0]]]
-    assert encoder.read([" ".join([*words, MENTION])], 3) == [[*ids[-2:], 3]]
+    plain = "goal team late match bank river boat old mill water far coach"
+    words = plain.split()
+    ids = real.tokenizer(plain, add_special_tokens=False)["input_ids"]
+    mark = real.tokenizer.mask_token_id
+    assert len(ids) == len(words)
+    for text, n, expected in (
+        (words, 4, ids[:4]),
+        ([*words[:6], MENTION, *words[6:]], 5, [*ids[4:6], mark, *ids[6:8]]),
+        ([MENTION, words[0]], 5, [mark, ids[0]]),
+        ([*words, MENTION], 3, [*ids[-2:], mark]),
+    ):
+        assert real.read([" ".join(text)], n) == [expected]
 
 
-def test_contexts_of_an_emerging_entity_are_averaged(encoder):
-    """Each context is scored on its own."""
-    texts = ("goal team late", "river bank")
-    one_by_one = [encoder.link(["goal bank"], [(text,)])[0, 0] for text in texts]
-    assert encoder.link(["goal bank"], [texts])[0, 0] == pytest.approx(np.mean(one_by_one))
+def test_scores_are_in_the_order_of_the_texts(real):
+    """Neither sorting by length, padding nor the batch shows; nothing has a score too.
 
-
-def test_scores_are_in_the_order_of_the_texts(encoder):
-    """Sorting by length inside does not show outside; an empty description has a score too."""
+    Several contexts of an entity are averaged, each scored on its own.
+    """
     contexts = ["goal", "goal team late match", "bank river"]
-    descriptions = [("goal team",), ("river",), ()]
-    scores = encoder.link(contexts, descriptions)
+    descriptions = [("goal team",), ("river that flows by the old mill",), ()]
+    scores = real.link(contexts, descriptions)
     assert scores.shape == (3, 3)
     for i, context in enumerate(contexts):
         for j, description in enumerate(descriptions):
-            assert scores[i, j] == pytest.approx(encoder.link([context], [description])[0, 0])
-    assert encoder.link([], descriptions).shape == (0, 3)
-
-
-def test_fine_tuning_lowers_the_loss(encoder):
-    """The description that shares words with the context comes to score highest."""
-    losses = []
-    encoder.args = replace(SMALL, n_epochs=60, learning_rate=0.05)
-    fine_tune(encoder, EXAMPLES, on_step=lambda step, loss: losses.append(loss))
-    assert losses[-1] < 0.2 * losses[0]
-    for example in EXAMPLES:
-        assert int(encoder.link([example.context], example.descriptions).argmax()) == example.gold
+            alone = real.link([context], [description])[0, 0]
+            assert scores[i, j] == pytest.approx(alone, abs=1e-5)
+    both = real.link(contexts, [(*descriptions[0], *descriptions[1])])[:, 0]
+    assert both == pytest.approx(scores[:, :2].mean(axis=1), abs=1e-5)
+    assert real.link([], descriptions).shape == (0, 3)
 
 
 def test_damaged_file_says_what_to_do(tmp_path):
@@ -150,16 +107,6 @@ def test_real_pairs_are_what_its_tokenizer_makes(real):
     for name in ("input_ids", "token_type_ids", "attention_mask"):
         assert torch.equal(given[name], own[name])
     assert real.tokenizer.mask_token_id in pairs[0][0]
-
-
-def test_real_scores_do_not_depend_on_the_batch(real):
-    """Padding is not read."""
-    contexts = [RIVER[0], "Rain."]
-    descriptions = [(RIVER[1],), ("A striker of the national team who scored late.",)]
-    scores = real.link(contexts, descriptions)
-    assert np.isfinite(scores).all()
-    alone = real.link(contexts[1:], descriptions[1:])
-    assert scores[1, 1] == pytest.approx(alone[0, 0], abs=1e-5)
 
 
 def test_real_bert_learns_and_is_kept(real, tmp_path):

@@ -1,6 +1,7 @@
 """ClueWeb12 pages and FACC1 annotations, in their exact file formats, become linked documents."""
 
 import gzip
+import html
 
 import pytest
 
@@ -71,34 +72,38 @@ def test_mentions_find_their_place_in_the_main_content(tmp_path):
     assert not skips.skipped
 
 
-@pytest.mark.parametrize("encoding", ["UTF-8", "ISO-8859-1", "windows-1252"])
-def test_offsets_count_bytes_of_the_encoding(tmp_path, encoding):
-    """Characters of several bytes before and inside a mention do not move it."""
-    raw = page(f"Déjà vu, naïve. {FILLER} The Café opens.").decode().encode(encoding)
-    tsv = annotate(trec(1), raw, "Café", "/m/06c62", encoding=encoding)
-    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
-    (mention,) = document.mentions
-    assert document.text[mention.start : mention.end] == mention.surface == "Café"
-    assert document.text.startswith("Déjà vu, naïve.")
-
-
-def test_offsets_may_count_from_the_http_header(tmp_path):
-    """The base that spells the mentions is found for each page."""
-    raw = page(FILLER + "On Earth again.")
-    shift = len(http_answer(b""))
-    tsv = annotate(trec(1), raw, "Earth", "/m/02j71", shift=shift)
-    (document,), skips = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
-    assert [m.surface for m in document.mentions] == ["Earth"]
-    assert "HTTP" not in document.text
+@pytest.mark.parametrize(
+    ("text", "mention", "encoding", "options"),
+    [
+        # Characters of several bytes before and inside a mention do not move it.
+        *(("naïve. The Café opens.", "Café", e, {}) for e in ("ISO-8859-1", "windows-1252")),
+        ("naïve. The Café opens.", "Café", "UTF-8", {}),
+        # The base that spells the mentions is found for each page.
+        ("On Earth again.", "Earth", "UTF-8", {"shift": len(http_answer(b""))}),
+        # A mention written with character references is recognised by its plain form.
+        ("Caf&eacute; opens.", "Caf&eacute;", "UTF-8", {}),
+        # A page that holds our signs already is read like any other.
+        ("\ue000\ue010 On Earth\ue001.", "Earth", "UTF-8", {}),
+        # Damage to the name of an encoding costs no page.
+        *(
+            ("On Earth.", "Earth", name, {"encoding": "UTF-8"})
+            for name in ("UTF-8\0", "hex", "undefined", "idna", "punycode", "no such")
+        ),
+    ],
+)
+def test_a_mention_is_found_by_its_bytes(tmp_path, text, mention, encoding, options):
+    """Whatever the encoding, the signs before it, or where offsets begin to count."""
+    known = options.get("encoding", encoding)
+    raw = page(f"Déjà vu. {FILLER} {text}").decode().encode(known)
+    line = annotate(trec(1), raw, mention, "/m/02j71", **{"encoding": known, **options})
+    line = line.replace(f"\t{known}\t", f"\t{encoding}\t").replace("Caf&eacute;", "Café")
+    documents, skips = read(*([path] for path in write(tmp_path, {trec(1): raw}, line)))
+    (document,), plain = documents, html.unescape(mention)
+    assert [(m.surface, document.text[m.start : m.end]) for m in document.mentions] == [
+        (plain, plain)
+    ]
+    assert document.text.startswith("Déjà vu.")
     assert not skips.skipped
-
-
-def test_references_inside_a_mention(tmp_path):
-    """A mention written with character references is recognised by its plain form."""
-    raw = page(FILLER + "Caf&eacute; opens.")
-    line = annotate(trec(1), raw, "Caf&eacute;", "/m/06c62").replace("Caf&eacute;", "Café")
-    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, line)))
-    assert [m.surface for m in document.mentions] == ["Café"]
 
 
 def test_mentions_that_cannot_be_placed_are_counted(tmp_path):
@@ -140,14 +145,6 @@ def test_annotation_files_may_be_divided_in_any_way(tmp_path):
     assert not skips.skipped
 
 
-def test_private_use_signs_of_a_page_do_no_harm(tmp_path):
-    """A page that holds our signs already is read like any other."""
-    raw = page(FILLER + "\ue000\ue010 On Earth\ue001.")
-    tsv = annotate(trec(1), raw, "Earth", "/m/02j71")
-    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
-    assert [document.text[m.start : m.end] for m in document.mentions] == ["Earth"]
-
-
 def test_freebase_ids_become_wikipedia_titles(tmp_path):
     """Both two columns and the triples of a Freebase dump are read, by the key of page ids."""
     titles = {9228: "Earth", 42: "Rey (film)"}
@@ -187,12 +184,3 @@ def test_lines_of_another_form_are_refused(line):
 def test_freebase_ids_have_one_spelling():
     """The id of a dump and the id of FACC1 are the same id."""
     assert normalise_mid("m.0abc") == normalise_mid("/m/0abc") == "/m/0abc"
-
-
-@pytest.mark.parametrize("name", ["UTF-8\0", "hex", "undefined", "idna", "punycode", "no such"])
-def test_a_codec_that_is_none_is_taken_for_utf_8(tmp_path, name):
-    """Damage to the name of an encoding costs no page."""
-    raw = page(f"{FILLER} The Earth turns. {FILLER}")
-    tsv = annotate(trec(1), raw, "Earth", "/m/02j71").replace("UTF-8", name)
-    (document,), _ = read(*([path] for path in write(tmp_path, {trec(1): raw}, tsv)))
-    assert [mention.surface for mention in document.mentions] == ["Earth"]

@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from lab.tests.suites import small
 from lab.tests.test_facc1 import FILLER, annotate, trec, write
-from stamo.corpus.types import Document, Mention
 from stamo.errors import SuiteError
 from stamo_lab.cli.main import create_app
 from stamo_lab.suites.encode import SuiteData, load_problem
@@ -98,36 +97,11 @@ def test_impossible_criteria_are_an_error(tmp_path):
         )
 
 
-def test_annotated_pages_make_a_suite(tmp_path):
-    """W and Test-Web come from the pages, Test-Wiki from the articles, with the given gold."""
-    kb, natural = small.kb(), small.natural()
-    problem = max(natural.problems, key=lambda p: len(p.rows["test-wiki"]))
-    alias, title = problem.aliases[0], problem.title
-    rival = next(kb.title(int(e)) for e in kb.candidates(alias).ids if kb.title(int(e)) != title)
-    pages = [page(i, alias, title if i % 2 else rival) for i in range(60)]
-    settings = NaturalSettings(
-        frequency=(5, 100), least_rival_links=1, least_documents=10, least_test=1
-    )
-    suite = make_natural(kb, tmp_path / "facc1", settings, pages, n_workers=1)
-    found = next(p for p in suite.problems if p.title == title)
-    assert found.aliases == (alias,)
-    data = SuiteData.load(suite, kb)
-    assert len(found.rows["W"]) + len(found.rows["test-web"]) == 60
-    meant = data.corpora.web.flat.entities[found.rows["W"]] == kb.entity_id(title)
-    assert np.array_equal(meant, found.gold["W"] == 0)
-    loaded = load_problem(data, found)
-    assert set(loaded.tests) == {"test-web", "test-wiki"}
-
-
-def page(number, alias, title):
-    text = f"Page {number} speaks of {alias} and nothing else."
-    start = text.index(alias)
-    mention = Mention(alias, start, start + len(alias), title)
-    return Document(f"page-{number}", text, (mention,), f"Page {number}")
-
-
 def test_command_reads_the_paper_s_own_formats(tmp_path):
-    """ClueWeb12 WARC, FACC1 lines and Freebase keys become a suite by one command."""
+    """ClueWeb12 WARC, FACC1 lines and Freebase keys become a suite by one command.
+
+    W and Test-Web come from the pages, Test-Wiki from the articles, with the given gold.
+    """
     pytest.importorskip("resiliparse", reason="the extra `web` is not installed")
     kb = small.kb()
     problem = max(small.natural().problems, key=lambda p: len(p.rows["test-wiki"]))
@@ -158,8 +132,12 @@ def test_command_reads_the_paper_s_own_formats(tmp_path):
     assert (record["suite"], record["kind"]) == (str(out), "facc1")
     suite = open_suite(out, kb)
     assert suite.kind == "facc1"
-    assert title in {p.title for p in suite.problems}
     assert all(len(p.rows["W"]) + len(p.rows["test-web"]) == 60 for p in suite.problems)
+    found = next(p for p in suite.problems if p.title == title)
+    data = SuiteData.load(suite, kb)
+    meant = data.corpora.web.flat.entities[found.rows["W"]] == kb.entity_id(title)
+    assert np.array_equal(meant, found.gold["W"] == 0)
+    assert set(load_problem(data, found).tests) == {"test-web", "test-wiki"}
 
 
 def titles_of(kb, alias):

@@ -212,30 +212,6 @@ def comparable(row):
     return json.dumps({k: v for k, v in row.items() if "seconds" not in k}, sort_keys=True)
 
 
-def test_two_processes_give_the_same_results(models, tmp_path):
-    """The number of workers changes nothing but the time."""
-    suite, kb = small.levels()[1], small.kb()
-    settings = RunSettings(
-        methods=("estimation", "self-training"),
-        models=("yamada",),
-        n_seeds=1,
-        n_labels=8,
-        split="development",
-        label_sizes=(),
-    )
-    rows = []
-    for n in (1, 2):
-        out = tmp_path / str(n)
-        out.mkdir()
-        if n == 2:
-            (out / "yamada.safetensors").write_bytes(
-                (tmp_path / "1" / "yamada.safetensors").read_bytes()
-            )
-        run_suite(suite, kb, out, settings, n_workers=n)
-        rows.append([comparable(row) for row in read_results(out)])
-    assert rows[0] == rows[1]
-
-
 def test_model_does_not_depend_on_what_its_process_did_before():
     """Whatever random numbers were drawn before, the same suite gives the same φ."""
     states = []

@@ -1,6 +1,5 @@
 """Running methods on real new entities: labels, resuming, measures, report and commands."""
 
-import fcntl
 import json
 import math
 from dataclasses import replace
@@ -9,11 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from stamo.errors import SettingsError, StamoError
+from stamo.errors import SettingsError
 from stamo.features.mentions import EMERGING, OTHER
 from stamo_lab.baselines import description_probabilities, regression_probabilities
 from stamo_lab.cli.main import create_app
-from stamo_lab.suites.cells import LOCK, read_results, results_lock
+from stamo_lab.suites.cells import read_results
 from stamo_lab.wild.load import (
     ADVISOR,
     DRAWN_ONCE,
@@ -113,18 +112,6 @@ def test_run_resumes_and_is_deterministic(wild, world_kb, results, tmp_path):
 
 def without_time(row):
     return {name: value for name, value in row.items() if name != "seconds"}
-
-
-def test_second_run_in_one_directory_is_refused(wild, world_kb, tmp_path):
-    """Two writers would leave every result twice."""
-    with (
-        results_lock(tmp_path),
-        pytest.raises(StamoError, match="Another run writes its results") as refused,
-    ):
-        run_wild(wild, world_kb, tmp_path, CHEAP, n_workers=1)
-    assert str(tmp_path) in str(refused.value)
-    with (tmp_path / LOCK).open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def row(problem, gold, linked, probability, *, seed=0, n_positive=3, n_labels=20):
