@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stamo.discovery.meanings import (
+    ContextReader,
     cluster,
     coherence,
     completed,
-    fold_spelling,
     group_names,
     is_date,
     is_other_form,
@@ -32,18 +32,23 @@ from stamo.discovery.names import (
     pack,
     years,
 )
+from stamo.discovery.proposals import Occurrence, Proposal, confirmed
 from stamo.discovery.propose import (
+    NEW_TITLE,
+    OLD_TITLE,
     Past,
     ProposeSettings,
     about_line,
+    doubt_meaning,
     kinds_of_thing,
+    repeated_frame,
     surprise,
     unity,
     without_copies,
 )
 from stamo.errors import SettingsError
 from stamo.linking.texts import join_texts
-from tests.discovery.test_tally import sighting
+from tests.discovery.test_names import sighting
 
 
 def tally_of(counts, **more):
@@ -55,13 +60,18 @@ def tally_of(counts, **more):
     return tally
 
 
+def contexts(*windows, name="Zweb", **more):
+    return [sighting(name, str(i), window=w, **more) for i, w in enumerate(windows)]
+
+
 def test_full_name_short_name_and_longer_forms_are_one_entity():
     """Spelling, titles in front and the surname alone come together; another person does not."""
-    counts = {"Qaro Zweb": 9, "Senator Qaro Zweb": 2, "Zweb": 3, "QARO ZWEB": 1, "Ilta Vwopp": 4}
+    one = {"Qaro Zweb": 9, "Senator Qaro Zweb": 2, "Zweb": 3, "QARO ZWEB": 1, "Qáro-Zweb": 1}
+    counts = one | {"Ilta Vwopp": 4}
     groups = group_names(tally_of(counts).names)
     found = {group[0].name: {tally.name for tally in group} for group in groups}
     assert found == {
-        "Qaro Zweb": {"Qaro Zweb", "Senator Qaro Zweb", "Zweb", "QARO ZWEB"},
+        "Qaro Zweb": set(one),
         "Ilta Vwopp": {"Ilta Vwopp"},
     }
 
@@ -81,18 +91,6 @@ def test_variants_of_known_names_are_not_new(world_kb):
     assert not is_variant("Qaro Zweb", world_kb)
 
 
-def test_common_phrases_and_abbreviations_are_no_names():
-    """What documents write small too, and what ends in a full stop."""
-    assert is_phrase(tally_of({"Town Hall": 3}, is_common=True).names["Town Hall"])
-    assert is_phrase(tally_of({"Capt": 3}, window="said Capt. Zweb").names["Capt"])
-    assert not is_phrase(tally_of({"Zweb": 3}).names["Zweb"])
-
-
-def test_spellings_fold_case_accents_and_signs():
-    """What is left are letters and digits."""
-    assert fold_spelling("Al-Qaïda 2") == "alqaida2"
-
-
 def test_clusters_hold_what_agrees():
     """Two groups that are alike inside and unlike each other are two clusters."""
     alike = np.full((5, 5), 0.1)
@@ -101,11 +99,7 @@ def test_clusters_hold_what_agrees():
     np.fill_diagonal(alike, 1)
     assert [rows.tolist() for rows in cluster(alike, 0.4)] == [[0, 1, 2], [3, 4]]
     assert coherence(alike[:3, :3]) == pytest.approx(6 * 0.7 / 8)
-
-
-def test_copies_count_once():
-    """A text that stands in many documents was written once."""
-    alike = np.array([[1, 0.99, 0.5], [0.99, 1, 0.5], [0.5, 0.5, 1]])
+    alike[0, 1] = alike[1, 0] = 0.99  # what stands in many documents was written once
     assert without_copies(np.arange(3), alike).tolist() == [0, 2]
 
 
@@ -134,26 +128,6 @@ def test_a_known_word_is_seen_inside_longer_names():
     assert [t.name for t in longer_names(tallies)["Zweb"]] == ["Zweb Lander", "New Zweb"]
 
 
-def test_a_piece_of_longer_names_is_none():
-    """A word that stands more often in longer names is part of them."""
-    names = tally_of({"Labs": 2, "Qaro Labs": 2, "Ilta Labs": 1, "Zweb": 2, "Ogo Zweb": 1}).names
-    longer = longer_names(names.values())
-    assert is_piece(names["Labs"], longer)
-    assert not is_piece(names["Zweb"], longer)
-    assert not is_piece(names["Qaro Labs"], longer)
-
-
-def test_a_word_that_only_opens_sentences_is_no_part_of_a_name():
-    """Unless it is seen inside a sentence too, or the rest is no name."""
-    opening = tally_of({"Does Zweb": 2}, window="it ended. Does Zweb know").names["Does Zweb"]
-    inside = tally_of({"Does Zweb": 2}, window="we met Does Zweb there").names["Does Zweb"]
-    bracket = tally_of({"Does Zweb": 2}, window="(Friday) Does Zweb know").names["Does Zweb"]
-    assert opens_sentences(opening, {"Zweb"}.__contains__)
-    assert opens_sentences(bracket, {"Zweb"}.__contains__)
-    assert not opens_sentences(opening, set().__contains__)
-    assert not opens_sentences(inside, {"Zweb"}.__contains__)
-
-
 def test_a_name_is_completed_over_signs():
     """By what most of its documents join to it."""
     whole = [sighting("Ma Ying", str(i), window="met Ma Ying-jeou today") for i in range(3)]
@@ -162,18 +136,44 @@ def test_a_name_is_completed_over_signs():
     assert {s.name for s in completed(led)} == {"Mira"}
 
 
-@pytest.mark.parametrize("name", ["Monday", "March", "1 November", "May 2007", "January 15"])
-def test_dates_are_no_names(name):
-    """They stand in any text."""
-    assert is_date(name)
-    assert not is_date("March Hare")
+@pytest.mark.parametrize(
+    ("name", "window", "more", "expected"),
+    [
+        ("Town Hall", "", {"is_common": True}, True),  # documents write it small too
+        ("Capt", "said Capt. Zweb", {}, True),
+        ("Monday", "", {}, True),
+        ("Zweb", "", {}, False),
+    ],
+)
+def test_common_phrases_and_abbreviations_are_no_names(name, window, more, expected):
+    """What documents write small too, days, and what ends in a full stop."""
+    assert is_phrase(tally_of({name: 3}, window=window, **more).names[name]) is expected
 
 
-def test_titles_stand_in_quotation_marks():
-    """On both sides of the name."""
-    assert is_quoted(sighting("Zweb", "a", window='the film "Zweb" of'))
-    assert not is_quoted(sighting("Zweb", "a", window='he said "Zweb left"'))
-    assert not is_quoted(sighting("Zweb", "a", window="Zweb"))
+@pytest.mark.parametrize(
+    ("window", "seen", "expected"),
+    [
+        ("it ended. Does Zweb know", {"Zweb"}, True),
+        ("(Friday) Does Zweb know", {"Zweb"}, True),
+        ("it ended. Does Zweb know", set(), False),
+        ("we met Does Zweb there", {"Zweb"}, False),
+    ],
+)
+def test_a_word_that_only_opens_sentences_is_no_part_of_a_name(window, seen, expected):
+    """Unless it is seen inside a sentence too, or the rest is no name."""
+    tally = tally_of({"Does Zweb": 2}, window=window).names["Does Zweb"]
+    assert opens_sentences(tally, seen.__contains__) is expected
+
+
+def test_pieces_dates_and_quoted_titles_are_told():
+    """A word that stands more often in longer names is part of them; dates stand in any text."""
+    names = tally_of({"Labs": 2, "Qaro Labs": 2, "Ilta Labs": 1, "Zweb": 2, "Ogo Zweb": 1}).names
+    longer = longer_names(names.values())
+    assert [n for n in names if is_piece(names[n], longer)] == ["Labs"]
+    dates = ["Monday", "March", "1 November", "May 2007", "January 15"]
+    assert [n for n in (*dates, "March Hare") if is_date(n)] == dates
+    windows = ('the film "Zweb" of', 'he said "Zweb left"', "Zweb")
+    assert [is_quoted(s) for s in contexts(*windows)] == [True, False, False]
 
 
 def test_contexts_of_the_past_take_the_surprise():
@@ -258,3 +258,109 @@ def test_refuses_lists_of_nothing():
     """Settings say what is expected."""
     with pytest.raises(SettingsError, match="at least 2 documents"):
         ProposeSettings(least_documents=1)
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [
+        # a template: the same four words and signs on one side
+        (["Twin towns of it, Zweb cities, one", "Twin towns of it, Zweb places of"], 1.0),
+        # a piece of a longer name
+        (["by the Forum on Zweb today", "The Forum on Zweb said", "they like Zweb"], 2 / 3),
+        (["Zweb and World Cities", "an odd Zweb and World view"], 1.0),
+        # brackets after the full name say what it means
+        (["Zero Web Union (Zweb) said", "Zero Web Union (Zweb) came"], 0.0),
+        (["they saw Zweb there", "we went with Zweb home"], 0.0),
+        (['in "Zweb" (2013) he', 'then "Zweb" (2013) she'], 0.0),
+    ],
+)
+def test_the_same_words_around_a_name_are_told(windows, expected):
+    """The share of the contexts that have them."""
+    assert repeated_frame(contexts(*windows)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("window", "year"),
+    [
+        ('her film "Zweb" (2013) and', 2013),
+        ("Zweb (2011 film)", 2011),
+        ("Zweb (a film of 1999)", 1999),
+        ("Zweb in 2013 (again)", None),
+        ("Zweb (20130 copies)", None),
+    ],
+)
+def test_the_year_of_a_title_stands_in_brackets_after_it(window, year):
+    """Whatever else the text around it names."""
+    assert [s.own_year for s in contexts(window)] == [year]
+
+
+def test_the_year_of_a_title_outweighs_those_around_it():
+    """An old title is no new thing, even where the text speaks of later years."""
+    past = Past(Tally(), 2006)
+    new, old, plain = contexts('"Zweb" (2013)', '"Zweb" (1990), shown', "Zweb came", time=LATER)
+    assert past.evidence([new]) == NEW_TITLE
+    assert past.evidence([old]) == OLD_TITLE < 0 < past.evidence([plain])
+
+
+@pytest.fixture
+def known(world_kb):
+    """A known name of one word with other titles among its meanings."""
+    for name in world_kb.aliases(range(300)):
+        ids = world_kb.candidates(name).ids.tolist()
+        if name.isalpha() and name.istitle() and len(name) > 3:
+            titles = [t for t in world_kb.titles(ids) if t.partition(" (")[0] != name]
+            if titles:
+                return name, ids, titles[0].partition(" (")[0]
+    raise AssertionError("the world has no such name")
+
+
+def test_what_the_text_says_itself_is_hardly_a_new_meaning(known, world_kb):
+    """A context that says the title of a known meaning means it; a template means nothing."""
+    name, ids, title = known
+    past = Past(Tally(), None)
+
+    def doubt(*windows):
+        return doubt_meaning(name, contexts(*windows, name=name), 0.5, ids, world_kb, past)
+
+    free = doubt(f"so {name} won again", f"we like {name} now", f"they sold {name} to us")
+    said = doubt(f"{title} came. So {name} won", f"we like {name} of {title}")
+    piece = doubt(f"the Forum on {name} now", f"our Forum on {name} said")
+    assert 0 < piece < free
+    assert 0 < said < free
+
+
+def test_places_and_titles_are_hardly_new_meanings(known, world_kb):
+    """What stands after "in" keeps less of its score than what does not."""
+    name, ids, _ = known
+    past = Past(Tally(), None)
+    place = contexts(f"he lives in {name} today", f"born in {name} long ago", name=name)
+    thing = contexts(f"he sold {name} today", f"built {name} long ago", name=name)
+    less, more = (doubt_meaning(name, s, 0.5, ids, world_kb, past) for s in (place, thing))
+    assert 0 < less < more
+
+
+def test_titles_and_times_tell_contexts_apart(world_kb):
+    """Two titles of one year are more alike, of two years less; so are two times."""
+    reader = ContextReader(world_kb)
+    windows = ['"Zweb" (2013)', '"Zweb" (2013)', '"Zweb" (1990)']
+    same = reader.likeness(contexts(*windows), np.zeros((3, 2), dtype=np.float32))
+    assert same[0, 1] > same[0, 2]
+    times = [sighting("Zweb", str(t), time=t) for t in (LATER, NO_YEAR, EARLIER)]
+    alike = reader.likeness(times, np.zeros((3, 2), dtype=np.float32))
+    assert alike[0, 1] == alike[1, 2] > alike[0, 2]
+
+
+GOLD = {"a": {(0, 3): "Rey"}, "b": {(5, 8): "Rey"}, "c": {(0, 3): "Rey (river)"}, "d": {}}
+
+
+def make_proposal(*places):
+    occurrences = tuple(Occurrence(document, start, start + 3) for document, start in places)
+    texts = ("1", "name", "Rey", ("Rey",), 3, 3, "", (), (), "", "", 0.5, 1.0)
+    return Proposal(*texts, occurrences)
+
+
+def test_half_of_the_places_confirm_an_entity():
+    """Places of another entity, or of none, count against it."""
+    assert confirmed(make_proposal(("a", 1), ("b", 5), ("c", 0), ("d", 0)), GOLD) == "Rey"
+    assert confirmed(make_proposal(("a", 1), ("d", 0), ("b", 20)), GOLD) == ""
+    assert confirmed(make_proposal(("missing", 0)), GOLD) == ""

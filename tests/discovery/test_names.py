@@ -1,0 +1,204 @@
+"""What looks like a name in a text, what it comes with, and what is kept of a stream."""
+
+import random
+
+import numpy as np
+import pytest
+
+from stamo.discovery.names import (
+    EARLIER,
+    LATER,
+    N_NEAR_ENTITIES,
+    NO_YEAR,
+    DocumentNames,
+    Seen,
+    Sighting,
+    Tally,
+    capital_spans,
+    companions,
+    full_names,
+    pack,
+)
+from stamo.linking.texts import join_texts
+
+FREQUENT = {"in", "the", "however"}
+
+
+def runs(*texts):
+    joined = join_texts(texts)
+    found = capital_spans(joined, FREQUENT)
+    starts, ends = joined.starts[found.first], joined.ends[found.last - 1]
+    return [joined.text[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"see {'Word ' * 12}", []),  # a heading in capitals
+        ("we saw Ada Lovelace there", ["Ada Lovelace"]),
+        ("they watched Game of Thrones again", ["Game of Thrones"]),
+        ("the John F. Kennedy papers", ["John F. Kennedy"]),
+        ("a Falcon 9 rocket", ["Falcon 9"]),
+        ("won by Ada Lovelace 1843", ["Ada Lovelace"]),
+        ("the Mira Gamma-ray Space Telescope saw", ["Mira Gamma-ray Space Telescope"]),
+        ("a Mira-led team", ["Mira"]),
+        ("at Ilta & Zweb today", ["Ilta & Zweb"]),
+        ("by R&D alone", ["R&D"]),
+        ("near Mira's house", ["Mira"]),
+        ("vitamin C. However it", ["However"]),
+        ("the U.S. Senate met", ["U.S. Senate"]),
+        ("by O'Brien alone", ["O'Brien"]),
+        ("Ada, Grace and Emmy", ["Ada", "Grace", "Emmy"]),
+        ("no name at all", []),
+        ("in Zürich and Łódź", ["Zürich", "Łódź"]),
+        ("東京で会った", []),
+        ("", []),
+    ],
+)
+def test_runs_of_capitalised_words(text, expected):
+    """A run goes on over small words, initials, hyphens and short numbers, and no further."""
+    assert runs(text) == expected
+
+
+def test_a_name_never_reaches_into_the_next_text():
+    """Texts of a batch do not touch."""
+    assert runs("seen by Ada", "Lovelace wrote") == ["Ada", "Lovelace"]
+
+
+def test_a_run_knows_whether_it_begins_a_sentence():
+    """Only then has its first word a capital that says nothing."""
+    joined = join_texts(["Ada met Grace. Emmy left."])
+    assert capital_spans(joined, FREQUENT).opens.tolist() == [True, False, True]
+
+
+def sighting(name, document, *, window="", date="", alias=-1, **more):
+    window = window or f"we saw {name} there"
+    at = window.index(name)
+    place = (document, date, at, at + len(name))
+    made = Sighting(name, alias, *place, 1, (), window, at, (), False, 0.0, NO_YEAR)
+    return made._replace(**more)
+
+
+def seen(document, *names, date="", explained=()):
+    sightings = [pack(sighting(n, document, date=date)) for n in names]
+    return Seen(document, sightings, list(explained))
+
+
+def test_counts_documents_once():
+    """A further part of a long document is no further document."""
+    tally = Tally()
+    for document in ("a", "b", "b"):
+        tally.add(seen(document, "Mira"))
+    mira = tally.names["Mira"]
+    assert (mira.n_documents, mira.n_mentions, tally.n_documents) == (2, 3, 2)
+
+
+def test_the_sample_does_not_depend_on_the_order():
+    """Which contexts are kept is a function of the documents, not of when they came."""
+    stream = [seen(f"d{i}", "Mira") for i in range(200)]
+    shuffled = random.Random(1).sample(stream, len(stream))
+    kept = []
+    for order in (stream, shuffled):
+        tally = Tally(sample_size=7)
+        for one in order:
+            tally.add(one)
+        kept.append([s.document for s in tally.names["Mira"].sightings])
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 7
+
+
+def test_memory_is_bounded_and_frequent_names_stay():
+    """Names seen once are forgotten first."""
+    tally = Tally(max_names=100)
+    for i in range(1000):
+        tally.add(seen(f"d{i}", f"Name{i}", "Mira"))
+    assert len(tally.names) <= 100
+    assert tally.names["Mira"].n_documents == 1000
+
+
+@pytest.mark.parametrize(
+    ("names", "aliases", "expected"),
+    [
+        (["Edward Mira", "Mira", "Mira"], [-1, -1, -1], {"Mira": "Edward Mira"}),
+        (["Falcon", "Falcon 9"], [3, -1], {"Falcon": "Falcon 9"}),
+        (["Planck", "Planck Length"], [3, 4], {}),
+        (["Max Planck", "Planck"], [4, 3], {"Planck": "Max Planck"}),
+        (["Mira", "Mira units"], [-1, -1], {}),
+        (["A Mira", "B Mira", "B Mira", "Mira"], [-1] * 4, {"Mira": "B Mira"}),
+        # a chain of names leads to its last one
+        (
+            ["Lady Ada Mira", "Ada Mira", "Mira"],
+            [-1] * 3,
+            dict.fromkeys(["Ada Mira", "Mira"], "Lady Ada Mira"),
+        ),
+    ],
+)
+def test_short_names_stand_for_full_names_of_the_document(names, aliases, expected):
+    """The last words of a longer name, or the first ones of an unknown name."""
+    texts = list(dict.fromkeys(names))
+    known = np.array([aliases[names.index(text)] for text in texts], dtype=np.int32)
+    numbers = np.array([texts.index(name) for name in names], dtype=np.int32)
+    # Two documents: what stands in one says nothing of the other.
+    documents = np.repeat(np.arange(2, dtype=np.int32), [len(names), 1])
+    both = np.append(numbers, numbers[-1:])
+    found = full_names(documents, both, texts, known).tolist()
+    stands_for = {n: texts[i] for n, i in zip(names, found[:-1], strict=True) if texts[i] != n}
+    assert stands_for == expected
+    assert found[-1] == numbers[-1]
+
+
+def test_contexts_of_a_later_time_are_kept_rather():
+    """Of many contexts those that name later years are most of the sample."""
+    tally = Tally(sample_size=20)
+    for i in range(200):
+        time = LATER if i % 10 == 0 else EARLIER
+        tally.add(Seen(f"d{i}", [pack(sighting("Mira", f"d{i}", time=time))], []))
+    kept = [s.time for s in tally.names["Mira"].sightings]
+    assert kept.count(LATER) > 10
+
+
+def test_what_is_kept_is_what_was_seen():
+    """Nothing is lost by packing."""
+    tally, one = Tally(), sighting("Mira", "a", entities=(3, 70_000), surfaces=("M", "Z\u00fc"))
+    tally.add(Seen("a", [pack(one)], []))
+    assert tally.names["Mira"].sightings == [one]
+
+
+def ints(*values):
+    return np.array(values, dtype=np.int32)
+
+
+def test_a_name_of_a_document_is_counted_once_with_its_short_names():
+    """The second document uses the short name alone, where it stands for itself."""
+    documents, own, full = ints(0, 0, 0, 1), ints(5, 7, 5, 5), ints(7, 7, 7, 5)
+    names = DocumentNames.of(documents, np.array([2, 4, 6, 9]), own, full)
+    assert names.documents.tolist() == [0, 1]
+    assert names.names.tolist() == [7, 5]
+    assert names.rows.tolist() == [2, 9]
+    assert names.n_mentions.tolist() == [3, 1]
+    assert names.short_by_name([f"n{i}" for i in range(8)]) == {0: ("n5",)}
+    inside = names.includes(np.array([0, 1]), ints(5, 7, 6, 5, 7, 6).reshape(2, 3))
+    assert inside.tolist() == [[True, True, False], [True, False, False]]
+
+
+def test_the_nearest_entities_of_other_names_come_first():
+    """Not those of its own names, of other documents, or the same one twice."""
+    documents = ints(0, 0, 0, 0, 0, 0, 1)
+    numbers = ints(1, 2, 3, 9, 8, 4, 5)
+    linked = ints(10, 20, 30, -1, 80, 20, 50)
+    rows, own, full = np.array([3, 4]), ints(9, 8), ints(9, 9)  # name 8 is short for 9
+    names = DocumentNames.of(documents[rows], rows, own, full)
+    assert companions(names, np.array([0]), linked, numbers, documents) == [(30, 20, 10)]
+
+
+def test_few_entities_are_kept():
+    """And none where nothing is linked."""
+    n = 40
+    documents, numbers, linked = np.zeros(n, np.int32), ints(*range(n)), ints(*range(n))
+    rows = np.array([20])
+    names = DocumentNames.of(documents[rows], rows, numbers[rows], numbers[rows])
+    (found,) = companions(names, np.array([0]), linked, numbers, documents)
+    assert len(found) == N_NEAR_ENTITIES
+    assert set(found) == {16, 17, 18, 19, 21, 22, 23, 24}
+    nothing = np.full(n, -1, dtype=np.int32)
+    assert companions(names, np.array([0]), nothing, numbers, documents) == [()]
