@@ -26,21 +26,13 @@ from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
 from stamo.linking.results import LinkedDocument
 from stamo.models.store import TrainedModel
-from stamo.system.files import Float64
+from stamo.system.files import Float64, Int32
 from stamo.system.streams import open_bytes, read_line_blocks
 
 MAX_NIF_BYTES = 64 << 20
 """Of a file of NIF, and of one line of ZELDA's format."""
-Offsets = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class GoldDocument:
-    """A document whose mentions carry the titles of their entities."""
-
-    document: Document
-    entities: tuple[int, ...]
-    """The gold entity of each mention in the knowledge base, -1 where it is unknown."""
+Marked = tuple[str, str, Sequence[tuple[tuple[int, int], str]]]
+"""Name, text, and places and titles of the mentions of a document."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +72,7 @@ class GoldReport:
     """The same, but a link counts when its span overlaps the gold mention."""
 
 
-def read_zelda(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
+def read_zelda(path: Path) -> tuple[list[Document], int]:
     """Read documents with gold; return also how many mentions were left out.
 
     A mention that overlaps the one before it or lies outside the text cannot be used.
@@ -102,10 +94,10 @@ def read_zelda(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
                 "wikipedia_titles."
             ) from error
         found.append((name, text, pairs))
-    return _gold_documents(found, kb)
+    return _gold_documents(found)
 
 
-def read_nif(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
+def read_nif(path: Path) -> tuple[list[Document], int]:
     """Read the documents of a NIF file; return also how many mentions were left out.
 
     Raises:
@@ -123,19 +115,19 @@ def read_nif(path: Path, kb: KnowledgeBase) -> tuple[list[GoldDocument], int]:
         raise CorpusFormatError(f"{path.name} cannot be read as NIF: {error}") from error
     # A phrase without an entity, or with one of no encyclopaedia, is in no knowledge base.
     pairs = [[((m.start, m.end), m.entity or NOT_IN_KB) for m in d.mentions] for d in found]
-    return _gold_documents([(d.id, d.text, p) for d, p in zip(found, pairs, strict=True)], kb)
+    return _gold_documents([(d.id, d.text, p) for d, p in zip(found, pairs, strict=True)])
 
 
-def _gold_documents(
-    found: Iterable[tuple[str, str, Sequence[tuple[Offsets, str]]]], kb: KnowledgeBase
-) -> tuple[list[GoldDocument], int]:
+def _gold_documents(found: Iterable[Marked]) -> tuple[list[Document], int]:
+    """Return documents whose mentions carry titles; and how many mentions cannot be used."""
     documents, n_dropped = [], 0
     for name, text, pairs in found:
-        kept = _usable(pairs, len(text))
-        mentions = tuple(Mention(text[a:b], a, b, title) for (a, b), title in kept)
-        ids = kb.entity_ids([title for _, title in kept])
-        documents.append(GoldDocument(Document(name, text, mentions), tuple(ids.tolist())))
-        n_dropped += len(pairs) - len(kept)
+        mentions: list[Mention] = []
+        for (start, end), title in pairs:
+            if start < end <= len(text) and start >= (mentions[-1].end if mentions else 0):
+                mentions.append(Mention(text[start:end], start, end, title))
+        documents.append(Document(name, text, tuple(mentions)))
+        n_dropped += len(pairs) - len(mentions)
     return documents, n_dropped
 
 
@@ -159,15 +151,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         yield from block[:-1].split(b"\n")
 
 
-def _usable(pairs: Iterable[tuple[Offsets, str]], length: int) -> list[tuple[Offsets, str]]:
-    kept: list[tuple[Offsets, str]] = []
-    for (start, end), title in pairs:
-        if start < end <= length and start >= (kept[-1][0][1] if kept else 0):
-            kept.append(((start, end), title))
-    return kept
-
-
-ReadGold = Callable[[Path, KnowledgeBase], tuple[list[GoldDocument], int]]
+ReadGold = Callable[[Path], tuple[list[Document], int]]
 """Reads a file with gold; tells also how many mentions were left out."""
 
 
@@ -184,18 +168,31 @@ def evaluate_gold(
     given = replace(settings, mentions="given", threshold=0.0)
     ways = (given, replace(given, n_passes=1), replace(settings, mentions="detect"))
     linkers = tuple(Linker(kb, trained, settings=way) for way in ways)
-    return [_evaluate_file(path, read(path, kb), linkers, n_samples) for path in paths]
+    return [_evaluate_file(path, read(path), linkers, n_samples) for path in paths]
 
 
 def _evaluate_file(
-    path: Path, read: tuple[list[GoldDocument], int], linkers: tuple[Linker, ...], n_samples: int
+    path: Path, read: tuple[list[Document], int], linkers: tuple[Linker, ...], n_samples: int
 ) -> GoldReport:
     (gold, n_dropped), (scorer, first_pass, linker) = read, linkers
-    kb, by_model, by_prior = scorer.kb, _best(scorer, gold), _best(first_pass, gold)
-    columns = _count_given(scorer, gold, by_model, by_prior)
-    found = list(linker.link_documents([replace(g.document, mentions=()) for g in gold]))
+    kb = scorer.kb
+    targets = [kb.entity_ids([m.entity or "" for m in g.mentions]) for g in gold]
+    # By document: right by model, right by prior, gold a candidate, mentions in the KB.
+    rows = []
+    ways = (scorer.link_documents(gold), first_pass.link_documents(gold))
+    for document, target, *linked in zip(gold, targets, *ways, strict=True):
+        corpus = scorer.locate([document]).corpus
+        candidates, _ = surface_candidates(corpus, kb, corpus.surfaces, None)
+        best = ([mention.entity or "" for mention in way.mentions] for way in linked)
+        right = [kb.entity_ids(titles) == target for titles in best]
+        hits = (*right, (candidates == target[:, None]).any(axis=1), target >= 0)
+        rows.append([(hit & (target >= 0)).sum() for hit in hits])
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 4)
+    found = list(linker.link_documents([replace(g, mentions=()) for g in gold]))
     exact, loose = (
-        np.array([_count_found(kb, *pair, exact=only) for pair in zip(gold, found, strict=True)])
+        np.array(
+            [_count_found(kb, *one, exact=only) for one in zip(gold, targets, found, strict=True)]
+        )
         for only in (True, False)
     )
 
@@ -206,7 +203,7 @@ def _evaluate_file(
         name=path.name,
         model=scorer.trained.model.name,
         n_documents=len(gold),
-        n_mentions=sum(len(g.entities) for g in gold),
+        n_mentions=sum(len(g.mentions) for g in gold),
         n_in_kb=int(columns[:, 3].sum()),
         n_dropped=n_dropped,
         candidate_recall=estimate(columns[:, [2, 3]]),
@@ -218,52 +215,25 @@ def _evaluate_file(
     )
 
 
-def _best(linker: Linker, gold: Sequence[GoldDocument]) -> list[list[str]]:
-    """Return the title of the best candidate of every gold mention, "" without one."""
-    return [
-        [mention.entity or "" for mention in linked.mentions]
-        for linked in linker.link_documents([g.document for g in gold])
-    ]
-
-
-def _count_given(
-    linker: Linker,
-    gold: Sequence[GoldDocument],
-    by_model: list[list[str]],
-    by_prior: list[list[str]],
-) -> Float64:
-    """Count by document: right by model, right by prior, gold a candidate, mentions in the KB."""
-    rows, kb = [], linker.kb
-    for g, model, prior in zip(gold, by_model, by_prior, strict=True):
-        target = np.array(g.entities, dtype=np.int32)
-        known = target >= 0
-        corpus = linker.locate([g.document]).corpus
-        candidates = surface_candidates(corpus, kb, corpus.surfaces, None)[0]
-        right = [kb.entity_ids(best) == target for best in (model, prior)]
-        hits = (*right, (candidates == target[:, None]).any(axis=1), known)
-        rows.append([(hit & known).sum() for hit in hits])
-    return np.array(rows, dtype=np.float64).reshape(-1, 4)
-
-
 def _count_found(
-    kb: KnowledgeBase, gold: GoldDocument, found: LinkedDocument, *, exact: bool
+    kb: KnowledgeBase, gold: Document, target: Int32, found: LinkedDocument, *, exact: bool
 ) -> list[int]:
     """Count hits, links, gold mentions in the KB, links that touch gold, and gold spans found."""
     links = [m for m in found.mentions if m.entity is not None]
     ids = kb.entity_ids([m.entity or "" for m in links]).tolist()
-    spans = [(m.start, m.end) for m in gold.document.mentions]
+    spans = [(m.start, m.end) for m in gold.mentions]
     hits, touching, taken = 0, 0, set()
     for link, entity in zip(links, ids, strict=True):
         touched = [i for i, (a, b) in enumerate(spans) if link.start < b and a < link.end]
         touching += bool(touched)
         for i in touched:
             same = spans[i] == (link.start, link.end) or not exact
-            if same and gold.entities[i] == entity and i not in taken:
+            if same and target[i] == entity and i not in taken:
                 taken.add(i)
                 hits += 1
                 break
     detected = {(m.start, m.end) for m in found.mentions}
-    in_kb = [span for span, entity in zip(spans, gold.entities, strict=True) if entity >= 0]
+    in_kb = [span for span, entity in zip(spans, target, strict=True) if entity >= 0]
     return [hits, len(links), len(in_kb), touching, sum(span in detected for span in in_kb)]
 
 
